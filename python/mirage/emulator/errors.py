@@ -1,0 +1,114 @@
+"""What the emulator raises. Every check has a type of its own, so that a test can name it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where in the PTX something happened: 1-based line, its text, and the `.loc` in force."""
+
+    line: int
+    text: str
+    location: str | None = None
+
+    def __str__(self) -> str:
+        origin = f" (from {self.location})" if self.location else ""
+        return f"ptx line {self.line}: `{self.text}`{origin}"
+
+
+@dataclass(frozen=True)
+class Thread:
+    """Who did it: block index in the grid, warp in the block, lane in the warp (None: all)."""
+
+    block: tuple[int, int, int]
+    warp: int
+    lane: int | None = None
+
+    def __str__(self) -> str:
+        lane = "" if self.lane is None else f" lane {self.lane}"
+        return f"block {self.block} warp {self.warp}{lane}"
+
+
+class EmulatorError(Exception):
+    """Base of all errors; `site`, `thread` and `address` are None where they make no sense."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        site: Site | None = None,
+        thread: Thread | None = None,
+        address: int | None = None,
+    ) -> None:
+        parts = [message]
+        if thread is not None:
+            parts.append(f"  by {thread}")
+        if site is not None:
+            parts.append(f"  at {site}")
+        super().__init__("\n".join(parts))
+        self.message = message
+        self.site = site
+        self.thread = thread
+        self.address = address
+
+
+class PtxSyntaxError(EmulatorError):
+    """The text is not PTX; quotes the line."""
+
+
+class UnknownInstructionError(EmulatorError):
+    """An instruction, modifier or directive outside the emulated subset; quotes the line."""
+
+
+class LaunchError(EmulatorError):
+    """Arguments, grid, block, cluster or shared-memory sizes do not fit the kernel."""
+
+
+class OutOfBoundsError(EmulatorError):
+    """An access outside every allocation of its space."""
+
+
+class MisalignedAccessError(EmulatorError):
+    """An address that is not a multiple of what the instruction requires."""
+
+
+class UninitialisedReadError(EmulatorError):
+    """A register or memory was read before anything was written there."""
+
+
+class RaceError(EmulatorError):
+    """Two warps touched the same shared memory, one of them writing, with no order between."""
+
+
+class MissingWaitError(EmulatorError):
+    """The result of an asynchronous copy or wgmma was used before the wait that makes it visible."""
+
+
+class MissingFenceError(EmulatorError):
+    """A proxy fence, mbarrier-init fence or wgmma.fence is missing between two accesses."""
+
+
+class DivergenceError(EmulatorError):
+    """Lanes or warps that have to execute an instruction together do not."""
+
+
+class DeadlockError(EmulatorError):
+    """Nothing can run; the message lists who waits for what."""
+
+
+class InstructionBudgetError(EmulatorError):
+    """`Limits.max_instructions` is used up; the message says where the warps are."""
+
+
+class MbarrierError(EmulatorError):
+    """An mbarrier is used before init, with a wrong count, or overflows its transaction count."""
+
+
+class DescriptorError(EmulatorError):
+    """A tensor map or wgmma matrix descriptor breaks a rule of the hardware."""
+
+
+class TrapError(EmulatorError):
+    """The kernel executed `trap` or a failed device assert."""
