@@ -1,0 +1,235 @@
+"""Execution of a launch: all its blocks side by side, tile by tile, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from mirage.semantics.domain import Domain, Planes, map_planes, shape_of
+from mirage.semantics.primitive import apply_primitive, pad_rank
+from mirage.semantics.region import Positions, Region, part_numbers
+from mirage.semantics.scalar import Array, BinaryFn, DType
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Op,
+    RunningMax,
+    TileMap,
+    Value,
+    axis_extents,
+)
+
+
+class EvaluationError(ValueError):
+    """A graph does not define its outputs, or does not fit its inputs."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A device tensor, or the part of it that was computed."""
+
+    planes: Planes
+    region: Region
+
+    def take(self, region: Region, shape: tuple[int, ...]) -> Planes:
+        """The elements of ``region``, which must have been computed; ``shape`` is the whole tensor's."""
+        planes = self.planes
+        for dim, (wanted, have, size) in enumerate(zip(region, self.region, shape, strict=True)):
+            if wanted is None and have is None:
+                continue
+            index = np.arange(size) if wanted is None else wanted
+            planes = map_planes(lambda p, i=index, h=have, d=dim: np.take(p, locate(i, h), axis=d), planes)
+        return planes
+
+
+def locate(index: Array, have: Array | None) -> Array:
+    """Where the indices stand among those that were computed."""
+    if have is None:
+        return index
+    at = np.minimum(np.searchsorted(have, index), len(have) - 1)
+    if not np.array_equal(have[at], index):
+        raise EvaluationError("an element was read that had not been asked for")
+    return at
+
+
+class BlockEvaluator:
+    """Runs the blocks of ``launch`` at the given grid positions. Use once."""
+
+    def __init__(
+        self, domain: Domain, launch: Launch, params: Mapping[Value, Tensor], positions: Positions
+    ) -> None:
+        self.domain = domain
+        self.launch = launch
+        self.params = params
+        self.positions = positions
+        self.extents = axis_extents(launch)
+        self.grid = tuple(a.name for a in launch.grid)
+        self.step: dict[str, int] = {}
+        self.values: dict[Value, Planes] = {}
+        self.before: dict[Value, Planes] = {}  # running maxima as they were one step ago
+        self.tiles: dict[Load, tuple[Planes, tuple[str, ...]]] = {}
+
+    def run(self) -> tuple[Tensor, ...]:
+        """The launch's results, as far as the blocks at the given positions write them."""
+        self._run(self.launch.body.ops)
+        return tuple(
+            self._store(self.values[output.value], output.value.shape, output.map, result)
+            for output, result in zip(self.launch.body.outputs, self.launch.results, strict=True)
+        )
+
+    def _run(self, ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            if isinstance(op, Load):
+                self.values[op.result] = self._load(op)
+            elif isinstance(op, Mask):
+                self.values[op.result] = self._mask(op)
+            elif isinstance(op, RunningMax):
+                self._running_max(op)
+            elif isinstance(op, Loop):
+                self._loop(op)
+            else:
+                xs = [self.values[v] for v in op.operands]
+                self.values[op.result] = apply_primitive(self.domain, op, xs, len(self.grid), op.result.shape)
+
+    # ---- loads ------------------------------------------------------------------------------------------------------
+
+    def _load(self, op: Load) -> Planes:
+        if op not in self.tiles:
+            self.tiles[op] = self._cut(op)
+        planes, loops = self.tiles[op]
+        key = (slice(None),) * len(self.grid) + tuple(self.step[axis] for axis in loops)
+        return map_planes(lambda p: p[key], planes)
+
+    def _cut(self, op: Load) -> tuple[Planes, tuple[str, ...]]:
+        """All tiles of a load: dimensions for the grid axes, then for the loop axes (named), then the tile's own."""
+        source = op.operands[0]
+        tensor = self.params[source]
+        planes = tensor.planes
+        names: list[str | int] = []  # of the array dimensions: an axis, or the number of a tile dimension
+        for dim in range(len(source.shape)):
+            at = len(names)
+            planes = self._cut_dim(planes, at, op, dim, tensor.region[dim])
+            names.extend((*op.map[dim], dim))
+        for axis in {n for n in names if isinstance(n, str)}:
+            while names.count(axis) > 1:  # one axis that splits two dimensions walks along the diagonal
+                i = names.index(axis)
+                j = names.index(axis, i + 1)
+                planes = map_planes(lambda p, i=i, j=j: np.diagonal(p, axis1=i, axis2=j), planes)
+                names = [n for k, n in enumerate(names) if k not in (i, j)] + [axis]
+        loops = tuple(sorted({n for n in names if isinstance(n, str) and n not in self.grid}))
+        wanted: list[str | int] = [*self.grid, *loops, *range(len(source.shape))]
+        order = [names.index(n) for n in wanted if n in names]
+        shape = tuple(i for i, n in enumerate(wanted) if n not in names)
+        return map_planes(lambda p: np.expand_dims(p.transpose(order), shape), planes), loops
+
+    def _cut_dim(self, planes: Planes, at: int, op: Load, dim: int, have: Array | None) -> Planes:
+        """Array dimension ``at`` replaced by one for each axis of the map and one for the tile."""
+        size, tile, axes = op.operands[0].shape[dim], op.result.shape[dim], op.map[dim]
+        parts = part_numbers(axes, self.extents, self.positions)
+        if have is None and parts.size * tile == size:  # all parts, nothing outside
+            return map_planes(lambda p: p.reshape(p.shape[:at] + parts.shape + (tile,) + p.shape[at + 1 :]), planes)
+        index = parts[..., None] * tile + np.arange(tile)
+        inside = index < size
+        first = 0 if have is None else int(have[0])
+        at_index = locate(np.where(inside, index, first), have)
+        planes = map_planes(lambda p: np.take(p, at_index, axis=at), planes)
+        if inside.all():
+            return planes
+        keep = inside.reshape((1,) * at + inside.shape + (1,) * (len(shape_of(planes)) - at - inside.ndim))
+        return self.domain.select(keep, planes, 0.0, op.result.dtype)
+
+    # ---- masks, maxima, loops ---------------------------------------------------------------------------------------
+
+    def _mask(self, op: Mask) -> Planes:
+        x = self.values[op.operands[0]]
+        tile = op.result.shape[op.dim]
+        grid_axes = tuple(a for a in op.axes if a in self.grid)
+        number = np.zeros((1,) * len(self.grid), dtype=np.int64)
+        for axis in op.axes:
+            step = np.asarray(self.positions[axis] if axis in grid_axes else self.step[axis])
+            where = [1] * len(self.grid)
+            if axis in grid_axes:
+                where[self.grid.index(axis)] = -1
+            number = number * self.extents[axis] + step.reshape(where)
+        index = number[..., None] * tile + np.arange(tile)
+        rest = len(op.result.shape) - op.dim - 1
+        keep = (index < op.extent).reshape(number.shape + (1,) * op.dim + (tile,) + (1,) * rest)
+        return self.domain.select(keep, x, op.fill, op.result.dtype)
+
+    def _running_max(self, op: RunningMax) -> None:
+        x = self.values[op.operands[0]]
+        previous = self.before.get(op.result)
+        now = x if previous is None else self.domain.binary(BinaryFn.MAX, previous, x, op.result.dtype)
+        self.values[op.result] = now
+
+    def _loop(self, op: Loop) -> None:
+        maxima = [inner.result for inner in op.body if isinstance(inner, RunningMax)]
+        for m in maxima:
+            self.before.pop(m, None)
+        totals: list[Planes | None] = [None] * len(op.accumulators)
+        for step in range(op.axis.extent):
+            self.step[op.axis.name] = step
+            self._run(op.body)
+            totals = [self._accumulate(a, t) for a, t in zip(op.accumulators, totals, strict=True)]
+            self.before.update({m: self.values[m] for m in maxima})
+        del self.step[op.axis.name]
+        for result, total in zip(op.results, totals, strict=True):
+            assert total is not None
+            self.values[result] = total
+
+    def _accumulate(self, a: Accumulator, total: Planes | None) -> Planes:
+        value = self.values[a.value]
+        if total is None or a.fn is AccumulateFn.LAST:
+            return value
+        dtype = DType.F64 if a.value.dtype is DType.F64 else DType.F32
+        if a.fn is AccumulateFn.MAX:
+            return self.domain.binary(BinaryFn.MAX, total, value, dtype)
+        if a.rescale is not None:
+            lead, rank = len(self.grid), len(a.value.shape)
+            before = pad_rank(self.before[a.rescale], lead, rank)
+            total = self.domain.rescale(total, before, pad_rank(self.values[a.rescale], lead, rank), dtype)
+        return self.domain.binary(BinaryFn.ADD, total, value, dtype)
+
+    # ---- stores -----------------------------------------------------------------------------------------------------
+
+    def _store(self, x: Planes, tile: tuple[int, ...], tile_map: TileMap, result: Value) -> Tensor:
+        lead = len(self.grid)
+        named = [axis for axes in tile_map for axis in axes]
+        if len(set(named)) != len(named):
+            raise EvaluationError(f"store map {tile_map}: an axis is named twice, so elements stay unwritten")
+        for i, axis in enumerate(self.grid):
+            if axis not in named and shape_of(x)[i] > 1:
+                first = map_planes(lambda p, i=i: np.take(p, [0], axis=i), x)
+                if not self.domain.equal(x, first).all():
+                    raise EvaluationError(f"blocks along grid axis '{axis}' store different values to the same elements")
+                x = first
+        target = tuple(len(self.positions[a]) if a in named else 1 for a in self.grid)
+        x = self.domain.cast(map_planes(lambda p: np.broadcast_to(p, target + p.shape[lead:]), x), result.dtype)
+        order: list[int] = []
+        for dim, axes in enumerate(tile_map):
+            order.extend((*(self.grid.index(a) for a in axes), lead + dim))
+        skipped = tuple(i for i, a in enumerate(self.grid) if a not in named)
+        flat = tuple(prod(len(self.positions[a]) for a in axes) * t for axes, t in zip(tile_map, tile, strict=True))
+        planes = map_planes(lambda p: p.transpose((*skipped, *order)).reshape(flat), x)
+        region: list[Array | None] = []
+        for dim, (axes, t, size) in enumerate(zip(tile_map, tile, result.shape, strict=True)):
+            parts = part_numbers(axes, self.extents, self.positions)
+            if prod(self.extents[a] for a in axes) * t < size:
+                raise EvaluationError(f"dimension {dim} of a result has {size} elements, blocks write only the first "
+                                      f"{prod(self.extents[a] for a in axes) * t}")
+            index = (parts[..., None] * t + np.arange(t)).ravel()
+            inside = index < size
+            if not inside.all():
+                planes = map_planes(lambda p, d=dim, i=inside: np.compress(i, p, axis=d), planes)
+                index = index[inside]
+            region.append(None if len(index) == size else index)
+        return Tensor(planes, tuple(region))
+
+

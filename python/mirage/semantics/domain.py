@@ -1,0 +1,162 @@
+"""Arithmetics in which a µGraph can be evaluated.
+
+The evaluator (:mod:`mirage.semantics.evaluate`) walks a graph once and leaves the arithmetic to a :class:`Domain`. A value is
+a tuple of *planes*, NumPy arrays of one shape: one plane for floating point, two for a pair of residues. Moving elements
+about (slicing, transposing, joining) is the same in every domain and lives in the base class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mirage.semantics.scalar import BINARY, REDUCE, UNARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
+
+Planes = tuple[Array, ...]
+"""One value in a domain. A domain may drop trailing planes where they are no longer known."""
+
+
+class Undefined(ArithmeticError):
+    """A value that the domain cannot represent was asked for (for instance infinity minus infinity in a field)."""
+
+
+def shape_of(x: Planes) -> tuple[int, ...]:
+    """Shape of a value."""
+    return x[0].shape
+
+
+def map_planes(function: Callable[[Array], Array], x: Planes) -> Planes:
+    """``function`` applied to each plane."""
+    return tuple(function(plane) for plane in x)
+
+
+class Domain(ABC):
+    """Arithmetic on tuples of planes. ``dtype`` is always the element type that the op's result has."""
+
+    @abstractmethod
+    def constant(self, value: float, dtype: DType) -> Planes:
+        """A rank-0 value; ``-inf`` is allowed where the domain has a least element."""
+
+    @abstractmethod
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        """A function of each element."""
+
+    @abstractmethod
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        """A function of each pair of elements, with NumPy broadcasting."""
+
+    @abstractmethod
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        """``np.matmul``: contraction of the last with the last but one dimension, leading ones broadcast."""
+
+    @abstractmethod
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        """Reduction over ``dims``, which keep size 1."""
+
+    def cast(self, x: Planes, dtype: DType) -> Planes:
+        """Conversion of the element type; the identity on exact numbers."""
+        return x
+
+    def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
+        """``x * exp(before - now)``: an accumulator brought from one running maximum to the next.
+
+        Where both maxima are minus infinity (nothing seen yet) the factor is 1.
+        """
+        factor = self.unary(UnaryFn.EXP, self.binary(BinaryFn.SUB, before, now, dtype), dtype)
+        return self.binary(BinaryFn.MUL, x, factor, dtype)
+
+    def equal(self, a: Planes, b: Planes) -> Array:
+        """Element-wise equality of all planes that both have, with broadcasting."""
+        with np.errstate(invalid="ignore"):
+            result = a[0] == b[0]
+            for x, y in zip(a[1:], b[1:], strict=False):
+                result = result & (x == y)
+        return np.asarray(result, dtype=bool)
+
+    def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
+        """``x`` where ``keep``, else ``fill``."""
+        return tuple(np.where(keep, p, f) for p, f in zip(x, self.constant(fill, dtype), strict=False))
+
+    def concat(self, xs: Sequence[Planes], dim: int) -> Planes:
+        """Values joined along ``dim``; planes that not all of them have are dropped."""
+        return tuple(np.concatenate(planes, axis=dim) for planes in zip(*xs, strict=False))
+
+
+class Float64(Domain):
+    """Ordinary arithmetic in float64, types ignored: the yardstick for rounding errors."""
+
+    def constant(self, value: float, dtype: DType) -> Planes:
+        return (np.asarray(value, dtype=np.float64),)
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            return (UNARY[fn].evaluate(x[0]),)
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            return (BINARY[fn](a[0], b[0]),)
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            return (np.matmul(a[0], b[0]),)
+
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            return (np.asarray(REDUCE[fn](x[0], axis=dims, keepdims=True)),)
+
+    def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            difference = np.where(before[0] == now[0], 0.0, before[0] - now[0])
+            return (x[0] * np.exp(difference),)
+
+
+class TypedFloat(Domain):
+    """Predicts what a GPU computes: every op is evaluated in f32 (f64 for f64 results) and rounded to its result's type.
+
+    Matmuls and sums accumulate in f32, as tensor cores and PyTorch do for half types.
+    """
+
+    @staticmethod
+    def _carrier(dtype: DType) -> np.dtype[Any]:
+        return np.dtype(np.float64 if dtype is DType.F64 else np.float32)
+
+    def _round(self, x: Array, dtype: DType) -> Planes:
+        if dtype.is_half:
+            x = np.asarray(x).astype(dtype.numpy)
+        return (np.asarray(x).astype(self._carrier(dtype), copy=False),)
+
+    def _in(self, x: Planes, dtype: DType) -> Array:
+        return x[0].astype(self._carrier(dtype), copy=False)
+
+    def constant(self, value: float, dtype: DType) -> Planes:
+        # Scalars stay f32 (f64): PyTorch and our kernels keep them in the type of the computation, not of the tensor.
+        with np.errstate(over="ignore"):
+            return (np.asarray(value, dtype=self._carrier(dtype)),)
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            return self._round(UNARY[fn].evaluate(self._in(x, dtype)), dtype)
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            return self._round(BINARY[fn](self._in(a, dtype), self._in(b, dtype)), dtype)
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            return self._round(np.matmul(self._in(a, dtype), self._in(b, dtype)), dtype)
+
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            return self._round(np.asarray(REDUCE[fn](self._in(x, dtype), axis=dims, keepdims=True)), dtype)
+
+    def cast(self, x: Planes, dtype: DType) -> Planes:
+        with np.errstate(over="ignore"):
+            return self._round(x[0], dtype)
+
+    def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
+        with np.errstate(all="ignore"):
+            b, n = self._in(before, dtype), self._in(now, dtype)
+            return self._round(self._in(x, dtype) * np.exp(np.where(b == n, np.zeros_like(b), b - n)), dtype)

@@ -1,0 +1,122 @@
+"""What a µGraph means: one evaluator for both levels, generic over the arithmetic.
+
+Every block of a launch really executes: its loads cut tiles out of the operands (zeros outside), its loops run step by step,
+its stores put tiles together. The blocks of a launch run side by side: inside a launch each value carries one leading array
+dimension for each grid axis, of size 1 where the value is the same along that axis. Nothing is assumed about results that
+blocks do not write or write differently; both raise.
+
+Composite ops are decomposed in their stable form first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from mirage.semantics.block_evaluator import BlockEvaluator, EvaluationError, Tensor
+from mirage.semantics.decompose import decompose
+from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, map_planes, shape_of
+from mirage.semantics.primitive import apply_primitive
+from mirage.semantics.region import Demand, Region, operand_regions, region_shape, reshape_groups, whole, whole_demand
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import Composite, KernelGraph, Launch, Op, Reshape, Slice, Value
+
+__all__ = ["EvaluationError", "Float64", "Sampled", "TypedFloat", "evaluate", "evaluate_floats"]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Inputs or outputs of which only a region is present."""
+
+    planes: Planes
+    region: Region
+
+
+def evaluate_floats(graph: KernelGraph, inputs: Sequence[Array], domain: Domain | None = None) -> tuple[Array, ...]:
+    """Outputs of ``graph`` on float arrays, in ``domain`` (float64 by default).
+
+    Raises :class:`EvaluationError` where the graph leaves an output undefined or the inputs do not fit.
+    """
+    domain = Float64() if domain is None else domain
+    planes = [domain.cast((np.asarray(x, dtype=np.float64),), v.dtype) for x, v in zip(inputs, graph.inputs, strict=True)]
+    return tuple(y[0] for y in evaluate(graph, domain, planes))
+
+
+def evaluate(graph: KernelGraph, domain: Domain, inputs: Sequence[Planes]) -> tuple[Planes, ...]:
+    """Outputs of ``graph`` on ``inputs`` (one value of the domain each, whole tensors).
+
+    Raises :class:`EvaluationError`, and what the domain raises.
+    """
+    if len(inputs) != len(graph.inputs):
+        raise EvaluationError(f"expected {len(graph.inputs)} inputs, got {len(inputs)}")
+    for i, (x, v) in enumerate(zip(inputs, graph.inputs, strict=True)):
+        if shape_of(x) != v.shape:
+            raise EvaluationError(f"input {i}: expected shape {v.shape}, got {shape_of(x)}")
+    if any(isinstance(op, Composite) for op in graph.ops):
+        graph = decompose(graph, stable=True)
+    sampled = [Sampled(x, whole(len(v.shape))) for x, v in zip(inputs, graph.inputs, strict=True)]
+    return tuple(y.planes for y in evaluate_sampled(graph, domain, sampled, whole_demand(graph)))
+
+
+def evaluate_sampled(
+    graph: KernelGraph, domain: Domain, inputs: Sequence[Sampled], wanted: Demand
+) -> tuple[Sampled, ...]:
+    """The wanted parts of the outputs; the inputs must contain at least their wanted parts.
+
+    ``graph`` must be free of composite ops. Outputs may come back with more than what was wanted.
+    """
+    values: dict[Value, Tensor] = {
+        v: Tensor(x.planes, x.region) for v, x in zip(graph.inputs, inputs, strict=True)
+    }
+    last_use = _last_uses(graph)
+    for number, op in enumerate(graph.ops):
+        if not any(v in wanted.regions for v in op.results):
+            continue
+        if isinstance(op, Launch):
+            params = {p: values[v] for p, v in zip(op.body.params, op.operands, strict=True) if v in values}
+            blocks = BlockEvaluator(domain, op, params, wanted.positions[op])
+            values.update(zip(op.results, blocks.run(), strict=True))
+        else:
+            values[op.result] = _primitive(domain, op, values, wanted.regions[op.result])
+        for v in last_use.get(number, ()):
+            values.pop(v, None)
+    return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
+
+
+def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], region: Region) -> Tensor:
+    regions = operand_regions(op, region)
+    xs = [values[v].take(r, v.shape) for v, r in zip(op.operands, regions, strict=True)]
+    shape = region_shape(region, op.result.shape)
+    if isinstance(op, Slice):
+        return Tensor(xs[0], region)
+    if isinstance(op, Reshape):
+        source = op.operands[0].shape
+        have: list[int] = []
+        produced: list[Array | None] = []
+        for group in reshape_groups(source, op.result.shape):
+            if group.kept:
+                have.append(region_shape(regions[0], source)[group.operand[0]])
+                produced.append(region[group.result[0]])
+            else:
+                have.extend(op.result.shape[d] for d in group.result)
+                produced.extend(None for _ in group.result)
+        assert prod(have) == prod(shape_of(xs[0]))
+        return Tensor(map_planes(lambda p: p.reshape(have), xs[0]), tuple(produced))
+    return Tensor(apply_primitive(domain, op, xs, 0, shape), region)
+
+
+def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:
+    """For each op number the values that nothing after it reads."""
+    last: dict[Value, int] = {}
+    for number, op in enumerate(graph.ops):
+        for v in (*op.operands, *op.results):
+            last[v] = number
+    for v in graph.outputs:
+        last.pop(v, None)
+    uses: dict[int, list[Value]] = {}
+    for v, number in last.items():
+        uses.setdefault(number, []).append(v)
+    return uses
