@@ -1,0 +1,23 @@
+//===- Block.h - the block dialect ------------------------------*- C++ -*-===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_IR_BLOCK_H
+#define MIRAGE_DIALECT_BLOCK_IR_BLOCK_H
+
+#include "mirage/Dialect/Common/ScalarOps.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "mirage/Dialect/Block/IR/BlockDialect.h.inc"
+#include "mirage/Dialect/Block/IR/BlockEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "mirage/Dialect/Block/IR/BlockAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "mirage/Dialect/Block/IR/BlockTypes.h.inc"
+#define GET_OP_CLASSES
+#include "mirage/Dialect/Block/IR/BlockOps.h.inc"
+
+#endif // MIRAGE_DIALECT_BLOCK_IR_BLOCK_H

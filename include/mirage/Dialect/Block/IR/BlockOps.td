@@ -1,0 +1,297 @@
+//===- BlockOps.td - ops of the block dialect ------------------*- tablegen -*-===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_IR_BLOCKOPS_TD
+#define MIRAGE_DIALECT_BLOCK_IR_BLOCKOPS_TD
+
+include "mirage/Dialect/Block/IR/BlockAttrs.td"
+include "mirage/Dialect/Block/IR/BlockDialect.td"
+include "mirage/Dialect/Block/IR/BlockTypes.td"
+include "mirage/Dialect/Common/ScalarOps.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/CommonTypeConstraints.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Block_DeviceTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+
+/// `[[], [k]]`: an array (one entry for each dimension) of arrays of axis names.
+def Block_MapAttr : TypedArrayAttrBase<StrArrayAttr, "map from tensor dimensions to axes">;
+
+class Block_Op<string mnemonic, list<Trait> traits = []> : Op<Block_Dialect, mnemonic, traits>;
+
+/// An op without side effects that computes one tile.
+class Block_TileOp<string mnemonic, list<Trait> traits = []>
+    : Block_Op<mnemonic, !listconcat([Pure], traits)> {
+  let results = (outs Block_TileType:$result);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Between device tensors and tiles
+//===----------------------------------------------------------------------===//
+
+def Block_LoadOp : Block_TileOp<"load"> {
+  let summary = "this block's tile of a device tensor";
+  let description = [{
+    The part that `map` selects at this point of the grid and this step of the
+    loops around. Elements outside of the tensor are zero.
+
+    ```mlir
+    %w = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x48xf16>
+    ```
+  }];
+  let arguments = (ins Block_DeviceTensor:$source, Block_MapAttr:$map);
+  let assemblyFormat = [{
+    $source custom<Map>($map) attr-dict `:` type($source) `->` type($result)
+  }];
+}
+
+def Block_LaunchTerminator : NativeOpTrait<"LaunchTerminator"> {
+  let cppNamespace = "::mirage::kernel";
+}
+
+def Block_StoreOp : Block_Op<"store", [Terminator, Block_LaunchTerminator,
+                                       HasParent<"::mirage::kernel::LaunchOp">]> {
+  let summary = "the results of a launch";
+  let description = [{
+    Writes each tile to the launch's result of the same position, in the part
+    that its map selects. A map names every axis of the grid, unless all blocks
+    along an axis hold the same tile, one of which is then written.
+
+    ```mlir
+    block.store %a [[], [n]], %s [[], []] : !block.tile<16x48xf32>, !block.tile<16x1xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Block_TileType>:$tiles,
+                       TypedArrayAttrBase<Block_MapAttr, "maps">:$maps);
+  let assemblyFormat = "custom<Stores>($tiles, $maps) attr-dict (`:` type($tiles)^)?";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
+                                     SingleBlockImplicitTerminator<"AccumulateOp">]> {
+  let summary = "steps along an axis, with accumulators";
+  let description = [{
+    Runs the body `extent` times; the results are the final values of the
+    accumulators that the terminator lists. Loops follow one another and nest;
+    their axes have names that are unique in the launch.
+
+    ```mlir
+    %a, %s = block.loop [k = 64] {
+      %x = block.load %gx [[], [k]] : tensor<16x4096xf16> -> !block.tile<16x64xf16>
+      %w = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x48xf16>
+      %p = block.matmul %x, %w : (!block.tile<16x64xf16>, !block.tile<64x48xf16>) -> !block.tile<16x48xf32>
+      %q = block.unary square %x : (!block.tile<16x64xf16>) -> !block.tile<16x64xf32>
+      %r = block.reduce sum %q dims [1] : (!block.tile<16x64xf32>) -> !block.tile<16x1xf32>
+      block.accumulate sum %p, sum %r : !block.tile<16x48xf32>, !block.tile<16x1xf32>
+    } : !block.tile<16x48xf32>, !block.tile<16x1xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$extent);
+  let results = (outs Variadic<Block_TileType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    custom<Axis>($axis, $extent) attr-dict-with-keyword $body (`:` type($results)^)?
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Block_AccumulateOp : Block_Op<"accumulate", [Pure, Terminator, AttrSizedOperandSegments,
+                                                 HasParent<"LoopOp">]> {
+  let summary = "what a loop accumulates";
+  let description = [{
+    One accumulator for each value: the sum or maximum of the value over the
+    steps, or its last one. A sum may be rescaled by a running maximum `m` of
+    the same loop: before a step's value is added, the sum so far is multiplied
+    by `exp(m_previous - m_now)`. For values that carry a factor `exp(-m_now)`
+    that gives the sum with the factor `exp(-m_final)` (Milakov & Gimelshein,
+    arXiv 1805.02867).
+
+    ```mlir
+    block.accumulate sum %o rescale %m, sum %l rescale %m, last %m
+        : !block.tile<16x64xf32>, !block.tile<16x1xf32>, !block.tile<16x1xf32>
+        rescale : !block.tile<16x1xf32>, !block.tile<16x1xf32>
+    ```
+  }];
+  let arguments = (ins TypedArrayAttrBase<Block_AccumulateFnAttr, "functions">:$fns,
+                       Variadic<Block_TileType>:$values,
+                       Variadic<Block_TileType>:$rescales,
+                       DenseI64ArrayAttr:$rescaled);
+  let assemblyFormat = [{
+    custom<Accumulators>($fns, $values, $rescales, $rescaled, type($values), type($rescales)) attr-dict
+  }];
+  let builders = [OpBuilder<(ins), [{
+    build($_builder, $_state, $_builder.getArrayAttr({}), ::mlir::ValueRange(), ::mlir::ValueRange(),
+          $_builder.getDenseI64ArrayAttr({}));
+  }]>];
+  let extraClassDeclaration = [{
+    /// The running maximum that rescales accumulator `index`, or null.
+    ::mlir::Value getRescale(int64_t index);
+    AccumulateFn getFn(int64_t index);
+  }];
+  let hasVerifier = 1;
+}
+
+def Block_RunningMaxOp : Block_TileOp<"running_max", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "maximum over the steps of the loop so far";
+  let description = [{
+    The element-wise maximum of the operand over all steps of the innermost
+    loop up to and including this one.
+
+    ```mlir
+    %m = block.running_max %r : !block.tile<16x1xf32>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Computation on tiles
+//===----------------------------------------------------------------------===//
+
+def Block_ConstantOp : Block_Op<"constant", [Pure, ConstantLike]> {
+  let summary = "a scalar constant";
+  let description = [{
+    A rank-0 tile; it broadcasts where it is used.
+
+    ```mlir
+    %c = block.constant 2.500000e-01 : !block.tile<f32>
+    ```
+  }];
+  let arguments = (ins F64Attr:$value);
+  let results = (outs Block_TileType:$result);
+  let assemblyFormat = "custom<Float>($value) attr-dict `:` type($result)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+def Block_UnaryOp : Block_TileOp<"unary"> {
+  let summary = "a scalar function of each element";
+  let description = [{
+    ```mlir
+    %y = block.unary silu %x : (!block.tile<16x64xf16>) -> !block.tile<16x64xf32>
+    ```
+  }];
+  let arguments = (ins Mirage_UnaryFn:$fn, Block_TileType:$input);
+  let assemblyFormat = "$fn $input attr-dict `:` functional-type($input, $result)";
+}
+
+def Block_BinaryOp : Block_TileOp<"binary"> {
+  let summary = "a function of each pair of elements";
+  let description = [{
+    Operands broadcast as in NumPy.
+
+    ```mlir
+    %z = block.binary mul %x, %r : (!block.tile<16x64xf32>, !block.tile<16x1xf32>) -> !block.tile<16x64xf32>
+    ```
+  }];
+  let arguments = (ins Mirage_BinaryFn:$fn, Block_TileType:$lhs, Block_TileType:$rhs);
+  let assemblyFormat = "$fn $lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
+  let hasCanonicalizer = 1;
+}
+
+def Block_CastOp : Block_TileOp<"cast"> {
+  let summary = "conversion to another element type";
+  let description = [{
+    ```mlir
+    %y = block.cast %x : (!block.tile<16x64xf32>) -> !block.tile<16x64xf16>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Block_MatmulOp : Block_TileOp<"matmul"> {
+  let summary = "matrix product over the last two dimensions";
+  let description = [{
+    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast.
+
+    ```mlir
+    %p = block.matmul %x, %w : (!block.tile<16x64xf16>, !block.tile<64x48xf16>) -> !block.tile<16x48xf32>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$lhs, Block_TileType:$rhs);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
+}
+
+def Block_ReduceOp : Block_TileOp<"reduce"> {
+  let summary = "reduction over dimensions of a tile";
+  let description = [{
+    Reduced dimensions keep size 1; `dims` is sorted.
+
+    ```mlir
+    %s = block.reduce sum %x dims [1] : (!block.tile<16x64xf32>) -> !block.tile<16x1xf32>
+    ```
+  }];
+  let arguments = (ins Mirage_ReduceFn:$fn, Block_TileType:$input, DenseI64ArrayAttr:$dims);
+  let assemblyFormat = "$fn $input `dims` $dims attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Block_TransposeOp : Block_TileOp<"transpose"> {
+  let summary = "dimensions in another order";
+  let description = [{
+    Dimension `i` of the result is dimension `permutation[i]` of the operand.
+
+    ```mlir
+    %y = block.transpose %x [1, 0] : (!block.tile<16x64xf16>) -> !block.tile<64x16xf16>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input, DenseI64ArrayAttr:$permutation);
+  let assemblyFormat = "$input $permutation attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Block_ReshapeOp : Block_TileOp<"reshape"> {
+  let summary = "dimensions of size 1 added or dropped";
+  let description = [{
+    Shapes that differ in dimensions of size 1 only.
+
+    ```mlir
+    %y = block.reshape %x : (!block.tile<1x16x64xf16>) -> !block.tile<16x64xf16>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Block_BroadcastOp : Block_TileOp<"broadcast"> {
+  let summary = "dimensions of size 1 repeated";
+  let description = [{
+    ```mlir
+    %y = block.broadcast %x : (!block.tile<16x1xf32>) -> !block.tile<16x64xf32>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Block_MaskOp : Block_TileOp<"mask", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "overwrite what lies outside of the tensor";
+  let description = [{
+    Element `i` along `dim` is kept where `part(axes) * tile + i < extent` and
+    is `fill` elsewhere, `tile` being the operand's size along `dim`.
+
+    ```mlir
+    %y = block.mask %x dim 1 [s, k] extent 4000 fill -0.000000e+00 : !block.tile<16x64xf32>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$dim,
+                       StrArrayAttr:$axes, ConfinedAttr<I64Attr, [IntPositive]>:$extent,
+                       F64Attr:$fill);
+  let assemblyFormat = [{
+    $input `dim` $dim custom<AxisNames>($axes) `extent` $extent `fill` custom<Float>($fill)
+    attr-dict `:` type($result)
+  }];
+}
+
+#endif // MIRAGE_DIALECT_BLOCK_IR_BLOCKOPS_TD

@@ -1,0 +1,34 @@
+//===- Kernel.h - the kernel dialect ----------------------------*- C++ -*-===//
+
+#ifndef MIRAGE_DIALECT_KERNEL_IR_KERNEL_H
+#define MIRAGE_DIALECT_KERNEL_IR_KERNEL_H
+
+#include "mirage/Dialect/Common/ScalarOps.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "mirage/Dialect/Kernel/IR/KernelDialect.h.inc"
+#include "mirage/Dialect/Kernel/IR/KernelEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "mirage/Dialect/Kernel/IR/KernelAttrs.h.inc"
+#include "mirage/Dialect/Kernel/IR/KernelOpInterfaces.h.inc"
+
+namespace mirage::kernel {
+
+/// Marks the terminator of a launch's body: it stores one tile for each result.
+template <typename ConcreteType>
+class LaunchTerminator : public mlir::OpTrait::TraitBase<ConcreteType, LaunchTerminator> {};
+
+} // namespace mirage::kernel
+
+#define GET_OP_CLASSES
+#include "mirage/Dialect/Kernel/IR/KernelOps.h.inc"
+
+#endif // MIRAGE_DIALECT_KERNEL_IR_KERNEL_H

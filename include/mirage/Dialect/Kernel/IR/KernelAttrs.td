@@ -1,0 +1,83 @@
+//===- KernelAttrs.td - attributes of the kernel dialect -------*- tablegen -*-===//
+
+#ifndef MIRAGE_DIALECT_KERNEL_IR_KERNELATTRS_TD
+#define MIRAGE_DIALECT_KERNEL_IR_KERNELATTRS_TD
+
+include "mirage/Dialect/Kernel/IR/KernelDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class Kernel_Attr<string name, string attrMnemonic> : AttrDef<Kernel_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Kernel_Form : I32EnumAttr<"Form", "what a kernel graph may contain", [
+    I32EnumAttrCase<"Reference", 0, "reference">,
+    I32EnumAttrCase<"Candidates", 1, "candidates">,
+    I32EnumAttrCase<"Verified", 2, "verified">,
+    I32EnumAttrCase<"Selected", 3, "selected">,
+    I32EnumAttrCase<"Scheduled", 4, "scheduled">,
+    I32EnumAttrCase<"Thread", 5, "thread">,
+    I32EnumAttrCase<"Binary", 6, "binary">]> {
+  let cppNamespace = "::mirage::kernel";
+  let genSpecializedAttr = 0;
+}
+
+def Kernel_FormAttr : EnumAttr<Kernel_Dialect, Kernel_Form, "form"> {
+  let summary = "the form that a graph has reached";
+  let description = [{
+    Each form is a contract that is checked whenever the IR is verified:
+
+    - `reference`: predefined tensor ops only; no launch, no alternatives.
+    - `candidates`: `kernel.alternatives` list the reference and its candidates.
+    - `verified`: every alternative beside the reference carries a verdict that
+      is `proved` or `probable`.
+    - `selected`: no alternatives are left.
+    - `scheduled`: every launch also has a `#kernel.schedule`.
+    - `thread`: computation is in `kernel.invoke` only; the code is in GPU
+      modules of thread-level ops.
+    - `binary`: as `thread`, the code being PTX.
+
+    Example: `kernel.graph @f(...) attributes {form = #kernel.form<selected>}`.
+  }];
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Kernel_VerdictKind : I32EnumAttr<"VerdictKind", "outcome of an equivalence check", [
+    I32EnumAttrCase<"Unknown", 0, "unknown">,
+    I32EnumAttrCase<"Refuted", 1, "refuted">,
+    I32EnumAttrCase<"Probable", 2, "probable">,
+    I32EnumAttrCase<"Proved", 3, "proved">]> {
+  let cppNamespace = "::mirage::kernel";
+}
+
+def Kernel_VerdictAttr : Kernel_Attr<"Verdict", "verdict"> {
+  let summary = "outcome of an equivalence check, with its evidence";
+  let description = [{
+    `proved` and `refuted` are certain. `probable` states a bound on the
+    probability that inequivalent programs would have passed, as its base-2
+    logarithm. The evidence says in words what was run.
+
+    Example: `#kernel.verdict<probable, -67, "3 draws over 2 primes">`.
+  }];
+  let parameters = (ins EnumParameter<Kernel_VerdictKind>:$kind,
+                        DefaultValuedParameter<"int64_t", "0">:$boundLog2,
+                        OptionalParameter<"::mlir::StringAttr">:$evidence);
+  let assemblyFormat = "`<` $kind (`,` $boundLog2^)? (`,` $evidence^)? `>`";
+}
+
+def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
+  let summary = "how a thread block executes its graph";
+  let description = [{
+    `warps` is the number of warps in a block, `stages` the depth of the
+    pipeline that copies the tiles of a loop into shared memory (1: no overlap
+    of copies and computation).
+
+    Example: `#kernel.schedule<warps = 4, stages = 3>`.
+  }];
+  let parameters = (ins "int64_t":$warps, "int64_t":$stages);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif // MIRAGE_DIALECT_KERNEL_IR_KERNELATTRS_TD

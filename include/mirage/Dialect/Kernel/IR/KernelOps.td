@@ -1,0 +1,414 @@
+//===- KernelOps.td - ops of the kernel dialect ----------------*- tablegen -*-===//
+
+#ifndef MIRAGE_DIALECT_KERNEL_IR_KERNELOPS_TD
+#define MIRAGE_DIALECT_KERNEL_IR_KERNELOPS_TD
+
+include "mirage/Dialect/Common/ScalarOps.td"
+include "mirage/Dialect/Kernel/IR/KernelAttrs.td"
+include "mirage/Dialect/Kernel/IR/KernelDialect.td"
+include "mirage/Dialect/Kernel/IR/KernelInterfaces.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Kernel_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+
+class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
+
+/// A tensor op without side effects and with one result.
+class Kernel_TensorOp<string mnemonic, list<Trait> traits = []>
+    : Kernel_Op<mnemonic, !listconcat([Pure], traits)> {
+  let results = (outs Kernel_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+def Kernel_GraphOp : Kernel_Op<"graph", [FunctionOpInterface, IsolatedFromAbove]> {
+  let summary = "a tensor program";
+  let description = [{
+    A function from device tensors to device tensors.
+
+    ```mlir
+    kernel.graph @square(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+      %y = kernel.unary square %x : (tensor<4x8xf16>) -> tensor<4x8xf16>
+      kernel.return %y : tensor<4x8xf16>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<StrAttr>:$sym_visibility,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs,
+                       OptionalAttr<Kernel_FormAttr>:$form);
+  let regions = (region SizedRegion<1>:$body);
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Kernel_ReturnOp : Kernel_Op<"return", [Pure, Terminator, ReturnLike, HasParent<"GraphOp">]> {
+  let summary = "the results of a graph";
+  let arguments = (ins Variadic<Kernel_Tensor>:$operands);
+  let assemblyFormat = "attr-dict ($operands^ `:` type($operands))?";
+  let hasVerifier = 1;
+}
+
+def Kernel_AlternativesOp : Kernel_Op<"alternatives", [IsolatedFromAbove]> {
+  let summary = "programs that are claimed to be equivalent";
+  let description = [{
+    The first region is the reference, the others are candidates; each computes
+    the results from the operands. `verdicts` has one entry for each candidate,
+    `costs` the predicted time of every region in microseconds.
+
+    ```mlir
+    %y = kernel.alternatives(%x) verdicts [#kernel.verdict<proved>] : (tensor<8xf32>) -> tensor<8xf32> {
+    ^bb0(%a: tensor<8xf32>):
+      %0 = kernel.binary mul %a, %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      kernel.yield %0 : tensor<8xf32>
+    }, {
+    ^bb0(%a: tensor<8xf32>):
+      %0 = kernel.unary square %a : (tensor<8xf32>) -> tensor<8xf32>
+      kernel.yield %0 : tensor<8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Kernel_Tensor>:$inputs,
+                       OptionalAttr<TypedArrayAttrBase<Kernel_VerdictAttr, "verdicts">>:$verdicts,
+                       OptionalAttr<DenseF64ArrayAttr>:$costs);
+  let results = (outs Variadic<Kernel_Tensor>:$results);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$candidates);
+  let assemblyFormat = [{
+    `(` $inputs `)` (`verdicts` $verdicts^)? (`costs` $costs^)? attr-dict-with-keyword
+    `:` functional-type($inputs, $results) $candidates
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"AlternativesOp">]> {
+  let summary = "the results of one alternative";
+  let arguments = (ins Variadic<Kernel_Tensor>:$operands);
+  let assemblyFormat = "attr-dict ($operands^ `:` type($operands))?";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
+  let summary = "a kernel that is defined by a block graph";
+  let description = [{
+    Runs its body once for each point of the grid. Grid axes have names; the
+    maps of `block.load` and `block.store` refer to them. Block arguments are
+    the operands as device tensors; the terminator `block.store` gives the
+    results, each written by every block in the part that its map selects.
+
+    ```mlir
+    %y = kernel.launch(%x) grid [m = 4] : (tensor<64x32xf16>) -> tensor<64x32xf16> {
+    ^bb0(%gx: tensor<64x32xf16>):
+      %t = block.load %gx [[m], []] : tensor<64x32xf16> -> !block.tile<16x32xf16>
+      %u = block.unary silu %t : (!block.tile<16x32xf16>) -> !block.tile<16x32xf32>
+      block.store %u [[m], []] : !block.tile<16x32xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Kernel_Tensor>:$inputs,
+                       StrArrayAttr:$gridNames,
+                       DenseI64ArrayAttr:$gridExtents,
+                       OptionalAttr<Kernel_ScheduleAttr>:$schedule);
+  let results = (outs Variadic<Kernel_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `(` $inputs `)` `grid` custom<Axes>($gridNames, $gridExtents) (`schedule` $schedule^)?
+    attr-dict-with-keyword `:` functional-type($inputs, $results) $body
+  }];
+  let extraClassDeclaration = [{
+    /// Extent of the grid axis `name`, or nullopt.
+    ::std::optional<int64_t> getGridExtent(::llvm::StringRef name);
+    /// Number of blocks.
+    int64_t getNumBlocks();
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
+  let summary = "run a compiled kernel";
+  let description = [{
+    Launches `callee`, a `gpu.func` in a `gpu.module`, with the operands and
+    then the results as parameters. `grid` and `block` are in blocks and
+    threads, `shared` is the dynamic shared memory of a block in bytes.
+
+    ```mlir
+    %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 4096
+         : (tensor<64x32xf16>) -> tensor<64x32xf16>
+    ```
+  }];
+  let arguments = (ins SymbolRefAttr:$callee, Variadic<Kernel_Tensor>:$inputs,
+                       DenseI64ArrayAttr:$grid, DenseI64ArrayAttr:$block,
+                       DefaultValuedAttr<I64Attr, "0">:$shared,
+                       OptionalAttr<DenseI64ArrayAttr>:$cluster);
+  let results = (outs Variadic<Kernel_Tensor>:$results);
+  let assemblyFormat = [{
+    $callee `(` $inputs `)` `grid` $grid `block` $block (`cluster` $cluster^)? `shared` $shared
+    attr-dict `:` functional-type($inputs, $results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_ExternalOp : Kernel_Op<"external"> {
+  let summary = "a part of the program that stays with torch";
+  let description = [{
+    A call back to the framework for an op that has no meaning here. `target`
+    names it; `location` says where it stands in the user's program.
+
+    ```mlir
+    %y = kernel.external "aten.cumsum"(%x) {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$target, Variadic<Kernel_Tensor>:$inputs);
+  let results = (outs Variadic<Kernel_Tensor>:$results);
+  let assemblyFormat = "$target `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
+}
+
+def Kernel_AllReduceOp : Kernel_TensorOp<"all_reduce"> {
+  let summary = "reduction of a tensor over the devices of a group";
+  let description = [{
+    Every one of `devices` devices gets the element-wise reduction of all of
+    their operands.
+
+    ```mlir
+    %y = kernel.all_reduce sum %x over 8 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Mirage_ReduceFn:$fn, Kernel_Tensor:$input,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$devices);
+  let assemblyFormat = "$fn $input `over` $devices attr-dict `:` functional-type($input, $result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Primitive tensor ops
+//===----------------------------------------------------------------------===//
+
+def Kernel_ConstantOp : Kernel_Op<"constant", [Pure, ConstantLike]> {
+  let summary = "a scalar constant";
+  let description = [{
+    A rank-0 tensor; it broadcasts where it is used.
+
+    ```mlir
+    %eps = kernel.constant 1.000000e-06 : tensor<f32>
+    ```
+  }];
+  let arguments = (ins F64Attr:$value);
+  let results = (outs 0DTensorOf<[F16, BF16, F32, F64]>:$result);
+  let assemblyFormat = "custom<Float>($value) attr-dict `:` type($result)";
+  let hasFolder = 1;
+}
+
+def Kernel_UnaryOp : Kernel_TensorOp<"unary"> {
+  let summary = "a scalar function of each element";
+  let description = [{
+    ```mlir
+    %y = kernel.unary silu %x : (tensor<4x8xf16>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Mirage_UnaryFn:$fn, Kernel_Tensor:$input);
+  let assemblyFormat = "$fn $input attr-dict `:` functional-type($input, $result)";
+  let hasCanonicalizer = 1;
+}
+
+def Kernel_BinaryOp : Kernel_TensorOp<"binary"> {
+  let summary = "a function of each pair of elements";
+  let description = [{
+    Operands broadcast as in NumPy.
+
+    ```mlir
+    %z = kernel.binary add %x, %y : (tensor<4x8xf16>, tensor<8xf16>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Mirage_BinaryFn:$fn, Kernel_Tensor:$lhs, Kernel_Tensor:$rhs);
+  let assemblyFormat = [{
+    $fn $lhs `,` $rhs attr-dict `:` functional-type(operands, $result)
+  }];
+  let hasCanonicalizer = 1;
+}
+
+def Kernel_CastOp : Kernel_TensorOp<"cast"> {
+  let summary = "conversion to another element type";
+  let description = [{
+    ```mlir
+    %y = kernel.cast %x : (tensor<4x8xf32>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$input);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Kernel_MatmulOp : Kernel_TensorOp<"matmul"> {
+  let summary = "matrix product over the last two dimensions";
+  let description = [{
+    `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast.
+
+    ```mlir
+    %c = kernel.matmul %a, %b : (tensor<16x64xf16>, tensor<64x32xf16>) -> tensor<16x32xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$lhs, Kernel_Tensor:$rhs);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
+}
+
+def Kernel_ReduceOp : Kernel_TensorOp<"reduce"> {
+  let summary = "reduction over dimensions";
+  let description = [{
+    Reduced dimensions keep size 1; `dims` is sorted.
+
+    ```mlir
+    %s = kernel.reduce sum %x dims [1] : (tensor<4x8xf16>) -> tensor<4x1xf16>
+    ```
+  }];
+  let arguments = (ins Mirage_ReduceFn:$fn, Kernel_Tensor:$input, DenseI64ArrayAttr:$dims);
+  let assemblyFormat = "$fn $input `dims` $dims attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Kernel_TransposeOp : Kernel_TensorOp<"transpose"> {
+  let summary = "dimensions in another order";
+  let description = [{
+    Dimension `i` of the result is dimension `permutation[i]` of the operand.
+
+    ```mlir
+    %y = kernel.transpose %x [1, 0] : (tensor<4x8xf16>) -> tensor<8x4xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$input, DenseI64ArrayAttr:$permutation);
+  let assemblyFormat = "$input $permutation attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Kernel_ReshapeOp : Kernel_TensorOp<"reshape"> {
+  let summary = "same elements in row-major order, another shape";
+  let description = [{
+    ```mlir
+    %y = kernel.reshape %x : (tensor<4x8xf16>) -> tensor<2x2x8xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$input);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Kernel_BroadcastOp : Kernel_TensorOp<"broadcast"> {
+  let summary = "dimensions of size 1 repeated";
+  let description = [{
+    Dimensions of size 1, and missing leading ones, are repeated.
+
+    ```mlir
+    %y = kernel.broadcast %x : (tensor<8xf16>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$input);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Kernel_ConcatOp : Kernel_TensorOp<"concat"> {
+  let summary = "tensors joined along a dimension";
+  let description = [{
+    ```mlir
+    %z = kernel.concat %x, %y dim 1 : (tensor<4x8xf16>, tensor<4x2xf16>) -> tensor<4x10xf16>
+    ```
+  }];
+  let arguments = (ins Variadic<Kernel_Tensor>:$inputs,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim);
+  let assemblyFormat = "$inputs `dim` $dim attr-dict `:` functional-type($inputs, $result)";
+}
+
+def Kernel_SliceOp : Kernel_TensorOp<"slice"> {
+  let summary = "a block of a tensor";
+  let description = [{
+    The block of the result's shape that starts at `offsets`.
+
+    ```mlir
+    %y = kernel.slice %x [0, 4] : (tensor<4x8xf16>) -> tensor<4x4xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$input, DenseI64ArrayAttr:$offsets);
+  let assemblyFormat = "$input $offsets attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Composite tensor ops
+//===----------------------------------------------------------------------===//
+
+class Kernel_CompositeOp<string mnemonic>
+    : Kernel_TensorOp<mnemonic, [DeclareOpInterfaceMethods<Kernel_DecomposableOpInterface>]>;
+
+def Kernel_SoftmaxOp : Kernel_CompositeOp<"softmax"> {
+  let summary = "softmax along a dimension";
+  let description = [{
+    `exp(x - max) / sum(exp(x - max))` along `dim`.
+
+    ```mlir
+    %y = kernel.softmax %x dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$dim);
+  let assemblyFormat = "$input `dim` $dim attr-dict `:` functional-type($input, $result)";
+}
+
+def Kernel_RmsNormOp : Kernel_CompositeOp<"rms_norm"> {
+  let summary = "root-mean-square normalisation over the last dimensions";
+  let description = [{
+    `x * rsqrt(mean(x^2) + eps) [* gain]`, the mean over the last `dims`
+    dimensions. Source: Zhang & Sennrich, NeurIPS 2019.
+
+    ```mlir
+    %y = kernel.rms_norm %x, %g eps 1.000000e-06 dims 1 : (tensor<4x8xf16>, tensor<8xf16>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$input, Optional<Kernel_Tensor>:$gain, F64Attr:$eps,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$dims);
+  let assemblyFormat = [{
+    $input (`,` $gain^)? `eps` custom<Float>($eps) `dims` $dims attr-dict
+    `:` functional-type(operands, $result)
+  }];
+}
+
+def Kernel_LayerNormOp : Kernel_CompositeOp<"layer_norm"> {
+  let summary = "layer normalisation over the last dimensions";
+  let description = [{
+    `(x - mean) * rsqrt(variance + eps) [* gain [+ bias]]` over the last `dims`
+    dimensions, the variance being the biased one. Source: Ba et al.,
+    arXiv 1607.06450.
+
+    ```mlir
+    %y = kernel.layer_norm %x, %g, %b eps 1.000000e-05 dims 1
+         : (tensor<4x8xf16>, tensor<8xf16>, tensor<8xf16>) -> tensor<4x8xf16>
+    ```
+  }];
+  let arguments = (ins Variadic<Kernel_Tensor>:$inputs, F64Attr:$eps,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$dims);
+  let assemblyFormat = [{
+    $inputs `eps` custom<Float>($eps) `dims` $dims attr-dict `:` functional-type($inputs, $result)
+  }];
+}
+
+#endif // MIRAGE_DIALECT_KERNEL_IR_KERNELOPS_TD

@@ -1,0 +1,27 @@
+//===- Passes.td - KernelTransforms passes -----------------------------*- tablegen -*-===//
+
+#ifndef MIRAGE_DIALECT_KERNEL_TRANSFORMS_PASSES_TD
+#define MIRAGE_DIALECT_KERNEL_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def MirageDecompose : Pass<"mirage-decompose", "::mirage::kernel::GraphOp"> {
+  let summary = "replace composite tensor ops by the primitive ops that define them";
+  let description = [{
+    Precondition: none. Softmax, rms_norm, layer_norm and whatever else
+    implements `DecomposableOpInterface` become graphs of primitive ops, which
+    is what the search and the verifier work on. It cannot fail.
+
+    Without `stable`, softmax becomes `exp(x) / sum(exp(x))`, which is equal
+    over the real numbers and leaves the choice of how to avoid overflow to
+    `mirage-stabilize`.
+  }];
+  let options = [
+    Option<"stable", "stable", "bool", "false", "subtract the row maximum in softmax">
+  ];
+  let statistics = [
+    Statistic<"numDecomposed", "num-decomposed", "number of composite ops replaced">
+  ];
+}
+
+#endif // MIRAGE_DIALECT_KERNEL_TRANSFORMS_PASSES_TD

@@ -1,0 +1,310 @@
+//===- BlockOps.cpp - verifiers of tile ops -------------------------------===//
+
+#include "BlockAssembly.h"
+
+#include "mirage/Dialect/Block/IR/Block.h"
+#include "mirage/Dialect/Common/Assembly.h"
+#include "mirage/Dialect/Common/Shapes.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+
+#define GET_OP_CLASSES
+#include "mirage/Dialect/Block/IR/BlockOps.cpp.inc"
+
+namespace {
+
+TileType tileOf(Value value) { return cast<TileType>(value.getType()); }
+ArrayRef<int64_t> shapeOf(Value value) { return tileOf(value).getShape(); }
+
+LogicalResult verifyElementType(Operation *op, Type expected) {
+  Type actual = tileOf(op->getResult(0)).getElementType();
+  if (expected == actual)
+    return success();
+  return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
+}
+
+/// Computation gives f32, or f64 where an operand is f64.
+LogicalResult verifyComputedType(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (tileOf(operand).getElementType().isF64())
+      return verifyElementType(op, Float64Type::get(op->getContext()));
+  return verifyElementType(op, Float32Type::get(op->getContext()));
+}
+
+LogicalResult verifyKeptType(Operation *op) {
+  return verifyElementType(op, tileOf(op->getOperand(0)).getElementType());
+}
+
+/// Extent of the grid or loop axis `name` as seen from `op`, or nullopt.
+std::optional<int64_t> axisExtent(Operation *op, StringRef name) {
+  for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp()) {
+    if (auto loop = dyn_cast<LoopOp>(parent); loop && loop.getAxis() == name)
+      return loop.getExtent();
+    if (auto launch = dyn_cast<kernel::LaunchOp>(parent))
+      return launch.getGridExtent(name);
+  }
+  return std::nullopt;
+}
+
+/// Number of parts that `axes` make; errors for unknown axes and ones in `seen`.
+FailureOr<int64_t> countParts(Operation *op, ArrayAttr axes, llvm::StringSet<> &seen) {
+  int64_t parts = 1;
+  for (Attribute axis : axes) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    auto extent = axisExtent(op, name);
+    if (!extent)
+      return op->emitOpError("expected axes of the grid or of a loop around, got '") << name << "'";
+    if (!seen.insert(name).second)
+      return op->emitOpError("expected each axis at most once in a map, got '") << name << "' twice";
+    parts *= *extent;
+  }
+  return parts;
+}
+
+/// The law of maps: the parts cover the tensor.
+LogicalResult verifyMap(Operation *op, ArrayAttr map, RankedTensorType tensor, TileType tile) {
+  int64_t rank = tensor.getRank();
+  if (static_cast<int64_t>(map.size()) != rank || tile.getRank() != rank)
+    return op->emitOpError("expected a map and a tile of the tensor's rank ")
+           << rank << ", got " << map.size() << " and " << tile.getRank();
+  llvm::StringSet<> seen;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    FailureOr<int64_t> parts = countParts(op, cast<ArrayAttr>(map[dim]), seen);
+    if (failed(parts))
+      return failure();
+    int64_t size = tensor.getDimSize(dim), part = tile.getShape()[dim];
+    if (*parts * part < size)
+      return op->emitOpError("expected the parts to cover dimension ")
+             << dim << " of size " << size << ", got " << *parts << " parts of " << part;
+    if (part > size)
+      return op->emitOpError("expected a tile of at most ")
+             << size << " along dimension " << dim << ", got " << part;
+  }
+  return success();
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Between device tensors and tiles
+//===----------------------------------------------------------------------===//
+
+LogicalResult LoadOp::verify() {
+  auto tensor = cast<RankedTensorType>(getSource().getType());
+  if (failed(verifyMap(*this, getMap(), tensor, tileOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, tensor.getElementType());
+}
+
+LogicalResult StoreOp::verify() {
+  auto launch = cast<kernel::LaunchOp>((*this)->getParentOp());
+  if (getTiles().size() != launch.getNumResults() || getMaps().size() != launch.getNumResults())
+    return emitOpError("expected one tile with a map for each of the ")
+           << launch.getNumResults() << " results of the launch, got " << getTiles().size();
+  for (auto [tile, map, result] : llvm::zip(getTiles(), getMaps(), launch.getResults()))
+    if (failed(verifyMap(*this, cast<ArrayAttr>(map), cast<RankedTensorType>(result.getType()),
+                         tileOf(tile))))
+      return failure();
+  // Axis names are unique in a launch; checked here since a launch has one store.
+  llvm::StringSet<> names;
+  for (Attribute axis : launch.getGridNames())
+    names.insert(cast<StringAttr>(axis).getValue());
+  WalkResult walk = launch.walk([&](LoopOp loop) {
+    if (names.insert(loop.getAxis()).second)
+      return WalkResult::advance();
+    loop.emitOpError("expected an axis name that is unique in the launch, got '")
+        << loop.getAxis() << "'";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+LogicalResult LoopOp::verify() {
+  if (!(*this)->getParentOfType<kernel::LaunchOp>())
+    return emitOpError("expected to be inside of kernel.launch");
+  return success();
+}
+
+LogicalResult LoopOp::verifyRegions() {
+  auto accumulate = cast<AccumulateOp>(getBody().front().getTerminator());
+  if (accumulate.getValues().getTypes() != getResultTypes())
+    return emitOpError("expected results of the accumulated types (")
+           << accumulate.getValues().getTypes() << "), got (" << getResultTypes() << ")";
+  if (getBody().getNumArguments() != 0)
+    return emitOpError("expected a body without arguments, got ") << getBody().getNumArguments();
+  return success();
+}
+
+Value AccumulateOp::getRescale(int64_t index) {
+  for (auto [position, value] : llvm::zip(getRescaled(), getRescales()))
+    if (position == index)
+      return value;
+  return Value();
+}
+
+AccumulateFn AccumulateOp::getFn(int64_t index) {
+  return cast<AccumulateFnAttr>(getFns()[index]).getValue();
+}
+
+LogicalResult AccumulateOp::verify() {
+  if (getFns().size() != getValues().size())
+    return emitOpError("expected one function for each value, got ")
+           << getFns().size() << " for " << getValues().size() << " values";
+  if (getRescaled().size() != getRescales().size())
+    return emitOpError("expected one accumulator for each rescale, got ")
+           << getRescaled().size() << " for " << getRescales().size();
+  for (auto [index, rescale] : llvm::zip(getRescaled(), getRescales())) {
+    if (index < 0 || index >= static_cast<int64_t>(getValues().size()))
+      return emitOpError("expected to rescale an accumulator below ")
+             << getValues().size() << ", got " << index;
+    if (getFn(index) != AccumulateFn::Sum)
+      return emitOpError("expected only sums to be rescaled, got ")
+             << stringifyAccumulateFn(getFn(index));
+    auto running = rescale.getDefiningOp<RunningMaxOp>();
+    if (!running || running->getParentOp() != (*this)->getParentOp())
+      return emitOpError("expected to rescale by a block.running_max of the same loop");
+    auto shape = broadcastShapes(shapeOf(rescale), shapeOf(getValues()[index]));
+    if (!shape || ArrayRef<int64_t>(*shape) != shapeOf(getValues()[index]))
+      return emitOpError("expected a rescale that broadcasts to ")
+             << formatShape(shapeOf(getValues()[index])) << ", got " << formatShape(shapeOf(rescale));
+  }
+  return success();
+}
+
+LogicalResult RunningMaxOp::verify() {
+  if (!isa<LoopOp>((*this)->getParentOp()))
+    return emitOpError("expected to be directly inside of block.loop");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Computation on tiles
+//===----------------------------------------------------------------------===//
+
+LogicalResult ConstantOp::verify() {
+  if (!shapeOf(getResult()).empty())
+    return emitOpError("expected a tile of rank 0, got ") << formatShape(shapeOf(getResult()));
+  return success();
+}
+
+LogicalResult UnaryOp::verify() {
+  if (failed(verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()))))
+    return failure();
+  return verifyComputedType(*this);
+}
+
+LogicalResult BinaryOp::verify() {
+  if (failed(verifyBinary(*this, shapeOf(getLhs()), shapeOf(getRhs()), shapeOf(getResult()))))
+    return failure();
+  return verifyComputedType(*this);
+}
+
+LogicalResult CastOp::verify() {
+  return verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()));
+}
+
+LogicalResult MatmulOp::verify() {
+  if (failed(verifyMatmul(*this, shapeOf(getLhs()), shapeOf(getRhs()), shapeOf(getResult()))))
+    return failure();
+  return verifyComputedType(*this);
+}
+
+LogicalResult ReduceOp::verify() {
+  if (failed(verifyReduce(*this, shapeOf(getInput()), getDims(), shapeOf(getResult()))))
+    return failure();
+  return verifyComputedType(*this);
+}
+
+LogicalResult TransposeOp::verify() {
+  if (failed(verifyTranspose(*this, shapeOf(getInput()), getPermutation(), shapeOf(getResult()))))
+    return failure();
+  return verifyKeptType(*this);
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto squeeze = [](ArrayRef<int64_t> shape) {
+    Shape kept;
+    llvm::copy_if(shape, std::back_inserter(kept), [](int64_t size) { return size != 1; });
+    return kept;
+  };
+  if (squeeze(shapeOf(getInput())) != squeeze(shapeOf(getResult())))
+    return emitOpError("expected shapes that differ in dimensions of size 1 only, got ")
+           << formatShape(shapeOf(getInput())) << " and " << formatShape(shapeOf(getResult()));
+  return verifyKeptType(*this);
+}
+
+LogicalResult BroadcastOp::verify() {
+  if (failed(verifyBroadcast(*this, shapeOf(getInput()), shapeOf(getResult()))))
+    return failure();
+  return verifyKeptType(*this);
+}
+
+LogicalResult MaskOp::verify() {
+  if (static_cast<int64_t>(getDim()) >= tileOf(getInput()).getRank())
+    return emitOpError("expected a dimension below ")
+           << tileOf(getInput()).getRank() << ", got " << getDim();
+  llvm::StringSet<> seen;
+  return countParts(*this, getAxes(), seen);
+}
+
+//===----------------------------------------------------------------------===//
+// Folders
+//===----------------------------------------------------------------------===//
+
+static OpFoldResult foldIdentity(Operation *op) {
+  if (op->getOperand(0).getType() == op->getResult(0).getType())
+    return op->getOperand(0);
+  return {};
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
+OpFoldResult CastOp::fold(FoldAdaptor) { return foldIdentity(*this); }
+OpFoldResult ReshapeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
+OpFoldResult BroadcastOp::fold(FoldAdaptor) { return foldIdentity(*this); }
+
+OpFoldResult ReduceOp::fold(FoldAdaptor) {
+  return getDims().empty() ? foldIdentity(*this) : OpFoldResult();
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor) {
+  for (auto [i, dim] : llvm::enumerate(getPermutation()))
+    if (static_cast<int64_t>(i) != dim)
+      return {};
+  return getInput();
+}
+
+namespace {
+
+/// x * 1, x / 1, x + 0, x - 0 = x where the types agree.
+struct FoldNeutralOperand : OpRewritePattern<BinaryOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(BinaryOp op, PatternRewriter &rewriter) const override {
+    auto constant = op.getRhs().getDefiningOp<ConstantOp>();
+    if (!constant || op.getLhs().getType() != op.getResult().getType())
+      return failure();
+    bool scales = op.getFn() == BinaryFn::Mul || op.getFn() == BinaryFn::Div;
+    bool shifts = op.getFn() == BinaryFn::Add || op.getFn() == BinaryFn::Sub;
+    if (!(scales && constant.getValue().isExactlyValue(1.0)) &&
+        !(shifts && constant.getValue().isZero()))
+      return failure();
+    rewriter.replaceOp(op, op.getLhs());
+    return success();
+  }
+};
+
+} // namespace
+
+void BinaryOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<FoldNeutralOperand>(context);
+}

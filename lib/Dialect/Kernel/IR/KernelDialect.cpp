@@ -1,0 +1,36 @@
+//===- KernelDialect.cpp - the kernel dialect and its attributes ----------===//
+
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mirage::kernel;
+
+#include "mirage/Dialect/Kernel/IR/KernelDialect.cpp.inc"
+#include "mirage/Dialect/Kernel/IR/KernelEnums.cpp.inc"
+#include "mirage/Dialect/Kernel/IR/KernelOpInterfaces.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "mirage/Dialect/Kernel/IR/KernelAttrs.cpp.inc"
+
+void KernelDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "mirage/Dialect/Kernel/IR/KernelAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "mirage/Dialect/Kernel/IR/KernelOps.cpp.inc"
+      >();
+}
+
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t warps,
+                                   int64_t stages) {
+  // A CUDA block has at most 1024 threads.
+  if (warps < 1 || warps > 32)
+    return emitError() << "expected 1 to 32 warps, got " << warps;
+  if (stages < 1)
+    return emitError() << "expected at least 1 stage, got " << stages;
+  return success();
+}

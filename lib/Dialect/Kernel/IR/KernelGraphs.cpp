@@ -1,0 +1,202 @@
+//===- KernelGraphs.cpp - graphs, alternatives and launches ---------------===//
+
+#include "mirage/Dialect/Common/Shapes.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+#include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::kernel;
+
+namespace {
+
+/// Checks that `values` have the types `expected`, speaking of `what`.
+LogicalResult verifyTypes(Operation *op, TypeRange expected, TypeRange actual, StringRef what) {
+  if (expected.size() != actual.size())
+    return op->emitOpError("expected ")
+           << expected.size() << " " << what << "s, got " << actual.size();
+  for (auto [index, pair] : llvm::enumerate(llvm::zip(expected, actual)))
+    if (std::get<0>(pair) != std::get<1>(pair))
+      return op->emitOpError("expected ") << what << " " << index << " of type "
+                                          << std::get<0>(pair) << ", got " << std::get<1>(pair);
+  return success();
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// GraphOp
+//===----------------------------------------------------------------------===//
+
+ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildFuncType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
+                          function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(inputs, results);
+  };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildFuncType,
+      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void GraphOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
+                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                           getResAttrsAttrName());
+}
+
+LogicalResult GraphOp::verify() {
+  for (ArrayRef<Type> types : {getFunctionType().getInputs(), getFunctionType().getResults()})
+    for (Type type : types) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      if (!tensor || !tensor.hasStaticShape() || !isa<FloatType>(tensor.getElementType()))
+        return emitOpError("expected inputs and results to be tensors of static shape and float "
+                           "element type, got ")
+               << type;
+    }
+  return success();
+}
+
+/// What `form` forbids `op` to be, or an empty string.
+static std::string violates(Form form, Operation *op) {
+  bool alternatives = isa<AlternativesOp>(op), launch = isa<LaunchOp>(op), invoke = isa<InvokeOp>(op);
+  switch (form) {
+  case Form::Reference:
+    return alternatives || launch || invoke ? "predefined tensor ops only" : "";
+  case Form::Verified:
+    if (auto found = dyn_cast<AlternativesOp>(op)) {
+      if (!found.getVerdicts())
+        return "a verdict for each candidate";
+      for (Attribute verdict : *found.getVerdicts()) {
+        VerdictKind kind = cast<VerdictAttr>(verdict).getKind();
+        if (kind != VerdictKind::Proved && kind != VerdictKind::Probable)
+          return "verdicts that are proved or probable";
+      }
+    }
+    [[fallthrough]];
+  case Form::Candidates:
+    return invoke ? "no compiled kernels" : "";
+  case Form::Scheduled:
+    if (auto found = dyn_cast<LaunchOp>(op); found && !found.getSchedule())
+      return "a schedule for each launch";
+    [[fallthrough]];
+  case Form::Selected:
+    return alternatives ? "no alternatives" : invoke ? "no compiled kernels" : "";
+  case Form::Thread:
+  case Form::Binary:
+    return alternatives || launch ? "compiled kernels only" : "";
+  }
+  llvm_unreachable("all forms are handled");
+}
+
+LogicalResult GraphOp::verifyRegions() {
+  Operation *terminator = getBody().front().getTerminator();
+  if (!isa<ReturnOp>(terminator))
+    return emitOpError("expected to end with kernel.return, got ") << terminator->getName();
+  if (!getForm())
+    return success();
+  WalkResult result = walk([&](Operation *op) {
+    std::string expected = violates(*getForm(), op);
+    if (expected.empty())
+      return WalkResult::advance();
+    InFlightDiagnostic error = op->emitOpError("form '")
+                               << stringifyForm(*getForm()) << "' expects " << expected;
+    error.attachNote(getLoc()) << "the form is claimed here";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult ReturnOp::verify() {
+  return verifyTypes(*this, cast<GraphOp>((*this)->getParentOp()).getResultTypes(),
+                     getOperandTypes(), "result");
+}
+
+//===----------------------------------------------------------------------===//
+// AlternativesOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult AlternativesOp::verify() {
+  size_t count = getCandidates().size();
+  if (count == 0)
+    return emitOpError("expected at least the reference, got no regions");
+  if (getVerdicts() && getVerdicts()->size() != count - 1)
+    return emitOpError("expected ") << count - 1 << " verdicts, one for each candidate, got "
+                                    << getVerdicts()->size();
+  if (getCosts() && getCosts()->size() != count)
+    return emitOpError("expected ") << count << " costs, one for each region, got "
+                                    << getCosts()->size();
+  return success();
+}
+
+LogicalResult AlternativesOp::verifyRegions() {
+  for (Region &region : getCandidates()) {
+    if (failed(verifyTypes(*this, getInputs().getTypes(), region.getArgumentTypes(),
+                           "block argument")))
+      return failure();
+    if (!isa<YieldOp>(region.front().getTerminator()))
+      return emitOpError("expected each region to end with kernel.yield, got ")
+             << region.front().getTerminator()->getName();
+  }
+  return success();
+}
+
+LogicalResult YieldOp::verify() {
+  return verifyTypes(*this, (*this)->getParentOp()->getResultTypes(), getOperandTypes(), "result");
+}
+
+//===----------------------------------------------------------------------===//
+// LaunchOp and InvokeOp
+//===----------------------------------------------------------------------===//
+
+std::optional<int64_t> LaunchOp::getGridExtent(StringRef name) {
+  for (auto [axis, extent] : llvm::zip(getGridNames(), getGridExtents()))
+    if (cast<StringAttr>(axis).getValue() == name)
+      return extent;
+  return std::nullopt;
+}
+
+int64_t LaunchOp::getNumBlocks() {
+  int64_t blocks = 1;
+  for (int64_t extent : getGridExtents())
+    blocks *= extent;
+  return blocks;
+}
+
+LogicalResult LaunchOp::verify() {
+  if (getGridNames().size() != getGridExtents().size())
+    return emitOpError("expected one extent for each grid axis, got ")
+           << getGridNames().size() << " names and " << getGridExtents().size() << " extents";
+  llvm::StringSet<> names;
+  for (auto [axis, extent] : llvm::zip(getGridNames(), getGridExtents())) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    if (!names.insert(name).second)
+      return emitOpError("expected distinct names of axes, got '") << name << "' twice";
+    if (extent < 1)
+      return emitOpError("expected axis '") << name << "' to have at least 1 block, got " << extent;
+  }
+  return success();
+}
+
+LogicalResult LaunchOp::verifyRegions() {
+  if (failed(verifyTypes(*this, getInputs().getTypes(), getBody().getArgumentTypes(),
+                         "block argument")))
+    return failure();
+  Operation *terminator = getBody().front().getTerminator();
+  if (!terminator->hasTrait<LaunchTerminator>())
+    return emitOpError("expected a body that ends with block.store, got ") << terminator->getName();
+  return success();
+}
+
+LogicalResult InvokeOp::verify() {
+  for (auto [what, numbers] : {std::pair<StringRef, ArrayRef<int64_t>>("grid", getGrid()),
+                               std::pair<StringRef, ArrayRef<int64_t>>("block", getBlock()),
+                               std::pair<StringRef, ArrayRef<int64_t>>(
+                                   "cluster", getCluster().value_or(getBlock()))}) {
+    if (numbers.size() != 3 || llvm::any_of(numbers, [](int64_t n) { return n < 1; }))
+      return emitOpError("expected three positive sizes for ")
+             << what << ", got " << formatList(numbers);
+  }
+  return success();
+}

@@ -1,0 +1,183 @@
+//===- KernelOps.cpp - verifiers of tensor ops ----------------------------===//
+
+#include "mirage/Dialect/Common/Assembly.h"
+#include "mirage/Dialect/Common/Shapes.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::kernel;
+
+#define GET_OP_CLASSES
+#include "mirage/Dialect/Kernel/IR/KernelOps.cpp.inc"
+
+namespace {
+
+ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
+
+LogicalResult verifyElementType(Operation *op, Type expected) {
+  Type actual = elementOf(op->getResult(0));
+  if (expected == actual)
+    return success();
+  return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
+}
+
+/// The smallest element type that holds all operands (f16 with bf16 gives f32);
+/// rank-0 operands count only where there are no others.
+Type promote(ValueRange operands) {
+  SmallVector<Type> types;
+  for (bool scalars : {false, true}) {
+    for (Value operand : operands)
+      if (shapeOf(operand).empty() == scalars)
+        types.push_back(elementOf(operand));
+    if (!types.empty())
+      break;
+  }
+  for (Type type : types) {
+    if (type.isF64())
+      return type;
+  }
+  if (llvm::all_equal(types))
+    return types.front();
+  return Float32Type::get(types.front().getContext());
+}
+
+LogicalResult verifySizes(Operation *op, ArrayRef<int64_t> expected, ArrayRef<int64_t> actual,
+                          StringRef what) {
+  if (expected == actual)
+    return success();
+  return op->emitOpError("expected ") << what << " of shape " << formatShape(expected) << ", got "
+                                      << formatShape(actual);
+}
+
+} // namespace
+
+LogicalResult AllReduceOp::verify() {
+  if (failed(verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
+LogicalResult UnaryOp::verify() {
+  if (failed(verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
+LogicalResult BinaryOp::verify() {
+  if (failed(verifyBinary(*this, shapeOf(getLhs()), shapeOf(getRhs()), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, promote(getOperands()));
+}
+
+LogicalResult CastOp::verify() {
+  return verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()));
+}
+
+LogicalResult MatmulOp::verify() {
+  if (failed(verifyMatmul(*this, shapeOf(getLhs()), shapeOf(getRhs()), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, promote(getOperands()));
+}
+
+LogicalResult ReduceOp::verify() {
+  if (failed(verifyReduce(*this, shapeOf(getInput()), getDims(), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
+LogicalResult TransposeOp::verify() {
+  if (failed(verifyTranspose(*this, shapeOf(getInput()), getPermutation(), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto input = cast<RankedTensorType>(getInput().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (input.getNumElements() != result.getNumElements())
+    return emitOpError("expected a result of ")
+           << input.getNumElements() << " elements, got " << formatShape(result.getShape());
+  return verifyElementType(*this, input.getElementType());
+}
+
+LogicalResult BroadcastOp::verify() {
+  if (failed(verifyBroadcast(*this, shapeOf(getInput()), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
+LogicalResult ConcatOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("expected at least one operand, got none");
+  int64_t dim = getDim();
+  Shape shape(shapeOf(getInputs().front()));
+  if (dim >= static_cast<int64_t>(shape.size()))
+    return emitOpError("expected a dimension below ") << shape.size() << ", got " << dim;
+  shape[dim] = 0;
+  for (Value input : getInputs()) {
+    ArrayRef<int64_t> other = shapeOf(input);
+    Shape rest(other);
+    if (rest.size() == shape.size())
+      rest[dim] = shape[dim];
+    if (rest != shape)
+      return emitOpError("expected operands of equal shape outside of dimension ")
+             << dim << ", got " << formatShape(shapeOf(getInputs().front())) << " and "
+             << formatShape(other);
+    shape[dim] += other[dim];
+  }
+  if (failed(verifySameShape(*this, shape, shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, promote(getInputs()));
+}
+
+LogicalResult SliceOp::verify() {
+  ArrayRef<int64_t> input = shapeOf(getInput()), result = shapeOf(getResult());
+  if (getOffsets().size() != input.size() || result.size() != input.size())
+    return emitOpError("expected offsets and a result of rank ")
+           << input.size() << ", got " << formatList(getOffsets()) << " and " << formatShape(result);
+  for (auto [offset, size, whole] : llvm::zip(getOffsets(), result, input))
+    if (offset < 0 || offset + size > whole)
+      return emitOpError("expected a block inside of ")
+             << formatShape(input) << ", got offsets " << formatList(getOffsets())
+             << " and sizes " << formatShape(result);
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
+LogicalResult SoftmaxOp::verify() {
+  int64_t rank = shapeOf(getInput()).size();
+  if (static_cast<int64_t>(getDim()) >= rank)
+    return emitOpError("expected a dimension below ") << rank << ", got " << getDim();
+  if (failed(verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getInput()));
+}
+
+/// Checks of rms_norm and layer_norm: gain and bias have the normalised shape.
+static LogicalResult verifyNorm(Operation *op, Value input, ValueRange parameters, int64_t dims) {
+  ArrayRef<int64_t> shape = shapeOf(input);
+  if (dims > static_cast<int64_t>(shape.size()))
+    return op->emitOpError("expected to normalise at most ")
+           << shape.size() << " dimensions, got " << dims;
+  for (Value parameter : parameters)
+    if (failed(verifySizes(op, shape.take_back(dims), shapeOf(parameter), "a gain or bias")))
+      return failure();
+  if (failed(verifySameShape(op, shape, shapeOf(op->getResult(0)))))
+    return failure();
+  return verifyElementType(op, elementOf(input));
+}
+
+LogicalResult RmsNormOp::verify() {
+  return verifyNorm(*this, getInput(), getGain() ? ValueRange(getGain()) : ValueRange(), getDims());
+}
+
+LogicalResult LayerNormOp::verify() {
+  if (getInputs().empty() || getInputs().size() > 3)
+    return emitOpError("expected an input, a gain and a bias at most, got ")
+           << getInputs().size() << " operands";
+  return verifyNorm(*this, getInputs().front(), getInputs().drop_front(), getDims());
+}
