@@ -1,0 +1,54 @@
+//===- Layouts.h - the layouts that code generation uses --------*- C++ -*-===//
+//
+// Constructors of layouts. `WarpGrid` says how the warps of a block share a
+// matrix product: m * n * k warps, the warp index counting n fastest, then m,
+// then k. Extents must be multiples of what the instruction shape and the warp
+// grid make of them: m of 16 * grid.m, n of 8 * grid.n, k of the instruction's K
+// times grid.k. Every warp owns a contiguous part along each dimension, except
+// where an extent is not a power of two times the instruction: then the warps
+// interleave (that is what `repeat` can express).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_DIALECT_THREAD_IR_LAYOUTS_H
+#define MIRAGE_DIALECT_THREAD_IR_LAYOUTS_H
+
+#include "mirage/Dialect/Thread/IR/LinearLayout.h"
+
+namespace mirage::thread {
+
+/// Warps along the dimensions of a matrix product; powers of two.
+struct WarpGrid {
+  int64_t m = 1, n = 1, k = 1;
+  int64_t size() const { return m * n * k; }
+};
+
+/// K of one tensor-core instruction: 16 for 2-byte operands, 8 for f32 (TF32).
+inline int64_t mmaInstructionK(int64_t elementBytes) { return elementBytes == 2 ? 16 : 8; }
+
+/// M x N accumulator of `thread.mma`.
+LinearLayout mmaResultLayout(int64_t m, int64_t n, WarpGrid grid);
+/// M x K left operand; `elementBytes` 2 or 4.
+LinearLayout mmaLhsLayout(int64_t m, int64_t k, int64_t elementBytes, WarpGrid grid);
+/// K x N right operand.
+LinearLayout mmaRhsLayout(int64_t k, int64_t n, int64_t elementBytes, WarpGrid grid);
+
+/// M x N accumulator of `thread.wgmma`: m a multiple of 64 * grid.m; the number
+/// of warps is 4 * grid.m * grid.n, warps within a warpgroup lowest.
+LinearLayout wgmmaResultLayout(int64_t m, int64_t n, WarpGrid grid);
+/// M x K left operand of `thread.wgmma` in registers.
+LinearLayout wgmmaLhsLayout(int64_t m, int64_t k, WarpGrid grid);
+
+/// For elementwise work and for moving tiles: consecutive threads own
+/// consecutive vectors of `vector` elements along columns, rows after that. What
+/// the threads have too many of holds copies.
+LinearLayout blockedLayout(int64_t rows, int64_t cols, int64_t vector, int64_t numWarps);
+
+/// The same with `dim` along whole rows (dim = 1) or columns (dim = 0) kept
+/// within a thread or warp as far as possible, so that a reduction along `dim`
+/// needs no scratch memory when the tile has at least as many rows as warps.
+LinearLayout rowLayout(int64_t rows, int64_t cols, int64_t dim, int64_t vector, int64_t numWarps);
+
+} // namespace mirage::thread
+
+#endif // MIRAGE_DIALECT_THREAD_IR_LAYOUTS_H

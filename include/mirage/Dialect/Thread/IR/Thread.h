@@ -1,0 +1,37 @@
+//===- Thread.h - the thread dialect ----------------------------*- C++ -*-===//
+
+#ifndef MIRAGE_DIALECT_THREAD_IR_THREAD_H
+#define MIRAGE_DIALECT_THREAD_IR_THREAD_H
+
+#include "mirage/Dialect/Common/ScalarOps.h"
+#include "mirage/Dialect/Thread/IR/LinearLayout.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "mirage/Dialect/Thread/IR/ThreadDialect.h.inc"
+#include "mirage/Dialect/Thread/IR/ThreadEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "mirage/Dialect/Thread/IR/ThreadAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "mirage/Dialect/Thread/IR/ThreadTypes.h.inc"
+
+#include "mirage/Dialect/Thread/IR/ThreadOpInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "mirage/Dialect/Thread/IR/ThreadOps.h.inc"
+
+namespace mirage::thread {
+
+/// Warps that execute `op`: those of the enclosing `thread.warps`, else of the
+/// enclosing `gpu.func` (known_block_size / 32). Nullopt outside both.
+std::optional<int64_t> getNumWarps(mlir::Operation *op);
+
+} // namespace mirage::thread
+
+#endif // MIRAGE_DIALECT_THREAD_IR_THREAD_H

@@ -1,0 +1,9 @@
+//===- ThreadOps.td - all ops of the thread dialect ------------*- tablegen -*-===//
+
+#ifndef MIRAGE_DIALECT_THREAD_IR_THREADOPS_TD
+#define MIRAGE_DIALECT_THREAD_IR_THREADOPS_TD
+
+include "mirage/Dialect/Thread/IR/ThreadAsyncOps.td"
+include "mirage/Dialect/Thread/IR/ThreadTileOps.td"
+
+#endif // MIRAGE_DIALECT_THREAD_IR_THREADOPS_TD
