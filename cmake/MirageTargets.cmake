@@ -1,0 +1,100 @@
+# The few functions that the CMakeLists.txt files of this tree are made of.
+
+# All generated headers: every library depends on it, so sources include what they like.
+add_custom_target(mirage-headers)
+
+# mirage_collect_headers(<directory>): makes mirage-headers depend on every target below a folder.
+function(mirage_collect_headers directory)
+  get_property(targets DIRECTORY "${directory}" PROPERTY BUILDSYSTEM_TARGETS)
+  if(targets)
+    add_dependencies(mirage-headers ${targets})
+  endif()
+  get_property(children DIRECTORY "${directory}" PROPERTY SUBDIRECTORIES)
+  foreach(child ${children})
+    mirage_collect_headers("${child}")
+  endforeach()
+endfunction()
+
+# mirage_add_dialect_ods(<Name> <mnemonic>)
+# To be called in include/mirage/Dialect/<Name>/IR, which holds <Name>Dialect.td, <Name>Attrs.td
+# (enums too), <Name>Types.td where it has types, and <Name>Ops.td (it includes the others).
+# Generates <Name>{Dialect,Enums,Attrs,Types,Ops}.{h,cpp}.inc and, where <Name>Interfaces.td is
+# there, <Name>OpInterfaces.{h,cpp}.inc with its op interfaces.
+function(mirage_add_dialect_ods name mnemonic)
+  foreach(kind decls defs)
+    set(suffix .h.inc)
+    if(kind STREQUAL defs)
+      set(suffix .cpp.inc)
+    endif()
+    set(LLVM_TARGET_DEFINITIONS ${name}Ops.td)
+    mlir_tablegen(${name}Dialect${suffix} -gen-dialect-${kind} -dialect=${mnemonic})
+    mlir_tablegen(${name}Attrs${suffix} -gen-attrdef-${kind} -attrdefs-dialect=${mnemonic})
+    mlir_tablegen(${name}Types${suffix} -gen-typedef-${kind} -typedefs-dialect=${mnemonic})
+    mlir_tablegen(${name}Ops${suffix} -gen-op-${kind} -dialect=${mnemonic})
+    # From the attributes' file: the ops' file includes the enums that all dialects share.
+    set(LLVM_TARGET_DEFINITIONS ${name}Attrs.td)
+    mlir_tablegen(${name}Enums${suffix} -gen-enum-${kind})
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${name}Interfaces.td")
+      set(LLVM_TARGET_DEFINITIONS ${name}Interfaces.td)
+      mlir_tablegen(${name}OpInterfaces${suffix} -gen-op-interface-${kind})
+    endif()
+  endforeach()
+  add_public_tablegen_target(Mirage${name}IncGen)
+endfunction()
+
+# mirage_add_passes_ods(<Group>): Passes.td of this folder, as Passes.h.inc with
+# register<Group>Passes().
+function(mirage_add_passes_ods group)
+  set(LLVM_TARGET_DEFINITIONS Passes.td)
+  mlir_tablegen(Passes.h.inc -gen-pass-decls -name=${group})
+  add_public_tablegen_target(Mirage${group}PassesIncGen)
+endfunction()
+
+# mirage_own_code(<target>): the compile settings of this project's own C++.
+function(mirage_own_code target)
+  llvm_update_compile_flags(${target})
+  add_dependencies(${target} mirage-headers)
+  # GCC's plain -Wshadow also objects to constructor parameters named like members.
+  target_compile_options(${target} PRIVATE -Wall
+    $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow>)
+  if(MIRAGE_WERROR)
+    # Some of GCC's flow-based warnings fire inside inlined LLVM headers.
+    target_compile_options(${target} PRIVATE -Werror
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized
+      -Wno-error=array-bounds -Wno-error=stringop-overflow>)
+  endif()
+endfunction()
+
+# mirage_add_library(<name> DIRECTORIES <dir>… [LINK <target>…])
+# A static library of every .cpp file below the folders; a new file needs no line anywhere.
+function(mirage_add_library name)
+  cmake_parse_arguments(ARG "" "" "DIRECTORIES;LINK" ${ARGN})
+  set(sources)
+  foreach(directory ${ARG_DIRECTORIES})
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${directory}/*.cpp")
+    list(APPEND sources ${found})
+  endforeach()
+  if(NOT sources)
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE ${ARG_LINK})
+    return()
+  endif()
+  add_library(${name} STATIC ${sources})
+  mirage_own_code(${name})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+endfunction()
+
+# mirage_add_tool(<name> <source>…): an executable in bin/ with the whole project linked in.
+function(mirage_add_tool name)
+  add_executable(${name} ${ARGN})
+  mirage_own_code(${name})
+  target_link_libraries(${name} PRIVATE MirageRegistration mirage-mlir)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"
+    INSTALL_RPATH "${LLVM_LIBRARY_DIR}")
+  if(MIRAGE_STATIC)
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc LINKER:--gc-sections
+      $<$<CONFIG:Release>:LINKER:--strip-all>)
+  endif()
+  install(TARGETS ${name} COMPONENT MiragePython RUNTIME DESTINATION mirage/bin)
+endfunction()

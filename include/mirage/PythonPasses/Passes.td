@@ -1,0 +1,99 @@
+//===- Passes.td - passes implemented in Python -------------*- tablegen -*-===//
+//
+// Each pass here is implemented by the Python module of the same name:
+// mirage-foo-bar by mirage/passes/foo_bar.py, whose PASS object holds the
+// callable and an options dataclass with the same names and defaults
+// (a test compares the two). One line in lib/PythonPasses/Passes.cpp
+// instantiates the C++ side.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_PYTHONPASSES_PASSES_TD
+#define MIRAGE_PYTHONPASSES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class Mirage_PythonPass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
+  // What a worker may answer with must be loaded before the passes run.
+  let dependentDialects = [
+    "::mirage::kernel::KernelDialect", "::mirage::block::BlockDialect",
+    "::mlir::func::FuncDialect"
+  ];
+}
+
+def MirageSearch : Mirage_PythonPass<"mirage-search"> {
+  let summary = "find candidate µGraphs for each reference graph";
+  let description = [{
+    Expects graphs in the `reference` form. Puts the reference and the cheapest
+    candidates that the search found side by side into `kernel.alternatives`
+    (form `candidates`). The search is exhaustive within its bounds and
+    deterministic for a seed; it always ends, with a remark that says why it
+    stopped and what it covered. Fails where a graph holds an op without a
+    normal form.
+  }];
+  let options = [
+    Option<"seed", "seed", "int64_t", "0", "seed of every random choice">,
+    Option<"timeLimit", "time-limit", "double", "60.0",
+           "seconds of search per graph, after which the best so far is kept">,
+    Option<"maxCandidates", "max-candidates", "int64_t", "8",
+           "candidates kept per graph, cheapest first">,
+    Option<"chip", "chip", "std::string", "\"sm_90a\"",
+           "the GPU whose limits and cost model are used">];
+  let statistics = [
+    Statistic<"numCandidates", "candidates", "candidates kept">];
+}
+
+def MirageVerify : Mirage_PythonPass<"mirage-verify"> {
+  let summary = "attach a verdict to each candidate and drop what is not equivalent";
+  let description = [{
+    Expects graphs in the `candidates` form. Compares each candidate with the
+    reference (proof by normal forms, random tests over finite fields, floating
+    point against float64), keeps those that are proved or probable, and
+    records the verdict on them (form `verified`). A refuted candidate is
+    reported with its witness. Source: Wu et al., OSDI'25, section 5.
+  }];
+  let options = [
+    Option<"seed", "seed", "int64_t", "-1",
+           "seed of the random tests; negative: from the system's entropy">,
+    Option<"draws", "draws", "int64_t", "3", "independent random tests per candidate">,
+    Option<"checkFloat", "check-float", "bool", "true",
+           "also compare at the real dtypes against float64">];
+  let statistics = [
+    Statistic<"numProved", "proved", "candidates proved equivalent">,
+    Statistic<"numProbable", "probable", "candidates that passed random tests">,
+    Statistic<"numRefuted", "refuted", "candidates with a witness against them">,
+    Statistic<"numUnknown", "unknown", "candidates without a verdict">];
+}
+
+def MirageStabilize : Mirage_PythonPass<"mirage-stabilize"> {
+  let summary = "rewrite exponentials so that they cannot overflow";
+  let description = [{
+    Where the outputs of a kernel do not change when a row is shifted (softmax),
+    replaces sums of exponentials by their online forms with a running maximum.
+    The rewrite is an identity of the algebra, so verdicts stay valid.
+  }];
+}
+
+def MirageSelect : Mirage_PythonPass<"mirage-select"> {
+  let summary = "replace each kernel.alternatives by its cheapest alternative";
+  let description = [{
+    Expects graphs in the `verified` form; afterwards they are in the `selected`
+    form. Cost is the cost model's prediction of the time on `chip`.
+  }];
+  let options = [
+    Option<"chip", "chip", "std::string", "\"sm_90a\"",
+           "the GPU whose cost model is used">];
+}
+
+def MirageTestBridge : Mirage_PythonPass<"mirage-test-bridge"> {
+  let summary = "exercise the connection to the Python worker (for tests)";
+  let options = [
+    Option<"action", "action", "std::string", "\"nothing\"",
+           "nothing, annotate, print, remark, fail, fail-at-op, raise, invalid, "
+           "exit, crash or hang">,
+    Option<"text", "text", "std::string", "\"\"", "what annotate or remark says">,
+    ListOption<"values", "values", "int64_t", "integers that annotate records">];
+  let statistics = [Statistic<"numOps", "ops", "ops that the worker saw">];
+}
+
+#endif // MIRAGE_PYTHONPASSES_PASSES_TD

@@ -1,0 +1,1 @@
+include "mirage/Dialect/Block/IR/BlockAttrs.td"

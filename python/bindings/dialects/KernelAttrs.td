@@ -1,0 +1,1 @@
+include "mirage/Dialect/Kernel/IR/KernelAttrs.td"

@@ -1,0 +1,1 @@
+include "mirage/Dialect/Common/ScalarOps.td"

@@ -1,0 +1,1 @@
+include "mirage/Dialect/Thread/IR/ThreadOps.td"

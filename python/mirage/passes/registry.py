@@ -1,0 +1,153 @@
+"""What a pass written in Python is, how it is found, and how it runs in a `PassManager`.
+
+A pass `mirage-foo-bar` is the module `mirage.passes.foo_bar` with an object `PASS`:
+
+    @dataclass(frozen=True)
+    class FooBarOptions:
+        seed: int = 0
+        chip: str = "sm_90a"
+
+    def run(op: ir.Operation, options: FooBarOptions) -> Mapping[str, int] | None:
+        ...
+
+    PASS = PythonPass("mirage-foo-bar", "do foo to the bar", FooBarOptions, run)
+
+`run` changes `op` (a `builtin.module`) in place and may return counts by name (statistics). It
+raises `PassError` to report an error at an operation; warnings and remarks are emitted with
+`op.location.emit_warning(…)`. The same pass runs
+
+- in this process, mixed with C++ passes: `add_to(pass_manager, "mirage-foo-bar", seed=1)`;
+- from `mirage-opt --mirage-foo-bar=seed=1` and textual pipelines, in a worker process
+  (`mirage.passes.worker`), once include/mirage/PythonPasses/Passes.td declares it.
+
+Nothing here imports the compiled bindings or a pass before it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from mirage.errors import MirageError
+from mirage.passes.options import NoOptions as NoOptions
+from mirage.passes.options import PassOptionError, make_options
+
+if TYPE_CHECKING:
+    from mirage import ir
+    from mirage.passmanager import PassManager
+
+Options = TypeVar("Options")
+
+_PREFIX = "mirage-"
+_NOT_PASSES = frozenset({"registry", "worker", "options"})
+
+
+class PassError(MirageError):
+    """A pass cannot do its work; reported at `op`, or at the op that the pass ran on."""
+
+    def __init__(self, message: str, op: ir.Operation | None = None) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+@dataclass(frozen=True)
+class PythonPass(Generic[Options]):
+    """A pass: its flag, one line about it, the type of its options, and what it does."""
+
+    name: str
+    summary: str
+    options: type[Options]
+    """A frozen dataclass, every field with a default; `max_blocks` is the option `max-blocks`."""
+    run: Callable[[ir.Operation, Options], Mapping[str, int] | None]
+
+
+def names() -> tuple[str, ...]:
+    """The passes that are there, sorted."""
+    import mirage.passes
+
+    modules = (module.name for module in iter_modules(mirage.passes.__path__))
+    return tuple(
+        sorted(
+            _PREFIX + module.replace("_", "-")
+            for module in modules
+            if module not in _NOT_PASSES and not module.startswith("_")
+        )
+    )
+
+
+def load(name: str) -> PythonPass[Any]:
+    """Imports and returns the pass `name`. Raises PassError when there is none."""
+    stem = name.removeprefix(_PREFIX).replace("-", "_")
+    module = f"mirage.passes.{stem}"
+    if not name.startswith(_PREFIX) or stem in _NOT_PASSES or find_spec(module) is None:
+        raise PassError(f"no python pass is named '{name}'; there are {', '.join(names())}")
+    return import_module(module).PASS
+
+
+def run_pass(
+    python_pass: PythonPass[Options], op: ir.Operation, options: Options
+) -> Mapping[str, int] | None:
+    """Runs a pass and checks what it left. Returns its counts, or None when it failed.
+
+    Errors of every kind have been emitted as diagnostics at their operation by then: a pass's own
+    (`MirageError`), the verifier's, and bugs, which name the exception; `MIRAGE_DEBUG=1` prints
+    their traceback.
+    """
+    from mirage import ir
+
+    try:
+        counts = python_pass.run(op, options) or {}
+        op.verify()
+    except PassError as error:
+        (error.op or op).location.emit_error(str(error))
+    except MirageError as error:
+        op.location.emit_error(str(error))
+    except ir.MLIRError as error:
+        for diagnostic in error.error_diagnostics:
+            diagnostic.location.emit_error(diagnostic.message)
+        op.location.emit_error(f"pass '{python_pass.name}' failed: {error.message}")
+    except (Exception, SystemExit) as error:
+        if os.environ.get("MIRAGE_DEBUG"):
+            traceback.print_exc()
+        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        op.location.emit_error(
+            f"internal error in pass '{python_pass.name}': {what} "
+            "(MIRAGE_DEBUG=1 shows the traceback)"
+        )
+    else:
+        return counts
+    return None
+
+
+def add_to(pass_manager: PassManager, name: str, **options: object) -> None:
+    """Appends the pass `name` to `pass_manager`, to run in this process on each module.
+
+    `options` are fields of the pass's options dataclass. Raises PassError when there is no such
+    pass, PassOptionError when it has no such option. The pass reports failure like a C++ pass: the
+    manager's `run` raises `MLIRError` with the diagnostics.
+    """
+    python_pass = load(name)
+    try:
+        chosen = python_pass.options(**options)
+    except TypeError as error:
+        raise PassOptionError(f"pass '{name}': {error}") from None
+
+    def run(op: ir.Operation, handle: Any) -> None:
+        if run_pass(python_pass, op, chosen) is None:
+            handle.signal_pass_failure()
+
+    pass_manager.add(run, name=name, argument=name, op_name="builtin.module")
+
+
+def parse_element(element: str) -> tuple[PythonPass[Any], Any]:
+    """The pass and the options that a pipeline element `name{option=value …}` means."""
+    name, brace, rest = element.partition("{")
+    python_pass = load(name.strip())
+    text = rest.rstrip().removesuffix("}") if brace else ""
+    return python_pass, make_options(python_pass.name, python_pass.options, text)

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Makes .venv/ in the project's root with everything of requirements/dev.txt and torch, and puts
+# this tree into it: `mirage` is importable and the tools are in .venv/bin. Python edits are live.
+# Does nothing where the requirements were installed already.
+# PYTHON=<interpreter> picks another Python (3.10 or newer, with headers).
+set -euo pipefail
+
+root=$(realpath "$(dirname "$0")/../..")
+venv=$root/.venv
+build=${BUILD_DIR:-$root/build}
+torch_version=2.13.0
+
+pick_python() {
+  local candidate
+  # The distribution's own interpreter first: its headers are among the system packages.
+  for candidate in "${PYTHON:-}" /usr/bin/python3 python3; do
+    [ -n "$candidate" ] && command -v "$candidate" >/dev/null || continue
+    "$candidate" -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null &&
+      { echo "$candidate"; return; }
+  done
+  echo "error: no Python 3.10 or newer with the venv module found; set PYTHON" >&2
+  return 1
+}
+
+install_torch() {
+  # The CPU build is enough to import, search and test; the CUDA build is gigabytes larger and is
+  # wanted only where there is a GPU to launch on.
+  local pip=("$venv/bin/pip" install --quiet)
+  if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
+    "${pip[@]}" "torch==$torch_version"
+    return
+  fi
+  "${pip[@]}" "torch==$torch_version+cpu" 2>/dev/null ||
+    "${pip[@]}" "torch==$torch_version+cpu" --extra-index-url https://download.pytorch.org/whl/cpu ||
+    "${pip[@]}" "torch==$torch_version"
+}
+
+stamp=$venv/.requirements
+wanted=$(cat "$root"/requirements/*.txt "$0" | sha256sum)
+if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
+  python=$(pick_python)
+  echo "setting up $venv with $("$python" --version)"
+  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  install_torch
+  "$venv/bin/pip" install --quiet -r "$root/requirements/dev.txt"
+  echo "$wanted" >"$stamp"
+fi
+
+# The package is in two folders: sources here, generated bindings in the build tree
+# (python/mirage/__init__.py joins them).
+site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+printf '%s\n' "$root/python" "$build/python_packages" >"$site/mirage.pth"
+for tool in mirage-opt mirage-lsp-server; do
+  ln -sfn "$build/bin/$tool" "$venv/bin/$tool"
+done
+cat >"$venv/bin/mirage" <<SCRIPT
+#!$venv/bin/python
+import sys
+
+from mirage.cli import main
+
+sys.exit(main())
+SCRIPT
+chmod +x "$venv/bin/mirage"
