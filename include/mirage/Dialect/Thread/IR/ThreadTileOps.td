@@ -173,11 +173,12 @@ def Thread_ReduceWarpsOp : Thread_Op<"reduce_warps", [DeclareOpInterfaceMethods<
                                      DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "adds the summands of a partial fragment, through scratch memory";
   let description = [{
-    The result's type is the operand's without `partial`: all owners get the sum.
+    The result may have any layout: every thread adds what it will own, so a
+    layout without copies shares the work among the warps.
 
     ```mlir
     %s = thread.reduce_warps %p {scratch = 0 : i64} : !thread.fragment<16x8xf32, #layout, partial>
-      -> !thread.fragment<16x8xf32, #layout>
+      -> !thread.fragment<16x8xf32, #blocked>
     ```
   }];
   let arguments = (ins Thread_FragmentType:$operand, OptionalAttr<I64Attr>:$scratch);
@@ -260,7 +261,10 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
     along dimension `dims[0]` and c along `dims[1]`. A dimension of -1 is none:
     the tile has extent 1 there. What lies outside the tensor along such a
     dimension reads as 0; where `in_bounds` is true (rows, columns) nothing does,
-    as the offsets guarantee, and no check is made. Offsets are never negative.
+    as the offsets guarantee, and no check is made. With `extents` (rows,
+    columns), what lies outside the first `extents` elements of the tile counts
+    as outside the tensor, even where `in_bounds` is true: a 1-row tile held in a
+    16-row fragment has `extents [1, 16]`. Offsets are never negative.
     Accesses are as wide as the layout and the provable alignment allow, up to 16
     bytes. With `when`, the load happens only where the condition (the same for
     the whole block) holds, else the result is 0.
@@ -271,10 +275,11 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
     ```
   }];
   let arguments = (ins Thread_GlobalMemRef:$source, Variadic<Index>:$offsets,
-                       DenseI64ArrayAttr:$dims, DenseBoolArrayAttr:$in_bounds, Optional<I1>:$when);
+                       DenseI64ArrayAttr:$dims, DenseBoolArrayAttr:$in_bounds,
+                       OptionalAttr<DenseI64ArrayAttr>:$extents, Optional<I1>:$when);
   let results = (outs Thread_FragmentType:$result);
   let assemblyFormat = [{
-    $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`when` $when^)? attr-dict
+    $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)? attr-dict
     `:` type($source) `->` type($result)
   }];
   let hasVerifier = 1;
@@ -293,9 +298,10 @@ def Thread_StoreGlobalOp : Thread_Op<"store_global", [AttrSizedOperandSegments, 
   }];
   let arguments = (ins Thread_FragmentType:$value, Thread_GlobalMemRef:$dest,
                        Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims,
-                       DenseBoolArrayAttr:$in_bounds, Optional<I1>:$when);
+                       DenseBoolArrayAttr:$in_bounds,
+                       OptionalAttr<DenseI64ArrayAttr>:$extents, Optional<I1>:$when);
   let assemblyFormat = [{
-    $value `,` $dest `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`when` $when^)?
+    $value `,` $dest `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)?
     attr-dict `:` type($value) `,` type($dest)
   }];
   let hasVerifier = 1;
@@ -319,9 +325,10 @@ def Thread_CopyAsyncOp : Thread_Op<"copy_async", [AttrSizedOperandSegments, Memo
   }];
   let arguments = (ins Thread_GlobalMemRef:$source, Variadic<Index>:$offsets,
                        DenseI64ArrayAttr:$dims, DenseBoolArrayAttr:$in_bounds,
+                       OptionalAttr<DenseI64ArrayAttr>:$extents,
                        Thread_SharedType:$dest, Optional<I1>:$when);
   let assemblyFormat = [{
-    $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds `to` $dest (`when` $when^)?
+    $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? `to` $dest (`when` $when^)?
     attr-dict `:` type($source) `to` type($dest)
   }];
   let hasVerifier = 1;
