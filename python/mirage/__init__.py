@@ -1,0 +1,70 @@
+"""Mirage: a superoptimizer for tensor programs.
+
+    import mirage as mi
+
+    graph = mi.new_kernel_graph()
+    x = graph.new_input(dims=(16, 4096), dtype=mi.float16)
+    w = graph.new_input(dims=(4096, 6144), dtype=mi.float16)
+    graph.mark_output(graph.matmul(graph.rms_norm(x), w))
+    optimized = graph.superoptimize()
+
+Names load on first use, so that running an artifact needs neither the compiled bindings nor torch-mlir.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import extend_path
+from typing import TYPE_CHECKING
+
+# The compiled bindings (`mirage.ir`, `mirage.dialects`) live in the build tree while developing.
+__path__ = extend_path(__path__, __name__)
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mirage.driver import Optimized as Optimized
+    from mirage.driver import OptimizeOptions as OptimizeOptions
+    from mirage.driver import optimize as optimize
+    from mirage.errors import MirageError as MirageError
+    from mirage.frontend.block_graph import BlockGraphBuilder as BlockGraphBuilder
+    from mirage.frontend.block_graph import new_threadblock_graph as new_threadblock_graph
+    from mirage.frontend.dtypes import bfloat16 as bfloat16
+    from mirage.frontend.dtypes import float16 as float16
+    from mirage.frontend.dtypes import float32 as float32
+    from mirage.frontend.dtypes import float64 as float64
+    from mirage.frontend.errors import UnsupportedOpError as UnsupportedOpError
+    from mirage.frontend.kernel_graph import GraphBuilder as GraphBuilder
+    from mirage.frontend.kernel_graph import new_kernel_graph as new_kernel_graph
+    from mirage.frontend.torch_import import from_torch as from_torch
+
+_WHERE = {
+    "Optimized": "mirage.driver",
+    "OptimizeOptions": "mirage.driver",
+    "optimize": "mirage.driver",
+    "MirageError": "mirage.errors",
+    "UnsupportedOpError": "mirage.frontend.errors",
+    "GraphBuilder": "mirage.frontend.kernel_graph",
+    "new_kernel_graph": "mirage.frontend.kernel_graph",
+    "BlockGraphBuilder": "mirage.frontend.block_graph",
+    "new_threadblock_graph": "mirage.frontend.block_graph",
+    "from_torch": "mirage.frontend.torch_import",
+    "float16": "mirage.frontend.dtypes",
+    "bfloat16": "mirage.frontend.dtypes",
+    "float32": "mirage.frontend.dtypes",
+    "float64": "mirage.frontend.dtypes",
+}
+
+__all__ = ["__version__", *_WHERE]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    module = _WHERE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'mirage' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

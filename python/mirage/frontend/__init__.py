@@ -1,0 +1,1 @@
+"""Ways in: graphs built by hand and PyTorch modules."""

@@ -1,0 +1,35 @@
+"""Element types under their usual names."""
+
+from __future__ import annotations
+
+from mirage.frontend.errors import GraphTypeError
+from mirage.frontend.location import user_location
+from mirage.semantics.scalar import DType
+
+float16 = DType.F16
+bfloat16 = DType.BF16
+float32 = DType.F32
+float64 = DType.F64
+
+_NAMES = {
+    **{dtype.value: dtype for dtype in DType},
+    "float16": DType.F16,
+    "half": DType.F16,
+    "bfloat16": DType.BF16,
+    "float32": DType.F32,
+    "float": DType.F32,
+    "float64": DType.F64,
+    "double": DType.F64,
+}
+
+
+def as_dtype(dtype: object) -> DType:
+    """A :class:`DType` from one, from its name, or from a torch or NumPy dtype; raises :class:`GraphTypeError`."""
+    if isinstance(dtype, DType):
+        return dtype
+    found = _NAMES.get(str(getattr(dtype, "name", dtype)).removeprefix("torch."))
+    if found is None:
+        raise GraphTypeError(
+            f"expected float16, bfloat16, float32 or float64, got {dtype!r}", user_location()
+        )
+    return found

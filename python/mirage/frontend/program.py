@@ -1,0 +1,60 @@
+"""A program as the front ends hand it on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mirage.errors import SourceLocation
+from mirage.frontend.errors import InvalidGraphError
+from mirage.semantics.ugraph import KernelGraph, Op, Value
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input that the caller does not pass: a weight or buffer of the imported module.
+
+    ``data`` is the ``torch.Tensor`` itself (not a copy), so that later updates of the module are seen.
+    """
+
+    index: int  # position among the graph's inputs
+    name: str  # as in ``module.state_dict()``
+    data: object
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel graph with what else is known of it: where its ops stand in the user's program, and bound inputs."""
+
+    graph: KernelGraph
+    locations: Mapping[Op, SourceLocation] = field(default_factory=dict[Op, SourceLocation])
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def call_inputs(self) -> tuple[Value, ...]:
+        """The inputs that a caller passes, in order."""
+        bound = {p.index for p in self.parameters}
+        return tuple(v for i, v in enumerate(self.graph.inputs) if i not in bound)
+
+
+def without_dead_ops(graph: KernelGraph) -> KernelGraph:
+    """``graph`` without ops that no output needs."""
+    needed = set(graph.outputs)
+    kept: list[Op] = []
+    for op in reversed(graph.ops):
+        if needed.intersection(op.results):
+            needed.update(op.operands)
+            kept.append(op)
+    return KernelGraph(graph.name, graph.inputs, tuple(reversed(kept)), graph.outputs)
+
+
+def check_inputs_used(graph: KernelGraph, locations: Mapping[Value, SourceLocation | None]) -> None:
+    """Raises :class:`InvalidGraphError` if an input reaches no output."""
+    used = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
+    for i, value in enumerate(graph.inputs):
+        if value not in used:
+            name = f" {value.name!r}" if value.name else ""
+            raise InvalidGraphError(
+                f"expected every input to reach an output, got unused input {i}{name} ({value.type}); remove it",
+                locations.get(value),
+            )

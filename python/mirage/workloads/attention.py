@@ -1,0 +1,137 @@
+"""Attention in its regimes: grouped, multi-query, multi-head; decoding, speculative and prefill; with QK normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mirage.frontend.handles import Tensor
+from mirage.frontend.kernel_graph import GraphBuilder
+from mirage.workloads.workload import InputSpec, Workload
+
+if TYPE_CHECKING:
+    import torch
+
+_EPS = 1e-6
+
+
+def attention() -> Iterator[Workload]:
+    """All attention programs."""
+    for bs in (1, 8, 16):
+        for kv in (4096, 8192):
+            yield plain_attention(
+                f"gqa_bs{bs}_kv{kv}", "grouped-query attention", 2 * bs, 256, 64, kv
+            )
+    for bs in (1, 8, 16):
+        yield qk_norm_attention(f"qknorm_bs{bs}", 2 * bs, 256, 64, 4096)
+    for bs in (1, 8, 16):
+        yield plain_attention(f"mha_bs{bs}", "multi-head attention, 16 rows", 32 * bs, 16, 64, 4096)
+        yield plain_attention(
+            f"mha_prefill_bs{bs}", "multi-head attention, prefill", 32 * bs, 256, 64, 1024
+        )
+    for bs in (1, 8, 16):
+        yield plain_attention(
+            f"mqa_bs{bs}", "multi-query attention, speculative", bs, 1024, 64, 4096
+        )
+        yield plain_attention(
+            f"mqa_decode_bs{bs}", "multi-query attention, decoding", bs, 32, 64, 4096
+        )
+        yield plain_attention(
+            f"mqa_prefill_bs{bs}", "multi-query attention, prefill", bs, 4096, 64, 4096
+        )
+        yield plain_attention(
+            f"gqa_decode_bs{bs}", "grouped-query attention, decoding", 2 * bs, 8, 64, 4096
+        )
+    yield plain_attention("docs_attn", "64 heads, one token", 64, 1, 128, 4096)
+    for b in (1, 8, 16):
+        yield scaled_attention(
+            f"decode_b{b}", "one token, 64 query heads on 8 KV heads, scaled", 8 * b, 8, 128, 8192
+        )
+    yield scaled_attention("prefill", "32 heads, 4096 tokens, scaled", 32, 4096, 128, 4096)
+    yield scaled_attention(
+        "prefill_causal",
+        "32 heads, 4096 tokens, scaled, causal by an additive mask",
+        32,
+        4096,
+        128,
+        4096,
+        True,
+    )
+
+
+def plain_attention(name: str, what: str, heads: int, rows: int, d: int, kv: int) -> Workload:
+    def build(g: GraphBuilder, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return g.softmax(q @ k) @ v
+
+    def module(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        return torch.softmax(q @ k, dim=-1) @ v
+
+    shapes = f"Q({heads},{rows},{d}) K({heads},{d},{kv}) V({heads},{kv},{d})"
+    inputs = (
+        InputSpec("q", (heads, rows, d)),
+        InputSpec("k", (heads, d, kv), _unit(d)),
+        InputSpec("v", (heads, kv, d)),
+    )
+    return Workload(name, f"{what}: softmax(Q K) V, {shapes}", inputs, build, module)
+
+
+def qk_norm_attention(name: str, heads: int, rows: int, d: int, kv: int) -> Workload:
+    def build(g: GraphBuilder, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        squares = g.square(g.cast(k, "float32"))
+        scale = g.rsqrt(g.mean(squares, 1) + _EPS)
+        normed = g.cast(g.cast(k, "float32") * scale, k.dtype)
+        return g.softmax(g.rms_norm(q, eps=_EPS) @ normed) @ v
+
+    def module(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        norm = torch.nn.functional.rms_norm
+        k = norm(k.transpose(1, 2), (d,), eps=_EPS).transpose(1, 2)
+        return torch.softmax(norm(q, (d,), eps=_EPS) @ k, dim=-1) @ v
+
+    shapes = f"Q({heads},{rows},{d}) K({heads},{d},{kv}) V({heads},{kv},{d})"
+    inputs = (
+        InputSpec("q", (heads, rows, d)),
+        InputSpec("k", (heads, d, kv)),
+        InputSpec("v", (heads, kv, d)),
+    )
+    text = f"attention with rms_norm over the head dimension of Q and of K first, {shapes}"
+    return Workload(name, text, inputs, build, module)
+
+
+def scaled_attention(
+    name: str, what: str, heads: int, rows: int, d: int, kv: int, causal: bool = False
+) -> Workload:
+    """K is stored as a KV cache stores it, ``(heads, kv, d)``."""
+    scale = d**-0.5
+
+    def build(
+        g: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        scores = (q @ g.transpose(k)) * scale
+        return g.softmax(scores if mask is None else scores + mask) @ v
+
+    def module(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        import torch
+
+        scores = (q @ k.transpose(1, 2)) * scale
+        return torch.softmax(scores if mask is None else scores + mask, dim=-1) @ v
+
+    inputs = [
+        InputSpec("q", (heads, rows, d)),
+        InputSpec("k", (heads, kv, d)),
+        InputSpec("v", (heads, kv, d)),
+    ]
+    if causal:
+        inputs.append(InputSpec("mask", (rows, kv), causal=True))
+    text = f"attention, {what}: Q({heads},{rows},{d}) K,V({heads},{kv},{d})"
+    return Workload(name, text, tuple(inputs), build, module)
+
+
+def _unit(d: int) -> float:
+    """Standard deviation of K for which unscaled scores have unit variance."""
+    return float(d) ** -0.5

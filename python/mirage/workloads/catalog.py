@@ -1,0 +1,40 @@
+"""All built-in programs by name."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+
+from mirage.errors import MirageError
+from mirage.workloads.attention import attention
+from mirage.workloads.linear import linear
+from mirage.workloads.workload import Workload
+
+
+class UnknownWorkload(MirageError, LookupError):
+    """No built-in program of that name."""
+
+
+@cache
+def _catalog() -> dict[str, Workload]:
+    return {w.name: w for family in (attention, linear) for w in family()}
+
+
+def all_workloads() -> tuple[Workload, ...]:
+    """All built-in programs."""
+    return tuple(_catalog().values())
+
+
+def names() -> tuple[str, ...]:
+    """Names of all built-in programs."""
+    return tuple(_catalog())
+
+
+def get(name: str) -> Workload:
+    """The program called ``name``; raises :class:`UnknownWorkload`."""
+    workload = _catalog().get(name)
+    if workload is None:
+        near = difflib.get_close_matches(name, _catalog(), 3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; `mirage workloads` lists all"
+        raise UnknownWorkload(f"expected the name of a built-in workload, got {name!r}{hint}")
+    return workload

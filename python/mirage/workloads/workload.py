@@ -1,0 +1,103 @@
+"""One built-in program: its graph, the same thing in PyTorch, and inputs for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mirage.frontend.handles import Tensor
+from mirage.frontend.kernel_graph import GraphBuilder, new_kernel_graph
+from mirage.frontend.program import Program
+from mirage.semantics.scalar import Array, DType
+from mirage.semantics.ugraph import KernelGraph
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """An input: values are normally distributed with standard deviation ``std`` around ``mean``.
+
+    ``causal`` makes a ``(rows, keys)`` additive mask instead: 0 up to the diagonal, -30000 above it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    std: float = 1.0
+    mean: float = 0.0
+    causal: bool = False
+    weight: bool = False  # belongs to the model rather than to the call
+
+    def sample(self, rng: np.random.Generator, dtype: DType) -> Array:
+        """Values in float32, exactly representable in ``dtype``."""
+        if self.causal:
+            rows, keys = self.shape
+            return np.triu(np.full(self.shape, -30000.0, dtype=np.float32), k=1 + keys - rows)
+        values = rng.standard_normal(self.shape, dtype=np.float32) * np.float32(
+            self.std
+        ) + np.float32(self.mean)
+        return values if dtype is DType.F32 else values.astype(dtype.numpy).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A named program. ``build`` and ``module`` state it twice, independently: as a graph and as PyTorch code."""
+
+    name: str
+    description: str
+    inputs: tuple[InputSpec, ...]
+    build: Callable[..., Tensor]
+    """``(graph, *tensors) -> result``."""
+    module: Callable[..., Any]
+    """``(*torch tensors) -> torch tensor``, eager."""
+    dtype: DType = DType.F16
+
+    def program(self) -> Program:
+        """The program, as the front ends hand it on."""
+        return self._builder().program()
+
+    def graph(self) -> KernelGraph:
+        """The program as data."""
+        return self._builder().build()
+
+    def _builder(self) -> GraphBuilder:
+        graph = new_kernel_graph(self.name)
+        tensors = [graph.new_input(spec.shape, self.dtype, name=spec.name) for spec in self.inputs]
+        graph.mark_output(self.build(graph, *tensors))
+        return graph
+
+    def numpy_inputs(self, seed: int = 0) -> tuple[Array, ...]:
+        """Inputs as float32 arrays with values that the program's element type can represent."""
+        rng = np.random.default_rng(seed)
+        return tuple(spec.sample(rng, self.dtype) for spec in self.inputs)
+
+    def torch_inputs(self, seed: int = 0, device: str = "cpu") -> tuple[torch.Tensor, ...]:
+        """The values of :meth:`numpy_inputs` as torch tensors of the program's element type."""
+        import torch
+
+        dtype = {
+            DType.F16: torch.float16,
+            DType.BF16: torch.bfloat16,
+            DType.F32: torch.float32,
+            DType.F64: torch.float64,
+        }
+        return tuple(
+            torch.from_numpy(a).to(device=device, dtype=dtype[self.dtype])
+            for a in self.numpy_inputs(seed)
+        )
+
+    def torch_module(self) -> torch.nn.Module:
+        """The program in PyTorch; all inputs, weights too, are arguments of ``forward``."""
+        import torch
+
+        function = self.module
+
+        class Reference(torch.nn.Module):
+            def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+                return function(*tensors)
+
+        return Reference()

@@ -1,0 +1,111 @@
+"""The built-in programs: graph and PyTorch code say the same, names are as documented."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.workloads import UnknownWorkload, Workload, all_workloads, get, names
+from mirage.workloads.attention import plain_attention, qk_norm_attention, scaled_attention
+from mirage.workloads.linear import (
+    expert_layer,
+    gated_mlp,
+    layer_norm_linear_gelu,
+    lora,
+    low_rank_mlp,
+    n_transformer,
+    residual_rms_qkv,
+    rms_matmul,
+    rms_swiglu_down,
+    softmax_rows,
+    square_matmul,
+)
+
+SMALL = [
+    plain_attention("plain", "", 2, 6, 8, 24),
+    qk_norm_attention("qk_norm", 2, 6, 8, 24),
+    scaled_attention("scaled", "", 2, 6, 8, 24),
+    scaled_attention("causal", "", 2, 24, 8, 24, True),
+    rms_matmul("rms", 4, 32, 12),
+    rms_matmul("rms_gain", 4, 32, 12, gain=True),
+    lora("lora", 4, 32, 2, 12),
+    gated_mlp("gmlp", 4, 32, 12),
+    n_transformer("ntrans", 4, 32),
+    softmax_rows("softmax", 4, 32),
+    square_matmul("mm", 32),
+    rms_swiglu_down("swiglu", 4, 32, 24),
+    residual_rms_qkv("qkv", 4, 32, 24),
+    layer_norm_linear_gelu("ln", 4, 32, 24),
+    low_rank_mlp("low_rank", 4, 32, 2, 12),
+    expert_layer("experts", 3, 4, 16),
+]
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+def test_graph_and_module_agree(workload: Workload) -> None:
+    inputs = workload.numpy_inputs(seed=3)
+    (ours,) = evaluate_floats(workload.graph(), inputs)
+    with torch.no_grad():
+        theirs = workload.torch_module()(*(torch.from_numpy(x).double() for x in inputs))
+    np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_every_program_is_well_formed() -> None:
+    for workload in all_workloads():
+        graph = workload.graph()
+        check_graph(graph)
+        assert [v.name for v in graph.inputs] == [spec.name for spec in workload.inputs]
+
+
+DOCUMENTED = [
+    *(f"gqa_bs{b}_kv{kv}" for b in (1, 8, 16) for kv in (4096, 8192)),
+    *(
+        f"{family}_bs{b}"
+        for family in ("qknorm", "mha", "mqa", "rms_mm6144", "rms_mm4096", "ntrans")
+        for b in (1, 8, 16)
+    ),
+    *(f"{family}_m{m}" for family in ("lora", "gmlp", "rms_swiglu_down") for m in (1, 8, 16)),
+    *(f"softmax_n{n}" for n in (256, 1024, 4096, 16384, 32768)),
+    *(f"mm_{n}" for n in (1024, 2048, 4096, 8192)),
+    *(f"decode_b{b}" for b in (1, 8, 16)),
+    *(
+        "docs_attn",
+        "prefill",
+        "prefill_causal",
+        "residual_rms_qkv_m1",
+        "residual_rms_qkv_m8",
+        "ln_linear_gelu_m8",
+    ),
+]
+
+
+def test_names() -> None:
+    assert set(DOCUMENTED) <= set(names())
+    assert len(set(names())) == len(names())
+
+
+def test_documented_shapes() -> None:
+    shapes = {spec.name: spec.shape for spec in get("gqa_bs8_kv4096").inputs}
+    assert shapes == {"q": (16, 256, 64), "k": (16, 64, 4096), "v": (16, 4096, 64)}
+    assert [spec.shape for spec in get("rms_mm6144_bs8").inputs] == [(16, 4096), (4096, 6144)]
+
+
+def test_unknown_name_suggests() -> None:
+    with pytest.raises(UnknownWorkload, match=r"got 'gqa_bs1_kv409'; did you mean gqa_bs1_kv4096"):
+        get("gqa_bs1_kv409")
+
+
+def test_inputs_are_representable_and_reproducible() -> None:
+    workload = get("lora_m8")
+    first, again, other = (
+        workload.numpy_inputs(1),
+        workload.numpy_inputs(1),
+        workload.numpy_inputs(2),
+    )
+    for a, b, c in zip(first, again, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert (a != c).any()
+        np.testing.assert_array_equal(a, a.astype(np.float16).astype(np.float32))
+    assert workload.torch_inputs(1)[0].dtype is torch.float16
