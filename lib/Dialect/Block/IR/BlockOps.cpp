@@ -250,6 +250,12 @@ LogicalResult BroadcastOp::verify() {
   return verifyKeptType(*this);
 }
 
+LogicalResult ConvertLayoutOp::verify() {
+  if (failed(verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()))))
+    return failure();
+  return verifyKeptType(*this);
+}
+
 LogicalResult MaskOp::verify() {
   if (static_cast<int64_t>(getDim()) >= tileOf(getInput()).getRank())
     return emitOpError("expected a dimension below ")
@@ -272,6 +278,7 @@ OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
 OpFoldResult CastOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult ReshapeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult BroadcastOp::fold(FoldAdaptor) { return foldIdentity(*this); }
+OpFoldResult ConvertLayoutOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 
 OpFoldResult ReduceOp::fold(FoldAdaptor) {
   return getDims().empty() ? foldIdentity(*this) : OpFoldResult();

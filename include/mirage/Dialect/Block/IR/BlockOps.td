@@ -91,7 +91,8 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
     } : !block.tile<16x48xf32>, !block.tile<16x1xf32>
     ```
   }];
-  let arguments = (ins StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$extent);
+  let arguments = (ins StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$extent,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$stages);
   let results = (outs Variadic<Block_TileType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
@@ -212,12 +213,16 @@ def Block_MatmulOp : Block_TileOp<"matmul"> {
   let summary = "matrix product over the last two dimensions";
   let description = [{
     `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast.
+    `mirage-assign-layouts` notes how the warps share the product: `warps` are
+    their numbers along m, n and k; `swapped` computes the transposed product,
+    which puts few rows on the small side of the tensor-core instruction.
 
     ```mlir
     %p = block.matmul %x, %w : (!block.tile<16x64xf16>, !block.tile<64x48xf16>) -> !block.tile<16x48xf32>
     ```
   }];
-  let arguments = (ins Block_TileType:$lhs, Block_TileType:$rhs);
+  let arguments = (ins Block_TileType:$lhs, Block_TileType:$rhs,
+                       OptionalAttr<DenseI64ArrayAttr>:$warps, UnitAttr:$swapped);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
 }
 
@@ -268,6 +273,22 @@ def Block_BroadcastOp : Block_TileOp<"broadcast"> {
   let description = [{
     ```mlir
     %y = block.broadcast %x : (!block.tile<16x1xf32>) -> !block.tile<16x64xf32>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let hasFolder = 1;
+}
+
+def Block_ConvertLayoutOp : Block_TileOp<"convert_layout"> {
+  let summary = "the same tile, held in another place or layout";
+  let description = [{
+    Inserted by `mirage-assign-layouts`: from shared memory to registers, from
+    one register layout to another, or from the summands that the warps hold to
+    their sum.
+
+    ```mlir
+    %y = block.convert_layout %x : (!block.tile<16x64xf16>) -> !block.tile<16x64xf16>
     ```
   }];
   let arguments = (ins Block_TileType:$input);
