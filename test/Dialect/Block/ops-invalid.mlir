@@ -1,0 +1,236 @@
+// RUN: mirage-opt %s --split-input-file --verify-diagnostics
+
+kernel.graph @unknown_axis(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected axes of the grid or of a loop around, got 'n'}}
+    %t = block.load %gx [[n]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @axis_twice(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8x8xf32>) -> tensor<8x8xf32> {
+  ^bb0(%gx: tensor<8x8xf32>):
+    // expected-error @+1 {{expected each axis at most once in a map, got 'm' twice}}
+    %t = block.load %gx [[m], [m]] : tensor<8x8xf32> -> !block.tile<4x4xf32>
+    block.store %t [[m], []] : !block.tile<4x4xf32>
+  }
+  kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
+kernel.graph @cover(%x: tensor<9xf32>) -> tensor<9xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<9xf32>) -> tensor<9xf32> {
+  ^bb0(%gx: tensor<9xf32>):
+    // expected-error @+1 {{expected the parts to cover dimension 0 of size 9, got 2 parts of 4}}
+    %t = block.load %gx [[m]] : tensor<9xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<9xf32>
+}
+
+// -----
+
+kernel.graph @too_large(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected a tile of at most 8 along dimension 0, got 16}}
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<16xf32>
+    block.store %t [[m]] : !block.tile<16xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @map_rank(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected a map and a tile of the tensor's rank 1, got 2 and 1}}
+    %t = block.load %gx [[m], []] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @load_type(%x: tensor<8xf16>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf16>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf16>):
+    // expected-error @+1 {{expected a result of element type 'f16', got 'f32'}}
+    %t = block.load %gx [[m]] : tensor<8xf16> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @store_count(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %y:2 = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    // expected-error @+1 {{expected one tile with a map for each of the 2 results of the launch, got 1}}
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y#0, %y#1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @store_in_loop_axis(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %s = block.loop [k = 2] {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    // expected-error @+1 {{expected axes of the grid or of a loop around, got 'k'}}
+    block.store %s [[m, k]] : !block.tile<2xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @axis_names(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected an axis name that is unique in the launch, got 'm'}}
+    %s = block.loop [m = 2] {
+      %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+      block.accumulate sum %t : !block.tile<4xf32>
+    } : !block.tile<4xf32>
+    block.store %s [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @loop_types(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected results of the accumulated types ('!block.tile<2xf32>'), got ('!block.tile<4xf32>')}}
+    %s = block.loop [k = 2] {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<4xf32>
+    block.store %s [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @running_max_outside(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    // expected-error @+1 {{expected to be directly inside of block.loop}}
+    %u = block.running_max %t : !block.tile<4xf32>
+    block.store %u [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @rescale_max(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %s = block.loop [k = 1] {
+      %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+      %u = block.running_max %t : !block.tile<4xf32>
+      // expected-error @+1 {{expected only sums to be rescaled, got max}}
+      block.accumulate max %t rescale %u : !block.tile<4xf32> rescale : !block.tile<4xf32>
+    } : !block.tile<4xf32>
+    block.store %s [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @rescale_source(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %s = block.loop [k = 1] {
+      %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+      // expected-error @+1 {{expected to rescale by a block.running_max of the same loop}}
+      block.accumulate sum %t rescale %t : !block.tile<4xf32> rescale : !block.tile<4xf32>
+    } : !block.tile<4xf32>
+    block.store %s [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @accumulate_fn(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %s = block.loop [k = 1] {
+      %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+      // expected-error @+1 {{expected sum, max or last, got 'mean'}}
+      block.accumulate mean %t : !block.tile<4xf32>
+    } : !block.tile<4xf32>
+    block.store %s [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @computed_type(%x: tensor<8xf16>) -> tensor<8xf16> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf16>) -> tensor<8xf16> {
+  ^bb0(%gx: tensor<8xf16>):
+    %t = block.load %gx [[m]] : tensor<8xf16> -> !block.tile<4xf16>
+    // expected-error @+1 {{expected a result of element type 'f32', got 'f16'}}
+    %u = block.unary exp %t : (!block.tile<4xf16>) -> !block.tile<4xf16>
+    block.store %u [[m]] : !block.tile<4xf16>
+  }
+  kernel.return %y : tensor<8xf16>
+}
+
+// -----
+
+kernel.graph @reshape(%x: tensor<8xf16>) -> tensor<8xf16> {
+  %y = kernel.launch(%x) grid [] : (tensor<8xf16>) -> tensor<8xf16> {
+  ^bb0(%gx: tensor<8xf16>):
+    %t = block.load %gx [[]] : tensor<8xf16> -> !block.tile<8xf16>
+    // expected-error @+1 {{expected shapes that differ in dimensions of size 1 only, got 8 and 2x4}}
+    %u = block.reshape %t : (!block.tile<8xf16>) -> !block.tile<2x4xf16>
+    block.store %t [[]] : !block.tile<8xf16>
+  }
+  kernel.return %y : tensor<8xf16>
+}
+
+// -----
+
+kernel.graph @mask_dim(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    // expected-error @+1 {{expected a dimension below 1, got 1}}
+    %u = block.mask %t dim 1 [m] extent 8 fill 0.0 : !block.tile<4xf32>
+    block.store %u [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected tile sizes of at least 1, got 0}}
+func.func private @empty(!block.tile<0x4xf16>)
+
+// -----
+
+// expected-error @+1 {{expected an element type of f16, bf16, f32 or f64, got 'i32'}}
+func.func private @integer(!block.tile<4xi32>)

@@ -1,0 +1,102 @@
+// RUN: mirage-opt %s | mirage-opt | FileCheck %s
+// RUN: mirage-opt %s --mlir-print-op-generic | mirage-opt | FileCheck %s
+
+// RMSNorm and a matrix product in one kernel, the scaling after the loop.
+// CHECK-LABEL: kernel.graph @rms_linear
+kernel.graph @rms_linear(%x: tensor<16x4096xf16>, %w: tensor<4096x6144xf16>) -> tensor<16x6144xf16> {
+  // CHECK: kernel.launch(%{{.*}}, %{{.*}}) grid [n = 96]
+  %o = kernel.launch(%x, %w) grid [n = 96] : (tensor<16x4096xf16>, tensor<4096x6144xf16>) -> tensor<16x6144xf16> {
+  ^bb0(%gx: tensor<16x4096xf16>, %gw: tensor<4096x6144xf16>):
+    // CHECK: %[[LOOP:.*]]:2 = block.loop [k = 64] {
+    %a, %s = block.loop [k = 64] {
+      // CHECK: %[[XT:.*]] = block.load %{{.*}} {{\[}}[], [k]] : tensor<16x4096xf16> -> !block.tile<16x64xf16>
+      %xt = block.load %gx [[], [k]] : tensor<16x4096xf16> -> !block.tile<16x64xf16>
+      // CHECK: %[[WT:.*]] = block.load %{{.*}} {{\[}}[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x64xf16>
+      %wt = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x64xf16>
+      // CHECK: block.matmul %[[XT]], %[[WT]] : (!block.tile<16x64xf16>, !block.tile<64x64xf16>) -> !block.tile<16x64xf32>
+      %p = block.matmul %xt, %wt : (!block.tile<16x64xf16>, !block.tile<64x64xf16>) -> !block.tile<16x64xf32>
+      // CHECK: block.unary square %[[XT]] : (!block.tile<16x64xf16>) -> !block.tile<16x64xf32>
+      %q = block.unary square %xt : (!block.tile<16x64xf16>) -> !block.tile<16x64xf32>
+      // CHECK: block.reduce sum %{{.*}} dims [1] : (!block.tile<16x64xf32>) -> !block.tile<16x1xf32>
+      %r = block.reduce sum %q dims [1] : (!block.tile<16x64xf32>) -> !block.tile<16x1xf32>
+      // CHECK: block.accumulate sum %{{.*}}, sum %{{.*}} : !block.tile<16x64xf32>, !block.tile<16x1xf32>
+      block.accumulate sum %p, sum %r : !block.tile<16x64xf32>, !block.tile<16x1xf32>
+    // CHECK: } : !block.tile<16x64xf32>, !block.tile<16x1xf32>
+    } : !block.tile<16x64xf32>, !block.tile<16x1xf32>
+    // CHECK: %[[N:.*]] = block.constant 2.441406250e-04 : !block.tile<f32>
+    %n = block.constant 2.44140625e-4 : !block.tile<f32>
+    // CHECK: block.binary mul %[[LOOP]]#1, %[[N]] : (!block.tile<16x1xf32>, !block.tile<f32>) -> !block.tile<16x1xf32>
+    %m = block.binary mul %s, %n : (!block.tile<16x1xf32>, !block.tile<f32>) -> !block.tile<16x1xf32>
+    %i = block.unary rsqrt %m : (!block.tile<16x1xf32>) -> !block.tile<16x1xf32>
+    %y = block.binary mul %a, %i : (!block.tile<16x64xf32>, !block.tile<16x1xf32>) -> !block.tile<16x64xf32>
+    // CHECK: block.store %{{.*}} {{\[}}[], [n]] : !block.tile<16x64xf32>
+    block.store %y [[], [n]] : !block.tile<16x64xf32>
+  }
+  kernel.return %o : tensor<16x6144xf16>
+}
+
+// Split-KV attention partials with a running maximum, keys masked at the end.
+// CHECK-LABEL: kernel.graph @attention_partials
+kernel.graph @attention_partials(%q: tensor<64x64xf16>, %k: tensor<64x1000xf16>, %v: tensor<1000x64xf16>)
+    -> (tensor<4x64x64xf32>, tensor<4x64x1xf32>, tensor<4x64x1xf32>) {
+  %o:3 = kernel.launch(%q, %k, %v) grid [s = 4]
+      : (tensor<64x64xf16>, tensor<64x1000xf16>, tensor<1000x64xf16>)
+      -> (tensor<4x64x64xf32>, tensor<4x64x1xf32>, tensor<4x64x1xf32>) {
+  ^bb0(%gq: tensor<64x64xf16>, %gk: tensor<64x1000xf16>, %gv: tensor<1000x64xf16>):
+    %qt = block.load %gq [[], []] : tensor<64x64xf16> -> !block.tile<64x64xf16>
+    %acc, %sum, %max = block.loop [t = 4] {
+      // CHECK: block.load %{{.*}} {{\[}}[], [s, t]] : tensor<64x1000xf16> -> !block.tile<64x64xf16>
+      %kt = block.load %gk [[], [s, t]] : tensor<64x1000xf16> -> !block.tile<64x64xf16>
+      %vt = block.load %gv [[s, t], []] : tensor<1000x64xf16> -> !block.tile<64x64xf16>
+      %sc = block.matmul %qt, %kt : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      // CHECK: block.mask %{{.*}} dim 1 [s, t] extent 1000 fill -1.000000e+30 : !block.tile<64x64xf32>
+      %sm = block.mask %sc dim 1 [s, t] extent 1000 fill -1.0e30 : !block.tile<64x64xf32>
+      %rm = block.reduce max %sm dims [1] : (!block.tile<64x64xf32>) -> !block.tile<64x1xf32>
+      // CHECK: %[[M:.*]] = block.running_max %{{.*}} : !block.tile<64x1xf32>
+      %m = block.running_max %rm : !block.tile<64x1xf32>
+      // CHECK: block.broadcast %[[M]] : (!block.tile<64x1xf32>) -> !block.tile<64x64xf32>
+      %mb = block.broadcast %m : (!block.tile<64x1xf32>) -> !block.tile<64x64xf32>
+      %d = block.binary sub %sm, %mb : (!block.tile<64x64xf32>, !block.tile<64x64xf32>) -> !block.tile<64x64xf32>
+      %e = block.unary exp %d : (!block.tile<64x64xf32>) -> !block.tile<64x64xf32>
+      // CHECK: block.cast %{{.*}} : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+      %eh = block.cast %e : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+      %pv = block.matmul %eh, %vt : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      %l = block.reduce sum %e dims [1] : (!block.tile<64x64xf32>) -> !block.tile<64x1xf32>
+      // CHECK: block.accumulate sum %{{.*}} rescale %[[M]], sum %{{.*}} rescale %[[M]], last %[[M]] : !block.tile<64x64xf32>, !block.tile<64x1xf32>, !block.tile<64x1xf32> rescale : !block.tile<64x1xf32>, !block.tile<64x1xf32>
+      block.accumulate sum %pv rescale %m, sum %l rescale %m, last %m
+          : !block.tile<64x64xf32>, !block.tile<64x1xf32>, !block.tile<64x1xf32>
+          rescale : !block.tile<64x1xf32>, !block.tile<64x1xf32>
+    } : !block.tile<64x64xf32>, !block.tile<64x1xf32>, !block.tile<64x1xf32>
+    // CHECK: block.reshape %{{.*}} : (!block.tile<64x64xf32>) -> !block.tile<1x64x64xf32>
+    %acc3 = block.reshape %acc : (!block.tile<64x64xf32>) -> !block.tile<1x64x64xf32>
+    %sum3 = block.reshape %sum : (!block.tile<64x1xf32>) -> !block.tile<1x64x1xf32>
+    %max3 = block.reshape %max : (!block.tile<64x1xf32>) -> !block.tile<1x64x1xf32>
+    // CHECK: block.store %{{.*}} {{\[}}[s], [], []], %{{.*}} {{\[}}[s], [], []], %{{.*}} {{\[}}[s], [], []] :
+    block.store %acc3 [[s], [], []], %sum3 [[s], [], []], %max3 [[s], [], []]
+        : !block.tile<1x64x64xf32>, !block.tile<1x64x1xf32>, !block.tile<1x64x1xf32>
+  }
+  kernel.return %o#0, %o#1, %o#2 : tensor<4x64x64xf32>, tensor<4x64x1xf32>, tensor<4x64x1xf32>
+}
+
+// Loops nest; a tile may be transposed; a maximum may be accumulated.
+// CHECK-LABEL: kernel.graph @nested
+kernel.graph @nested(%x: tensor<32x32xf32>) -> tensor<32x1xf32> {
+  %o = kernel.launch(%x) grid [] : (tensor<32x32xf32>) -> tensor<32x1xf32> {
+  ^bb0(%gx: tensor<32x32xf32>):
+    // CHECK: block.loop [i = 2] {
+    %a = block.loop [i = 2] {
+      // CHECK: block.loop [j = 4] {
+      %b = block.loop [j = 4] {
+        %t = block.load %gx [[i, j], []] : tensor<32x32xf32> -> !block.tile<4x32xf32>
+        // CHECK: block.transpose %{{.*}} [1, 0] : (!block.tile<4x32xf32>) -> !block.tile<32x4xf32>
+        %u = block.transpose %t [1, 0] : (!block.tile<4x32xf32>) -> !block.tile<32x4xf32>
+        %m = block.reduce max %u dims [1] : (!block.tile<32x4xf32>) -> !block.tile<32x1xf32>
+        // CHECK: block.accumulate max %{{.*}} : !block.tile<32x1xf32>
+        block.accumulate max %m : !block.tile<32x1xf32>
+      } : !block.tile<32x1xf32>
+      block.accumulate max %b : !block.tile<32x1xf32>
+    } : !block.tile<32x1xf32>
+    block.store %a [[], []] : !block.tile<32x1xf32>
+  }
+  kernel.return %o : tensor<32x1xf32>
+}

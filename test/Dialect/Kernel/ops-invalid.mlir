@@ -1,0 +1,210 @@
+// RUN: mirage-opt %s --split-input-file --verify-diagnostics
+
+kernel.graph @unary_shape(%x: tensor<4x8xf16>) -> tensor<4x4xf16> {
+  // expected-error @+1 {{expected a result of shape 4x8, got 4x4}}
+  %0 = kernel.unary exp %x : (tensor<4x8xf16>) -> tensor<4x4xf16>
+  kernel.return %0 : tensor<4x4xf16>
+}
+
+// -----
+
+kernel.graph @unary_type(%x: tensor<4x8xf16>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{expected a result of element type 'f16', got 'f32'}}
+  %0 = kernel.unary exp %x : (tensor<4x8xf16>) -> tensor<4x8xf32>
+  kernel.return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+kernel.graph @broadcast(%x: tensor<4x8xf16>, %y: tensor<3xf16>) -> tensor<4x8xf16> {
+  // expected-error @+1 {{expected operands that broadcast, got 4x8 and 3}}
+  %0 = kernel.binary add %x, %y : (tensor<4x8xf16>, tensor<3xf16>) -> tensor<4x8xf16>
+  kernel.return %0 : tensor<4x8xf16>
+}
+
+// -----
+
+kernel.graph @promotion(%x: tensor<4xf16>, %y: tensor<4xbf16>) -> tensor<4xf16> {
+  // expected-error @+1 {{expected a result of element type 'f32', got 'f16'}}
+  %0 = kernel.binary add %x, %y : (tensor<4xf16>, tensor<4xbf16>) -> tensor<4xf16>
+  kernel.return %0 : tensor<4xf16>
+}
+
+// -----
+
+kernel.graph @matmul_inner(%x: tensor<4x8xf16>, %y: tensor<4x8xf16>) -> tensor<4x8xf16> {
+  // expected-error @+1 {{expected the last size of the left operand to equal the last but one of the right, got 4x8 and 4x8}}
+  %0 = kernel.matmul %x, %y : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x8xf16>
+  kernel.return %0 : tensor<4x8xf16>
+}
+
+// -----
+
+kernel.graph @matmul_batch(%x: tensor<2x4x8xf16>, %y: tensor<3x8x4xf16>) -> tensor<2x4x4xf16> {
+  // expected-error @+1 {{expected leading dimensions that broadcast, got 2x4x8 and 3x8x4}}
+  %0 = kernel.matmul %x, %y : (tensor<2x4x8xf16>, tensor<3x8x4xf16>) -> tensor<2x4x4xf16>
+  kernel.return %0 : tensor<2x4x4xf16>
+}
+
+// -----
+
+kernel.graph @reduce_dims(%x: tensor<4x8xf16>) -> tensor<4x1xf16> {
+  // expected-error @+1 {{expected sorted, distinct dimensions below 2, got [1, 1]}}
+  %0 = kernel.reduce sum %x dims [1, 1] : (tensor<4x8xf16>) -> tensor<4x1xf16>
+  kernel.return %0 : tensor<4x1xf16>
+}
+
+// -----
+
+kernel.graph @transpose(%x: tensor<4x8xf16>) -> tensor<8x4xf16> {
+  // expected-error @+1 {{expected a permutation of 2 dimensions, got [1, 1]}}
+  %0 = kernel.transpose %x [1, 1] : (tensor<4x8xf16>) -> tensor<8x4xf16>
+  kernel.return %0 : tensor<8x4xf16>
+}
+
+// -----
+
+kernel.graph @reshape(%x: tensor<4x8xf16>) -> tensor<5x7xf16> {
+  // expected-error @+1 {{expected a result of 32 elements, got 5x7}}
+  %0 = kernel.reshape %x : (tensor<4x8xf16>) -> tensor<5x7xf16>
+  kernel.return %0 : tensor<5x7xf16>
+}
+
+// -----
+
+kernel.graph @concat(%x: tensor<4x8xf16>, %y: tensor<3x8xf16>) -> tensor<4x16xf16> {
+  // expected-error @+1 {{expected operands of equal shape outside of dimension 1, got 4x8 and 3x8}}
+  %0 = kernel.concat %x, %y dim 1 : (tensor<4x8xf16>, tensor<3x8xf16>) -> tensor<4x16xf16>
+  kernel.return %0 : tensor<4x16xf16>
+}
+
+// -----
+
+kernel.graph @slice(%x: tensor<4x8xf16>) -> tensor<4x4xf16> {
+  // expected-error @+1 {{expected a block inside of 4x8, got offsets [0, 5] and sizes 4x4}}
+  %0 = kernel.slice %x [0, 5] : (tensor<4x8xf16>) -> tensor<4x4xf16>
+  kernel.return %0 : tensor<4x4xf16>
+}
+
+// -----
+
+kernel.graph @softmax(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+  // expected-error @+1 {{expected a dimension below 2, got 2}}
+  %0 = kernel.softmax %x dim 2 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  kernel.return %0 : tensor<4x8xf16>
+}
+
+// -----
+
+kernel.graph @norm_gain(%x: tensor<4x8xf16>, %g: tensor<4xf16>) -> tensor<4x8xf16> {
+  // expected-error @+1 {{expected a gain or bias of shape 8, got 4}}
+  %0 = kernel.rms_norm %x, %g eps 1.0e-6 dims 1 : (tensor<4x8xf16>, tensor<4xf16>) -> tensor<4x8xf16>
+  kernel.return %0 : tensor<4x8xf16>
+}
+
+// -----
+
+kernel.graph @norm_operands(%x: tensor<8xf16>) -> tensor<8xf16> {
+  // expected-error @+1 {{expected an input, a gain and a bias at most, got 4 operands}}
+  %0 = kernel.layer_norm %x, %x, %x, %x eps 1.0e-6 dims 1
+      : (tensor<8xf16>, tensor<8xf16>, tensor<8xf16>, tensor<8xf16>) -> tensor<8xf16>
+  kernel.return %0 : tensor<8xf16>
+}
+
+// -----
+
+// expected-error @+1 {{expected inputs and results to be tensors of static shape and float element type, got 'tensor<?xf16>'}}
+kernel.graph @dynamic(%x: tensor<?xf16>) -> tensor<4xf16> {
+  %0 = kernel.unary exp %x : (tensor<?xf16>) -> tensor<4xf16>
+  kernel.return %0 : tensor<4xf16>
+}
+
+// -----
+
+kernel.graph @return_type(%x: tensor<4xf16>) -> tensor<8xf16> {
+  // expected-error @+1 {{expected result 0 of type 'tensor<8xf16>', got 'tensor<4xf16>'}}
+  kernel.return %x : tensor<4xf16>
+}
+
+// -----
+
+// expected-note @+1 {{the form is claimed here}}
+kernel.graph @form_reference(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form = #kernel.form<reference>} {
+  // expected-error @+1 {{form 'reference' expects predefined tensor ops only}}
+  %y = kernel.alternatives(%x) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    kernel.yield %a : tensor<8xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-note @+1 {{the form is claimed here}}
+kernel.graph @form_verified(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form = #kernel.form<verified>} {
+  // expected-error @+1 {{form 'verified' expects verdicts that are proved or probable}}
+  %y = kernel.alternatives(%x) verdicts [#kernel.verdict<refuted>] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    kernel.yield %a : tensor<8xf32>
+  }, {
+  ^bb0(%a: tensor<8xf32>):
+    kernel.yield %a : tensor<8xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-note @+1 {{the form is claimed here}}
+kernel.graph @form_scheduled(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form = #kernel.form<scheduled>} {
+  // expected-error @+1 {{form 'scheduled' expects a schedule for each launch}}
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @verdict_count(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected 0 verdicts, one for each candidate, got 1}}
+  %y = kernel.alternatives(%x) verdicts [#kernel.verdict<proved>] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    kernel.yield %a : tensor<8xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @axes(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected distinct names of axes, got 'm' twice}}
+  %y = kernel.launch(%x) grid [m = 2, m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @schedule(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected 1 to 32 warps, got 64}}
+  %y = kernel.launch(%x) grid [m = 2] schedule #kernel.schedule<warps = 64, stages = 1> : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @invoke(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected three positive sizes for grid, got [4, 0, 1]}}
+  %y = kernel.invoke @kernels::@f(%x) grid [4, 0, 1] block [128, 1, 1] shared 0 : (tensor<8xf32>) -> tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}

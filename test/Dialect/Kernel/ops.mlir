@@ -1,0 +1,102 @@
+// RUN: mirage-opt %s | mirage-opt | FileCheck %s
+// RUN: mirage-opt %s --mlir-print-op-generic | mirage-opt | FileCheck %s
+
+// CHECK-LABEL: kernel.graph @primitives
+// CHECK-SAME:    (%[[X:.*]]: tensor<4x8xf16>, %[[W:.*]]: tensor<8x6xf16>) -> tensor<4x6xf16>
+// CHECK-SAME:    attributes {form = #kernel.form<reference>}
+kernel.graph @primitives(%x: tensor<4x8xf16>, %w: tensor<8x6xf16>) -> tensor<4x6xf16>
+    attributes {form = #kernel.form<reference>} {
+  // CHECK: %[[C:.*]] = kernel.constant 2.500000e-01 : tensor<f16>
+  %c = kernel.constant 0.25 : tensor<f16>
+  // CHECK: kernel.unary silu %[[X]] : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  %0 = kernel.unary silu %x : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  // CHECK: kernel.binary mul %{{.*}}, %[[C]] : (tensor<4x8xf16>, tensor<f16>) -> tensor<4x8xf16>
+  %1 = kernel.binary mul %0, %c : (tensor<4x8xf16>, tensor<f16>) -> tensor<4x8xf16>
+  // CHECK: kernel.reduce sum %{{.*}} dims [1] : (tensor<4x8xf16>) -> tensor<4x1xf16>
+  %2 = kernel.reduce sum %1 dims [1] : (tensor<4x8xf16>) -> tensor<4x1xf16>
+  // CHECK: kernel.broadcast %{{.*}} : (tensor<4x1xf16>) -> tensor<4x8xf16>
+  %3 = kernel.broadcast %2 : (tensor<4x1xf16>) -> tensor<4x8xf16>
+  // CHECK: kernel.matmul %{{.*}}, %[[W]] : (tensor<4x8xf16>, tensor<8x6xf16>) -> tensor<4x6xf16>
+  %4 = kernel.matmul %3, %w : (tensor<4x8xf16>, tensor<8x6xf16>) -> tensor<4x6xf16>
+  // CHECK: kernel.return
+  kernel.return %4 : tensor<4x6xf16>
+}
+
+// CHECK-LABEL: kernel.graph @views
+kernel.graph @views(%x: tensor<4x8xf32>) -> tensor<2x18xbf16> {
+  // CHECK: kernel.transpose %{{.*}} [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %0 = kernel.transpose %x [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  // CHECK: kernel.reshape %{{.*}} : (tensor<8x4xf32>) -> tensor<2x16xf32>
+  %1 = kernel.reshape %0 : (tensor<8x4xf32>) -> tensor<2x16xf32>
+  // CHECK: kernel.slice %{{.*}} [0, 3] : (tensor<2x16xf32>) -> tensor<2x2xf32>
+  %2 = kernel.slice %1 [0, 3] : (tensor<2x16xf32>) -> tensor<2x2xf32>
+  // CHECK: kernel.concat %{{.*}}, %{{.*}} dim 1 : (tensor<2x16xf32>, tensor<2x2xf32>) -> tensor<2x18xf32>
+  %3 = kernel.concat %1, %2 dim 1 : (tensor<2x16xf32>, tensor<2x2xf32>) -> tensor<2x18xf32>
+  // CHECK: kernel.cast %{{.*}} : (tensor<2x18xf32>) -> tensor<2x18xbf16>
+  %4 = kernel.cast %3 : (tensor<2x18xf32>) -> tensor<2x18xbf16>
+  kernel.return %4 : tensor<2x18xbf16>
+}
+
+// CHECK-LABEL: kernel.graph @composites
+kernel.graph @composites(%x: tensor<4x8xf16>, %g: tensor<8xf16>) -> tensor<4x8xf16> {
+  // CHECK: kernel.softmax %{{.*}} dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  %0 = kernel.softmax %x dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  // CHECK: kernel.rms_norm %{{.*}}, %{{.*}} eps 1.000000e-06 dims 1 : (tensor<4x8xf16>, tensor<8xf16>) -> tensor<4x8xf16>
+  %1 = kernel.rms_norm %0, %g eps 1.0e-6 dims 1 : (tensor<4x8xf16>, tensor<8xf16>) -> tensor<4x8xf16>
+  // CHECK: kernel.layer_norm %{{.*}}, %{{.*}}, %{{.*}} eps 1.000000e-05 dims 1
+  %2 = kernel.layer_norm %1, %g, %g eps 1.0e-5 dims 1
+      : (tensor<4x8xf16>, tensor<8xf16>, tensor<8xf16>) -> tensor<4x8xf16>
+  // CHECK: kernel.all_reduce sum %{{.*}} over 8 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  %3 = kernel.all_reduce sum %2 over 8 : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  // CHECK: kernel.external "aten.cumsum"(%{{.*}}) {dim = 1 : i64} : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  %4 = kernel.external "aten.cumsum"(%3) {dim = 1 : i64} : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  kernel.return %4 : tensor<4x8xf16>
+}
+
+// CHECK-LABEL: kernel.graph @constants
+kernel.graph @constants() -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  // CHECK: kernel.constant 3.3333333333333331e-01 : tensor<f32>
+  %0 = kernel.constant 0.3333333333333333 : tensor<f32>
+  // CHECK: kernel.constant -inf : tensor<f32>
+  %1 = kernel.constant -inf : tensor<f32>
+  // CHECK: kernel.constant nan : tensor<f32>
+  %2 = kernel.constant nan : tensor<f32>
+  kernel.return %0, %1, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// CHECK-LABEL: kernel.graph @alternatives
+kernel.graph @alternatives(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form = #kernel.form<verified>} {
+  // CHECK: kernel.alternatives(%{{.*}}) verdicts [#kernel.verdict<probable, -67, "3 draws">] costs array<f64: 1.000000e+00, 5.000000e-01> : (tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.alternatives(%x) verdicts [#kernel.verdict<probable, -67, "3 draws">] costs array<f64: 1.0, 0.5>
+      : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    %0 = kernel.binary mul %a, %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    // CHECK: kernel.yield
+    kernel.yield %0 : tensor<8xf32>
+  }, {
+  ^bb0(%a: tensor<8xf32>):
+    %0 = kernel.unary square %a : (tensor<8xf32>) -> tensor<8xf32>
+    kernel.yield %0 : tensor<8xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// CHECK-LABEL: kernel.graph @launch
+kernel.graph @launch(%x: tensor<64x32xf16>) -> tensor<64x32xf16> attributes {form = #kernel.form<scheduled>} {
+  // CHECK: kernel.launch(%{{.*}}) grid [m = 4, h = 1] schedule <warps = 4, stages = 2> : (tensor<64x32xf16>) -> tensor<64x32xf16> {
+  %y = kernel.launch(%x) grid [m = 4, h = 1] schedule #kernel.schedule<warps = 4, stages = 2>
+      : (tensor<64x32xf16>) -> tensor<64x32xf16> {
+  ^bb0(%gx: tensor<64x32xf16>):
+    %t = block.load %gx [[m], [h]] : tensor<64x32xf16> -> !block.tile<16x32xf16>
+    block.store %t [[m], [h]] : !block.tile<16x32xf16>
+  }
+  kernel.return %y : tensor<64x32xf16>
+}
+
+// CHECK-LABEL: kernel.graph @invoke
+kernel.graph @invoke(%x: tensor<64x32xf16>) -> tensor<64x32xf16> attributes {form = #kernel.form<binary>} {
+  // CHECK: kernel.invoke @kernels::@f(%{{.*}}) grid [4, 1, 1] block [128, 1, 1] shared 4096 : (tensor<64x32xf16>) -> tensor<64x32xf16>
+  %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 4096
+      : (tensor<64x32xf16>) -> tensor<64x32xf16>
+  kernel.return %y : tensor<64x32xf16>
+}
