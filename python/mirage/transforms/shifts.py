@@ -1,0 +1,100 @@
+"""Factors ``exp(m)`` that a program may carry without its results depending on ``m``.
+
+Replace ``exp(x)`` by ``exp(x - m)``: every value that is computed from it is then off by a factor ``exp(-power * m)``, as long
+as the ops in between are homogeneous. A :class:`Shift` is one such ``m``, a :class:`Term` says with which power and along which
+dimensions a value depends on it. A result that does not depend on any shift (all powers zero) is the same for every ``m``,
+so ``m`` may be the row maximum, which keeps every exponential within [0, 1].
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from mirage.semantics.ugraph import Loop, TileMap, Unary, Value
+
+Align = tuple["int | None", ...]
+"""For each dimension of a value the dimension of the shift that runs along with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorShift:
+    """A shift that a launch stores beside its results, for the launches that read them."""
+
+    shape: tuple[int, ...]
+    exps: frozenset[Unary]
+
+
+class Origin(enum.Enum):
+    """Where a shift inside a launch starts."""
+
+    EXP = "exp"  # at an exponential; what is shifted by is a maximum over its argument
+    LOADED = "loaded"  # at the load of a tensor that carries a TensorShift
+    LOOPED = "looped"  # at the end of a loop that rescaled its accumulators
+
+
+@dataclass(eq=False)
+class Shift:
+    """One shift inside of a launch.
+
+    The analysis fills ``constant`` (dimensions along which values with different indices are summed, so that ``m`` must not
+    vary) and ``powers`` (of the sums that its loop accumulates; not empty: a running maximum is needed).
+    """
+
+    origin: Origin
+    shape: tuple[int, ...]
+    exps: frozenset[Unary]
+    loop: Loop | None
+    axes: frozenset[str]  # grid and loop axes that the shift may vary with
+    source: Value | None = None  # EXP: the argument of the exponential
+    tensor: TensorShift | None = None  # LOADED
+    map: TileMap = ()  # LOADED
+    inner: Shift | None = None  # LOOPED: the shift inside the loop
+    constant: set[int] = field(default_factory=set[int])
+    powers: set[Fraction] = field(default_factory=set[Fraction])
+
+    @property
+    def running(self) -> bool:
+        """Whether ``m`` grows from step to step of the loop around."""
+        return bool(self.powers)
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """Dimensions over which the maximum is taken."""
+        return tuple(d for d in sorted(self.constant) if self.shape[d] > 1)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Shape of ``m``."""
+        return tuple(1 if d in self.constant else n for d, n in enumerate(self.shape))
+
+    @property
+    def moves(self) -> bool:
+        """Whether ``m`` differs from what the values carried before (always so for an exponential)."""
+        return self.origin is Origin.EXP or self.running or bool(self.reduced)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value is proportional to ``exp(power * m)``, ``m`` being indexed by the value's dimensions as ``align`` says."""
+
+    power: Fraction
+    align: Align
+
+
+Terms = Mapping[Shift, Term]
+"""The shifts that a tile depends on; none for most values."""
+
+TensorTerms = Mapping[TensorShift, Term]
+"""The same for a device tensor."""
+
+
+class NotHomogeneous(Exception):
+    """The program depends on a shift; ``exps`` are to blame."""
+
+    def __init__(self, exps: frozenset[Unary], reason: str) -> None:
+        super().__init__(reason)
+        self.exps = exps
+        self.reason = reason
