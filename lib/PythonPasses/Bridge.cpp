@@ -89,11 +89,11 @@ static LogicalResult replaceOp(Operation *op, StringRef text, StringRef argument
   OwningOpRef<Operation *> answer =
       parseSourceString<Operation *>(text, config, ("<answer of " + argument + ">").str());
   if (!answer)
-    return op->emitError() << "pass '" << argument
-                           << "' answered with text that does not parse (see above)";
+    return emitError(op->getLoc())
+           << "pass '" << argument << "' answered with text that does not parse (see above)";
   if ((*answer)->getName() != op->getName() || (*answer)->getNumRegions() != op->getNumRegions())
-    return op->emitError() << "pass '" << argument << "' was given '" << op->getName()
-                           << "' and answered with '" << (*answer)->getName() << "'";
+    return emitError(op->getLoc()) << "pass '" << argument << "' was given '" << op->getName()
+                                   << "' and answered with '" << (*answer)->getName() << "'";
   op->setAttrs((*answer)->getAttrDictionary());
   for (auto [ours, theirs] : zip_equal(op->getRegions(), (*answer)->getRegions()))
     ours.takeBody(theirs);
@@ -118,7 +118,8 @@ static void addStatistics(const json::Object &header, Pass &pass) {
 LogicalResult mirage::runPythonPass(Pass &pass, Operation *op) {
   StringRef argument = pass.getArgument();
   auto explain = [&](Error error) {
-    return op->emitError() << "pass '" << argument << "' failed: " << toString(std::move(error));
+    return emitError(op->getLoc())
+           << "pass '" << argument << "' failed: " << toString(std::move(error));
   };
   Expected<std::shared_ptr<PythonWorker>> worker = PythonWorker::get();
   if (!worker)
@@ -131,14 +132,14 @@ LogicalResult mirage::runPythonPass(Pass &pass, Operation *op) {
   bool sawError = emitDiagnostics(reply->header, op);
   StringRef status = reply->header.getString("status").value_or("");
   if (status == "failed" || sawError)
-    return sawError ? failure() : op->emitError() << "pass '" << argument << "' failed";
+    return sawError ? failure() : emitError(op->getLoc()) << "pass '" << argument << "' failed";
   if (status == "unchanged") {
     addStatistics(reply->header, pass);
     return success();
   }
   if (status != "changed")
-    return op->emitError() << "pass '" << argument << "' answered with unknown status '" << status
-                           << "' (expected changed, unchanged or failed)";
+    return emitError(op->getLoc()) << "pass '" << argument << "' answered with unknown status '"
+                                   << status << "' (expected changed, unchanged or failed)";
   addStatistics(reply->header, pass);
   return replaceOp(op, reply->payload, argument);
 }

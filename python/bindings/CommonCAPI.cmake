@@ -19,7 +19,7 @@ list(REMOVE_DUPLICATES upstream_dependencies)
 file(CONFIGURE OUTPUT capi_anchor.cpp CONTENT "// the library is made of archives\n")
 add_library(MirageCAPIAll SHARED "${CMAKE_CURRENT_BINARY_DIR}/capi_anchor.cpp")
 target_link_libraries(MirageCAPIAll PRIVATE
-  LINKER:--whole-archive ${archives} LINKER:--no-whole-archive MirageRegistration)
+  -Wl,--whole-archive ${archives} -Wl,--no-whole-archive MirageRegistration)
 add_dependencies(MirageCAPIAll MirageCAPI)
 set(rpath "\$ORIGIN")
 if(MIRAGE_STATIC)

@@ -1,0 +1,61 @@
+# Every target sets up what it needs: system packages, sources, .venv/, build/.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+BUILD_DIR ?= build
+JOBS ?= $(shell nproc)
+CMAKE_FLAGS ?=
+venv := .venv/bin
+
+.PHONY: help setup build demo test test-lit test-python lint format docs wheel static clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install system packages, fetch the binding sources, make .venv/
+	@tools/setup/system-packages.sh
+	@tools/setup/mlir-sources.sh $(BUILD_DIR)/_deps/mlir
+	@BUILD_DIR=$(abspath $(BUILD_DIR)) tools/setup/python-env.sh
+
+build: setup ## build the tools and the Python bindings
+	@BUILD_DIR=$(BUILD_DIR) JOBS=$(JOBS) tools/setup/build.sh $(CMAKE_FLAGS)
+
+demo: build ## optimize two real programs and show what was found
+	@$(venv)/mirage demo
+
+test: build ## run all tests (lit, then pytest)
+	@tools/run-tests.sh
+
+test-lit: build ## run the lit tests only
+	@$(venv)/lit -sv $(BUILD_DIR)/test
+
+test-python: build ## run the Python tests only
+	@$(venv)/python -m pytest -q -n $(JOBS) test/python
+
+lint: build ## check style and types as CI does
+	@$(venv)/ruff check . && $(venv)/ruff format --check .
+	@$(venv)/pyright
+	@tools/clang-format.sh --check
+
+format: setup ## format all sources in place
+	@$(venv)/ruff check --fix . && $(venv)/ruff format .
+	@tools/clang-format.sh
+
+docs: build ## generate docs/reference from the ODS files
+	@tools/generate-docs.py docs/reference
+
+wheel: setup ## build a self-contained wheel into dist/ (static MLIR, needs no LLVM to run)
+	@tools/setup/system-packages.sh --static
+	@tools/build-wheel.sh
+
+static: setup ## build a static stripped mirage-opt into build-static/bin
+	@tools/setup/system-packages.sh --static
+	@BUILD_DIR=build-static JOBS=$(JOBS) tools/setup/build.sh \
+		-DMIRAGE_STATIC=ON -DMIRAGE_PYTHON=OFF
+
+clean: ## remove what was built (the sources that were fetched stay)
+	rm -rf build-static dist
+	@find $(BUILD_DIR) -mindepth 1 -maxdepth 1 ! -name _deps -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean ## remove .venv/ and everything that was fetched too
+	rm -rf $(BUILD_DIR) .venv

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs every test and says at the end which runner failed.
+set -uo pipefail
+
+root=$(realpath "$(dirname "$0")/..")
+cd "$root" || exit 1
+build=${BUILD_DIR:-build}
+failed=()
+
+echo "== lit =="
+.venv/bin/lit --succinct --verbose "$build/test" || failed+=(lit)
+echo "== pytest =="
+.venv/bin/python -m pytest -q -n "${JOBS:-2}" test/python || failed+=(pytest)
+
+if [ ${#failed[@]} -ne 0 ]; then
+  echo "FAILED: ${failed[*]}"
+  exit 1
+fi
+echo "PASSED: lit pytest"
