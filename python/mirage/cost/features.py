@@ -1,0 +1,176 @@
+"""Counts what a block does: for a :class:`Launch`, and (through :class:`Accountant`) for the search's derivations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.model import KernelFeatures
+from mirage.semantics.scalar import UNARY, BinaryFn, DType
+from mirage.semantics.ugraph import (
+    Binary,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    RunningMax,
+    Transpose,
+    Unary,
+    Value,
+)
+
+Num = Any
+SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
+
+
+def _up(x: Num, multiple: int) -> Num:
+    return np.ceil(x / multiple) * multiple
+
+
+@dataclass
+class Accountant:
+    """Adds up the features of one kernel; sizes may be floats or arrays."""
+
+    features: KernelFeatures = field(default_factory=KernelFeatures)
+
+    def _add(self, what: str, amount: Num, in_loop: bool) -> None:
+        name = f"{what}_{'step' if in_loop else 'once'}"
+        setattr(self.features, name, getattr(self.features, name) + amount)
+
+    def read(self, total_bytes: Num) -> None:
+        """One input tensor, whatever the number of loads from it."""
+        self.features.dram_read = self.features.dram_read + total_bytes
+
+    def load(self, elements: Num, run: Num, width: int, in_loop: bool) -> None:
+        """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous."""
+        wasted = np.maximum(1.0, SECTOR / (run * width))
+        narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
+        self._add("load", elements * width * wasted * narrow, in_loop)
+        self._add("shared", _up(elements * width, 128), in_loop)
+        self._add("alu", elements * width / 16.0 * narrow, in_loop)
+
+    def matmul(self, m: Num, n: Num, k: Num, half: bool, in_loop: bool) -> None:
+        """A tile matmul, padded to fragments of 16x8x16 (or 8x16x16 with the sides exchanged)."""
+        padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
+        self._add("mma" if half else "mma32", 2.0 * padded, in_loop)
+        width = 2.0 if half else 4.0
+        # each warp reads its strip of one operand and all of the other; warps share strips of at least 16
+        warps = self.features.warps
+        across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
+        down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
+        self._add("move", width * k * (m * across + n * down), in_loop)
+        self._add("sync", 1.0, in_loop)
+        if not in_loop:
+            self.features.live = np.maximum(self.features.live, m * n)
+
+    def elementwise(self, elements: Num, flops: float, special: float, in_loop: bool, live: bool = True) -> None:
+        """A scalar function of each element."""
+        self._add("alu", elements * flops, in_loop)
+        self._add("sfu", elements * special, in_loop)
+        if live:
+            self.features.live = np.maximum(self.features.live, elements)
+
+    def reduce(self, elements: Num, in_loop: bool) -> None:
+        """A reduction of a tile of ``elements``."""
+        self._add("alu", elements, in_loop)
+        self._add("sync", 1.0, in_loop)
+
+    def accumulate(self, elements: Num, of_matmul: bool) -> None:
+        """An accumulator of ``elements``; the sum is free where a matmul produces the value."""
+        self.features.accumulators = self.features.accumulators + elements
+        if not of_matmul:
+            self._add("alu", elements, True)
+
+    def store(self, total_bytes: Num) -> None:
+        """A result tensor."""
+        self.features.dram_write = self.features.dram_write + total_bytes
+        self._add("sync", 1.0, False)
+
+
+def features_of(launch: Launch) -> KernelFeatures:
+    """The features of a launch."""
+    account = Accountant(
+        KernelFeatures(
+            blocks=float(prod(a.extent for a in launch.grid)),
+            warps=float(launch.schedule.warps),
+            stages=float(launch.schedule.stages),
+        )
+    )
+    read: set[Value] = set()
+    nested = sum(isinstance(op, Loop) for op in launch.body.ops)
+    for op in launch.body.ops:
+        if isinstance(op, Loop):
+            account.features.steps = float(op.axis.extent) if nested == 1 else max(
+                account.features.steps, float(op.axis.extent)
+            )
+            matmuls = {r for o in op.body if isinstance(o, Matmul) for r in o.results}
+            for inner in op.body:
+                _count(account, inner, True, read)
+            for acc in op.accumulators:
+                account.accumulate(float(acc.value.type.size), acc.value in matmuls)
+                if acc.rescale is not None:
+                    account.elementwise(float(acc.value.type.size), 1.0, 0.0, True, live=False)
+        else:
+            _count(account, op, False, read)
+    for value in launch.results:
+        account.store(float(value.type.bytes))
+    return account.features
+
+
+def _count(account: Accountant, op: Op, in_loop: bool, read: set[Value]) -> None:
+    if isinstance(op, Loop):  # a nested loop: its steps run for each outer one
+        for _ in range(op.axis.extent):
+            for inner in op.body:
+                _count(account, inner, in_loop, read)
+        return
+    size = float(op.results[0].type.size) if op.results else 0.0
+    match op:
+        case Load():
+            (source,) = op.operands
+            if source not in read:
+                read.add(source)
+                account.read(float(source.type.bytes))
+            account.load(size, float(contiguous_run(op)), source.dtype.bytes, in_loop)
+        case Matmul():
+            a, b = op.operands
+            half = a.dtype.is_half and b.dtype.is_half
+            batch = float(prod(op.result.shape[:-2]))
+            m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
+            account.matmul(float(m) * batch, float(n), float(k), half, in_loop)
+        case Unary():
+            info = UNARY[op.fn]
+            account.elementwise(size, info.flops, info.special, in_loop)
+        case Binary():
+            cost = (1.0, 0.0) if op.fn not in (BinaryFn.DIV, BinaryFn.POW) else (8.0, 1.0)
+            account.elementwise(size, *cost, in_loop)
+        case Reduce() | RunningMax():
+            account.reduce(float(op.operands[0].type.size), in_loop)
+        case Mask():
+            account.elementwise(size, 1.0, 0.0, in_loop)
+        case Transpose():
+            if not isinstance_load(op):
+                account.elementwise(size, 2.0, 0.0, in_loop)
+        case _:
+            pass
+
+
+def isinstance_load(op: Transpose) -> bool:
+    """Whether a transpose reads a tile in the tensor's own type, that is (almost surely) a load: free through ldmatrix."""
+    return op.operands[0].dtype in (DType.F16, DType.BF16)
+
+
+def contiguous_run(load: Load) -> int:
+    """Contiguous elements of a tile's rows in device memory."""
+    (source,) = load.operands
+    run = 1
+    for tile, size in zip(reversed(load.result.shape), reversed(source.shape), strict=True):
+        run *= min(tile, size)
+        if tile < size:
+            break
+    return run

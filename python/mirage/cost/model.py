@@ -1,0 +1,197 @@
+"""The analytic cost model: from what a kernel does to how long it takes.
+
+A kernel is described by :class:`KernelFeatures`, whose fields are floats or NumPy arrays (one entry for each choice of sizes, so
+that thousands of choices are costed at once). The estimate is a roofline with the effects that decide at small sizes:
+
+- DRAM time: compulsory bytes over the bandwidth that the bytes in flight can sustain (a small grid cannot);
+- L2 time: all bytes that blocks read, the re-reads included, over L2's bandwidth and over what one SM takes in;
+- SM time: matmul, arithmetic, special functions and shared-memory traffic of the busiest SM (whole waves count);
+- chain: what one block does one after the other (latency of the first load, loop steps, dependent exchanges), times waves;
+- launch, and for a grid-split reduction the dependent combine kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.target import Target
+
+Num = Any
+"""A float or a float array."""
+
+REGISTERS_MAX = 224
+"""f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
+
+
+@dataclass
+class KernelFeatures:
+    """What one block of a kernel does; ``_step`` is per loop step, ``_once`` outside the loop."""
+
+    blocks: Num = 1.0
+    steps: Num = 1.0
+    warps: Num = 4.0
+    stages: Num = 2.0
+    dram_read: Num = 0.0  # each input byte once
+    dram_write: Num = 0.0
+    load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
+    load_step: Num = 0.0
+    shared_once: Num = 0.0  # bytes of shared memory that stay for the whole block
+    shared_step: Num = 0.0  # bytes of one pipeline stage
+    mma_once: Num = 0.0  # flop, half-precision operands, padded to whole fragments
+    mma_step: Num = 0.0
+    mma32_once: Num = 0.0  # flop, f32 operands
+    mma32_step: Num = 0.0
+    alu_once: Num = 0.0
+    alu_step: Num = 0.0
+    sfu_once: Num = 0.0
+    sfu_step: Num = 0.0
+    move_once: Num = 0.0  # bytes read from shared memory into fragments
+    move_step: Num = 0.0
+    sync_once: Num = 0.0  # dependent block-wide exchanges
+    sync_step: Num = 0.0
+    accumulators: Num = 0.0  # f32 elements held over the loop
+    live: Num = 0.0  # elements of the largest computed tile
+
+    @property
+    def shared(self) -> Num:
+        """Bytes of shared memory of a block."""
+        return self.shared_once + self.shared_step * self.stages
+
+    @property
+    def registers(self) -> Num:
+        """f32 values per thread."""
+        return (self.accumulators + self.live) / (32.0 * self.warps)
+
+    def at(self, index: int) -> KernelFeatures:
+        """One entry of the arrays."""
+        picked = {}
+        for f in fields(self):
+            x = getattr(self, f.name)
+            picked[f.name] = float(np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index])
+        return KernelFeatures(**picked)
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """Predicted time in µs and where it comes from."""
+
+    time: float
+    launches: int = 1
+    dram: float = 0.0
+    l2: float = 0.0
+    compute: float = 0.0
+    chain: float = 0.0
+    launch: float = 0.0
+    bytes_read: float = 0.0
+    bytes_written: float = 0.0
+    shared: int = 0
+    registers: int = 0
+    blocks: int = 0
+    parts: tuple[CostReport, ...] = field(default=())
+
+    @property
+    def bound(self) -> str:
+        """What limits the (largest) kernel."""
+        if self.parts:
+            return max(self.parts, key=lambda p: p.time).bound
+        kinds = {"dram": self.dram, "l2": self.l2, "compute": self.compute, "latency": self.chain}
+        return max(kinds, key=lambda k: kinds[k])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "parts"}
+        return {**own, "bound": self.bound, "parts": [p.to_json() for p in self.parts]}
+
+    @staticmethod
+    def sequence(parts: tuple[CostReport, ...], target: Target) -> CostReport:
+        """Kernels that run one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        total = {
+            f.name: sum(getattr(p, f.name) for p in parts)
+            for f in fields(CostReport)
+            if f.name not in ("parts", "shared", "registers", "blocks", "time")
+        }
+        return CostReport(
+            time=sum(p.time for p in parts) + target.combine * max(0, len(parts) - 1),
+            shared=max((p.shared for p in parts), default=0),
+            registers=max((p.registers for p in parts), default=0),
+            blocks=max((p.blocks for p in parts), default=0),
+            parts=parts,
+            **total,
+        )
+
+
+def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
+    """Time and its parts in µs; infinite where a limit of the target is broken."""
+    threads = 32.0 * f.warps
+    registers = np.minimum(255.0, 40.0 + f.registers)
+    resident = np.minimum.reduce(
+        [
+            np.broadcast_to(x, np.broadcast(f.blocks, f.shared, f.warps, registers).shape)
+            for x in (
+                target.shared_sm // np.maximum(f.shared + 1024.0, 1.0),
+                target.threads_sm // threads,
+                target.registers_sm // (registers * threads),
+                float(target.blocks_sm),
+            )
+        ]
+    )
+    feasible = (f.shared <= target.shared_block) & (f.registers <= REGISTERS_MAX) & (resident >= 1)
+    feasible = feasible & (f.accumulators <= 128.0 * threads)
+    resident = np.maximum(resident, 1.0)
+    per_sm = np.ceil(f.blocks / target.sms)
+    together = np.minimum(per_sm, resident)
+    waves = np.ceil(per_sm / together)
+    active = np.minimum(f.blocks, target.sms)
+
+    load = f.load_once + f.load_step * f.steps
+    staged = f.shared_step * np.maximum(f.stages - 1.0, 0.5) + f.load_once / np.maximum(waves, 1.0)
+    flight = active * together * np.maximum(np.minimum(staged, load), 1.0)
+    utilisation = np.minimum(1.0, flight / target.flight_total)
+    dram = (f.dram_read + f.dram_write) / (target.dram_bytes * np.maximum(utilisation, 1e-3))
+    l2 = f.blocks * load / target.l2_bytes
+    l2 = np.maximum(l2, per_sm * load / target.sm_bytes)
+
+    few = np.minimum(1.0, together * f.warps / 4.0)  # four schedulers need a warp each
+    mma = (f.mma_once + f.mma_step * f.steps) / target.mma_half
+    mma = mma + (f.mma32_once + f.mma32_step * f.steps) / target.mma_f32
+    alu = (f.alu_once + f.alu_step * f.steps) / target.alu
+    sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
+    move = (f.move_once + f.move_step * f.steps) / target.shared_bytes
+    busy = np.maximum(mma, move) + np.maximum(alu, sfu)
+    hide = np.where(together * f.warps >= 8, 0.75, 1.0)  # other warps fill the gaps
+    compute = per_sm * busy * hide / few
+
+    chain = target.latency + f.steps * (f.sync_step * target.sync + target.step * (f.steps > 1))
+    chain = chain + f.sync_once * target.sync + busy / few
+    chain = waves * chain
+    # the first load and the last store are not hidden by the work of other blocks
+    time = target.launch + target.latency * 0.6 + np.maximum.reduce(
+        np.broadcast_arrays(dram + 0.3 * compute, l2 + 0.2 * compute, compute, chain)
+    )
+    time = np.where(feasible, time, np.inf)
+    return {
+        "time": time,
+        "dram": dram,
+        "l2": l2,
+        "compute": compute,
+        "chain": chain,
+        "launch": np.full_like(time, target.launch),
+    }
+
+
+def report(f: KernelFeatures, target: Target) -> CostReport:
+    """The estimate for scalar features."""
+    parts = {k: float(v) for k, v in estimate(f, target).items()}
+    return CostReport(
+        **parts,
+        bytes_read=float(f.dram_read),
+        bytes_written=float(f.dram_write),
+        shared=int(f.shared),
+        registers=int(f.registers),
+        blocks=int(f.blocks),
+    )

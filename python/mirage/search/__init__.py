@@ -1,0 +1,6 @@
+"""Search for µGraphs: frames, derivations of values, extraction, kernel cuts."""
+
+from mirage.search.limits import SearchLimits, SearchReport, StopReason
+from mirage.search.superoptimize import Candidate, SearchResult, superoptimize
+
+__all__ = ["Candidate", "SearchLimits", "SearchReport", "SearchResult", "StopReason", "superoptimize"]

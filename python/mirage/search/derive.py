@@ -1,0 +1,353 @@
+"""All ways to compute a value in a frame: an AND-OR graph over normal forms.
+
+A *goal* is a normal form with its set of bound sub-axes and the stage in which it is wanted: stage 1 is the kernel itself, stage
+2 the combine kernel that sums over the grid. An *edge* computes a goal from other goals by one op. Edges only lead to goals that
+the targets need, so nothing is generated that would have to be pruned, and every edge makes the normal form smaller, so the
+graph is acyclic.
+
+The phase of a value follows from its normal form: if it still depends on the loop's sub-axis it lives in the loop; if it
+has summed that sub-axis it lives after the loop; if it has summed the grid's sub-axis it lives in the combine kernel; a value that
+has summed a sub-axis *and* depends on it would need a second pass and has no derivation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from mirage.semantics.normal_form import (
+    Algebra,
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    Mono,
+    SubAxis,
+)
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+
+Goal = tuple[int, int]
+"""(polynomial, stage)."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One op that computes ``goal`` from ``children``."""
+
+    kind: str  # load, const, scale, unary, binary, matmul, reduce, accumulate, gather
+    goal: Goal
+    children: tuple[Goal, ...] = ()
+    axis: str = ""
+    fn: UnaryFn | BinaryFn | ReduceFn | None = None
+    value: float = 0.0
+    atom: int = -1
+
+
+@dataclass
+class Derivations:
+    """The AND-OR graph below some targets."""
+
+    algebra: Algebra
+    loop: str | None
+    split: str | None
+    allow_matmul: bool = True
+    max_factors: int = 9
+    max_goals: int = 4000
+    edges: dict[Goal, tuple[Edge, ...]] = field(default_factory=dict[Goal, tuple[Edge, ...]])
+    order: list[Goal] = field(default_factory=list[Goal])
+    pruned: int = 0
+    overflow: bool = False
+
+    def solve(self, goal: Goal) -> bool:
+        """Whether ``goal`` has a derivation; fills ``edges`` and ``order`` (children first)."""
+        goal = self.canonical(goal)
+        if goal in self.edges:
+            return bool(self.edges[goal])
+        if len(self.edges) >= self.max_goals:
+            self.overflow = True
+            return False
+        self.edges[goal] = ()
+        if not self._phase_ok(goal):
+            self.pruned += 1
+            return False
+        seen: set[Edge] = set()
+        good: list[Edge] = []
+        for edge in self._expand(goal):
+            if edge in seen:
+                continue
+            seen.add(edge)
+            if all(self.solve(child) for child in edge.children):
+                good.append(edge)
+            else:
+                self.pruned += 1
+        self.edges[goal] = tuple(good)
+        self.order.append(goal)
+        return bool(good)
+
+    def canonical(self, goal: Goal) -> Goal:
+        """A goal that is one frozen atom is the goal inside it."""
+        poly, stage = goal
+        terms = self.algebra.polys[poly]
+        while len(terms) == 1 and terms[0][1] == 1.0 and not terms[0][0][1] and len(terms[0][0][0]) == 1:
+            atom = self.algebra.atoms[terms[0][0][0][0]]
+            if isinstance(atom, MaxAtom) and not atom.bound or isinstance(atom, IdAtom):
+                poly = atom.arg
+                terms = self.algebra.polys[poly]
+            else:
+                break
+        return (poly, stage)
+
+    # ---- phases
+
+    def _phase_ok(self, goal: Goal) -> bool:
+        poly, stage = goal
+        free, bound = self.algebra.free(poly), self.algebra.bound(poly)
+        for axis, level in ((self.loop, "T"), (self.split, "G")):
+            if axis is not None and (axis, level) in free and (axis, level) in bound:
+                return False
+        combined = self.split is not None and (self.split, "G") in bound
+        if stage == 1:
+            return not combined
+        # stage 2 sees the grid summed, no part of it and nothing of the loop
+        if any(level in "GT" for _, level in free):
+            return False
+        return combined or not any(level == "T" for _, level in bound)
+
+    def _goal(self, terms: list[tuple[Mono, float]], stage: int) -> Goal:
+        return self.canonical((self.algebra.poly(terms), stage))
+
+    def _one(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...], stage: int) -> Goal:
+        return self._goal([((tuple(sorted(atoms)), tuple(sorted(bound))), 1.0)], stage)
+
+    # ---- expansion
+
+    def _expand(self, goal: Goal) -> Iterator[Edge]:
+        poly, stage = goal
+        terms = self.algebra.polys[poly]
+        if not terms:
+            yield Edge("const", goal, value=0.0)
+        elif len(terms) == 1:
+            (mono, c) = terms[0]
+            if mono == ((), ()):
+                yield Edge("const", goal, value=c)
+            elif c != 1.0:
+                yield Edge("scale", goal, (self._goal([(mono, 1.0)], stage),), value=c)
+            else:
+                yield from self._monomial(goal, mono)
+        else:
+            yield from self._sum(goal)
+
+    def _monomial(self, goal: Goal, mono: Mono) -> Iterator[Edge]:
+        atoms, bound = mono
+        if len(atoms) == 1 and not bound:
+            yield from self._atom(goal, atoms[0])
+            return
+        for sub in self._last_sums(bound):
+            rest = tuple(b for b in bound if b != sub)
+            yield from self._sum_edge(goal, [((atoms, rest), 1.0)], sub, ReduceFn.SUM)
+        if len(atoms) > 1:
+            yield from self._products(goal, mono)
+            if self.allow_matmul and goal[1] == 1:
+                for axis, level in bound:
+                    if level == "L":
+                        rest = tuple(b for b in bound if b != (axis, "L"))
+                        yield from self._matmuls(goal, [((atoms, rest), 1.0)], axis)
+
+    def _last_sums(self, bound: tuple[SubAxis, ...]) -> Iterator[SubAxis]:
+        """Sub-axes that may be summed last: a grid sum needs the tile and loop sums of its axis done before it."""
+        grid = [b for b in bound if b[1] == "G"]
+        if grid:
+            yield from grid
+            return
+        yield from bound
+
+    def _sum_edge(
+        self, goal: Goal, inner: list[tuple[Mono, float]], sub: SubAxis, fn: ReduceFn
+    ) -> Iterator[Edge]:
+        axis, level = sub
+        kind = {"L": "reduce", "T": "accumulate", "G": "gather"}[level]
+        stage = goal[1]
+        if kind == "gather":
+            yield Edge(kind, goal, (self._goal(inner, 1),), axis, fn)
+        elif stage == 1 or kind == "reduce":
+            yield Edge(kind, goal, (self._goal(inner, stage),), axis, fn)
+
+    def _atom(self, goal: Goal, x: int) -> Iterator[Edge]:
+        stage = goal[1]
+        match self.algebra.atoms[x]:
+            case InAtom():
+                yield Edge("load", goal, atom=x)
+            case FnAtom(fn, arg):
+                yield Edge("unary", goal, (self.canonical((arg, stage)),), fn=fn)
+            case Fn2Atom(fn, a, b):
+                children = (self.canonical((a, stage)), self.canonical((b, stage)))
+                yield Edge("binary", goal, children, fn=fn)
+            case MaxAtom(bound, arg):
+                for sub in self._last_sums(bound):
+                    rest = tuple(b for b in bound if b != sub)
+                    atom = self.algebra.atom(MaxAtom(rest, arg))
+                    inner: list[tuple[Mono, float]] = [(((atom,), ()), 1.0)]
+                    yield from self._sum_edge(goal, inner, sub, ReduceFn.MAX)
+            case IdAtom(arg):
+                raise AssertionError(f"a goal that is a frozen atom must be canonical: {arg}")
+
+    # ---- products
+
+    def _clusters(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> list[tuple[int, ...]]:
+        """Atoms that never need to be told apart (same axes, same phase), and atoms that a sum ties together."""
+        algebra = self.algebra
+        groups: dict[object, list[int]] = {}
+        for x in atoms:
+            late = frozenset(b for b in algebra.atom_bound[x] if b[1] in "TG")
+            groups.setdefault((algebra.atom_free[x], late), []).append(x)
+        clusters = [tuple(g) for g in groups.values()]
+        return self._tie(clusters, bound)
+
+    def _tie(self, clusters: list[tuple[int, ...]], bound: tuple[SubAxis, ...]) -> list[tuple[int, ...]]:
+        for sub in bound:
+            carry = [c for c in clusters if any(sub in self.algebra.atom_free[x] for x in c)]
+            if len(carry) > 1:
+                clusters = [c for c in clusters if c not in carry]
+                clusters.append(tuple(sorted(x for c in carry for x in c)))
+        return sorted(clusters)
+
+    def _halves(self, clusters: list[tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """All splits of the clusters in two non-empty parts, the first cluster in the left one."""
+        head, rest = clusters[0], clusters[1:]
+        if len(clusters) > self.max_factors:
+            self.overflow = True
+            yield head, tuple(x for c in rest for x in c)
+            return
+        for count in range(len(rest)):
+            for chosen in combinations(range(len(rest)), count):
+                left = head + tuple(x for i in chosen for x in rest[i])
+                right = tuple(x for i, c in enumerate(rest) if i not in chosen for x in c)
+                yield left, right
+
+    def _own(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> tuple[SubAxis, ...]:
+        return tuple(b for b in bound if any(b in self.algebra.atom_free[x] for x in atoms))
+
+    def _products(self, goal: Goal, mono: Mono) -> Iterator[Edge]:
+        atoms, bound = mono
+        clusters = self._clusters(atoms, bound)
+        if len(clusters) == 1:
+            if not bound:  # one cluster: a chain in canonical order
+                left, right = atoms[:1], atoms[1:]
+                children = (self._one(left, (), goal[1]), self._one(right, (), goal[1]))
+                yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+            return
+        for left, right in self._halves(clusters):
+            children = (
+                self._one(left, self._own(left, bound), goal[1]),
+                self._one(right, self._own(right, bound), goal[1]),
+            )
+            yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+
+    def _matmuls(self, goal: Goal, terms: list[tuple[Mono, float]], axis: str) -> Iterator[Edge]:
+        """Products summed over the tile's part of ``axis``: the common factor of all terms times the rest."""
+        if len(terms) == 1:
+            (atoms, bound), c = terms[0]
+            clusters = self._clusters(atoms, bound)
+            if len(clusters) < 2:
+                return
+            for left, right in self._halves(clusters):
+                a = self._one(left, self._own(left, bound), goal[1])
+                b = self._one(right, self._own(right, bound), goal[1])
+                if self._is_matmul(a, b, axis):
+                    yield Edge("matmul", goal, (a, b), axis)
+            return
+        for common, rest in self._common_factors(terms):
+            a = self._one(*common, goal[1])
+            b = self._goal(rest, goal[1])
+            if self._is_matmul(a, b, axis):
+                yield Edge("matmul", goal, (a, b), axis)
+
+    def _is_matmul(self, a: Goal, b: Goal, axis: str) -> bool:
+        free = [{x for x, level in self.algebra.free(g[0]) if level == "L"} for g in (a, b)]
+        return axis in free[0] and axis in free[1] and bool(free[0] ^ free[1])
+
+    # ---- sums of several terms
+
+    def _common_factors(
+        self, terms: list[tuple[Mono, float]]
+    ) -> Iterator[tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], list[tuple[Mono, float]]]]:
+        """Factors that all terms share, with the sums that only they carry; and the terms without them."""
+        shared = list(terms[0][0][0])
+        for (atoms, _), _ in terms[1:]:
+            pool = list(atoms)
+            kept: list[int] = []
+            for x in shared:
+                if x in pool:
+                    pool.remove(x)
+                    kept.append(x)
+            shared = kept
+        if not shared:
+            return
+        groups: dict[frozenset[SubAxis], list[int]] = {}
+        for x in shared:
+            groups.setdefault(self.algebra.atom_free[x], []).append(x)
+        units = list(groups.values())
+        for count in range(1, len(units) + 1):
+            for chosen in combinations(units, count):
+                common = tuple(sorted(x for u in chosen for x in u))
+                rest = self._divide(terms, common)
+                if rest is not None:
+                    yield rest
+
+    def _divide(
+        self, terms: list[tuple[Mono, float]], common: tuple[int, ...]
+    ) -> tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], list[tuple[Mono, float]]] | None:
+        own: tuple[SubAxis, ...] | None = None
+        rest: list[tuple[Mono, float]] = []
+        for (atoms, bound), c in terms:
+            left = list(atoms)
+            for x in common:
+                left.remove(x)
+            mine = self._own(common, bound)
+            if own is not None and mine != own:
+                return None
+            own = mine
+            if any(b in self.algebra.atom_free[x] for x in left for b in mine):
+                return None
+            rest.append(((tuple(left), tuple(b for b in bound if b not in mine)), c))
+        assert own is not None
+        return (common, own), rest
+
+    def _sum(self, goal: Goal) -> Iterator[Edge]:
+        terms = list(self.algebra.polys[goal[0]])
+        stage = goal[1]
+        scales = {abs(c) for _, c in terms}
+        if len(scales) == 1 and (factor := scales.pop()) != 1.0:
+            yield Edge("scale", goal, (self._goal([(m, c / factor) for m, c in terms], stage),), value=factor)
+            return
+        common = set(terms[0][0][1]).intersection(*(set(m[1]) for m, _ in terms))
+        for sub in self._last_sums(tuple(sorted(common))):
+            inner = [((m[0], tuple(b for b in m[1] if b != sub)), c) for m, c in terms]
+            yield from self._sum_edge(goal, inner, sub, ReduceFn.SUM)
+            if sub[1] == "L" and self.allow_matmul and stage == 1:
+                yield from self._matmuls(goal, inner, sub[0])
+        for factor_terms, rest in self._common_factors(terms):
+            children = (self._one(*factor_terms, stage), self._goal(rest, stage))
+            yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+        yield from self._add_splits(goal, terms)
+
+    def _add_splits(self, goal: Goal, terms: list[tuple[Mono, float]]) -> Iterator[Edge]:
+        stage = goal[1]
+        head, rest = terms[0], terms[1:]
+        many = len(rest) > 5
+        if many:
+            self.overflow = True
+        for count in range(1 if many else len(rest)):
+            for chosen in combinations(range(len(rest)), count):
+                left = [head, *(rest[i] for i in chosen)]
+                right = [t for i, t in enumerate(rest) if i not in chosen]
+                if all(c < 0 for _, c in left) and any(c > 0 for _, c in right):
+                    left, right = right, left
+                if all(c < 0 for _, c in right):
+                    negated = self._goal([(m, -c) for m, c in right], stage)
+                    yield Edge("binary", goal, (self._goal(left, stage), negated), fn=BinaryFn.SUB)
+                else:
+                    children = (self._goal(left, stage), self._goal(right, stage))
+                    yield Edge("binary", goal, children, fn=BinaryFn.ADD)

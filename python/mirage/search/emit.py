@@ -1,0 +1,498 @@
+"""From a derivation and a choice of sizes to a :class:`Launch` (and, for a grid sum, the program of its combine kernel).
+
+Tiles are kept in two dimensions, rows and columns, behind leading dimensions of size 1. The orientation is passed down from the
+result: a matmul wants its contracted axis in the columns of its left operand and in the rows of its right one, a reduction
+removes the axis that its result does not have, elementwise ops pass on what they are asked for, and a load is viewed (or
+transposed) as needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, prod
+
+from mirage.search.derive import Derivations, Edge, Goal
+from mirage.semantics.axes import Dims
+from mirage.semantics.normal_form import FnAtom, IdAtom, InAtom
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Accumulator,
+    AccumulateFn,
+    Axis,
+    BlockGraph,
+    Builder,
+    Launch,
+    Loop,
+    Op,
+    Output,
+    Schedule,
+    TensorType,
+    TileMap,
+    Value,
+    promote,
+)
+
+
+class EmitError(ValueError):
+    """A derivation cannot be written down for these sizes."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """One column: sizes of tiles, loop steps and grid parts, and the schedule."""
+
+    tile: dict[str, int]
+    steps: dict[str, int]
+    grid: dict[str, int]
+    warps: int
+    stages: int
+
+
+@dataclass
+class Emitter:
+    """Writes one launch."""
+
+    derivations: Derivations
+    choice: dict[Goal, Edge]
+    tensors: list[Value]
+    extents: dict[str, int]
+    sizes: Sizes
+    half: DType | None
+    _pre: Builder = field(default_factory=lambda: Builder(in_block=True))
+    _body: Builder = field(default_factory=lambda: Builder(in_block=True))
+    _post: Builder = field(default_factory=lambda: Builder(in_block=True))
+    _params: dict[int, Value] = field(default_factory=dict[int, Value])
+    _memo: dict[tuple[Goal, str | None, str | None], Value] = field(
+        default_factory=dict[tuple[Goal, str | None, str | None], Value]
+    )
+    _loads: dict[Goal, Value] = field(default_factory=dict[Goal, Value])
+    _casts: dict[tuple[Value, DType], Value] = field(default_factory=dict[tuple[Value, DType], Value])
+    _accumulators: list[Accumulator] = field(default_factory=list[Accumulator])
+    _results: list[Value] = field(default_factory=list[Value])
+    _early: set[Goal] = field(default_factory=set[Goal])
+
+    def launch(self, stores: list[tuple[Goal, Value, Dims, str | None]]) -> Launch:
+        """A launch that stores goals: (goal, result tensor, its axes, the split axis if its first dimension counts parts)."""
+        self._mark_early([s[0] for s in stores])
+        outputs = [self._store(*s) for s in stores]
+        ops = list(self._pre.ops)
+        loop = self.derivations.loop
+        if self._accumulators:
+            assert loop is not None
+            axis = Axis(loop, self.sizes.steps[loop])
+            ops.append(Loop((), tuple(self._results), axis, tuple(self._body.ops), tuple(self._accumulators)))
+        elif self._body.ops:
+            raise EmitError("expected an accumulator for the values in the loop, got none")
+        ops.extend(self._post.ops)
+        grid = tuple(
+            Axis(self.grid_name(a), n) for a, n in self._grid_order(stores) if n > 1
+        )
+        numbers = sorted(self._params)
+        return Launch(
+            tuple(self.tensors[i] for i in numbers),
+            tuple(s[1] for s in stores),
+            grid,
+            BlockGraph(tuple(self._params[i] for i in numbers), tuple(ops), tuple(outputs)),
+            Schedule(self.sizes.warps, self.sizes.stages),
+        )
+
+    def _grid_order(self, stores: list[tuple[Goal, Value, Dims, str | None]]) -> list[tuple[str, int]]:
+        seen: dict[str, int] = {}
+        for _, _, dims, _ in stores:
+            for a in (x for dim in dims for x in dim):
+                seen.setdefault(a, self.sizes.grid.get(a, 1))
+        for a, n in self.sizes.grid.items():
+            seen.setdefault(a, n)
+        return list(seen.items())
+
+    def grid_name(self, axis: str) -> str:
+        """Name of the grid axis of ``axis``."""
+        return f"{axis}_part" if axis == self.derivations.split else axis
+
+    def axes_of(self, label: str) -> tuple[str, ...]:
+        """Grid and loop axes that split ``label``, outermost first."""
+        names: tuple[str, ...] = ()
+        if self.sizes.grid.get(label, 1) > 1:
+            names += (self.grid_name(label),)
+        if label == self.derivations.loop:
+            names += (label,)
+        return names
+
+    def _map(self, dims: Dims) -> TileMap:
+        return tuple(tuple(n for a in dim for n in self.axes_of(a)) for dim in dims)
+
+    # ---- phases
+
+    def _in_loop(self, goal: Goal) -> bool:
+        loop = self.derivations.loop
+        return loop is not None and (loop, "T") in self.derivations.algebra.free(goal[0])
+
+    def _mark_early(self, goals: list[Goal]) -> None:
+        """Values from outside the loop that the loop uses are computed before it."""
+        seen: set[tuple[Goal, bool]] = set()
+
+        def visit(goal: Goal, used_in_loop: bool) -> None:
+            if (goal, used_in_loop) in seen:
+                return
+            seen.add((goal, used_in_loop))
+            inside = self._in_loop(goal)
+            if used_in_loop and not inside:
+                self._early.add(goal)
+            for child in self.choice[goal].children:
+                visit(child, inside or used_in_loop)
+
+        for goal in goals:
+            visit(goal, False)
+
+    def _builder(self, goal: Goal) -> Builder:
+        if self._in_loop(goal):
+            return self._body
+        return self._pre if goal in self._early or self.derivations.loop is None else self._post
+
+    # ---- values
+
+    def _wide(self, goal: Goal) -> set[str]:
+        free = self.derivations.algebra.free(goal[0])
+        return {a for a, level in free if level == "L" and self.sizes.tile[a] > 1}
+
+    def get(self, goal: Goal, row: str | None, col: str | None) -> Value:
+        """The tile of ``goal`` with ``row`` and ``col`` as its last two dimensions (1 where it does not have them)."""
+        wide = self._wide(goal)
+        if not wide <= {row, col}:
+            raise EmitError(f"expected a tile over {row} and {col}, got one over {sorted(wide)}")
+        key = (goal, row if row in wide else None, col if col in wide else None)
+        if key not in self._memo:
+            self._memo[key] = self._compute(goal, key[1], key[2])
+        return self._memo[key]
+
+    def _compute(self, goal: Goal, row: str | None, col: str | None) -> Value:
+        edge = self.choice[goal]
+        build = self._builder(goal)
+        match edge.kind:
+            case "load":
+                return self._load(edge, row, col)
+            case "const":
+                return build.constant(edge.value)
+            case "scale":
+                x = self.get(edge.children[0], row, col)
+                if edge.value == -1.0:
+                    return build.unary(UnaryFn.NEG, x)
+                return build.binary(BinaryFn.MUL, x, build.constant(edge.value))
+            case "unary":
+                assert isinstance(edge.fn, UnaryFn)
+                return build.unary(edge.fn, self.get(edge.children[0], row, col))
+            case "binary":
+                assert isinstance(edge.fn, BinaryFn)
+                a, b = (self.get(c, row, col) for c in edge.children)
+                if edge.fn is BinaryFn.MUL and edge.children[0] == edge.children[1]:
+                    return build.unary(UnaryFn.SQUARE, a)
+                return build.binary(edge.fn, a, b)
+            case "matmul":
+                return self._matmul(edge, row, col)
+            case "reduce":
+                return self._reduce(edge, row, col)
+            case "accumulate":
+                return self._accumulate(edge, row, col)
+            case _:
+                raise EmitError(f"expected an op of a block, got {edge.kind}")
+
+    def _load(self, edge: Edge, row: str | None, col: str | None) -> Value:
+        atom = self.derivations.algebra.atoms[edge.atom]
+        assert isinstance(atom, InAtom)
+        build = self._builder(edge.goal)
+        if edge.goal not in self._loads:
+            source = self.tensors[atom.tensor]
+            param = self._params.get(atom.tensor)
+            if param is None:
+                param = self._params[atom.tensor] = Value(source.type, source.name)
+            tile = tuple(prod(self.sizes.tile[a] for a in dim) for dim in atom.dims)
+            self._loads[edge.goal] = build.load(param, self._map(atom.dims), tile)
+        return self._view(build, self._loads[edge.goal], atom.dims, row, col)
+
+    def _view(self, build: Builder, x: Value, dims: Dims, row: str | None, col: str | None) -> Value:
+        shape = (self.sizes.tile[row] if row else 1, self.sizes.tile[col] if col else 1)
+        order = [a for dim in dims for a in dim if self.sizes.tile[a] > 1]
+        wanted = [a for a in (row, col) if a is not None]
+        if order == wanted:
+            padded = (1,) * (2 - len(x.shape)) + x.shape
+            if padded[-2:] == shape and prod(padded[:-2]) == 1:
+                return x if len(x.shape) >= 2 or shape[0] == 1 and len(x.shape) == 1 else build.reshape(x, shape)
+            return build.reshape(x, shape)
+        if order == wanted[::-1]:
+            flipped = (shape[1], shape[0])
+            if x.shape[-2:] != flipped or prod(x.shape[:-2]) != 1:
+                x = build.reshape(x, flipped)
+            rank = len(x.shape)
+            return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+        raise EmitError(f"expected a tile over {wanted}, got {order}")
+
+    def _operand(self, build: Builder, x: Value, dtype: DType) -> Value:
+        if len(x.shape) < 2:
+            x = build.reshape(x, (1,) * (2 - len(x.shape)) + x.shape)
+        if x.dtype is dtype:
+            return x
+        if (x, dtype) not in self._casts:
+            self._casts[(x, dtype)] = build.cast(x, dtype)
+        return self._casts[(x, dtype)]
+
+    def _matmul(self, edge: Edge, row: str | None, col: str | None) -> Value:
+        k = edge.axis
+        left, right = edge.children
+        if (row in self._wide(right) and row is not None) or (col in self._wide(left) and col is not None):
+            left, right = right, left
+        a, b = self.get(left, row, k), self.get(right, k, col)
+        build = self._builder(edge.goal)
+        pad_left, pad_right = self._pads(left, right, k)
+        if pad_left:
+            a = self._mask(build, a, -1, k, 0.0)
+        if pad_right:
+            b = self._mask(build, b, -2, k, 0.0)
+        dtype = self._operand_type(left, right)
+        a = self._operand(self._cast_place(left, build), a, dtype)
+        b = self._operand(self._cast_place(right, build), b, dtype)
+        return build.matmul(a, b)
+
+    def _cast_place(self, goal: Goal, build: Builder) -> Builder:
+        """Operands that do not change in the loop are converted before it (masks, which do, are never on them)."""
+        return build if self._in_loop(goal) else self._builder(goal)
+
+    def _operand_type(self, left: Goal, right: Goal) -> DType:
+        loads = [
+            self.tensors[atom.tensor].dtype
+            for g in (left, right)
+            if (edge := self.choice[g]).kind == "load"
+            and isinstance(atom := self.derivations.algebra.atoms[edge.atom], InAtom)
+        ]
+        if any(d is DType.F64 for d in (t.dtype for t in self.tensors)):
+            return DType.F64
+        if loads:
+            kind = promote(*loads)
+            if len(loads) == 2 or kind.is_half:
+                return kind
+            return kind if self.half is None else DType.F32
+        return self.half or DType.F32
+
+    def _reduce(self, edge: Edge, row: str | None, col: str | None) -> Value:
+        assert isinstance(edge.fn, ReduceFn)
+        child, axis = edge.children[0], edge.axis
+        build = self._builder(edge.goal)
+        if self.sizes.tile[axis] == 1:
+            return self._guard(build, self.get(child, row, col), edge)
+        if row is not None and col is not None:
+            raise EmitError(f"expected a tile of two axes to reduce over {axis}, got {row}, {col} and {axis}")
+        if col is not None:
+            x, dim = self.get(child, axis, col), -2
+        else:
+            x, dim = self.get(child, row, axis), -1
+        x = self._guard(build, x, edge, dim)
+        rank = len(x.shape)
+        if rank < 2:
+            x, rank = build.reshape(x, (1, *x.shape)), 2
+        return build.reduce(edge.fn, x, (rank + dim,))
+
+    def _accumulate(self, edge: Edge, row: str | None, col: str | None) -> Value:
+        child = edge.children[0]
+        x = self.get(child, row, col)
+        axis = edge.axis
+        dim = -1 if axis == col else -2
+        x = self._guard(self._body, x, edge, dim if axis in (row, col) else None)
+        fn = AccumulateFn.MAX if edge.fn is ReduceFn.MAX else AccumulateFn.SUM
+        dtype = x.dtype
+        if dtype.is_half:
+            x = self._body.cast(x, DType.F32)
+        result = Value(x.type)
+        self._accumulators.append(Accumulator(fn, x))
+        self._results.append(result)
+        return result
+
+    # ---- padding
+
+    def _exact(self, axis: str) -> bool:
+        s = self.sizes
+        return s.tile[axis] * s.steps.get(axis, 1) * s.grid.get(axis, 1) == self.extents[axis]
+
+    def _mask(self, build: Builder, x: Value, dim: int, axis: str, fill: float) -> Value:
+        if len(x.shape) < 2:
+            x = build.reshape(x, (1,) * (2 - len(x.shape)) + x.shape)
+        return build.mask(x, len(x.shape) + dim, self.axes_of(axis), self.extents[axis], fill)
+
+    def _guard(self, build: Builder, x: Value, edge: Edge, dim: int | None = None) -> Value:
+        """Masks what lies outside the tensor before the first reduction along an axis."""
+        child, axis = edge.children[0], edge.axis
+        if self._exact(axis) or any(a == axis for a, _ in self.derivations.algebra.bound(child[0])):
+            return x
+        if edge.fn is ReduceFn.SUM and self._zero(child[0], axis):
+            return x
+        fill = 0.0 if edge.fn is ReduceFn.SUM else -inf
+        if x.dtype.is_half:
+            x = build.cast(x, DType.F32)
+        return self._mask(build, x, -1 if dim is None else dim, axis, fill)
+
+    def _pads(self, left: Goal, right: Goal, axis: str) -> tuple[bool, bool]:
+        """Which matmul operands must be masked so that what lies outside the tensor adds nothing."""
+        if self._exact(axis):
+            return False, False
+        zero = [self._zero(g[0], axis) for g in (left, right)]
+        finite = [self._finite(g[0], axis) for g in (left, right)]
+        if zero[0] and finite[1] or zero[1] and finite[0]:
+            return False, False
+        return not zero[0], not zero[1]
+
+    def _finite(self, poly: int, axis: str) -> bool:
+        """Whether zeros outside the tensors give finite values (no function that could be infinite there)."""
+        algebra = self.derivations.algebra
+        for (atoms, _), _ in algebra.polys[poly]:
+            for x in atoms:
+                if not any(a == axis for a, _ in algebra.atom_free[x]):
+                    continue
+                atom = algebra.atoms[x]
+                if isinstance(atom, IdAtom):
+                    if not self._finite(atom.arg, axis):
+                        return False
+                elif isinstance(atom, FnAtom) and atom.fn in _FINITE:
+                    if not self._finite(atom.arg, axis):
+                        return False
+                elif not isinstance(atom, InAtom):
+                    return False
+        return True
+
+    def _zero(self, poly: int, axis: str) -> bool:
+        """Whether zeros outside the tensors make the value zero there."""
+        algebra = self.derivations.algebra
+        if not self._finite(poly, axis):
+            return False
+        for (atoms, _), _ in algebra.polys[poly]:
+            if not any(self._zero_atom(x, axis) for x in atoms):
+                return False
+        return True
+
+    def _zero_atom(self, x: int, axis: str) -> bool:
+        algebra = self.derivations.algebra
+        if not any(a == axis for a, _ in algebra.atom_free[x]):
+            return False
+        atom = algebra.atoms[x]
+        if isinstance(atom, IdAtom):
+            return self._zero(atom.arg, axis)
+        if isinstance(atom, FnAtom) and atom.fn in _ZERO:
+            return self._zero(atom.arg, axis)
+        return isinstance(atom, InAtom)
+
+    # ---- stores
+
+    def _store(self, goal: Goal, result: Value, dims: Dims, split: str | None) -> Output:
+        order = [a for dim in dims for a in dim if self.sizes.tile[a] > 1]
+        if len(order) > 2:
+            raise EmitError(f"expected a result tile of two axes, got {order}")
+        last = {a for dim in dims[-1:] for a in dim}
+        if len(order) == 2:
+            row, col = order[0], order[1]
+        elif order and (order[0] in last or len(dims) < 2):
+            row, col = None, order[0]
+        else:
+            row, col = (order[0] if order else None), None
+        x = self.get(goal, row, col)
+        build = self._builder(goal)
+        tile = tuple(prod(self.sizes.tile[a] for a in dim) for dim in dims)
+        maps = self._map(dims)
+        if split is not None:
+            tile = (1, *tile)
+            maps = (((self.grid_name(split),) if self.sizes.grid[split] > 1 else ()), *maps)
+        if x.shape == ():
+            x = build.broadcast(x, tile)
+        elif x.type.size < prod(tile):
+            x = build.broadcast(x, (1,) * (2 - len(x.shape)) + x.shape) if len(x.shape) < 2 else x
+            full = (*x.shape[:-2], self.sizes.tile[row] if row else 1, self.sizes.tile[col] if col else 1)
+            x = build.broadcast(x, full)
+        if x.shape != tile:
+            x = build.reshape(x, tile)
+        return Output(x, maps)
+
+
+_ZERO = frozenset({UnaryFn.ABS, UnaryFn.SQRT, UnaryFn.SILU, UnaryFn.GELU, UnaryFn.GELU_TANH, UnaryFn.RELU, UnaryFn.TANH})
+"""Functions that are finite at finite arguments (roots aside) and zero at zero."""
+_FINITE = _ZERO | {UnaryFn.SIGMOID}
+
+
+def combine_program(
+    derivations: Derivations,
+    choice: dict[Goal, Edge],
+    target: Goal,
+    tensors: list[Value],
+    extents: dict[str, int],
+    parts: int,
+    output: Value,
+    dims: Dims,
+    wide: DType,
+) -> tuple[list[Op], dict[Goal, Value]]:
+    """The positional program above the grid sums: its ops (the last one defines ``output``) and its partial inputs.
+
+    Every value has one dimension for the parts and one for each axis of the output, size 1 where it does not depend on it.
+    """
+    build = Builder()
+    algebra = derivations.algebra
+    axes = [a for dim in dims for a in dim]
+    partials: dict[Goal, Value] = {}
+    memo: dict[Goal, Value] = {}
+
+    def shape_of(goal: Goal) -> tuple[int, ...]:
+        free = {a for a, level in algebra.free(goal[0]) if level == "L"}
+        if not free <= set(axes):
+            raise EmitError(f"expected a value over {axes}, got one over {sorted(free)}")
+        return tuple(extents[a] if a in free else 1 for a in axes)
+
+    def load(edge: Edge) -> Value:
+        atom = algebra.atoms[edge.atom]
+        assert isinstance(atom, InAtom)
+        flat = [a for dim in atom.dims for a in dim]
+        shape_of(edge.goal)
+        x = tensors[atom.tensor]
+        split = tuple(extents[a] for a in flat)
+        if x.shape != split:
+            x = build.reshape(x, split)
+        order = tuple(sorted(range(len(flat)), key=lambda i: axes.index(flat[i])))
+        if order != tuple(range(len(flat))):
+            x = build.transpose(x, order)
+        return build.reshape(x, (1, *shape_of(edge.goal)))
+
+    def get(goal: Goal) -> Value:
+        if goal not in memo:
+            memo[goal] = compute(goal)
+        return memo[goal]
+
+    def compute(goal: Goal) -> Value:
+        edge = choice[goal]
+        match edge.kind:
+            case "gather":
+                child = edge.children[0]
+                if child not in partials:
+                    shape = (parts, *shape_of(child))
+                    partials[child] = Value(TensorType(shape, wide), f"partial{len(partials)}")
+                assert isinstance(edge.fn, ReduceFn)
+                return build.reduce(edge.fn, partials[child], (0,))
+            case "load":
+                return load(edge)
+            case "const":
+                return build.constant(edge.value)
+            case "scale":
+                return build.binary(BinaryFn.MUL, get(edge.children[0]), build.constant(edge.value))
+            case "unary":
+                assert isinstance(edge.fn, UnaryFn)
+                return build.unary(edge.fn, get(edge.children[0]))
+            case "binary":
+                assert isinstance(edge.fn, BinaryFn)
+                return build.binary(edge.fn, get(edge.children[0]), get(edge.children[1]))
+            case _:
+                raise EmitError(f"expected an op of a combine kernel, got {edge.kind}")
+
+    x = get(target)
+    full = (1, *(extents[a] for a in axes))
+    if x.shape != full:
+        x = build.broadcast(x, full)
+    if x.dtype is not output.dtype:
+        x = build.cast(x, output.dtype)
+    x = build.reshape(x, output.shape)
+    last = build.ops.pop()
+    from mirage.semantics.ugraph import Reshape
+
+    build.ops.append(Reshape(last.operands, (output,)))
+    return build.ops, partials

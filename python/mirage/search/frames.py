@@ -1,0 +1,189 @@
+"""Frames: which axes a kernel splits over the grid, which one it loops over, and how large the tiles are.
+
+A *frame type* fixes the structure (the loop's axis, the reduced axis that the grid splits); saturation depends on nothing else.
+The *columns* of a type are all choices of sizes, as NumPy arrays with one entry per choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.limits import MAX_COLUMNS, MAX_ROWS
+from mirage.semantics.normal_form import MatmulRoles
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class FrameType:
+    """The loop's axis and the reduced axis that is split over the grid, if any."""
+
+    loop: str | None
+    split: str | None
+
+    def levels(self, axis: str) -> tuple[str, ...]:
+        """Levels into which the type splits an axis that some sum binds."""
+        levels = ("L",)
+        if axis == self.loop:
+            levels += ("T",)
+        if axis == self.split:
+            levels += ("G",)
+        return levels
+
+    def __str__(self) -> str:
+        return f"loop {self.loop or '-'}, grid sum {self.split or '-'}"
+
+
+@dataclass(frozen=True)
+class AxisUse:
+    """What a kernel problem does with its axes."""
+
+    free: tuple[str, ...]  # axes of the outputs
+    reduced: tuple[str, ...]  # axes that some sum or maximum binds, and no output has
+    mixed: tuple[str, ...]  # both
+    sizes: dict[str, int]
+    matmuls: tuple[MatmulRoles, ...]
+
+    def types(self) -> list[FrameType]:
+        """All frame types, the simplest first."""
+        can_loop = [a for a in self.reduced if self.sizes[a] >= 32]
+        choices: list[str | None] = [None, *can_loop]
+        return [FrameType(loop, split) for split in choices for loop in choices]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Sizes: per axis the tile's extent, the number of loop steps and of grid parts; and the schedule."""
+
+    tile: dict[str, IntArray]
+    steps: dict[str, IntArray]
+    grid: dict[str, IntArray]
+    warps: IntArray
+    stages: IntArray
+
+    @property
+    def count(self) -> int:
+        """Number of choices."""
+        return len(self.warps)
+
+    def take(self, index: IntArray | list[int]) -> Columns:
+        """Some of the choices."""
+
+        def pick(table: dict[str, IntArray]) -> dict[str, IntArray]:
+            return {k: v[index] for k, v in table.items()}
+
+        return Columns(
+            pick(self.tile), pick(self.steps), pick(self.grid), self.warps[index], self.stages[index]
+        )
+
+    def blocks(self) -> IntArray:
+        """Blocks in the grid."""
+        out = np.ones(self.count, dtype=np.int64)
+        for g in self.grid.values():
+            out = out * g
+        return out
+
+    def exact(self, axis: str, size: int) -> IntArray:
+        """Whether the parts of an axis divide it exactly."""
+        return self.tile[axis] * self.steps[axis] * self.grid[axis] == size
+
+
+def _powers(low: int, high: int) -> list[int]:
+    out: list[int] = []
+    p = low
+    while p <= high:
+        out.append(p)
+        p *= 2
+    return out
+
+
+def _dividing(options: list[int], size: int) -> list[int]:
+    """Those that divide ``size``, unless that leaves too little choice."""
+    exact = [o for o in options if size % o == 0]
+    return exact if len(exact) >= min(2, len(options)) else options
+
+
+def tile_options(axis: str, use: AxisUse) -> list[int]:
+    """Tile extents to try for an axis of the outputs."""
+    size = use.sizes[axis]
+    rows = any(axis in m.rows for m in use.matmuls)
+    columns = any(axis in m.columns for m in use.matmuls)
+    batch = any(axis in m.batch for m in use.matmuls)
+    if batch and not rows and not columns:
+        return [1]
+    if rows or columns:
+        limit = MAX_ROWS if rows else MAX_COLUMNS
+        if size <= 16:
+            return [size]
+        options = _dividing([o for o in _powers(16, limit) if o <= size], size)
+        if size <= limit:
+            options = [*options, size]
+        return sorted(set(options))
+    options = _dividing([o for o in _powers(1, 1024) if o <= size], size)
+    if size <= 1024:
+        options = [*options, size]
+    return sorted(set(options))
+
+
+def _contracted(axis: str, use: AxisUse) -> bool:
+    return any(axis in m.contracted for m in use.matmuls)
+
+
+def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, int, int]]:
+    """(tile, steps, parts) to try for one axis."""
+    size = use.sizes[axis]
+    if axis in use.mixed:
+        return [(size, 1, 1)]
+    if axis in use.free:
+        return [(t, 1, ceil(size / t)) for t in tile_options(axis, use)]
+    low = 16 if _contracted(axis, use) else 32
+    tiles = _dividing([t for t in _powers(low, 512) if t < size], size) or [size]
+    parts = [p for p in (2, 4, 8, 16, 32, 64) if size // p >= 16] or [1]
+    parts = _dividing(parts, size)
+    out: list[tuple[int, int, int]] = []
+    if axis == kind.loop and axis == kind.split:
+        for p in parts:
+            for t in tiles:
+                steps = ceil(size / (p * t))
+                if steps > 1 and steps * t * (p - 1) < size:
+                    out.append((t, steps, p))
+    elif axis == kind.loop:
+        out = [(t, ceil(size / t), 1) for t in tiles if t < size]
+    elif axis == kind.split:
+        for p in parts:
+            t = ceil(size / p)
+            t = ceil(t / 16) * 16 if t >= 16 else t
+            if t * (p - 1) < size and p > 1:
+                out.append((t, 1, p))
+    else:
+        out = [(size, 1, 1)]
+    return out
+
+
+def columns_of(use: AxisUse, kind: FrameType, limit: int, seed: int) -> tuple[Columns, bool] | None:
+    """All choices of sizes of a type (and whether ``limit`` cut some off), or None where there is none."""
+    axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
+    options = [axis_options(a, use, kind) for a in axes]
+    schedules = [(w, s) for w in (4, 8, 16) for s in ((2, 3, 4) if kind.loop else (1,))]
+    shape = [*(len(o) for o in options), len(schedules)]
+    total = prod(shape)
+    if total == 0:
+        return None
+    cut = total > limit
+    if cut:
+        picks = np.sort(np.random.default_rng(seed).choice(total, size=limit, replace=False))
+    else:
+        picks = np.arange(total)
+    index = np.unravel_index(picks, shape)
+    tile: dict[str, IntArray] = {}
+    steps: dict[str, IntArray] = {}
+    grid: dict[str, IntArray] = {}
+    for axis, option, i in zip(axes, options, index[:-1], strict=True):
+        table = np.array(option, dtype=np.int64)[i]
+        tile[axis], steps[axis], grid[axis] = table[:, 0], table[:, 1], table[:, 2]
+    schedule = np.array(schedules, dtype=np.int64)[index[-1]]
+    return Columns(tile, steps, grid, schedule[:, 0], schedule[:, 1]), cut

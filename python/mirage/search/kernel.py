@@ -1,0 +1,306 @@
+"""One kernel problem: tensors in, tensors out, and the cheapest launches that compute them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.features import features_of
+from mirage.cost.limits import CheckError, check_launch
+from mirage.cost.model import CostReport, report
+from mirage.cost.target import Target
+from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.emit import Emitter, EmitError, Sizes, combine_program
+from mirage.search.extract import k_best, select
+from mirage.search.frames import AxisUse, Columns, FrameType, columns_of
+from mirage.search.limits import SearchLimits, SearchReport, Timer
+from mirage.search.measure import Measure, half_type
+from mirage.semantics.axes import AxisTable, Dims, UnlabelableError
+from mirage.semantics.normal_form import Algebra, Normalizer
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """Compute ``output`` from ``leaves`` by the ops in ``definitions``."""
+
+    output: Value
+    leaves: tuple[Value, ...]
+    definitions: dict[Value, Op]
+    table: AxisTable
+    allow_matmul: bool = True
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Launches (a kernel and perhaps its combine kernel) that compute a problem's output, and what they cost."""
+
+    ops: tuple[Launch, ...]
+    cost: CostReport
+    description: str
+
+
+@dataclass
+class _Pick:
+    """A derivation at one choice of sizes, before it is written down."""
+
+    time: float
+    measure: Measure
+    target: Goal
+    edges: list[Edge]
+    column: int
+    kind: FrameType
+
+
+@dataclass
+class KernelSolver:
+    """Solves kernel problems for one target within limits; collects the report."""
+
+    target: Target
+    limits: SearchLimits
+    report: SearchReport
+    deadline: float = field(default=float("inf"))
+
+    def solve(self, problem: KernelProblem) -> list[Solution]:
+        """Solutions, cheapest first; empty where the problem cannot be labelled or does not fit."""
+        self.report.kernels += 1
+        try:
+            dims = self._output_dims(problem)
+            use, sums = self._axis_use(problem, dims)
+        except UnlabelableError as error:
+            self.report.note(str(error))
+            return []
+        picks: list[_Pick] = []
+        for kind in use.types():
+            for expand in (False, True) if sums else (False,):
+                if time.perf_counter() > self.deadline and picks:
+                    break
+                picks.extend(self._solve_type(problem, dims, use, kind, expand))
+        picks.sort(key=lambda p: (p.time, str(p.kind), p.column))
+        with Timer(self.report, "emit"):
+            return self._write(problem, dims, use, picks)
+
+    # ---- analysis
+
+    def _output_dims(self, problem: KernelProblem) -> Dims:
+        taken: set[str] = set()
+        dims: list[tuple[str, ...]] = []
+        for dim in problem.table.dims(problem.output):
+            names: list[str] = []
+            for label in dim:
+                name = problem.table.fresh(label, taken)
+                taken.add(name)
+                names.append(name)
+            dims.append(tuple(names))
+        return tuple(dims)
+
+    def _normalize(
+        self, problem: KernelProblem, dims: Dims, kind: FrameType, expand: bool
+    ) -> tuple[Algebra, Normalizer, int]:
+        algebra = Algebra(kind.levels, problem.table.sizes, expand)
+        leaves = {v: i for i, v in enumerate(problem.leaves)}
+        normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra)
+        return algebra, normalizer, normalizer.poly(problem.output, dims)
+
+    def _axis_use(self, problem: KernelProblem, dims: Dims) -> tuple[AxisUse, bool]:
+        algebra, normalizer, poly = self._normalize(problem, dims, FrameType(None, None), False)
+        free = tuple(a for dim in dims for a in dim)
+        bound = {a for a, _ in algebra.bound(poly)}
+        every = {a for x in range(len(algebra.atoms)) for a, _ in algebra.atom_free[x]}
+        reduced = tuple(sorted((bound | every) - set(free)))
+        mixed = tuple(sorted(bound & set(free)))
+        use = AxisUse(free, reduced, mixed, problem.table.sizes, tuple(normalizer.matmuls))
+        return use, any(len(terms) > 1 for terms in algebra.polys)
+
+    # ---- one frame type
+
+    def _solve_type(
+        self, problem: KernelProblem, dims: Dims, use: AxisUse, kind: FrameType, expand: bool
+    ) -> list[_Pick]:
+        with Timer(self.report, "derive"):
+            algebra, _, poly = self._normalize(problem, dims, kind, expand)
+            if algebra.truncated:
+                self.report.note("a product of sums was too large to multiply out")
+            derivations = Derivations(
+                algebra, kind.loop, kind.split, problem.allow_matmul, max_goals=self.limits.goals
+            )
+            bound = algebra.bound(poly)
+            if kind.loop is not None and (kind.loop, "T") not in bound:
+                return []
+            if kind.split is not None and (kind.split, "G") not in bound:
+                return []
+            target = derivations.canonical((poly, 2 if kind.split is not None else 1))
+            solved = derivations.solve(target)
+            self.report.frame_types += 1
+            self.report.values += len(derivations.edges)
+            self.report.edges += sum(len(e) for e in derivations.edges.values())
+            self.report.pruned += derivations.pruned
+            if derivations.overflow:
+                self.report.note("a product or sum had too many terms to try all groupings")
+        if not solved:
+            return []
+        with Timer(self.report, "size"):
+            found = columns_of(use, kind, self.limits.columns, self.limits.seed)
+            if found is None:
+                return []
+            columns, cut = found
+            if cut:
+                self.report.note("only a sample of the tile sizes was costed for some frame types")
+            self.report.frames += columns.count
+            measure = self._measure(problem, derivations, columns)
+            usable, costs, numbers, by_number = self._edge_costs(measure, target, dims)
+        picks: list[_Pick] = []
+        with Timer(self.report, "extract"):
+            structures: dict[frozenset[int], list[Edge]] = {}
+            for sample in usable:
+                table = {number: float(c[sample]) for number, c in costs.items()}
+                for chosen in k_best(derivations, [target], table, numbers, self.limits.derivations):
+                    edges = select(derivations, [target], chosen, by_number)
+                    structures.setdefault(frozenset(numbers[e] for e in edges), edges)
+            self.report.derivations += len(structures)
+        with Timer(self.report, "cost"):
+            size = float(problem.output.type.bytes)
+            for edges in structures.values():
+                times = measure.time(edges, size)
+                times = np.where(self._stores_ok(measure, edges, target, dims), times, np.inf)
+                for column in self._best_columns(times, columns):
+                    picks.append(_Pick(float(times[column]), measure, target, edges, column, kind))
+        return picks
+
+    def _measure(self, problem: KernelProblem, derivations: Derivations, columns: Columns) -> Measure:
+        tensors = list(problem.leaves)
+        half = half_type(tensors)
+        return Measure(derivations, columns, tensors, problem.table.sizes, self.target, half is not None)
+
+    def _stores_ok(self, measure: Measure, edges: list[Edge], target: Goal, dims: Dims) -> Any:
+        """Partial results must depend on every axis that the grid splits, or several blocks would write one element."""
+        ok = measure.map_ok(dims)
+        axes = [a for dim in dims for a in dim]
+        stored = [e.children[0] for e in edges if e.kind == "gather"] or [target]
+        for goal in stored:
+            labels = measure.labels(goal)
+            ok = ok & (measure.wide(labels) <= 2)
+            for a in axes:
+                if a not in labels and goal != target:
+                    ok = ok & (measure.columns.grid[a] == 1)
+        return ok & (measure.wide(axes) <= 2)
+
+    def _edge_costs(
+        self, measure: Measure, target: Goal, dims: Dims
+    ) -> tuple[list[int], dict[int, Any], dict[Edge, int], list[Edge]]:
+        """Costs of all edges for all columns, and the columns that promise most."""
+        numbers: dict[Edge, int] = {}
+        by_number: list[Edge] = []
+        costs: dict[int, Any] = {}
+        total: dict[Goal, Any] = {}
+        derivations = measure.derivations
+        for goal in derivations.order:
+            best: Any = np.full(measure.columns.count, np.inf)
+            for edge in derivations.edges[goal]:
+                number = numbers[edge] = len(by_number)
+                by_number.append(edge)
+                costs[number] = measure.edge_cost(edge)
+                below = costs[number]
+                for child in edge.children:
+                    below = below + total[child]
+                best = np.minimum(best, below)
+            total[goal] = best
+        blocks = measure.columns.blocks()
+        surrogate = np.ceil(blocks / self.target.sms) * total[target]
+        surrogate = np.where(measure.map_ok(dims), surrogate, np.inf)
+        order = np.argsort(surrogate, kind="stable")
+        usable: list[int] = []
+        seen: set[tuple[int, int]] = set()
+        for i in order:
+            if not np.isfinite(surrogate[i]) or len(usable) >= self.limits.samples:
+                break
+            loop = derivations.loop
+            step = int(measure.columns.steps[loop][i]) if loop else 1
+            key = (int(np.log2(blocks[i])), int(np.log2(step)))
+            if key not in seen:
+                seen.add(key)
+                usable.append(int(i))
+        return usable, costs, numbers, by_number
+
+    def _best_columns(self, times: Any, columns: Columns) -> list[int]:
+        """The best choice of sizes, and a second one with other tiles."""
+        order = np.argsort(times, kind="stable")
+        picked: list[int] = []
+        for i in order[:64]:
+            if not np.isfinite(times[i]):
+                break
+            tiles = [v[i] for v in columns.tile.values()]
+            if all(tiles != [v[j] for v in columns.tile.values()] for j in picked):
+                picked.append(int(i))
+            if len(picked) == 2:
+                break
+        return picked
+
+    # ---- writing launches
+
+    def _write(self, problem: KernelProblem, dims: Dims, use: AxisUse, picks: list[_Pick]) -> list[Solution]:
+        solutions: list[Solution] = []
+        for pick in picks:
+            if len(solutions) >= self.limits.candidates:
+                break
+            try:
+                solutions.append(self._write_one(problem, dims, pick))
+            except (EmitError, CheckError) as error:
+                self.report.pruned += 1
+                self.report.note(f"not every derivation can be written down: {error}")
+        solutions.sort(key=lambda s: s.cost.time)
+        return solutions
+
+    def _write_one(self, problem: KernelProblem, dims: Dims, pick: _Pick) -> Solution:
+        measure, columns = pick.measure, pick.measure.columns
+        sizes = Sizes(
+            {a: int(v[pick.column]) for a, v in columns.tile.items()},
+            {a: int(v[pick.column]) for a, v in columns.steps.items()},
+            {a: int(v[pick.column]) for a, v in columns.grid.items()},
+            int(columns.warps[pick.column]),
+            int(columns.stages[pick.column]),
+        )
+        choice = {e.goal: e for e in pick.edges}
+        tensors = measure.tensors
+        emitter = Emitter(measure.derivations, choice, tensors, measure.sizes, sizes, half_type(tensors))
+        split = pick.kind.split
+        launches: tuple[Launch, ...]
+        if split is None:
+            launches = (emitter.launch([(pick.target, problem.output, dims, None)]),)
+        else:
+            wide = DType.F64 if any(t.dtype is DType.F64 for t in tensors) else DType.F32
+            ops, partials = combine_program(
+                measure.derivations, choice, pick.target, tensors, measure.sizes,
+                sizes.grid[split], problem.output, dims, wide,
+            )  # fmt: skip
+            axes = [a for dim in dims for a in dim]
+            stores: list[tuple[Goal, Value, Dims, str | None]] = []
+            for goal, value in partials.items():
+                labels = measure.labels(goal)
+                stores.append((goal, value, tuple((a,) if a in labels else () for a in axes), split))
+            first = emitter.launch(stores)
+            launches = (first, *self._combine(problem, ops, list(partials.values())))
+        for launch in launches:
+            check_launch(launch, self.target)
+        parts = tuple(report(features_of(launch), self.target) for launch in launches)
+        cost = CostReport.sequence(parts, self.target)
+        return Solution(launches, cost, str(pick.kind))
+
+    def _combine(self, problem: KernelProblem, ops: list[Op], partials: list[Value]) -> tuple[Launch, ...]:
+        """The best launch of the combine program."""
+        used = {v for op in ops for v in op.operands}
+        leaves = tuple(v for v in (*partials, *problem.leaves) if v in used)
+        graph = KernelGraph("combine", leaves, tuple(ops), (problem.output,))
+        definitions = {r: op for op in ops for r in op.results}
+        table = AxisTable.of(graph)
+        inner = KernelProblem(problem.output, leaves, definitions, table, allow_matmul=False)
+        limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
+        solver = KernelSolver(self.target, limits, SearchReport())
+        for solution in solver.solve(inner):
+            if len(solution.ops) == 1:
+                return solution.ops
+        raise EmitError("expected a combine kernel, found none")

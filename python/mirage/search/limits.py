@@ -1,0 +1,82 @@
+"""Bounds of the search, and the report of what was covered."""
+
+from __future__ import annotations
+
+import enum
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class StopReason(enum.Enum):
+    """Why the search ended."""
+
+    EXHAUSTED = "exhausted"  # everything within the bounds was looked at
+    BUDGET = "budget"  # the time was up: best so far
+    LIMIT = "limit"  # a size limit cut part of the space off
+    NOTHING = "nothing"  # no kernel could be built: the ops stay as they are
+
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """Bounds of the search. The result depends on them only, not on the machine's speed, unless the budget ends it."""
+
+    budget: float = 60.0  # seconds
+    candidates: int = 10  # graphs to return
+    cuts: int = 3  # intermediates that may be written to device memory
+    plans: int = 64  # sets of such intermediates that are looked at
+    derivations: int = 6  # derivations kept per value
+    goals: int = 4000  # values per frame type
+    columns: int = 6000  # choices of sizes per frame type
+    samples: int = 3  # choices of sizes for which derivations are extracted
+    seed: int = 0
+
+
+@dataclass
+class SearchReport:
+    """What the search covered."""
+
+    frame_types: int = 0
+    frames: int = 0  # choices of sizes that were costed
+    values: int = 0  # distinct values in all frame types
+    edges: int = 0
+    pruned: int = 0
+    derivations: int = 0
+    kernels: int = 0  # distinct kernel problems
+    plans: int = 0
+    candidates: int = 0
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    notes: list[str] = field(default_factory=list[str])
+    stop: StopReason = StopReason.EXHAUSTED
+
+    def note(self, text: str) -> None:
+        """A remark on completeness, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**vars(self), "stop": self.stop.value, "seconds": dict(self.seconds), "notes": list(self.notes)}
+
+    def table(self) -> str:
+        """A table for people."""
+        rows = [(k.replace("_", " "), str(v)) for k, v in vars(self).items() if isinstance(v, int)]
+        rows += [(f"{k} [s]", f"{v:.3f}") for k, v in self.seconds.items()]
+        rows.append(("stopped because", self.stop.value))
+        rows += [("note", n) for n in self.notes]
+        width = max(len(k) for k, _ in rows)
+        return "\n".join(f"{k:<{width}}  {v}" for k, v in rows)
+
+
+class Timer:
+    """Adds the time of a ``with`` block to one phase of a report."""
+
+    def __init__(self, report: SearchReport, phase: str) -> None:
+        self._report, self._phase, self._start = report, phase, 0.0
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        spent = time.perf_counter() - self._start
+        self._report.seconds[self._phase] = self._report.seconds.get(self._phase, 0.0) + spent

@@ -1,0 +1,227 @@
+"""Cost of derivations for many sizes at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.features import Accountant
+from mirage.cost.limits import MAX_COLUMNS, MAX_WIDE_DIMS
+from mirage.cost.model import KernelFeatures, estimate
+from mirage.cost.target import Target
+from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.frames import Columns
+from mirage.semantics.normal_form import InAtom
+from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Value
+
+Num = Any
+
+
+@dataclass
+class Measure:
+    """Accounts edges of one AND-OR graph over columns of sizes."""
+
+    derivations: Derivations
+    columns: Columns
+    tensors: list[Value]
+    sizes: dict[str, int]
+    target: Target
+    half: bool
+
+    def labels(self, goal: Goal) -> list[str]:
+        """Axes along which the value is a tile."""
+        free = self.derivations.algebra.free(goal[0])
+        return sorted(a for a, level in free if level == "L")
+
+    def in_loop(self, goal: Goal) -> bool:
+        """Whether the value changes with the loop's step."""
+        loop = self.derivations.loop
+        return loop is not None and (loop, "T") in self.derivations.algebra.free(goal[0])
+
+    def elements(self, labels: list[str]) -> Num:
+        """Elements of a tile."""
+        out: Num = np.ones(self.columns.count)
+        for a in labels:
+            out = out * self.columns.tile[a]
+        return out
+
+    def wide(self, labels: list[str]) -> Num:
+        """Number of axes along which a tile is larger than one."""
+        out: Num = np.zeros(self.columns.count, dtype=np.int64)
+        for a in labels:
+            out = out + (self.columns.tile[a] > 1)
+        return out
+
+    # ---- one edge
+
+    def account(self, account: Accountant, edge: Edge) -> Num:
+        """Adds the edge's work; returns where the sizes permit it."""
+        goal = edge.goal
+        labels = self.labels(goal)
+        feasible: Num = self.wide(labels) <= MAX_WIDE_DIMS
+        if goal[1] == 2:
+            return np.ones(self.columns.count, dtype=bool)
+        inside = self.in_loop(goal)
+        size = self.elements(labels)
+        match edge.kind:
+            case "load":
+                feasible = feasible & self._load(account, edge, size, inside)
+            case "scale":
+                account.elementwise(size, 1.0, 0.0, inside)
+            case "unary":
+                assert isinstance(edge.fn, UnaryFn)
+                info = UNARY[edge.fn]
+                account.elementwise(size, info.flops, info.special, inside)
+            case "binary":
+                special = edge.fn in (BinaryFn.DIV, BinaryFn.POW)
+                account.elementwise(size, 8.0 if special else 1.0, float(special), inside)
+            case "matmul":
+                feasible = feasible & self._matmul(account, edge, inside)
+            case "reduce":
+                operand = self.labels(edge.children[0])
+                feasible = feasible & (self.wide(operand) <= MAX_WIDE_DIMS)
+                account.reduce(self.elements(operand), inside)
+            case "accumulate":
+                account.accumulate(size, False)
+            case _:
+                pass
+        return feasible
+
+    def _load(self, account: Accountant, edge: Edge, size: Num, inside: bool) -> Num:
+        atom = self.derivations.algebra.atoms[edge.atom]
+        assert isinstance(atom, InAtom)
+        tensor = self.tensors[atom.tensor]
+        run: Num = np.ones(self.columns.count)
+        whole: Num = np.ones(self.columns.count, dtype=bool)
+        for dim in reversed(atom.dims):
+            for a in reversed(dim):
+                run = np.where(whole, run * np.minimum(self.columns.tile[a], self.sizes[a]), run)
+                whole = whole & (self.columns.tile[a] >= self.sizes[a])
+        account.load(size, run, tensor.dtype.bytes, inside)
+        return self.map_ok(atom.dims)
+
+    def map_ok(self, dims: tuple[tuple[str, ...], ...]) -> Num:
+        """Whether tiles along merged dimensions are contiguous blocks of them."""
+        ok: Num = np.ones(self.columns.count, dtype=bool)
+        for dim in dims:
+            for i, inner in enumerate(dim[1:], start=1):
+                split = self.columns.grid[inner] * self.columns.steps[inner] > 1
+                ok = ok & self.columns.exact(inner, self.sizes[inner])
+                for outer in dim[:i]:
+                    ok = ok & (~split | (self.columns.tile[outer] == 1))
+        return ok
+
+    def _matmul(self, account: Accountant, edge: Edge, inside: bool) -> Num:
+        a, b = (set(self.labels(c)) for c in edge.children)
+        k = edge.axis
+        shared = sorted((a & b) - {k})
+        m, n = self.elements(sorted(a - b)), self.elements(sorted(b - a))
+        account.matmul(m, n, self.columns.tile[k], self.half, inside)
+        if self.half:
+            for child in edge.children:  # computed operands are converted
+                if not self._is_load(child):
+                    account.elementwise(self.elements(self.labels(child)), 0.5, 0.0, self.in_loop(child), False)
+        ok = self.elements(shared) == 1
+        for child in edge.children:
+            ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
+        return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
+
+    def _is_load(self, goal: Goal) -> bool:
+        edges = self.derivations.edges.get(goal, ())
+        return any(e.kind == "load" for e in edges)
+
+    # ---- whole derivations
+
+    def edge_cost(self, edge: Edge) -> Num:
+        """µs of one block on its own, as a guide for extraction; infinite where sizes forbid the edge."""
+        account = Accountant(KernelFeatures(warps=self.columns.warps.astype(float)))
+        ok = self.account(account, edge)
+        f, t = account.features, self.target
+        steps = self._steps()
+        time = np.zeros(self.columns.count)
+        for name, rate in (
+            ("load", t.dram_bytes / t.sms),
+            ("mma", t.mma_half),
+            ("mma32", t.mma_f32),
+            ("alu", t.alu),
+            ("sfu", t.sfu),
+            ("move", t.shared_bytes),
+        ):
+            time = time + (getattr(f, f"{name}_once") + getattr(f, f"{name}_step") * steps) / rate
+        time = time + 0.3 * t.sync * (f.sync_once + f.sync_step * steps)
+        time = time + f.accumulators * 1e-6
+        if edge.goal[1] == 2:
+            time = time + 0.01 + (self.partial_bytes(edge.children[0]) / t.l2_bytes if edge.kind == "gather" else 0.0)
+        return np.where(ok, time + 1e-6, np.inf)
+
+    def _steps(self) -> Num:
+        loop = self.derivations.loop
+        return self.columns.steps[loop].astype(float) if loop else np.ones(self.columns.count)
+
+    def partial_bytes(self, goal: Goal) -> Num:
+        """Bytes of a partial result in device memory."""
+        out: Num = np.full(self.columns.count, 4.0)
+        for a, level in sorted(self.derivations.algebra.free(goal[0])):
+            if level == "L":
+                out = out * self.columns.tile[a] * self.columns.grid[a]
+            elif level == "G":
+                out = out * self.columns.grid[a]
+        return out
+
+    def features(self, edges: list[Edge], output_bytes: float) -> tuple[KernelFeatures, Num, Num]:
+        """Features, feasibility and the combine kernel's extra time of a derivation."""
+        columns = self.columns
+        account = Accountant(
+            KernelFeatures(
+                blocks=columns.blocks().astype(float),
+                steps=self._steps(),
+                warps=columns.warps.astype(float),
+                stages=columns.stages.astype(float),
+            )
+        )
+        feasible: Num = np.ones(columns.count, dtype=bool)
+        extra: Num = np.zeros(columns.count)
+        read: set[int] = set()
+        products = {e.goal for e in edges if e.kind == "matmul"}
+        gathered: set[Goal] = set()
+        for edge in edges:
+            if edge.kind == "accumulate":
+                account.accumulate(self.elements(self.labels(edge.goal)), edge.children[0] in products)
+                continue
+            feasible = feasible & self.account(account, edge)
+            if edge.kind == "load" and edge.goal[1] == 1:
+                atom = self.derivations.algebra.atoms[edge.atom]
+                assert isinstance(atom, InAtom)
+                if atom.tensor not in read:
+                    read.add(atom.tensor)
+                    account.read(float(self.tensors[atom.tensor].type.bytes))
+            if edge.kind == "gather":
+                gathered.add(edge.children[0])
+        if gathered:
+            size: Num = np.zeros(columns.count)
+            for goal in sorted(gathered):
+                account.store(self.partial_bytes(goal))
+                size = size + self.partial_bytes(goal)
+            t = self.target
+            extra = t.launch + t.latency * 1.6 + t.combine + (size + output_bytes) / (0.5 * t.l2_bytes)
+        else:
+            account.store(output_bytes)
+        return account.features, feasible, extra
+
+    def time(self, edges: list[Edge], output_bytes: float) -> Num:
+        """Predicted µs of a derivation (with its combine kernel) for every choice of sizes."""
+        features, feasible, extra = self.features(edges, output_bytes)
+        time = estimate(features, self.target)["time"] + extra
+        return np.where(feasible, time, np.inf)
+
+
+def half_type(tensors: list[Value]) -> DType | None:
+    """The 16-bit type of a program whose inputs are 16-bit, or None."""
+    kinds = [v.dtype for v in tensors if v.type.size > 1]
+    halves = [k for k in kinds if k.is_half]
+    if not halves or any(k is DType.F64 for k in kinds):
+        return None
+    return max(sorted(set(halves), key=lambda k: k.value), key=halves.count)

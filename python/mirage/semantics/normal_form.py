@@ -1,0 +1,419 @@
+"""Normal forms: every value of a program as a sum of products over named axes.
+
+A *polynomial* is a sum of monomials with coefficients. A *monomial* is a multiset of atoms and a set of summed sub-axes. An
+*atom* is an input with its axes, a scalar function of a polynomial, a maximum over axes of a polynomial, or a *frozen*
+polynomial (a sum that is used as one factor). Everything is interned: equal normal forms are equal integers.
+
+A *sub-axis* is a pair (axis, level). A frame (see ``mirage.search.frames``) splits a reduced axis into the levels ``G`` (over the
+grid), ``T`` (over the steps of a loop) and ``L`` (inside a tile); an axis that is not split has the level ``L`` only. A sum over
+an axis binds all its levels; a value that has bound some of them is a partial sum.
+
+Two policies exist for a product of sums: *frozen* keeps each sum as one factor, *expanded* multiplies out (which is what lets a
+mean be subtracted after a loop). Casts are the identity, as everything here is over the reals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from mirage.semantics.axes import AxisTable, Dims, UnlabelableError, regroup
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Binary,
+    Broadcast,
+    Cast,
+    Constant,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    Transpose,
+    Unary,
+    Value,
+)
+
+SubAxis = tuple[str, str]
+Mono = tuple[tuple[int, ...], tuple[SubAxis, ...]]
+"""Sorted atoms (with repetition) and sorted summed sub-axes."""
+Terms = tuple[tuple[Mono, float], ...]
+MAX_TERMS = 24
+
+
+@dataclass(frozen=True)
+class InAtom:
+    """An input tensor, read with the given axes."""
+
+    tensor: int
+    dims: Dims
+
+
+@dataclass(frozen=True)
+class FnAtom:
+    """A scalar function of a polynomial."""
+
+    fn: UnaryFn
+    arg: int
+
+
+@dataclass(frozen=True)
+class Fn2Atom:
+    """A function of two polynomials that is no ring operation (max, min, pow)."""
+
+    fn: BinaryFn
+    a: int
+    b: int
+
+
+@dataclass(frozen=True)
+class MaxAtom:
+    """The maximum of a polynomial over sub-axes."""
+
+    bound: tuple[SubAxis, ...]
+    arg: int
+
+
+@dataclass(frozen=True)
+class IdAtom:
+    """A polynomial that is kept as one factor."""
+
+    arg: int
+
+
+Atom = InAtom | FnAtom | Fn2Atom | MaxAtom | IdAtom
+
+
+@dataclass
+class Algebra:
+    """Interns atoms and polynomials and does arithmetic on them."""
+
+    levels: Callable[[str], tuple[str, ...]]
+    sizes: dict[str, int]
+    expand: bool = False
+    atoms: list[Atom] = field(default_factory=list[Atom])
+    polys: list[Terms] = field(default_factory=list[Terms])
+    atom_free: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
+    atom_bound: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
+    truncated: bool = False
+    _atom_index: dict[Atom, int] = field(default_factory=dict[Atom, int])
+    _poly_index: dict[Terms, int] = field(default_factory=dict[Terms, int])
+
+    # ---- interning
+
+    def atom(self, atom: Atom) -> int:
+        """The number of an atom."""
+        found = self._atom_index.get(atom)
+        if found is not None:
+            return found
+        free: frozenset[SubAxis]
+        bound: frozenset[SubAxis] = frozenset()
+        match atom:
+            case InAtom():
+                free = frozenset((a, v) for dim in atom.dims for a in dim for v in self.levels(a))
+            case FnAtom() | IdAtom():
+                free, bound = self.free(atom.arg), self.bound(atom.arg)
+            case Fn2Atom():
+                free = self.free(atom.a) | self.free(atom.b)
+                bound = self.bound(atom.a) | self.bound(atom.b)
+            case MaxAtom():
+                free = self.free(atom.arg) - frozenset(atom.bound)
+                bound = self.bound(atom.arg) | frozenset(atom.bound)
+        self.atoms.append(atom)
+        self.atom_free.append(free)
+        self.atom_bound.append(bound)
+        self._atom_index[atom] = len(self.atoms) - 1
+        return len(self.atoms) - 1
+
+    def poly(self, terms: Iterable[tuple[Mono, float]]) -> int:
+        """The number of a polynomial; like terms are added, zero terms dropped."""
+        total: dict[Mono, float] = {}
+        for mono, c in terms:
+            total[mono] = total.get(mono, 0.0) + c
+        key = tuple(sorted((m, c) for m, c in total.items() if c != 0.0))
+        found = self._poly_index.get(key)
+        if found is None:
+            found = self._poly_index[key] = len(self.polys)
+            self.polys.append(key)
+        return found
+
+    def mono_free(self, mono: Mono) -> frozenset[SubAxis]:
+        """Sub-axes on which a monomial still depends."""
+        free: frozenset[SubAxis] = frozenset()
+        for a in mono[0]:
+            free |= self.atom_free[a]
+        return free.difference(mono[1])
+
+    def free(self, poly: int) -> frozenset[SubAxis]:
+        """Sub-axes on which a polynomial still depends."""
+        return frozenset().union(*(self.mono_free(m) for m, _ in self.polys[poly]))
+
+    def bound(self, poly: int) -> frozenset[SubAxis]:
+        """Sub-axes that were summed anywhere inside."""
+        out: set[SubAxis] = set()
+        for (atoms, bound), _ in self.polys[poly]:
+            out.update(bound)
+            for a in atoms:
+                out |= self.atom_bound[a]
+        return frozenset(out)
+
+    # ---- arithmetic
+
+    def constant(self, c: float) -> int:
+        """A constant polynomial."""
+        return self.poly([(((), ()), c)])
+
+    def constant_value(self, poly: int) -> float | None:
+        """The value of a constant polynomial, or None."""
+        terms = self.polys[poly]
+        if not terms:
+            return 0.0
+        return terms[0][1] if len(terms) == 1 and terms[0][0] == ((), ()) else None
+
+    def single(self, atom: int) -> int:
+        """The polynomial that is one atom."""
+        inner = self.atoms[atom]
+        if isinstance(inner, IdAtom):
+            return inner.arg
+        return self.poly([(((atom,), ()), 1.0)])
+
+    def add(self, a: int, b: int, factor: float = 1.0) -> int:
+        """``a + factor * b``."""
+        return self.poly([*self.polys[a], *((m, factor * c) for m, c in self.polys[b])])
+
+    def scale(self, a: int, factor: float) -> int:
+        """``factor * a``."""
+        return self.poly((m, factor * c) for m, c in self.polys[a])
+
+    def frozen(self, a: int) -> int:
+        """``a`` as one factor (monomials without sums stay as they are)."""
+        terms = self.polys[a]
+        if len(terms) == 1:
+            (mono, c) = terms[0]
+            if not mono[1]:
+                return a
+            unit = self.poly([(mono, 1.0)])
+            return self.poly([(((self.atom(IdAtom(unit)),), ()), c)])
+        if not terms:
+            return a
+        return self.poly([(((self.atom(IdAtom(a)),), ()), 1.0)])
+
+    def _collide(self, a: int, b: int) -> bool:
+        names = {x for (_, bound), _ in self.polys[a] for x, _ in bound}
+        used = {x for (atoms, bound), _ in self.polys[b] for x, _ in bound}
+        for (atoms, _), _ in self.polys[b]:
+            for atom in atoms:
+                used |= {x for x, _ in self.atom_free[atom]}
+        return bool(names & used)
+
+    def mul(self, a: int, b: int) -> int:
+        """``a * b``."""
+        for x, y in ((a, b), (b, a)):
+            c = self.constant_value(x)
+            if c is not None:
+                return self.scale(y, c)
+        n, m = len(self.polys[a]), len(self.polys[b])
+        if n > 1 or m > 1:
+            many = self.expand and n * m <= MAX_TERMS
+            if self.expand and not many:
+                self.truncated = True
+            if not many:
+                a, b = (self.frozen(x) if len(self.polys[x]) > 1 else x for x in (a, b))
+        if self._collide(a, b):
+            a = self.frozen(a) if len(self.polys[a]) == 1 else self._freeze_terms(a)
+        if self._collide(b, a):
+            b = self.frozen(b) if len(self.polys[b]) == 1 else self._freeze_terms(b)
+        terms: list[tuple[Mono, float]] = []
+        for (atoms_a, bound_a), ca in self.polys[a]:
+            for (atoms_b, bound_b), cb in self.polys[b]:
+                mono = (tuple(sorted(atoms_a + atoms_b)), tuple(sorted(bound_a + bound_b)))
+                terms.append((mono, ca * cb))
+        return self.poly(terms)
+
+    def _freeze_terms(self, a: int) -> int:
+        out = self.constant(0.0)
+        for term in self.polys[a]:
+            out = self.add(out, self.frozen(self.poly([term])))
+        return out
+
+    def sum(self, a: int, axes: Iterable[str]) -> int:
+        """The sum over whole axes; a term that does not depend on an axis is multiplied by its extent."""
+        for axis in axes:
+            terms: list[tuple[Mono, float]] = []
+            for (atoms, bound), c in self.polys[a]:
+                if any((axis, v) in self.atom_free[x] for x in atoms for v in self.levels(axis)):
+                    subs = tuple((axis, v) for v in self.levels(axis))
+                    terms.append(((atoms, tuple(sorted(bound + subs))), c))
+                else:
+                    terms.append(((atoms, bound), c * self.sizes[axis]))
+            a = self.poly(terms)
+        return a
+
+    def inverse(self, a: int) -> int:
+        """``1 / a``."""
+        terms = self.polys[a]
+        if len(terms) != 1:
+            return self.single(self.atom(FnAtom(UnaryFn.RECIPROCAL, a)))
+        (atoms, bound), c = terms[0]
+        if bound:
+            unit = self.poly([((atoms, bound), 1.0)])
+            return self.scale(self.single(self.atom(FnAtom(UnaryFn.RECIPROCAL, unit))), 1.0 / c)
+        out = self.constant(1.0 / c)
+        for x in atoms:
+            out = self.mul(out, self._inverse_atom(x))
+        return out
+
+    def _inverse_atom(self, x: int) -> int:
+        match self.atoms[x]:
+            case FnAtom(UnaryFn.RECIPROCAL, arg):
+                return self.frozen(arg)
+            case FnAtom(UnaryFn.SQRT, arg):
+                return self.single(self.atom(FnAtom(UnaryFn.RSQRT, arg)))
+            case FnAtom(UnaryFn.RSQRT, arg):
+                return self.single(self.atom(FnAtom(UnaryFn.SQRT, arg)))
+            case _:
+                return self.single(self.atom(FnAtom(UnaryFn.RECIPROCAL, self.single(x))))
+
+    def unary(self, fn: UnaryFn, a: int) -> int:
+        """A scalar function of ``a``."""
+        if fn is UnaryFn.NEG:
+            return self.scale(a, -1.0)
+        if fn is UnaryFn.SQUARE:
+            return self.mul(a, a)
+        if fn is UnaryFn.RECIPROCAL:
+            return self.inverse(a)
+        return self.single(self.atom(FnAtom(fn, a)))
+
+    def binary(self, fn: BinaryFn, a: int, b: int) -> int:
+        """A function of two values."""
+        if fn is BinaryFn.ADD:
+            return self.add(a, b)
+        if fn is BinaryFn.SUB:
+            return self.add(a, b, -1.0)
+        if fn is BinaryFn.MUL:
+            return self.mul(a, b)
+        if fn is BinaryFn.DIV:
+            return self.mul(a, self.inverse(b))
+        if fn is BinaryFn.POW:
+            power = self._power(a, self.constant_value(b))
+            if power is not None:
+                return power
+        return self.single(self.atom(Fn2Atom(fn, a, b)))
+
+    def _power(self, a: int, exponent: float | None) -> int | None:
+        if exponent == 0.5:
+            return self.unary(UnaryFn.SQRT, a)
+        if exponent == -0.5:
+            return self.unary(UnaryFn.RSQRT, a)
+        if exponent in (1.0, 2.0, 3.0, 4.0, -1.0, -2.0):
+            out = a
+            for _ in range(int(abs(exponent)) - 1):
+                out = self.mul(out, a)
+            return self.inverse(out) if exponent < 0 else out
+        return None
+
+
+@dataclass
+class MatmulRoles:
+    """The axes that a matmul of the program contracts, and those that run over its rows, columns and batches."""
+
+    contracted: frozenset[str]
+    rows: frozenset[str]
+    columns: frozenset[str]
+    batch: frozenset[str]
+
+
+@dataclass
+class Normalizer:
+    """Normal forms of the values of a program, in terms of ``leaves``."""
+
+    table: AxisTable
+    definitions: dict[Value, Op]
+    leaves: dict[Value, int]
+    algebra: Algebra
+    matmuls: list[MatmulRoles] = field(default_factory=list[MatmulRoles])
+    _memo: dict[tuple[Value, Dims], int] = field(default_factory=dict[tuple[Value, Dims], int])
+
+    def poly(self, value: Value, dims: Dims) -> int:
+        """The normal form of ``value`` when its dimensions are named ``dims``; raises :class:`UnlabelableError`."""
+        key = (value, dims)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._compute(value, dims)
+        return found
+
+    def _compute(self, value: Value, dims: Dims) -> int:
+        algebra = self.algebra
+        if value in self.leaves:
+            return algebra.single(algebra.atom(InAtom(self.leaves[value], dims)))
+        op = self.definitions.get(value)
+        match op:
+            case Constant():
+                return algebra.constant(op.value)
+            case Unary():
+                return algebra.unary(op.fn, self._operand(op.operands[0], value, dims))
+            case Binary():
+                a, b = (self._operand(x, value, dims) for x in op.operands)
+                return algebra.binary(op.fn, a, b)
+            case Cast() | Broadcast():
+                return self._operand(op.operands[0], value, dims)
+            case Reduce():
+                return self._reduce(op, dims)
+            case Matmul():
+                return self._matmul(op, dims)
+            case Transpose():
+                inner: list[tuple[str, ...]] = [()] * len(dims)
+                for i, p in enumerate(op.permutation):
+                    inner[p] = dims[i]
+                return self.poly(op.operands[0], tuple(inner))
+            case Reshape():
+                flat = tuple(x for dim in dims for x in dim)
+                return self.poly(op.operands[0], regroup(flat, op.operands[0].shape, self.table.sizes))
+            case _:
+                what = type(op).__name__.lower() if op is not None else "an unknown value"
+                raise UnlabelableError(f"expected an op that axis labels can follow, got {what}")
+
+    def _operand(self, operand: Value, result: Value, dims: Dims) -> int:
+        rank = len(operand.shape)
+        aligned = dims[len(dims) - rank :] if rank else ()
+        return self.poly(operand, tuple(d if n > 1 else () for d, n in zip(aligned, operand.shape, strict=True)))
+
+    def _bound(self, source: Value, dim: int, taken: set[str]) -> tuple[str, ...]:
+        names: list[str] = []
+        for label in self.table.dims(source)[dim]:
+            names.append(self.table.fresh(label, taken | set(names)))
+        return tuple(names)
+
+    def _reduce(self, op: Reduce, dims: Dims) -> int:
+        (source,) = op.operands
+        taken = {x for dim in dims for x in dim}
+        inner = list(dims)
+        summed: list[str] = []
+        for d in op.dims:
+            inner[d] = self._bound(source, d, taken | set(summed))
+            summed.extend(inner[d])
+        arg = self.poly(source, tuple(inner))
+        if op.fn is ReduceFn.SUM:
+            return self.algebra.sum(arg, summed)
+        return self.maximum(arg, summed)
+
+    def maximum(self, arg: int, axes: list[str]) -> int:
+        """The maximum over whole axes."""
+        algebra = self.algebra
+        carried = {x for x, _ in algebra.free(arg)}
+        bound = tuple(sorted((a, v) for a in axes if a in carried for v in algebra.levels(a)))
+        return algebra.single(algebra.atom(MaxAtom(bound, arg))) if bound else arg
+
+    def _matmul(self, op: Matmul, dims: Dims) -> int:
+        a, b = op.operands
+        taken = {x for dim in dims for x in dim}
+        k = self._bound(a, len(a.shape) - 1, taken)
+        sides: list[Dims] = []
+        for x, tail in ((a, (dims[-2], k)), (b, (k, dims[-1]))):
+            lead = dims[len(dims) - len(x.shape) : -2] if len(x.shape) > 2 else ()
+            lead = tuple(d if n > 1 else () for d, n in zip(lead, x.shape[:-2], strict=True))
+            sides.append((*lead, *tail))
+        flat = [frozenset(n for dim in side for n in dim) for side in sides]
+        roles = MatmulRoles(frozenset(k), frozenset(dims[-2]), frozenset(dims[-1]), (flat[0] & flat[1]) - set(k))
+        self.matmuls.append(roles)
+        product = self.algebra.mul(self.poly(a, sides[0]), self.poly(b, sides[1]))
+        return self.algebra.sum(product, k)
