@@ -1,0 +1,9 @@
+"""Equivalence of tensor programs: is a candidate µGraph the same function as its reference?
+
+Written apart from the search, so that an error there cannot hide an error of its own.
+"""
+
+from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+from mirage.verify.verifier import SignatureMismatch, VerifyOptions, verify
+
+__all__ = ["Evidence", "Kind", "SignatureMismatch", "Verdict", "VerifyOptions", "Witness", "verify"]

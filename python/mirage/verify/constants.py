@@ -1,0 +1,85 @@
+"""What a floating-point constant in a program means as an exact number.
+
+Programs carry constants as floats: ``1/6144``, ``1e-6``, ``64**-0.5``. Testing in finite fields needs exact numbers, and two
+programs that fold the same constant in different orders, or at f32, must get the same one. So a constant stands for the
+simplest number within f32 rounding of its value: a fraction, or the square root of one where that is simpler
+(``128**-0.5`` is the root of 1/128).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+RELATIVE = Fraction(1, 1 << 24)  # half a unit in the last place of f32, at worst
+
+
+@dataclass(frozen=True)
+class Exact:
+    """``rational * sqrt(radicand)`` with a square-free radicand of at least 1."""
+
+    rational: Fraction
+    radicand: int = 1
+
+
+@lru_cache(maxsize=4096)
+def exact(value: float) -> Exact:
+    """The simplest exact number within f32 rounding of a finite ``value``."""
+    target = Fraction(value)
+    if target == 0:
+        return Exact(Fraction(0))
+    plain = _simplest(target, RELATIVE)
+    square = _simplest(target * target, 2 * RELATIVE)
+    root = square.numerator * square.denominator
+    # A root is meant only where it is far simpler than the fraction: by chance both have height about 2^24.
+    if plain.denominator == 1 or root * 256 > abs(plain.numerator) * plain.denominator or root > 1 << 24:
+        return Exact(plain)
+    outside, inside = _square_part(root)
+    if inside == 1:
+        return Exact(plain)
+    sign = 1 if value > 0 else -1
+    return Exact(Fraction(sign * outside, square.denominator), inside)
+
+
+def prime_factors(n: int) -> tuple[int, ...]:
+    """Distinct prime factors of ``n`` (trial division: ``n`` is below 2^24)."""
+    factors: list[int] = []
+    d = 2
+    while d * d <= n:
+        if n % d == 0:
+            factors.append(d)
+            while n % d == 0:
+                n //= d
+        d += 1
+    if n > 1:
+        factors.append(n)
+    return tuple(factors)
+
+
+def _square_part(n: int) -> tuple[int, int]:
+    """``n == a * a * b`` with square-free ``b``."""
+    a, b = 1, n
+    for f in prime_factors(n):
+        while b % (f * f) == 0:
+            b //= f * f
+            a *= f
+    return a, b
+
+
+def _simplest(target: Fraction, relative: Fraction) -> Fraction:
+    """The fraction with the smallest denominator within ``relative`` of ``target`` (Stern-Brocot, by continued fractions)."""
+    if target < 0:
+        return -_simplest(-target, relative)
+    return _between(target * (1 - relative), target * (1 + relative))
+
+
+def _between(low: Fraction, high: Fraction) -> Fraction:
+    """The simplest fraction in ``[low, high]``, ``0 < low``."""
+    floor = low.numerator // low.denominator
+    if floor == low:
+        return low
+    if floor + 1 <= high:
+        return Fraction(floor + 1)
+    rest = _between(1 / (high - floor), 1 / (low - floor))
+    return floor + 1 / rest

@@ -1,0 +1,176 @@
+"""The programs in floating point: do they differ as real functions, and how large are their rounding errors?
+
+*Difference.* Both programs in float64 on the same inputs. Rounding there is about 1e-16, so a relative difference of 1e-9 is
+a difference of the functions, and a witness that anybody can check.
+
+*Numerics.* Both programs as a GPU computes them (each op rounded to its type), against float64, on several magnitudes of
+inputs, among them one that brings the arguments of exponentials to 1e4. The candidate's error may be at most twice the
+reference's. Both are measured with respect to the scale of each output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat
+from mirage.semantics.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.region import region_shape
+from mirage.semantics.scalar import Array, DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.constants import exact
+from mirage.verify.realsize import restrict
+from mirage.verify.sampling import Sample
+
+TOLERANCE = 1e-9  # relative to the largest output: far above float64's rounding, far below any real difference
+_SCORE = 1e4
+
+
+class ExactConstants(Float64):
+    """float64 in which constants have the exact values that the finite fields give them."""
+
+    def __init__(self) -> None:
+        self.largest_exponent = 0.0
+
+    def constant(self, value: float, dtype: DType) -> Planes:
+        if not np.isfinite(value):
+            return (np.asarray(value),)
+        number = exact(value)
+        return (np.asarray(float(number.rational) * float(np.sqrt(number.radicand))),)
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        if fn is UnaryFn.EXP and x[0].size:
+            finite = np.abs(x[0][np.isfinite(x[0])])
+            self.largest_exponent = max(self.largest_exponent, float(finite.max(initial=0.0)))
+        return super().unary(fn, x, dtype)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element at which two programs differ."""
+
+    output: int
+    element: tuple[int, ...]
+    expected: float
+    actual: float
+    scale: float  # of the inputs' standard normal distribution
+
+
+def draw_inputs(graph: KernelGraph, sample: Sample, rng: np.random.Generator, scale: float) -> list[Sampled]:
+    """Normal inputs, rounded to their element types, in float64."""
+    result: list[Sampled] = []
+    for v, region in zip(graph.inputs, sample.inputs, strict=True):
+        x = rng.standard_normal(region_shape(region, v.shape), dtype=np.float32) * np.float32(scale)
+        result.append(Sampled((v.dtype.round(x),), region))
+    return result
+
+
+def outputs_of(graph: KernelGraph, number: int, domain: Domain, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
+    """The sampled part of each output; ``number`` is the graph's place in the sample."""
+    values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
+    return [
+        restrict(x, region, v)[0]
+        for x, region, v in zip(values, sample.outputs, graph.outputs, strict=True)
+    ]
+
+
+def find_difference(
+    graphs: Sequence[KernelGraph], sample: Sample, rng: np.random.Generator, permutation: Sequence[int]
+) -> tuple[Difference | None, int]:
+    """A difference in float64 and the number of inputs tried; graphs are free of composites, the reference stable."""
+    tried = 0
+    for scale in (1.0, 0.05):
+        inputs = draw_inputs(graphs[0], sample, rng, scale)
+        expected = outputs_of(graphs[0], 0, ExactConstants(), inputs, sample)
+        actual = _permuted(graphs[1], 1, ExactConstants(), inputs, sample, permutation)
+        if not all(np.isfinite(x).all() for x in expected):
+            continue  # the reference itself has no value there
+        tried += 1
+        for i, (x, y) in enumerate(zip(expected, actual, strict=True)):
+            if x.shape != y.shape:
+                return Difference(i, (), float("nan"), float("nan"), scale), tried
+            if x.size == 0:
+                continue
+            limit = TOLERANCE * float(np.abs(x).max())
+            with np.errstate(invalid="ignore"):
+                wrong = ~(np.abs(x - y) <= limit)
+            if wrong.any():
+                at = np.unravel_index(int(np.argmax(wrong)), x.shape)
+                element = tuple(
+                    int(k) if r is None else int(r[k]) for k, r in zip(at, sample.outputs[i], strict=True)
+                )
+                return Difference(i, element, float(x[at]), float(y[at]), scale), tried
+    return None, tried
+
+
+def _permuted(
+    graph: KernelGraph, number: int, domain: Domain, inputs: Sequence[Sampled], sample: Sample, permutation: Sequence[int]
+) -> list[Array]:
+    values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
+    return [
+        restrict(values[j], region, graph.outputs[j])[0]
+        for j, region in zip(permutation, sample.outputs, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """Errors for one magnitude of inputs, relative to the largest element of each output."""
+
+    scale: float
+    exponent: float  # largest argument of an exponential
+    reference: float
+    candidate: float
+    holds: bool
+
+
+def measure_numerics(
+    graphs: Sequence[KernelGraph], sample: Sample, rng: np.random.Generator, permutation: Sequence[int]
+) -> list[Numerics]:
+    """Errors on inputs of several magnitudes. Graphs are free of composites and the reference is stable."""
+    plain = ExactConstants()
+    first = _numerics(graphs, sample, rng, permutation, 1.0, plain)
+    results = [first, _numerics(graphs, sample, rng, permutation, 1.0 / 64.0, ExactConstants())]
+    if first.exponent > 0.0:
+        # Scores are mostly products of two inputs, so the square root of the factor brings them to 1e4.
+        scale = min(float(np.sqrt(_SCORE / first.exponent)), 256.0)
+        results.append(_numerics(graphs, sample, rng, permutation, scale, ExactConstants()))
+    return results
+
+
+def _numerics(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    permutation: Sequence[int],
+    scale: float,
+    domain: ExactConstants,
+) -> Numerics:
+    inputs = draw_inputs(graphs[0], sample, rng, scale)
+    exact_outputs = outputs_of(graphs[0], 0, domain, inputs, sample)
+    reference = outputs_of(graphs[0], 0, TypedFloat(), inputs, sample)
+    candidate = _permuted(graphs[1], 1, TypedFloat(), inputs, sample, permutation)
+    worst_reference = worst_candidate = 0.0
+    holds = True
+    for x, r, c, v in zip(exact_outputs, reference, candidate, graphs[0].outputs, strict=True):
+        size = float(np.abs(x).max(initial=0.0)) or 1.0
+        error_r, error_c = _error(x, r) / size, _error(x, c) / size
+        # Half a unit in the last place of the output is what any program may lose.
+        floor = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}[v.dtype]
+        worst_reference, worst_candidate = max(worst_reference, error_r), max(worst_candidate, error_c)
+        # An infinite error of the reference excuses an infinite one of the candidate.
+        if not error_c <= 2.0 * max(error_r, floor):
+            holds = False
+    return Numerics(scale, domain.largest_exponent, worst_reference, worst_candidate, holds)
+
+
+def _error(exact_value: Array, value: Array) -> float:
+    if not exact_value.size:
+        return 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(exact_value - value.astype(np.float64))
+    # Where float64 itself has no number, nothing can be said.
+    error = np.where(np.isfinite(exact_value), error, 0.0)
+    return float("inf") if np.isnan(error).any() else float(error.max())

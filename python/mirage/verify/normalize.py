@@ -1,0 +1,107 @@
+"""Functions written out by others, so that less stays uninterpreted.
+
+``silu(x) = x sigmoid(x)``, ``rsqrt(x) = 1 / sqrt(x)``, ``relu(x) = max(x, 0)`` and powers with a constant exponent that is an
+integer or plus or minus a half. Only the verifier does this, to both programs, before it reads them in a finite field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.substitute import rename_ops, with_operands
+from mirage.semantics.ugraph import (
+    Accumulator,
+    Binary,
+    BlockGraph,
+    Builder,
+    Constant,
+    KernelGraph,
+    Launch,
+    Loop,
+    Op,
+    Output,
+    Unary,
+    Value,
+)
+
+_MAX_POWER = 8
+
+
+def normalize(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with those functions replaced, at both levels."""
+    state = _Rewriter(in_block=False)
+    ops = state.rewrite(graph.ops)
+    return KernelGraph(graph.name, graph.inputs, ops, tuple(map(state.now, graph.outputs)))
+
+
+class _Rewriter:
+    def __init__(self, in_block: bool) -> None:
+        self.in_block = in_block
+        self.names: dict[Value, Value] = {}
+        self.constants: dict[Value, float] = {}
+
+    def now(self, value: Value) -> Value:
+        return self.names.get(value, value)
+
+    def rewrite(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        result: list[Op] = []
+        for old in ops:
+            op = with_operands(old, tuple(map(self.now, old.operands)))
+            if isinstance(op, Constant):
+                self.constants[op.result] = op.value
+            if isinstance(op, Loop):
+                body = self.rewrite(op.body)
+                accumulators = tuple(
+                    Accumulator(a.fn, self.now(a.value), a.rescale and self.now(a.rescale)) for a in op.accumulators
+                )
+                result.append(replace(op, body=body, accumulators=accumulators))
+                continue
+            if isinstance(op, Launch):
+                inner = _Rewriter(in_block=True)
+                body = inner.rewrite(op.body.ops)
+                outputs = tuple(Output(inner.now(o.value), o.map) for o in op.body.outputs)
+                result.append(replace(op, body=BlockGraph(op.body.params, body, outputs)))
+                continue
+            rule = self._rule(op)
+            if rule is None:
+                result.append(op)
+                continue
+            builder = Builder(self.in_block)
+            value = rule(builder)
+            if value.type == op.result.type:  # keep the identity of the value: others may hold it
+                result.extend(rename_ops(tuple(builder.ops), {value: op.result}))
+            else:
+                self.names[old.result] = value
+                result.extend(builder.ops)
+        return tuple(result)
+
+    def _rule(self, op: Op) -> Callable[[Builder], Value] | None:
+        if isinstance(op, Unary):
+            (x,) = op.operands
+            if op.fn is UnaryFn.SILU:
+                return lambda b: b.binary(BinaryFn.MUL, x, b.unary(UnaryFn.SIGMOID, x))
+            if op.fn is UnaryFn.RSQRT:
+                return lambda b: b.unary(UnaryFn.RECIPROCAL, b.unary(UnaryFn.SQRT, x))
+            if op.fn is UnaryFn.RELU:
+                return lambda b: b.binary(BinaryFn.MAX, x, b.constant(0.0))
+        if isinstance(op, Binary) and op.fn is BinaryFn.POW and op.operands[1] in self.constants:
+            x, exponent = op.operands[0], self.constants[op.operands[1]]
+            if exponent in (0.5, -0.5):
+                root = UnaryFn.SQRT
+                if exponent > 0:
+                    return lambda b: b.unary(root, x)
+                return lambda b: b.unary(UnaryFn.RECIPROCAL, b.unary(root, x))
+            if exponent == int(exponent) and 1 <= abs(exponent) <= _MAX_POWER:
+                return lambda b: _integer_power(b, x, int(exponent))
+        return None
+
+
+def _integer_power(b: Builder, x: Value, n: int) -> Value:
+    y = x
+    for _ in range(abs(n) - 1):
+        y = b.binary(BinaryFn.MUL, y, x)
+    if n > 0:
+        return b.binary(BinaryFn.MUL, x, b.constant(1.0)) if n == 1 else y
+    return b.unary(UnaryFn.RECIPROCAL, y)

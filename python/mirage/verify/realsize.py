@@ -1,0 +1,101 @@
+"""The programs as they are, over a finite field: masks, tails, maps, constants and sizes included."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.semantics.domain import Planes
+from mirage.semantics.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.region import Region, region_shape
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op, Value, walk
+from mirage.verify.constants import exact, prime_factors
+from mirage.verify.field import FieldPair
+from mirage.verify.primes import draw
+from mirage.verify.sampling import Sample
+
+_Q_BITS = 22  # p = r q + 1 below 2^25 leaves r up to 8
+
+
+@dataclass(frozen=True)
+class FieldDraw:
+    """One draw. ``equal[i][j]``: output ``i`` of the reference equals output ``j`` of the candidate wherever computed."""
+
+    equal: tuple[tuple[bool, ...], ...]
+    primes: tuple[int, int]
+    undefined: int  # elements that were undefined on either side
+
+
+def constants_of(graph: KernelGraph) -> set[float]:
+    """Values of all constants."""
+    values: set[float] = set()
+    for op in all_ops(graph):
+        if isinstance(op, Constant):
+            values.add(op.value)
+    return values
+
+
+def all_ops(graph: KernelGraph) -> list[Op]:
+    """Ops of both levels, bodies of loops and launches included."""
+    result: list[Op] = []
+    for op in graph.ops:
+        result.append(op)
+        if isinstance(op, Launch):
+            result.extend(walk(op.body.ops))
+    return result
+
+
+def needed_roots(graphs: Sequence[KernelGraph]) -> tuple[int, ...]:
+    """Numbers that must be squares in the field, for the constants that are roots."""
+    factors: set[int] = set()
+    for graph in graphs:
+        for value in constants_of(graph):
+            if np.isfinite(value):
+                factors.update(prime_factors(exact(value).radicand))
+    return tuple(sorted(factors))
+
+
+def field_draw(graphs: Sequence[KernelGraph], sample: Sample, rng: random.Random) -> FieldDraw:
+    """Both programs on one random input over one random field. Graphs are normalized and free of composites."""
+    primes = draw(rng, _Q_BITS, 1 << 25, needed_roots(graphs))
+    domain = FieldPair(primes, rng.getrandbits(64))
+    source = np.random.default_rng(rng.getrandbits(128))
+    inputs = [
+        Sampled(domain.random(source, region_shape(r, v.shape)), r)
+        for v, r in zip(graphs[0].inputs, sample.inputs, strict=True)
+    ]
+    first, second = (
+        evaluate_sampled(g, domain, inputs, d) for g, d in zip(graphs, sample.demands, strict=True)
+    )
+    undefined = 0
+    equal: list[tuple[bool, ...]] = []
+    for i, (x, v) in enumerate(zip(first, graphs[0].outputs, strict=True)):
+        row: list[bool] = []
+        want = restrict(x, sample.outputs[i], v)
+        for j, (y, u) in enumerate(zip(second, graphs[1].outputs, strict=True)):
+            if u.shape != v.shape:
+                row.append(False)
+                continue
+            got = restrict(y, sample.outputs[i], u)
+            bad = ~(np.isfinite(want[0]) & np.isfinite(got[0]))
+            if i == j:
+                undefined += int(bad.sum())
+            row.append(bool((domain.equal(want, got) | bad).all()))
+        equal.append(tuple(row))
+    return FieldDraw(tuple(equal), (primes.p, primes.q), undefined)
+
+
+def restrict(x: Sampled, region: Region, value: Value) -> Planes:
+    """The elements of ``region`` out of a sample that contains them."""
+    planes = x.planes
+    for dim, (want, have, size) in enumerate(zip(region, x.region, value.shape, strict=True)):
+        if want is None and have is None:
+            continue
+        index: Array = np.arange(size) if want is None else want
+        at = index if have is None else np.searchsorted(have, index)
+        planes = tuple(np.take(p, at, axis=dim) for p in planes)
+    return planes

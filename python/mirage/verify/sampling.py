@@ -1,0 +1,146 @@
+"""Which part of the outputs to compute so that a test at the real sizes ends in time.
+
+The free dimensions of the outputs are cut down until the estimated work fits: runs of indices at both ends (where masks and
+tails are) and at random places between. What the chosen part needs is computed in full: no reduction is ever shortened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from mirage.semantics.region import Demand, Positions, Region, demand, region_shape, union, whole
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Mask, Matmul, Op, Value
+
+_FLOPS_PER_ELEMENT = 40  # multiply-adds of a matmul that take as long as one element of another op
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A part of the outputs, what each graph needs for it, and which part of the inputs that is."""
+
+    outputs: tuple[Region, ...]
+    demands: tuple[Demand, ...]
+    inputs: tuple[Region, ...]
+    fraction: float
+    work: float
+
+
+def choose_sample(graphs: Sequence[KernelGraph], budget: float, rng: np.random.Generator) -> Sample:
+    """The largest sample (by halving) whose work, in elements of elementwise ops, is at most ``budget``.
+
+    The graphs have the same signature and no composite ops.
+    """
+    shapes = [v.shape for v in graphs[0].outputs]
+    counts = {n: n for shape in shapes for n in shape}
+    # Equal sizes get equal indices, so that several outputs need the same parts of their inputs.
+    order = {n: _Indices(n, rng) for n in counts}
+    sample = _sample(graphs, counts, order)
+    while sample.work > budget:
+        options: list[tuple[Sample, int]] = []
+        for n, count in counts.items():
+            if count > 1:
+                options.append((_sample(graphs, {**counts, n: count // 2}, order), n))
+        options = [o for o in options if o[0].work < sample.work]
+        if not options:
+            break
+        best, n = min(options, key=lambda o: o[0].work)
+        counts[n] = counts[n] // 2
+        sample = best
+    return sample
+
+
+class _Indices:
+    """Nested samples of ``range(n)``: a quarter at each end, the rest in a run somewhere between."""
+
+    def __init__(self, n: int, rng: np.random.Generator) -> None:
+        self.n = n
+        self.at = float(rng.random())
+
+    def first(self, count: int) -> Array | None:
+        """About ``count`` indices, sorted."""
+        if count >= self.n:
+            return None
+        if count == 1:
+            return np.array([int(self.at * self.n)])
+        ends = max(1, count // 4)
+        inner = count - 2 * ends
+        start = ends + int(self.at * (self.n - 2 * ends - inner))
+        return np.unique(
+            np.concatenate([np.arange(ends), np.arange(start, start + inner), np.arange(self.n - ends, self.n)])
+        )
+
+
+def _sample(graphs: Sequence[KernelGraph], counts: dict[int, int], order: dict[int, _Indices]) -> Sample:
+    outputs: tuple[Region, ...] = tuple(
+        tuple(order[n].first(counts[n]) for n in v.shape) for v in graphs[0].outputs
+    )
+    demands = tuple(demand(g, outputs) for g in graphs)
+    inputs: list[Region] = []
+    for i, v in enumerate(graphs[0].inputs):
+        region: Region | None = None
+        for g, d in zip(graphs, demands, strict=True):
+            part = d.regions.get(g.inputs[i])
+            if part is not None:
+                region = part if region is None else union(region, part, v.shape)
+        # An input that nothing reads still exists; one element of it is as good as all.
+        inputs.append(tuple(np.arange(1) for _ in v.shape) if region is None else region)
+    computed = sum(prod(region_shape(r, v.shape)) for r, v in zip(outputs, graphs[0].outputs, strict=True))
+    work = sum(graph_work(g, d) for g, d in zip(graphs, demands, strict=True))
+    work += sum(prod(region_shape(r, v.shape)) for r, v in zip(inputs, graphs[0].inputs, strict=True))
+    return Sample(outputs, demands, tuple(inputs), computed / sum(v.type.size for v in graphs[0].outputs), work)
+
+
+def graph_work(graph: KernelGraph, wanted: Demand) -> float:
+    """Estimated work of an evaluation, in elements of elementwise ops."""
+    work = 0.0
+    for op in graph.ops:
+        if isinstance(op, Launch):
+            if op in wanted.positions:
+                work += _launch_work(op, wanted.positions[op])
+        elif op.result in wanted.regions:
+            region = wanted.regions[op.result]
+            elements = prod(region_shape(region, op.result.shape))
+            work += elements
+            if isinstance(op, Matmul):
+                work += elements * op.operands[0].shape[-1] / _FLOPS_PER_ELEMENT
+            for v in op.operands:  # a reduction reads more than it writes
+                r = wanted.regions.get(v, whole(len(v.shape)))
+                work += 0.25 * prod(region_shape(r, v.shape))
+    return work
+
+
+def _launch_work(launch: Launch, positions: Positions) -> float:
+    steps = {axis: len(p) for axis, p in positions.items()}
+    depends: dict[Value, frozenset[str]] = {}
+
+    def run(ops: tuple[Op, ...], trips: int) -> float:
+        work = 0.0
+        for op in ops:
+            if isinstance(op, Loop):
+                work += run(op.body, trips * op.axis.extent)
+                for a, result in zip(op.accumulators, op.results, strict=True):
+                    depends[result] = depends[a.value] | (depends[a.rescale] if a.rescale else frozenset())
+                    blocks = prod(steps[x] for x in depends[result])
+                    work += trips * op.axis.extent * blocks * result.type.size
+                continue
+            axes = frozenset[str]().union(*(depends[v] for v in op.operands if v in depends))
+            if isinstance(op, Load):
+                axes = frozenset(a for group in op.map for a in group if a in steps)
+            if isinstance(op, Mask):
+                axes |= frozenset(a for a in op.axes if a in steps)
+            depends[op.result] = axes
+            elements = trips * prod(steps[a] for a in axes) * max((v.type.size for v in op.operands), default=1)
+            if isinstance(op, Load):
+                elements = trips * prod(steps[a] for a in axes) * op.result.type.size * 0.25
+            work += elements
+            if isinstance(op, Matmul):
+                flops = op.result.type.size * op.operands[0].shape[-1]
+                work += trips * prod(steps[a] for a in axes) * flops / _FLOPS_PER_ELEMENT
+        return work
+
+    return run(launch.body.ops, 1)

@@ -1,0 +1,116 @@
+"""What a verification says."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Kind(enum.Enum):
+    """How sure it is that a candidate computes the same function as its reference (over the real numbers)."""
+
+    PROVED = "proved"  # equal, by an argument without chance
+    PROBABLE = "probable"  # equal except with the probability that the bound gives
+    REFUTED = "refuted"  # different: the witness shows where
+    UNKNOWN = "unknown"  # neither shown
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Where two programs differ."""
+
+    seed: int
+    output: int
+    element: tuple[int, ...]
+    expected: float
+    actual: float
+    inputs: str
+
+    def __str__(self) -> str:
+        return (
+            f"output {self.output}, element {list(self.element)}: expected {self.expected:.9g}, got {self.actual:.9g} "
+            f"({self.inputs}, seed {self.seed})"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "seed": str(self.seed),
+            "output": self.output,
+            "element": list(self.element),
+            "expected": _number(self.expected),
+            "actual": _number(self.actual),
+            "inputs": self.inputs,
+        }
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One test or argument: its name, whether it holds, a sentence, and its figures."""
+
+    name: str
+    holds: bool | None
+    text: str
+    figures: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"name": self.name, "holds": self.holds, "text": self.text, **self.figures}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of :func:`mirage.verify.verify`.
+
+    ``bound_log2`` (PROBABLE only) is the base-2 logarithm of the chance that a wrong candidate passes; ``None`` says that the
+    evidence comes without a bound. ``numerics_hold`` says whether the candidate's rounding error is at most twice the
+    reference's (``None``: not measured). ``permutation[i]`` is the candidate's output that equals output ``i`` of the
+    reference.
+    """
+
+    kind: Kind
+    bound_log2: float | None
+    evidence: tuple[Evidence, ...]
+    seed: int
+    witness: Witness | None = None
+    numerics_hold: bool | None = None
+    permutation: tuple[int, ...] | None = None
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether the candidate may stand in for its reference as a function of real numbers."""
+        return self.kind in (Kind.PROVED, Kind.PROBABLE)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it may also do so in floating point."""
+        return self.equivalent and self.numerics_hold is not False
+
+    def __str__(self) -> str:
+        lines = [self.kind.value]
+        if self.kind is Kind.PROBABLE:
+            bound = "no bound" if self.bound_log2 is None else f"error at most 2^{self.bound_log2:.1f}"
+            lines[0] += f" ({bound})"
+        if self.witness:
+            lines.append(f"  witness: {self.witness}")
+        marks = {True: "holds", False: "fails", None: "does not apply"}
+        lines.extend(f"  {e.name}: {marks[e.holds]}: {e.text}" for e in self.evidence)
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for reports and for the IR."""
+        return {
+            "kind": self.kind.value,
+            "bound_log2": self.bound_log2,
+            "numerics_hold": self.numerics_hold,
+            "seed": str(self.seed),
+            "permutation": None if self.permutation is None else list(self.permutation),
+            "witness": None if self.witness is None else self.witness.to_json(),
+            "evidence": [e.to_json() for e in self.evidence],
+        }
+
+
+def _number(x: float) -> float | str:
+    """JSON knows no NaN and no infinities."""
+    return x if abs(x) < float("inf") else str(x)

@@ -1,0 +1,183 @@
+"""Verification of one candidate: runs the layers and combines what they say."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.semantics.check import check_graph
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.floats import Difference, find_difference, measure_numerics
+from mirage.verify.normalize import normalize
+from mirage.verify.realsize import FieldDraw, field_draw
+from mirage.verify.sampling import choose_sample
+from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+
+
+class SignatureMismatch(ValueError):
+    """Two graphs do not have the same inputs and outputs."""
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """How to verify.
+
+    ``seed`` fixes all random choices (by default a secret one is drawn, so that no candidate can be fitted to it).
+    ``work`` limits the elements computed for one draw at the real sizes (3e7 is about half a second); larger programs are
+    sampled. ``permute`` accepts outputs in another order. ``numerics`` measures rounding errors. ``max_error_log2`` is the
+    bound that PROBABLE needs.
+    """
+
+    seed: int | None = None
+    draws: int = 2
+    work: float = 4e6
+    permute: bool = False
+    numerics: bool = True
+    max_error_log2: float = -60.0
+    redraws: int = 6
+
+
+def verify(reference: KernelGraph, candidate: KernelGraph, options: VerifyOptions = VerifyOptions()) -> Verdict:
+    """Whether ``candidate`` is the same function of its inputs as ``reference``.
+
+    Raises :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
+    """
+    check_graph(reference)
+    check_graph(candidate)
+    _check_signature(reference, candidate, options.permute)
+    seed = secrets.randbits(128) if options.seed is None else options.seed
+    return _Verification(reference, candidate, options, seed).run()
+
+
+def _check_signature(reference: KernelGraph, candidate: KernelGraph, permute: bool) -> None:
+    for what, first, second in (
+        ("inputs", reference.inputs, candidate.inputs),
+        ("outputs", reference.outputs, candidate.outputs),
+    ):
+        expected, actual = [str(v.type) for v in first], [str(v.type) for v in second]
+        if permute and what == "outputs":
+            expected, actual = sorted(expected), sorted(actual)
+        if expected != actual:
+            raise SignatureMismatch(f"{what}: expected types {expected}, got {actual}")
+
+
+class _Verification:
+    def __init__(self, reference: KernelGraph, candidate: KernelGraph, options: VerifyOptions, seed: int) -> None:
+        self.reference = reference
+        self.candidate = candidate
+        self.options = options
+        self.seed = seed
+        self.evidence: list[Evidence] = []
+
+    def run(self) -> Verdict:
+        rng = random.Random(self.seed)
+        stable = (decompose(self.reference, stable=True), decompose(self.candidate, stable=True))
+        plain = tuple(normalize(decompose(g)) for g in (self.reference, self.candidate))
+        permutation = self._real_sizes(plain, rng)
+        identity = tuple(range(len(self.reference.outputs)))
+        order = identity if permutation is None else permutation
+        source = np.random.default_rng(rng.getrandbits(128))
+        sample = choose_sample(stable, 2.0 * self.options.work, source)
+        difference, tried = find_difference(stable, sample, source, order)
+        self.evidence.append(
+            Evidence(
+                "float64 at the real sizes",
+                None if not tried else difference is None,
+                f"{tried} random inputs, {100 * sample.fraction:.3g} % of the outputs compared",
+                {"inputs": tried, "fraction": sample.fraction},
+            )
+        )
+        if difference is not None:
+            return self._refuted(difference)
+        if permutation is None:
+            return self._verdict(Kind.UNKNOWN, None, None, None)
+        numerics = None
+        if self.options.numerics:
+            numerics = self._numerics(stable, source, permutation)
+        return self._verdict(Kind.PROBABLE, None, numerics, permutation)
+
+    def _verdict(
+        self, kind: Kind, bound: float | None, numerics: bool | None, permutation: tuple[int, ...] | None
+    ) -> Verdict:
+        return Verdict(kind, bound, tuple(self.evidence), self.seed, None, numerics, permutation)
+
+    def _refuted(self, d: Difference) -> Verdict:
+        inputs = f"float64, inputs {d.scale:g} times standard normal"
+        witness = Witness(self.seed, d.output, d.element, d.expected, d.actual, inputs)
+        return Verdict(Kind.REFUTED, None, tuple(self.evidence), self.seed, witness)
+
+    def _real_sizes(self, graphs: Sequence[KernelGraph], rng: random.Random) -> tuple[int, ...] | None:
+        """The order of outputs under which all draws agree, if any."""
+        source = np.random.default_rng(rng.getrandbits(128))
+        sample = choose_sample(graphs, self.options.work, source)
+        draws: list[FieldDraw] = []
+        redrawn = 0
+        while len(draws) < self.options.draws and redrawn <= self.options.redraws:
+            result = field_draw(graphs, sample, rng)
+            if result.undefined:
+                redrawn += 1  # a zero divisor: the draw says nothing
+                continue
+            draws.append(result)
+        count = len(self.reference.outputs)
+        permutation: tuple[int, ...] | None = None
+        if len(draws) == self.options.draws:
+            allowed = [[all(d.equal[i][j] for d in draws) for j in range(count)] for i in range(count)]
+            permutation = match_outputs(allowed) if self.options.permute else None
+            if all(allowed[i][i] for i in range(count)):
+                permutation = tuple(range(count))
+        holds = permutation is not None if len(draws) == self.options.draws else None
+        text = f"{len(draws)} draws, {100 * sample.fraction:.3g} % of the outputs compared, {redrawn} redrawn"
+        self.evidence.append(
+            Evidence(
+                "finite field at the real sizes",
+                holds,
+                text,
+                {
+                    "draws": len(draws),
+                    "redrawn": redrawn,
+                    "fraction": sample.fraction,
+                    "primes": [list(d.primes) for d in draws],
+                },
+            )
+        )
+        return permutation
+
+    def _numerics(self, graphs: Sequence[KernelGraph], source: np.random.Generator, order: tuple[int, ...]) -> bool:
+        sample = choose_sample(graphs, self.options.work, source)
+        results = measure_numerics(graphs, sample, source, order)
+        holds = all(r.holds for r in results)
+        worst = max(results, key=lambda r: r.candidate / (r.reference or 1e-30))
+        self.evidence.append(
+            Evidence(
+                "rounding errors",
+                holds,
+                f"worst of {len(results)} magnitudes: {worst.candidate:.2g}, reference {worst.reference:.2g} "
+                f"(inputs times {worst.scale:.3g}, exponents up to {worst.exponent:.3g})",
+                {"magnitudes": [[r.scale, r.exponent, r.reference, str(r.candidate), r.holds] for r in results]},
+            )
+        )
+        return holds
+
+
+def match_outputs(allowed: Sequence[Sequence[bool]]) -> tuple[int, ...] | None:
+    """A perfect matching (augmenting paths): ``result[i]`` is an allowed partner of ``i``, all different."""
+    partner: dict[int, int] = {}
+
+    def place(i: int, seen: set[int]) -> bool:
+        for j, ok in enumerate(allowed[i]):
+            if ok and j not in seen:
+                seen.add(j)
+                if j not in partner or place(partner[j], seen):
+                    partner[j] = i
+                    return True
+        return False
+
+    if not all(place(i, set()) for i in range(len(allowed))):
+        return None
+    matched = {i: j for j, i in partner.items()}
+    return tuple(matched[i] for i in range(len(allowed)))
