@@ -32,8 +32,10 @@
 // layout above repeated [1, 3]. Repetition is addition, not XOR, but as the
 // extents of the linear part are powers of two it never carries into its bits.
 //
-// Invariant: the vectors that are not zero are linearly independent and span the
-// linear part's tile, so every element has exactly 2^(zero vectors) owners.
+// Invariant: a vector that is not zero is one bit of one dimension, no two of
+// them are equal, together they are all the bits of the linear part's tile, and
+// no register vector is zero. So every element has exactly 2^(zero vectors)
+// owners, one register each, and XOR of positions is also their sum.
 //
 // The idea of describing GPU register layouts as linear maps over GF(2) is from
 // Zhou et al., "Linear Layouts: Robust Code Generation of Efficient Tensor
@@ -77,7 +79,7 @@ inline llvm::hash_code hash_value(Coord coord) {
 
 class LinearLayout {
 public:
-  using Basis = llvm::SmallVector<Coord, 6>;
+  using Basis = llvm::SmallVector<Coord, 12>;
 
   LinearLayout() = default;
   LinearLayout(Basis reg, Basis lane, Basis warp, std::array<int32_t, 2> repeat = {1, 1});
@@ -105,8 +107,7 @@ public:
   Coord getWarpOffset(int64_t index) const { return combine(warp, index); }
   /// Position of a register of any lane and warp.
   Coord apply(int64_t regIndex, int64_t laneIndex, int64_t warpIndex) const;
-  /// The register that holds `coord` in lane 0 of warp 0 (the first, where the
-  /// thread itself has copies), or nullopt.
+  /// The register that holds `coord` in lane 0 of warp 0, or nullopt.
   std::optional<int64_t> findRegister(Coord coord) const;
   /// The lowest owner of an element: register, lane, warp.
   std::array<int64_t, 3> invert(Coord coord) const;

@@ -15,7 +15,7 @@ def Thread_LayoutAttr : AttrDef<Thread_Dialect, "Layout"> {
     the row and column, as a list of basis vectors `[row, column]`, lowest bit
     first; the coordinates of an index are the XOR of the vectors of its set
     bits. A zero vector means that the bit does not matter: its owners hold
-    copies. The vectors that are not zero are linearly independent. `repeat`
+    copies. The others are distinct single bits of one dimension. `repeat`
     lays copies of this tile side by side in further registers, so extents need
     not be powers of two; the copies come in row-major order and are the most
     significant part of the register index. See `LinearLayout.h`.
@@ -24,7 +24,8 @@ def Thread_LayoutAttr : AttrDef<Thread_Dialect, "Layout"> {
     `#thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0],
     [2, 0], [4, 0]], repeat = [1, 3]>`. `warp` and `repeat` may be omitted.
   }];
-  let parameters = (ins "::mirage::thread::LinearLayout":$value);
+  let parameters = (ins AttrParameter<"::mirage::thread::LinearLayout", "the map",
+                                      "const ::mirage::thread::LinearLayout &">:$value);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let genMnemonicAlias = 1;

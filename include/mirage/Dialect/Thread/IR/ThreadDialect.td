@@ -34,6 +34,10 @@ def Thread_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let dependentDialects = ["::mlir::gpu::GPUDialect"];
+  let extraClassDeclaration = [{
+    void registerAttributes();
+    void registerTypes();
+  }];
 }
 
 #endif // MIRAGE_DIALECT_THREAD_IR_THREADDIALECT_TD

@@ -1,0 +1,75 @@
+//===- LayoutConversion.cpp - how values get from layout to layout --------===//
+
+#include "mirage/Dialect/Thread/IR/LayoutConversion.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mirage::thread;
+
+llvm::SmallVector<int64_t> WarpConversion::getSelections() const {
+  llvm::SmallVector<int64_t> selections = {0};
+  auto extend = [&](int64_t source) {
+    if (source == 0)
+      return;
+    for (size_t i = 0, e = selections.size(); i < e; ++i)
+      selections.push_back(selections[i] ^ source);
+  };
+  for (Bit bit : laneBits)
+    extend(bit.source);
+  for (Bit bit : warpBits)
+    extend(bit.source);
+  llvm::sort(selections);
+  return selections;
+}
+
+std::optional<WarpConversion> mirage::thread::planWarpConversion(const LinearLayout &from,
+                                                                 const LinearLayout &to) {
+  for (int64_t dim : {0, 1})
+    if (from.getTileExtent(dim) != to.getTileExtent(dim))
+      return std::nullopt;
+  if (from.getWarp().size() != to.getWarp().size())
+    return std::nullopt;
+  for (auto [source, target] : llvm::zip(from.getWarp(), to.getWarp()))
+    if (!source.isZero() && source != target)
+      return std::nullopt;
+
+  WarpConversion plan;
+  bool laneMoves = false;
+  for (int64_t j = 0; j < to.getNumRegisters(); ++j) {
+    // A warp bit of the source is the same one in `to`, so no register needs it.
+    auto [source, lane, warp] = from.invert(to.getRegister(j));
+    if (warp != 0)
+      return std::nullopt;
+    plan.registers.push_back({source, lane});
+    laneMoves |= lane != 0;
+  }
+  for (int64_t bit = 0; bit < 5; ++bit) {
+    auto [source, lane, warp] = from.invert(to.getLane()[bit]);
+    if (warp != 0)
+      return std::nullopt;
+    // Where all lanes along a bit have the value, take one's own.
+    if (from.getLane()[bit].isZero())
+      lane |= int64_t(1) << bit;
+    plan.laneBits[bit] = {source, lane};
+    laneMoves |= lane != int64_t(1) << bit;
+  }
+  for (int64_t bit = 0, e = to.getWarp().size(); bit < e; ++bit) {
+    auto [source, lane, warp] = from.invert(to.getWarp()[bit]);
+    if (warp != 0 && warp != int64_t(1) << bit)
+      return std::nullopt;
+    plan.warpBits.push_back({source, lane});
+    laneMoves |= lane != 0;
+  }
+  plan.shuffles = laneMoves;
+  // Every selection costs a shuffle or a select for each register.
+  if (plan.getSelections().size() > (plan.shuffles ? 4 : 8))
+    return std::nullopt;
+  return plan;
+}
+
+SharedType mirage::thread::getExchangeType(FragmentType fragment) {
+  // 16 bytes between rows keep lanes that walk down a column in different banks.
+  int64_t bytes = fragment.getElementType().getIntOrFloatBitWidth() / 8;
+  return SharedType::get(fragment.getShape(), fragment.getElementType(), /*swizzle=*/0,
+                         /*pad=*/16 / bytes);
+}

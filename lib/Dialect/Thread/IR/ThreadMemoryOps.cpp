@@ -1,0 +1,263 @@
+//===- ThreadMemoryOps.cpp - verifiers of ops on memory -------------------===//
+
+#include "mirage/Dialect/Thread/IR/Thread.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+using namespace mlir;
+using namespace mirage::thread;
+
+/// Shape and element type of a tile that moves to or from a device tensor.
+struct Tile {
+  ArrayRef<int64_t> shape;
+  Type elementType;
+};
+
+static LogicalResult verifyGlobal(Operation *op, MemRefType tensor, size_t numOffsets,
+                                  ArrayRef<int64_t> dims, size_t numInBounds, Tile tile) {
+  int64_t rank = tensor.getRank();
+  if (int64_t(numOffsets) != rank)
+    return op->emitOpError() << "expected " << rank << " offsets, one for each dimension, got "
+                             << numOffsets;
+  if (dims.size() != 2 || numInBounds != 2)
+    return op->emitOpError() << "expected 2 entries in 'dims' and in 'in_bounds', got "
+                             << dims.size() << " and " << numInBounds;
+  for (int axis : {0, 1}) {
+    if (dims[axis] < -1 || dims[axis] >= rank)
+      return op->emitOpError() << "expected 'dims' from -1 to " << rank - 1 << ", got "
+                               << dims[axis];
+    if (dims[axis] == -1 && tile.shape[axis] != 1)
+      return op->emitOpError() << "expected extent 1 where 'dims' is -1, got " << tile.shape[axis];
+  }
+  if (dims[0] == dims[1] && dims[0] != -1)
+    return op->emitOpError() << "expected two different 'dims', got " << dims[0] << " twice";
+  if (tensor.getElementType() != tile.elementType)
+    return op->emitOpError() << "expected a tile of the tensor's element type "
+                             << tensor.getElementType() << ", got " << tile.elementType;
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (failed(tensor.getStridesAndOffset(strides, offset)) || ShapedType::isDynamic(offset) ||
+      llvm::any_of(strides, ShapedType::isDynamic))
+    return op->emitOpError() << "expected a tensor of static strides and offset, got " << tensor;
+  return success();
+}
+
+static Tile tileOf(FragmentType type) { return {type.getShape(), type.getElementType()}; }
+static Tile tileOf(SharedType type) { return {type.getShape().take_back(2), type.getElementType()}; }
+
+static LogicalResult verifySlot(Operation *op, SharedType type) {
+  if (type.isRing())
+    return op->emitOpError() << "expected one tile, got a ring; select with thread.slot";
+  return success();
+}
+
+static LogicalResult verifyNotPartial(Operation *op, FragmentType type) {
+  if (type.getPartial())
+    return op->emitOpError()
+           << "expected a fragment that is not partial; sum it with thread.reduce_warps first";
+  return success();
+}
+
+LogicalResult LoadGlobalOp::verify() {
+  if (failed(verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(),
+                          getInBounds().size(), tileOf(getType()))))
+    return failure();
+  return verifyNotPartial(*this, getType());
+}
+
+LogicalResult StoreGlobalOp::verify() {
+  if (failed(verifyGlobal(*this, getDest().getType(), getOffsets().size(), getDims(),
+                          getInBounds().size(), tileOf(getValue().getType()))))
+    return failure();
+  return verifyNotPartial(*this, getValue().getType());
+}
+
+LogicalResult AtomicAddOp::verify() {
+  if (failed(verifyGlobal(*this, getDest().getType(), getOffsets().size(), getDims(),
+                          getInBounds().size(), tileOf(getValue().getType()))))
+    return failure();
+  if (!getValue().getType().getElementType().isF32())
+    return emitOpError("expected elements of type f32, got ")
+           << getValue().getType().getElementType();
+  return verifyNotPartial(*this, getValue().getType());
+}
+
+LogicalResult CopyAsyncOp::verify() {
+  if (failed(verifySlot(*this, getDest().getType())))
+    return failure();
+  return verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(),
+                      getInBounds().size(), tileOf(getDest().getType()));
+}
+
+LogicalResult BulkCopyOp::verify() {
+  if (failed(verifySlot(*this, getDest().getType())) ||
+      failed(verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(), 2,
+                          tileOf(getDest().getType()))))
+    return failure();
+  SharedType dest = getDest().getType();
+  if (dest.getSwizzle())
+    return emitOpError("expected a tile without swizzle, got ") << dest;
+  int64_t rowBytes = dest.getCols() * dest.getElementBytes();
+  if (rowBytes % 16 || dest.getRowPitch() % 16)
+    return emitOpError("expected rows of a multiple of 16 bytes at a multiple of 16 bytes, got ")
+           << rowBytes << " at " << dest.getRowPitch();
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  (void)getSource().getType().getStridesAndOffset(strides, offset);
+  if (getDims()[1] == -1 || strides[getDims()[1]] != 1)
+    return emitOpError("expected the tile's columns along a dimension of stride 1");
+  return success();
+}
+
+LogicalResult SharedAllocOp::verify() {
+  if (getOffset() % getType().getAlignment())
+    return emitOpError("expected an offset of a multiple of ")
+           << getType().getAlignment() << " bytes, got " << getOffset();
+  return success();
+}
+
+LogicalResult MbarrierAllocOp::verify() {
+  if (getOffset() % 8)
+    return emitOpError("expected an offset of a multiple of 8 bytes, got ") << getOffset();
+  return success();
+}
+
+LogicalResult SlotOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  auto ring = dyn_cast<SharedType>(adaptor.getRing().getType());
+  if (!ring)
+    return failure();
+  types.push_back(ring.getSlotType());
+  return success();
+}
+
+LogicalResult SlotOp::verify() {
+  if (!getRing().getType().isRing())
+    return emitOpError("expected a ring (a shared type of 3 dimensions), got ")
+           << getRing().getType();
+  return success();
+}
+
+static LogicalResult verifyShared(Operation *op, SharedType tile, FragmentType fragment,
+                                  std::optional<ArrayRef<int64_t>> at, bool transposed) {
+  if (failed(verifySlot(op, tile)) || failed(verifyNotPartial(op, fragment)))
+    return failure();
+  if (tile.getElementType() != fragment.getElementType())
+    return op->emitOpError() << "expected a fragment of the tile's element type "
+                             << tile.getElementType() << ", got " << fragment.getElementType();
+  if (at && at->size() != 2)
+    return op->emitOpError() << "expected a row and a column in 'at', got " << at->size()
+                             << " numbers";
+  int64_t rows = fragment.getRows(), cols = fragment.getCols();
+  if (transposed)
+    std::swap(rows, cols);
+  int64_t row = at ? (*at)[0] : 0, col = at ? (*at)[1] : 0;
+  if (row < 0 || col < 0 || row + rows > tile.getRows() || col + cols > tile.getCols())
+    return op->emitOpError() << "expected a part of the " << tile.getRows() << "x"
+                             << tile.getCols() << " tile, got " << rows << "x" << cols << " at ["
+                             << row << ", " << col << "]";
+  return success();
+}
+
+LogicalResult LoadSharedOp::verify() {
+  return verifyShared(*this, getSource().getType(), getType(), getAt(), getTransposed());
+}
+
+LogicalResult StoreSharedOp::verify() {
+  return verifyShared(*this, getDest().getType(), getValue().getType(), getAt(), getTransposed());
+}
+
+LogicalResult LoadRemoteOp::verify() {
+  return verifyShared(*this, getSource().getType(), getType(), std::nullopt, false);
+}
+
+LogicalResult StoreRemoteOp::verify() {
+  return verifyShared(*this, getDest().getType(), getValue().getType(), std::nullopt, false);
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor memory accelerator, warpgroup products
+//===----------------------------------------------------------------------===//
+
+/// A tile is moved panel by panel: the box is one panel (or, without a swizzle,
+/// the whole tile), with leading dimensions of 1.
+static LogicalResult verifyBox(Operation *op, TensorMapType map, SharedType tile,
+                               size_t numCoordinates) {
+  if (failed(verifySlot(op, tile)))
+    return failure();
+  ArrayRef<int64_t> box = map.getBox();
+  if (numCoordinates != box.size())
+    return op->emitOpError() << "expected " << box.size() << " coordinates, got "
+                             << numCoordinates;
+  if (map.getElementType() != tile.getElementType() || map.getSwizzle() != tile.getSwizzle())
+    return op->emitOpError() << "expected a tile of the element type and swizzle of " << map
+                             << ", got " << tile;
+  if (tile.getPad())
+    return op->emitOpError() << "expected a tile without pad, got " << tile;
+  int64_t rows = 1;
+  for (int64_t extent : box.drop_back())
+    rows *= extent;
+  if (rows != tile.getRows() || tile.getCols() % box.back() ||
+      (tile.getCols() != box.back() &&
+       box.back() * tile.getElementBytes() != tile.getSwizzle()))
+    return op->emitOpError() << "expected a box of " << tile.getRows()
+                             << " rows that is as wide as the tile or one of its panels, got "
+                             << map;
+  return success();
+}
+
+LogicalResult TmaLoadOp::verify() {
+  return verifyBox(*this, getMap().getType(), getDest().getType(), getCoordinates().size());
+}
+
+LogicalResult TmaStoreOp::verify() {
+  return verifyBox(*this, getMap().getType(), getSource().getType(), getCoordinates().size());
+}
+
+LogicalResult SetMaxRegistersOp::verify() {
+  int64_t count = getCount();
+  if (count < 24 || count > 256 || count % 8)
+    return emitOpError("expected a multiple of 8 from 24 to 256, got ") << count;
+  return success();
+}
+
+LogicalResult WgmmaOp::verify() {
+  FragmentType acc = getAcc().getType();
+  SharedType rhs = getRhs().getType();
+  if (!acc.getElementType().isF32() || acc.getPartial())
+    return emitOpError("expected an accumulator of f32 that is not partial, got ") << acc;
+  int64_t rhsK = getRhsTransposed() ? rhs.getCols() : rhs.getRows();
+  int64_t n = getRhsTransposed() ? rhs.getRows() : rhs.getCols();
+  int64_t m, k;
+  Type element;
+  if (auto tile = dyn_cast<SharedType>(getLhs().getType())) {
+    m = getLhsTransposed() ? tile.getCols() : tile.getRows();
+    k = getLhsTransposed() ? tile.getRows() : tile.getCols();
+    element = tile.getElementType();
+    if (tile.isRing() || tile.getSwizzle() == 0)
+      return emitOpError("expected a swizzled tile as lhs, got ") << tile;
+  } else {
+    auto fragment = cast<FragmentType>(getLhs().getType());
+    m = fragment.getRows(), k = fragment.getCols();
+    element = fragment.getElementType();
+    if (getLhsTransposed())
+      return emitOpError("expected an lhs in shared memory to be transposed");
+  }
+  if (rhs.isRing() || rhs.getSwizzle() == 0)
+    return emitOpError("expected a swizzled tile as rhs, got ") << rhs;
+  if (element != rhs.getElementType() || !(element.isF16() || element.isBF16()))
+    return emitOpError("expected factors of the same element type, f16 or bf16, got ")
+           << element << " and " << rhs.getElementType();
+  if (m != acc.getRows() || n != acc.getCols() || k != rhsK)
+    return emitOpError("shapes do not fit: ")
+           << m << "x" << k << " times " << rhsK << "x" << n << " into " << acc.getRows() << "x"
+           << acc.getCols();
+  if (k % 16)
+    return emitOpError("expected K of a multiple of 16, got ") << k;
+  const LinearLayout &layout = acc.getLinearLayout();
+  if (layout.getWarp().size() < 2 || layout.getWarp()[0] != Coord{16, 0} ||
+      layout.getWarp()[1] != Coord{32, 0} || m % 64)
+    return emitOpError("expected an accumulator of layout wgmmaResultLayout, got <")
+           << layout.str() << ">";
+  return success();
+}

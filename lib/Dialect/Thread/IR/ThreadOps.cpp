@@ -1,0 +1,286 @@
+//===- ThreadOps.cpp - verifiers of ops on registers ----------------------===//
+
+#include "mirage/Dialect/Thread/IR/LayoutConversion.h"
+#include "mirage/Dialect/Thread/IR/MmaPlan.h"
+#include "mirage/Dialect/Thread/IR/Thread.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::thread;
+
+#define GET_OP_CLASSES
+#include "mirage/Dialect/Thread/IR/ThreadOps.cpp.inc"
+
+/// "reg = .., lane = .." of a fragment for a message.
+static std::string layoutOf(FragmentType type) { return type.getLinearLayout().str(); }
+
+static LogicalResult verifyNotPartial(Operation *op, FragmentType type, StringRef what) {
+  if (type.getPartial())
+    return op->emitOpError() << "expected " << what
+                             << " that is not partial; sum it with thread.reduce_warps first";
+  return success();
+}
+
+static LogicalResult verifyDim(Operation *op, int64_t dim) {
+  if (dim != 0 && dim != 1)
+    return op->emitOpError() << "expected dimension 0 or 1, got " << dim;
+  return success();
+}
+
+static LogicalResult verifyLayout(Operation *op, FragmentType type, const LinearLayout &expected) {
+  if (type.getLinearLayout() == expected)
+    return success();
+  return op->emitOpError() << "expected a result of layout <" << expected.str() << ">, got <"
+                           << layoutOf(type) << ">";
+}
+
+//===----------------------------------------------------------------------===//
+// Values in registers
+//===----------------------------------------------------------------------===//
+
+LogicalResult ConstantOp::verify() {
+  double value = getValue().convertToDouble();
+  FragmentType type = getType();
+  if (type.getPartial() && value != 0)
+    return emitOpError("expected 0 in a partial fragment, where every copy counts, got ") << value;
+  if (type.getElementType().isInteger(32) && value != double(int32_t(value)))
+    return emitOpError("expected a value that i32 holds, got ") << value;
+  return success();
+}
+
+LogicalResult SplatOp::verify() {
+  if (getValue().getType() != getType().getElementType())
+    return emitOpError("expected a scalar of the fragment's element type ")
+           << getType().getElementType() << ", got " << getValue().getType();
+  return verifyNotPartial(*this, getType(), "a result");
+}
+
+LogicalResult IotaOp::verify() {
+  Type element = getType().getElementType();
+  if (!element.isF32() && !element.isInteger(32))
+    return emitOpError("expected elements of type f32 or i32, got ") << element;
+  if (failed(verifyDim(*this, getDim())))
+    return failure();
+  return verifyNotPartial(*this, getType(), "a result");
+}
+
+LogicalResult UnaryOp::verify() {
+  if (!isa<FloatType>(getType().getElementType()))
+    return emitOpError("expected floating-point elements, got ") << getType().getElementType();
+  if (getFn() != UnaryFn::Neg)
+    return verifyNotPartial(*this, getType(), "an operand");
+  return success();
+}
+
+LogicalResult BinaryOp::verify() {
+  Type element = getType().getElementType();
+  bool additive = getFn() == BinaryFn::Add || getFn() == BinaryFn::Sub;
+  bool integral = additive || getFn() == BinaryFn::Mul || getFn() == BinaryFn::Max ||
+                  getFn() == BinaryFn::Min;
+  if (element.isInteger(32) && !integral)
+    return emitOpError("expected floating-point elements, got ") << element;
+  if (!additive)
+    return verifyNotPartial(*this, getType(), "operands");
+  return success();
+}
+
+LogicalResult CastOp::verify() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (from.withElementType(to.getElementType()) != to)
+    return emitOpError("expected operand and result to differ in the element type alone, got ")
+           << from << " and " << to;
+  if (!isa<FloatType>(from.getElementType()) || !isa<FloatType>(to.getElementType()))
+    return emitOpError("expected floating-point elements, got ")
+           << from.getElementType() << " and " << to.getElementType();
+  return success();
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult();
+}
+
+LogicalResult MaskOp::verify() {
+  if (failed(verifyDim(*this, getDim())))
+    return failure();
+  return verifyNotPartial(*this, getType(), "an operand");
+}
+
+//===----------------------------------------------------------------------===//
+// Changes of shape and layout
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReduceOp::verify() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (failed(verifyDim(*this, getDim())))
+    return failure();
+  if (!from.getElementType().isF32() || !to.getElementType().isF32())
+    return emitOpError("expected elements of type f32, got ")
+           << from.getElementType() << " and " << to.getElementType();
+  if (failed(verifyLayout(*this, to, from.getLinearLayout().reduce(getDim()))))
+    return failure();
+  if (!to.getPartial())
+    return verifyNotPartial(*this, from, "an operand (or a partial result)");
+  if (getFn() != ReduceFn::Sum)
+    return emitOpError("expected a result that is not partial: only sums may be");
+  bool copies = llvm::any_of(from.getLinearLayout().getWarp(),
+                             [](Coord vector) { return vector.isZero(); });
+  if (!from.getPartial() && copies)
+    return emitOpError("expected an operand without copies in several warps for a partial result, "
+                       "got layout <")
+           << layoutOf(from) << ">";
+  return success();
+}
+
+int64_t ReduceOp::getScratchBytes() {
+  const LinearLayout &layout = getOperand().getType().getLinearLayout();
+  if (getType().getPartial() || !layout.warpsSpan(getDim()))
+    return 0;
+  int64_t warps = 1;
+  for (Coord vector : layout.getWarp())
+    warps *= vector[getDim()] ? 2 : 1;
+  return warps * getType().getRows() * getType().getCols() * 4;
+}
+
+LogicalResult ReduceWarpsOp::verify() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (!from.getPartial())
+    return emitOpError("expected a partial operand");
+  if (from.getShape() != to.getShape() || !from.getElementType().isF32() ||
+      !to.getElementType().isF32())
+    return emitOpError("expected operand and result of the same shape and of f32, got ")
+           << from << " and " << to;
+  return verifyNotPartial(*this, to, "a result");
+}
+
+int64_t ReduceWarpsOp::getScratchBytes() {
+  FragmentType from = getOperand().getType();
+  int64_t summands = 1;
+  for (Coord vector : from.getLinearLayout().getWarp())
+    summands *= vector.isZero() ? 2 : 1;
+  return summands * from.getRows() * from.getCols() * 4;
+}
+
+LogicalResult BroadcastOp::verify() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (failed(verifyDim(*this, getDim())))
+    return failure();
+  if (from.getElementType() != to.getElementType() || from.getPartial() != to.getPartial())
+    return emitOpError("expected operand and result of the same element type, both partial or "
+                       "neither, got ")
+           << from << " and " << to;
+  LinearLayout expected = to.getLinearLayout().reduce(getDim());
+  if (from.getLinearLayout() != expected)
+    return emitOpError("expected an operand of layout <")
+           << expected.str() << ">, got <" << layoutOf(from) << ">";
+  if (from.getPartial() && to.getLinearLayout().warpsSpan(getDim()))
+    return emitOpError("expected a partial result whose warps all hold the whole dimension");
+  return success();
+}
+
+LogicalResult TransposeOp::verify() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (from.getElementType() != to.getElementType() || from.getPartial() != to.getPartial())
+    return emitOpError("expected operand and result of the same element type, both partial or "
+                       "neither, got ")
+           << from << " and " << to;
+  return verifyLayout(*this, to, from.getLinearLayout().transpose());
+}
+
+LogicalResult SliceOp::verify() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (getOffsets().size() != 2)
+    return emitOpError("expected 2 offsets, got ") << getOffsets().size();
+  if (from.getElementType() != to.getElementType() || from.getPartial() != to.getPartial())
+    return emitOpError("expected operand and result of the same element type, both partial or "
+                       "neither, got ")
+           << from << " and " << to;
+  const LinearLayout &source = from.getLinearLayout(), &part = to.getLinearLayout();
+  if (source.getLane() != part.getLane() || source.getWarp() != part.getWarp())
+    return emitOpError("expected the operand's lane and warp vectors in the result, got <")
+           << part.str() << ">";
+  Coord origin{int32_t(getOffsets()[0]), int32_t(getOffsets()[1])};
+  for (int64_t i = 0; i < part.getNumRegisters(); ++i)
+    if (Coord at = part.getRegister(i) + origin; !source.findRegister(at))
+      return emitOpError("element [") << at.row << ", " << at.col
+                                      << "] is not in the registers of the operand's first thread";
+  return success();
+}
+
+LogicalResult ConvertLayoutOp::verify() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType() ||
+      from.getPartial() != to.getPartial())
+    return emitOpError("expected operand and result to differ in the layout alone, got ")
+           << from << " and " << to;
+  if (from.getPartial() && from.getLinearLayout().getWarp() != to.getLinearLayout().getWarp())
+    return emitOpError("expected the same warp vectors in operand and result, as they are partial");
+  if (from.getPartial() && getScratchBytes())
+    return emitOpError("expected layouts that differ by registers or shuffles alone, as the "
+                       "operand is partial");
+  return success();
+}
+
+OpFoldResult ConvertLayoutOp::fold(FoldAdaptor) {
+  return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult();
+}
+
+int64_t ConvertLayoutOp::getScratchBytes() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (planWarpConversion(from.getLinearLayout(), to.getLinearLayout()))
+    return 0;
+  return getExchangeType(from).getTotalBytes();
+}
+
+/// Scratch ops without scratch memory are pure; nothing moves across the others.
+template <typename OpT>
+static void scratchEffects(
+    OpT op, SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  if (op.getScratchBytes() == 0)
+    return;
+  effects.emplace_back(MemoryEffects::Read::get());
+  effects.emplace_back(MemoryEffects::Write::get());
+}
+
+using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+void ReduceOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
+void ReduceWarpsOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
+void ConvertLayoutOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
+
+//===----------------------------------------------------------------------===//
+// Tensor cores and roles
+//===----------------------------------------------------------------------===//
+
+LogicalResult MmaOp::verify() {
+  std::string message;
+  if (failed(planMma(getLhs().getType(), getRhs().getType(), getAcc().getType(), message)))
+    return emitOpError(message);
+  return success();
+}
+
+LogicalResult WarpsOp::verify() {
+  if (getBarrier() < 1 || getBarrier() > 15)
+    return emitOpError("expected a barrier from 1 to 15, got ") << getBarrier();
+  if ((*this)->getParentOfType<WarpsOp>())
+    return emitOpError("expected no thread.warps around it");
+  if (std::optional<int64_t> warps = getNumWarps(*this); warps && int64_t(getFirst() + getCount()) > *warps)
+    return emitOpError("expected at most ")
+           << *warps << " warps, got warps " << getFirst() << " to " << getFirst() + getCount() - 1;
+  return success();
+}
+
+LogicalResult WarpsOp::verifyRegions() {
+  LogicalResult result = success();
+  getBody().walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (isa<FragmentType>(operand.getType()) &&
+          !getBody().isAncestor(operand.getParentRegion())) {
+        result = op->emitOpError("uses a fragment from outside of thread.warps, where the warps "
+                                 "have other numbers");
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return result;
+}
