@@ -1,0 +1,179 @@
+"""From a module to torch-mlir's `torch` dialect, by ``torch.export``."""
+
+from __future__ import annotations
+
+import os
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras.fx_importer import FxImporter
+
+from mirage.errors import SourceLocation
+from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
+from mirage.frontend.location import is_internal, user_location
+from mirage.frontend.torch_import.table import TABLE
+
+_TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the captured function: a tensor that the caller passes, or (``data``) one that the module holds."""
+
+    name: str
+    data: torch.Tensor | None
+    inline: bool = False  # a scalar written in the program, rather than a weight
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The captured program: a `func.func` of the torch dialect, and what its arguments are."""
+
+    module: Any  # keeps the context alive
+    function: Any
+    arguments: tuple[Argument, ...]
+
+
+class _FunctionModule(torch.nn.Module):
+    """A function as a module, for ``torch.export``."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: object) -> object:
+        return self.function(*args)
+
+
+def capture(program: object, example_inputs: Sequence[object]) -> Captured:
+    """The program as torch-mlir states it, with all shapes fixed to those of the example inputs.
+
+    Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
+    """
+    exported = program if isinstance(program, torch.export.ExportedProgram) else _export(program, example_inputs)
+    _check_static(exported)
+    _check_pure(exported)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exported = exported.run_decompositions(_decompositions())
+        except Exception as error:
+            raise ImportFailedError(f"PyTorch could not decompose the program: {_first_line(error)}", user_location()) from error
+    graph = exported.graph
+    arguments: list[Argument] = []
+    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
+    for spec in exported.graph_signature.input_specs:
+        node = placeholders[spec.arg.name]
+        if isinstance(spec.arg, ConstantArgument) or not isinstance(node.meta.get("val"), torch.Tensor):
+            if node.users:
+                raise GraphTypeError(f"expected tensors as inputs, got {spec.arg} that is not one", user_location())
+            graph.erase_node(node)  # a number or None that the capture has made part of the program
+            continue
+        arguments.append(_argument(exported, program, spec))
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    importer = FxImporter(context=context)
+    try:
+        function = importer.import_stateless_graph(graph)
+    except Exception as error:
+        raise ImportFailedError(f"torch-mlir could not import the program: {_first_line(error)}", user_location()) from error
+    return Captured(importer.module, function, tuple(arguments))
+
+
+def _export(program: object, example_inputs: Sequence[object]) -> torch.export.ExportedProgram:
+    if isinstance(program, torch.nn.Module):
+        module = program
+    elif callable(program):
+        module = _FunctionModule(program)
+    else:
+        raise GraphTypeError(
+            f"expected a torch.nn.Module, a function or an ExportedProgram, got {type(program).__name__}",
+            user_location(),
+        )
+    for i, x in enumerate(example_inputs):
+        if isinstance(x, torch.Tensor) and not x.dtype.is_floating_point:
+            raise GraphTypeError(f"expected example inputs of a float type, got {x.dtype} for input {i}", user_location())
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            return torch.export.export(module, tuple(example_inputs), strict=False)
+        except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as error:
+            raise DynamicShapeError(
+                f"expected shapes that do not depend on the data, got {_first_line(error)}", _origin(error)
+            ) from error
+        except Exception as error:
+            raise ImportFailedError(
+                f"torch.export could not capture {type(program).__name__}: {_first_line(error)}", _origin(error)
+            ) from error
+
+
+def _check_static(exported: torch.export.ExportedProgram) -> None:
+    for node in exported.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and any(not isinstance(n, int) for n in value.shape):
+            shape = ", ".join(map(str, value.shape))
+            raise DynamicShapeError(
+                f"expected fixed shapes, got ({shape}) for {node.name!r}; export without dynamic_shapes", user_location()
+            )
+
+
+def _check_pure(exported: torch.export.ExportedProgram) -> None:
+    for spec in exported.graph_signature.output_specs:
+        if spec.kind is not OutputKind.USER_OUTPUT:
+            raise ImportFailedError(
+                f"expected a program without side effects, got an update of {spec.target!r}; return the new value instead",
+                user_location(),
+            )
+
+
+def _decompositions() -> Any:
+    """PyTorch's own decompositions, without those of ops that have a row of their own."""
+    decompositions = torch.export.default_decompositions()
+    for name in TABLE:
+        namespace, op, *overload = name.split(".")
+        packet = getattr(getattr(torch.ops, namespace), op, None)
+        found = getattr(packet, overload[0] if overload else "default", None)
+        if found is not None:
+            decompositions.pop(found, None)
+    return decompositions
+
+
+def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any) -> Argument:
+    if spec.kind is InputKind.USER_INPUT:
+        return Argument(spec.arg.name, None)
+    target = str(spec.target)
+    data = exported.constants.get(target)
+    if data is None:
+        data = exported.state_dict.get(target)
+    if isinstance(program, torch.nn.Module) and spec.kind is not InputKind.CONSTANT_TENSOR:
+        owner, _, leaf = target.rpartition(".")
+        data = getattr(program.get_submodule(owner), leaf)  # the module's own tensor: later updates are seen
+    if not isinstance(data, torch.Tensor):
+        raise ImportFailedError(f"expected a tensor for {target!r}, got {type(data).__name__}", user_location())
+    return Argument(target, data, inline=spec.kind is InputKind.CONSTANT_TENSOR and data.dim() == 0)
+
+
+def _origin(error: BaseException) -> SourceLocation | None:
+    """The innermost line of the user's code in a traceback, else the caller's."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if is_user_file(frame.filename) and frame.lineno is not None:
+            return SourceLocation(frame.filename, frame.lineno)
+    return user_location()
+
+
+def is_user_file(file: str) -> bool:
+    """Whether a file belongs neither to PyTorch nor to this package."""
+    path = os.path.abspath(file)
+    return not path.startswith(_TORCH) and not is_internal(path) and not file.startswith("<")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,0 +1,169 @@
+"""Rows of matrix products, reductions, norms and attention."""
+
+from __future__ import annotations
+
+from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Value, normalize_dims
+
+_EPSILON = {DType.F16: 2.0**-23, DType.BF16: 2.0**-23, DType.F32: 2.0**-23, DType.F64: 2.0**-52}
+"""What rms_norm adds where no eps is given: that of the type in which PyTorch computes."""
+
+
+def _product(b: Lowering, x: Value, y: Value) -> Value:
+    """``torch.matmul``: vectors are rows on the left and columns on the right."""
+    left = b.reshape(x, (1, *x.shape)) if len(x.shape) == 1 else x
+    right = b.reshape(y, (*y.shape, 1)) if len(y.shape) == 1 else y
+    z = b.matmul(left, right)
+    shape = list(z.shape)
+    if len(y.shape) == 1:
+        del shape[-1]
+    if len(x.shape) == 1:
+        del shape[-1 if len(y.shape) == 1 else -2]
+    return b.reshaped(z, tuple(shape))
+
+
+def _matmul(b: Lowering, c: Call) -> Value:
+    return _product(b, c.value(0), c.value(1))
+
+
+def _linear(b: Lowering, c: Call) -> Value:
+    y = _product(b, c.value(0), b.swapped(c.value(1), -1, -2) if len(c.value(1).shape) > 1 else c.value(1))
+    bias = c.optional(2)
+    return y if bias is None else b.binary(BinaryFn.ADD, y, bias)
+
+
+def _addmm(b: Lowering, c: Call) -> Value:
+    """``beta * a + alpha * (x @ y)``."""
+    a, z = c.value(0), b.matmul(c.value(1), c.value(2))
+    beta, alpha = c.number(3, 1.0), c.number(4, 1.0)
+    z = z if alpha == 1.0 else b.combine(BinaryFn.MUL, z, alpha)
+    if beta == 0.0:
+        return z
+    return b.binary(BinaryFn.ADD, a if beta == 1.0 else b.combine(BinaryFn.MUL, a, beta), z)
+
+
+def _in_type(b: Lowering, c: Call, x: Value) -> Value:
+    """Reductions compute in their result's type where that is wider."""
+    return b.typed(x, c.result.dtype)
+
+
+def _dims(c: Call, index: int) -> tuple[int, ...]:
+    return () if c.arg(index) is None else c.integers(index)
+
+
+def _reduce(fn: ReduceFn, sign: bool = False) -> Row:
+    """``op(x, dims, keepdim)``; with ``sign`` of the negative, negated (a minimum)."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        x = _in_type(b, c, c.value(0))
+        x = b.unary(UnaryFn.NEG, x) if sign else x
+        y = b.reduced(fn, x, _dims(c, 1), bool(c.arg(2, False)))
+        return b.unary(UnaryFn.NEG, y) if sign else y
+
+    return row
+
+
+def _reduce_all(fn: ReduceFn) -> Row:
+    return lambda b, c: b.reduced(fn, _in_type(b, c, c.value(0)), (), False)
+
+
+def _mean(b: Lowering, c: Call) -> Value:
+    return b.mean(_in_type(b, c, c.value(0)), _dims(c, 1), bool(c.arg(2, False)))
+
+
+def _mean_all(b: Lowering, c: Call) -> Value:
+    return b.mean(_in_type(b, c, c.value(0)), (), False)
+
+
+def _max_dim(b: Lowering, c: Call) -> Value:
+    if any(c.used[1:]):
+        raise Unsupported("the indices of a maximum")
+    return b.reduced(ReduceFn.MAX, c.value(0), (c.integer(1),), bool(c.arg(2, False)))
+
+
+def _variance(b: Lowering, c: Call) -> tuple[Value, Value]:
+    """``(variance, mean)`` of ``op(x, dims, correction, keepdim)``."""
+    x = c.value(0)
+    dims = normalize_dims(_dims(c, 1), len(x.shape)) or tuple(range(len(x.shape)))
+    correction, keep = c.number(2, 1.0), bool(c.arg(3, False))
+    mean = b.mean(x, dims, True)
+    squares = b.unary(UnaryFn.SQUARE, b.binary(BinaryFn.SUB, x, mean))
+    count = x.type.size / mean.type.size
+    if count <= correction:
+        raise Unsupported(f"a variance of {count:g} elements with correction {correction:g}")
+    total = b.reduced(ReduceFn.SUM, squares, dims, keep)
+    small = tuple(n for i, n in enumerate(x.shape) if i not in dims)
+    return b.combine(BinaryFn.MUL, total, 1.0 / (count - correction)), mean if keep else b.reshape(mean, small)
+
+
+def _softmax(b: Lowering, c: Call) -> Value:
+    return b.softmax(_in_type(b, c, c.value(0)), c.integer(1))
+
+
+def _rms_norm(b: Lowering, c: Call) -> Value:
+    x = c.value(0)
+    return b.rms_norm(x, c.optional(2), c.number(3, _EPSILON[x.dtype]), len(c.integers(1)))
+
+
+def _layer_norm(b: Lowering, c: Call) -> Value:
+    """``op(x, shape, weight, bias, eps, …)``; the statistics that native_layer_norm also returns must be unused."""
+    if any(c.used[1:]):
+        raise Unsupported("the mean or the inverse deviation of native_layer_norm")
+    x, gain, bias = c.value(0), c.optional(2), c.optional(3)
+    y = b.layer_norm(x, gain, None if gain is None else bias, c.number(4), len(c.integers(1)))
+    return b.binary(BinaryFn.ADD, y, bias) if gain is None and bias is not None else y
+
+
+def _attention(b: Lowering, c: Call) -> Value:
+    """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``."""
+    q, k, v, mask = c.value(0), c.value(1), c.value(2), c.arg(3)
+    if c.arg(5):
+        raise Unsupported("is_causal=True; pass an additive float mask")
+    if c.number(4, 0.0) != 0.0:
+        raise Unsupported("dropout; pass dropout_p=0.0")
+    if mask is not None and not isinstance(mask, Value):
+        raise Unsupported("a mask that is not additive (of floats)")
+    shape = (*q.shape[:-1], v.shape[-1])
+    grouped = c.arg(7, False) and q.shape[-3] != k.shape[-3]
+    if grouped:
+        if mask is not None:
+            raise Unsupported("a mask together with enable_gqa")
+        heads, groups = q.shape[-3], k.shape[-3]
+        # Query heads of a group are rows of one matrix, so that keys and values are not repeated.
+        q = b.reshape(q, (*q.shape[:-3], groups, heads // groups * q.shape[-2], q.shape[-1]))
+    scores = b.matmul(q, b.swapped(k, -1, -2))
+    scores = b.combine(BinaryFn.MUL, scores, c.number(6, float(q.shape[-1]) ** -0.5))
+    if mask is not None:
+        scores = b.binary(BinaryFn.ADD, scores, mask)
+    weights = b.typed(b.softmax(scores, -1), v.dtype)
+    return b.reshaped(b.matmul(weights, v), shape)
+
+
+CONTRACTION: dict[str, Row] = {
+    "aten.mm": _matmul,
+    "aten.bmm": _matmul,
+    "aten.matmul": _matmul,
+    "aten.mv": _matmul,
+    "aten.dot": _matmul,
+    "aten.linear": _linear,
+    "aten.addmm": _addmm,
+    "aten.baddbmm": _addmm,
+    "aten.sum": _reduce_all(ReduceFn.SUM),
+    "aten.sum.dim_IntList": _reduce(ReduceFn.SUM),
+    "aten.amax": _reduce(ReduceFn.MAX),
+    "aten.amin": _reduce(ReduceFn.MAX, sign=True),
+    "aten.max": _reduce_all(ReduceFn.MAX),
+    "aten.max.dim": _max_dim,
+    "aten.mean": _mean_all,
+    "aten.mean.dim": _mean,
+    "aten.var.correction": lambda b, c: _variance(b, c)[0],
+    "aten.var_mean.correction": _variance,
+    "aten.softmax.int": _softmax,
+    "aten._softmax": _softmax,
+    "aten.rms_norm": _rms_norm,
+    "aten.layer_norm": _layer_norm,
+    "aten.native_layer_norm": _layer_norm,
+    "aten.scaled_dot_product_attention": _attention,
+}
+"""Torch ops that contract or reduce dimensions."""

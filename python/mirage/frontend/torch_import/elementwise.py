@@ -1,0 +1,139 @@
+"""Rows of element-by-element torch ops."""
+
+from __future__ import annotations
+
+import math
+
+from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, unary_row
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.ugraph import Value
+
+
+def _operand(c: Call, index: int) -> Value | float:
+    x = c.args[index]
+    return x if isinstance(x, Value) else c.number(index)
+
+
+def _combine(fn: BinaryFn) -> Row:
+    return lambda b, c: b.combine(fn, _operand(c, 0), _operand(c, 1))
+
+
+def _scaled(fn: BinaryFn, *, swap: bool = False) -> Row:
+    """``a ± alpha * b``."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        x, y = _operand(c, 0), _operand(c, 1)
+        alpha = c.number(2, 1.0)
+        if alpha != 1.0:
+            y = b.combine(BinaryFn.MUL, y, alpha) if isinstance(y, Value) else y * alpha
+        return b.combine(fn, y, x) if swap else b.combine(fn, x, y)
+
+    return row
+
+
+def _power(b: Lowering, c: Call) -> Value:
+    x, y = _operand(c, 0), _operand(c, 1)
+    return b.power(x, y) if isinstance(x, Value) and not isinstance(y, Value) else b.combine(BinaryFn.POW, x, y)
+
+
+def _gelu(b: Lowering, c: Call) -> Value:
+    return b.unary(UnaryFn.GELU_TANH if c.arg(1) == "tanh" else UnaryFn.GELU, c.value(0))
+
+
+def _clamp(low: int | None, high: int | None) -> Row:
+    def row(b: Lowering, c: Call) -> Value:
+        x = c.value(0)
+        for fn, index in ((BinaryFn.MAX, low), (BinaryFn.MIN, high)):
+            if index is not None and c.arg(index) is not None:
+                x = b.combine(fn, x, _operand(c, index))
+        return x
+
+    return row
+
+
+def _exp2(b: Lowering, c: Call) -> Value:
+    return b.unary(UnaryFn.EXP, b.combine(BinaryFn.MUL, c.value(0), math.log(2.0)))
+
+
+def _fill(argument: int | None, number: float = 0.0) -> Row:
+    """A constant tensor; its value is an argument or fixed."""
+    return lambda b, c: b.filled(number if argument is None else c.number(argument), c.result)
+
+
+def _convert(b: Lowering, c: Call) -> Value:
+    return b.typed(c.value(0), c.result.dtype)
+
+
+def _dropout(b: Lowering, c: Call) -> Value:
+    if c.arg(2):
+        raise Unsupported("dropout in training; call .eval() on the module first")
+    return c.value(0)
+
+
+def _same(b: Lowering, c: Call) -> Value:
+    return c.value(0)
+
+
+_UNARY = {
+    "neg": UnaryFn.NEG,
+    "abs": UnaryFn.ABS,
+    "exp": UnaryFn.EXP,
+    "log": UnaryFn.LOG,
+    "sqrt": UnaryFn.SQRT,
+    "rsqrt": UnaryFn.RSQRT,
+    "reciprocal": UnaryFn.RECIPROCAL,
+    "square": UnaryFn.SQUARE,
+    "sigmoid": UnaryFn.SIGMOID,
+    "silu": UnaryFn.SILU,
+    "relu": UnaryFn.RELU,
+    "tanh": UnaryFn.TANH,
+}
+
+ELEMENTWISE: dict[str, Row] = {
+    **{f"aten.{name}": unary_row(fn) for name, fn in _UNARY.items()},
+    "aten.gelu": _gelu,
+    "aten.exp2": _exp2,
+    "aten.add.Tensor": _scaled(BinaryFn.ADD),
+    "aten.add.Scalar": _scaled(BinaryFn.ADD),
+    "aten.sub.Tensor": _scaled(BinaryFn.SUB),
+    "aten.sub.Scalar": _scaled(BinaryFn.SUB),
+    "aten.rsub.Tensor": _scaled(BinaryFn.SUB, swap=True),
+    "aten.rsub.Scalar": _scaled(BinaryFn.SUB, swap=True),
+    "aten.mul.Tensor": _combine(BinaryFn.MUL),
+    "aten.mul.Scalar": _combine(BinaryFn.MUL),
+    "aten.div.Tensor": _combine(BinaryFn.DIV),
+    "aten.div.Scalar": _combine(BinaryFn.DIV),
+    "aten.maximum": _combine(BinaryFn.MAX),
+    "aten.minimum": _combine(BinaryFn.MIN),
+    "aten.max.other": _combine(BinaryFn.MAX),
+    "aten.min.other": _combine(BinaryFn.MIN),
+    "aten.pow.Tensor_Scalar": _power,
+    "aten.pow.Tensor_Tensor": _power,
+    "aten.pow.Scalar": _power,
+    "aten.clamp": _clamp(1, 2),
+    "aten.clamp.Tensor": _clamp(1, 2),
+    "aten.clamp_min": _clamp(1, None),
+    "aten.clamp_max": _clamp(None, 1),
+    "aten.hardtanh": _clamp(1, 2),
+    "aten.full": _fill(1),
+    "aten.full_like": _fill(1),
+    "aten.scalar_tensor": _fill(0),
+    "aten.zeros": _fill(None, 0.0),
+    "aten.zeros_like": _fill(None, 0.0),
+    "aten.ones": _fill(None, 1.0),
+    "aten.ones_like": _fill(None, 1.0),
+    "aten.to.dtype": _convert,
+    "aten.to.dtype_layout": _convert,
+    "aten.to.device": _convert,
+    "aten.to.other": _convert,
+    "aten.type_as": _convert,
+    "aten._to_copy": _convert,
+    "prims.convert_element_type": _convert,
+    "aten.dropout": _dropout,
+    "aten.clone": _same,
+    "aten.contiguous": _same,
+    "aten.alias": _same,
+    "aten.detach": _same,
+    "aten.lift_fresh_copy": _same,
+}
+"""Torch ops that work element by element, conversions and constants."""

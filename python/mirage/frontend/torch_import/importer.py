@@ -1,0 +1,293 @@
+"""``from_torch``: the torch dialect as a kernel graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch_mlir import ir
+
+from mirage.errors import SourceLocation
+from mirage.frontend.errors import GraphTypeError, InvalidGraphError, UnsupportedOpError
+from mirage.frontend.location import user_location
+from mirage.frontend.program import Parameter, Program, check_inputs_used, without_dead_ops
+from mirage.frontend.torch_import.capture import Argument, Captured, capture, is_user_file
+from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
+from mirage.frontend.torch_import.table import IGNORED, TABLE
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import External, KernelGraph, Op, ShapeError, TensorType, Value
+
+if TYPE_CHECKING:
+    from mirage.driver import Optimized
+
+_TYPE = re.compile(r"!torch\.vtensor<\[([0-9,?]*)\],(\w+)>")
+_FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)(?::\d+)?')
+_FLOATS = {dtype.value: dtype for dtype in DType}
+
+
+@dataclass(frozen=True)
+class ImportedGraph:
+    """An imported module. Its weights are bound: call the optimized program with the module's own inputs."""
+
+    program: Program
+
+    @property
+    def graph(self) -> KernelGraph:
+        """The program as data; inputs are the module's inputs, then its weights."""
+        return self.program.graph
+
+    def superoptimize(self, **options: object) -> Optimized:
+        """As :meth:`mirage.GraphBuilder.superoptimize`."""
+        from mirage.driver import OptimizeOptions, optimize
+
+        return optimize(self.program, OptimizeOptions.of(**options))
+
+
+def from_torch(module: object, *example_inputs: object, allow_fallback: bool = False, name: str = "main") -> ImportedGraph:
+    """Imports a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
+
+    Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become inputs that are bound to the
+    module's own tensors. Ops without a meaning here raise :class:`UnsupportedOpError`; with ``allow_fallback`` they stay calls
+    of PyTorch in the graph.
+    """
+    return ImportedGraph(_Importer(capture(module, example_inputs), allow_fallback, name).program())
+
+
+class _Importer:
+    """Walks one captured function."""
+
+    def __init__(self, captured: Captured, allow_fallback: bool, name: str) -> None:
+        self.block = captured.function.regions[0].blocks[0]
+        self.arguments = captured.arguments
+        self.captured = captured  # owns the IR
+        self.allow_fallback = allow_fallback
+        self.name = name
+        self.lowering = Lowering()
+        self.values: dict[Any, object] = {}
+        self.locations: dict[Op, SourceLocation] = {}
+        self.inputs: list[tuple[Value, Argument]] = []
+
+    def program(self) -> Program:
+        for argument, block_argument in zip(self.arguments, self.block.arguments, strict=True):
+            self._bind_argument(argument, block_argument)
+        operations = list(self.block.operations)
+        needed = _needed(operations)
+        for operation in operations[:-1]:
+            if needed[operation]:
+                start = len(self.lowering.ops)
+                location = _location(operation)
+                self._operation(operation, location)
+                if location is not None:
+                    self.locations.update({op: location for op in self.lowering.ops[start:]})
+        return self._assemble(operations[-1])
+
+    def _bind_argument(self, argument: Argument, block_argument: Any) -> None:
+        if argument.inline:
+            assert argument.data is not None
+            dtype = _FLOATS.get(_short_name(argument.data.dtype), DType.F32)
+            self.values[block_argument] = self.lowering.constant(float(argument.data), dtype)
+            return
+        result = _tensor_type(block_argument.type)
+        if result is None:
+            if len(list(block_argument.uses)):
+                raise GraphTypeError(
+                    f"expected a tensor of f16, bf16, f32 or f64, got {block_argument.type} for {argument.name!r}",
+                    user_location(),
+                )
+            return
+        value = Value(result, _identifier(argument.name, {v.name for v, _ in self.inputs}))
+        self.inputs.append((value, argument))
+        self.values[block_argument] = value
+
+    def _operation(self, operation: Any, location: SourceLocation | None) -> None:
+        name = operation.name.removeprefix("torch.")
+        if name == "operator":
+            name = ir.StringAttr(operation.attributes["name"]).value.removeprefix("torch.")
+        operands = [self.values.get(x) for x in operation.operands]
+        if name.startswith("constant."):
+            self.values[operation.result] = _constant(name.removeprefix("constant."), operation)
+        elif name == "prim.ListConstruct":
+            self.values[operation.result] = operands
+        elif name == "prim.ListUnpack":
+            self._bind(operation, operands[0])
+        elif name == "vtensor.literal":
+            self.values[operation.result] = self._literal(operation, location)
+        elif name not in IGNORED:
+            results = [_tensor_type(r.type) for r in operation.results]
+            used = tuple(bool(list(r.uses)) for r in operation.results)
+            call = Call(name, tuple(operands), tuple(results), used)
+            self._bind(operation, self._call(call, location))
+
+    def _bind(self, operation: Any, values: object) -> None:
+        items = list(values) if isinstance(values, (list, tuple)) else [values]  # pyright: ignore
+        if len(operation.results) == 1 and _is_list(operation.results[0].type):
+            self.values[operation.results[0]] = items
+            return
+        for result, value in zip(operation.results, items, strict=False):
+            self.values[result] = value
+
+    def _literal(self, operation: Any, location: SourceLocation | None) -> Value:
+        result = _tensor_type(operation.result.type)
+        text = re.match(r"dense<([^\[\]]+)> :", str(operation.attributes["value"]))
+        if text is None or (result is not None and result.size != 1):
+            raise _unsupported("a tensor literal", location, "pass the tensor as an input or register it as a buffer")
+        number = float(text[1]) if not text[1].startswith("0x") else _hexadecimal(operation)
+        return self.lowering.filled(number, result or TensorType((), DType.F32))
+
+    def _call(self, call: Call, location: SourceLocation | None) -> object:
+        row = TABLE.get(call.op)
+        start = len(self.lowering.ops)
+        reason = "an op without a meaning in Mirage"
+        if row is not None:
+            try:
+                return self._checked(call, row(self.lowering, call))
+            except (Unsupported, ShapeError) as error:
+                del self.lowering.ops[start:]
+                reason = str(error)
+        if self.allow_fallback:
+            return self._external(call, location)
+        raise _unsupported(call.op, location, reason, call)
+
+    def _checked(self, call: Call, got: object) -> object:
+        """The row's values, in the types that PyTorch gives them."""
+        values: list[Value] = [got] if isinstance(got, Value) else list(got)  # pyright: ignore
+        if len(call.results) == 1 and call.results[0] is None:
+            return values  # a list of tensors
+        checked: list[Value] = []
+        for value, expected in zip(values, call.results, strict=False):
+            if expected is None or value.shape != expected.shape:
+                raise Unsupported(f"a result of type {expected} (the import gives {value.type})")
+            checked.append(self.lowering.typed(value, expected.dtype))
+        return checked
+
+    def _external(self, call: Call, location: SourceLocation | None) -> tuple[Value, ...]:
+        operands, arguments = _arguments(call, location)
+        results: list[Value] = []
+        for expected, used in zip(call.results, call.used, strict=True):
+            if expected is None and used:
+                raise _unsupported(call.op, location, "a result that is not a tensor of floats, so that it cannot stay with PyTorch either", call)
+            if expected is not None:
+                results.append(Value(expected))
+        if len(results) != len(call.results):
+            raise _unsupported(call.op, location, "results that are not all tensors of floats", call)
+        self.lowering.ops.append(External(operands, tuple(results), call.op, arguments))
+        return tuple(results)
+
+    def _assemble(self, terminator: Any) -> Program:
+        outputs: list[Value] = []
+        for operand in terminator.operands:
+            value = self.values.get(operand)
+            if not isinstance(value, Value):
+                raise GraphTypeError(f"expected outputs that are tensors of floats, got {operand.type}", user_location())
+            outputs.append(value)
+        if not outputs:
+            raise InvalidGraphError("expected a program that returns tensors, got one that returns none", user_location())
+        full = KernelGraph(self.name, (), tuple(self.lowering.ops), tuple(outputs))
+        graph = without_dead_ops(full)
+        read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
+        passed = [v for v, a in self.inputs if a.data is None]
+        bound = [(v, a) for v, a in self.inputs if a.data is not None and v in read]
+        graph = KernelGraph(self.name, (*passed, *(v for v, _ in bound)), graph.ops, graph.outputs)
+        if not graph.ops:
+            raise InvalidGraphError("expected a program with ops, got one that returns its inputs", user_location())
+        check_inputs_used(graph, {v: user_location() for v in passed})
+        parameters = tuple(Parameter(len(passed) + i, a.name, a.data) for i, (_, a) in enumerate(bound))
+        kept = set(graph.ops)
+        return Program(graph, {op: at for op, at in self.locations.items() if op in kept}, parameters)
+
+
+def _needed(operations: Sequence[Any]) -> dict[Any, bool]:
+    """Which operations the terminator depends on."""
+    needed: dict[Any, bool] = {}
+    live: set[Any] = set()
+    for operation in reversed(operations):
+        needed[operation] = operation is operations[-1] or any(r in live for r in operation.results)
+        if needed[operation]:
+            live.update(operation.operands)
+    return needed
+
+
+def _tensor_type(type_: Any) -> TensorType | None:
+    """The type of a tensor of floats of fixed shape; None for anything else."""
+    match = _TYPE.fullmatch(str(type_))
+    if match is None or "?" in match[1] or match[2] not in _FLOATS:
+        return None
+    return TensorType(tuple(int(n) for n in match[1].split(",") if n), _FLOATS[match[2]])
+
+
+def _is_list(type_: Any) -> bool:
+    return str(type_).startswith("!torch.list<")
+
+
+def _constant(kind: str, operation: Any) -> object:
+    if kind == "none":
+        return None
+    attribute = operation.attributes["value"]
+    if kind == "int":
+        return int(ir.IntegerAttr(attribute).value)
+    if kind == "float":
+        return float(ir.FloatAttr(attribute).value)
+    if kind == "bool":
+        return str(attribute) in ("true", "1 : i1", "-1 : i1")
+    return ir.StringAttr(attribute).value
+
+
+def _hexadecimal(operation: Any) -> float:
+    elements = ir.DenseFPElementsAttr(operation.attributes["value"])
+    return float(elements[0])
+
+
+def _location(operation: Any) -> SourceLocation | None:
+    """The innermost place that is the user's; a location reads callee first."""
+    places = [SourceLocation(file, int(line)) for file, line in _FILE.findall(str(operation.location))]
+    return next((p for p in places if is_user_file(p.file)), places[0] if places else None)
+
+
+def _unsupported(op: str, location: SourceLocation | None, reason: str, call: Call | None = None) -> UnsupportedOpError:
+    types = [str(x.type) for x in call.args if isinstance(x, Value)] if call is not None else []
+    on = f" on {', '.join(types)}" if types else ""
+    hint = "" if call is None else "; pass allow_fallback=True to leave it to PyTorch"
+    error = UnsupportedOpError(f"{op}{on} is not supported: {reason}{hint}", location)
+    error.op = op
+    return error
+
+
+def _arguments(call: Call, location: SourceLocation | None) -> tuple[tuple[Value, ...], tuple[tuple[str, object], ...]]:
+    """Tensors and named other arguments of a call that stays with PyTorch; a list of tensors is ``("tensors", count)``."""
+    namespace, op, *overload = call.op.split(".")
+    packet = getattr(getattr(torch.ops, namespace), op, None)
+    function = getattr(packet, overload[0] if overload else "default", None)
+    if function is None:
+        raise _unsupported(call.op, location, "an op that PyTorch does not know by this name")
+    operands: list[Value] = []
+    arguments: list[tuple[str, object]] = []
+    for parameter, x in zip(function._schema.arguments, call.args, strict=True):
+        if isinstance(x, Value):
+            operands.append(x)
+        elif isinstance(x, list) and any(isinstance(i, Value) for i in x):  # pyright: ignore
+            if not all(isinstance(i, Value) for i in x):  # pyright: ignore
+                raise _unsupported(call.op, location, "a list in which not every entry is a tensor of floats")
+            operands.extend(x)  # pyright: ignore
+            arguments.append((parameter.name, ("tensors", len(x))))  # pyright: ignore
+        elif x is None and "Tensor" in str(parameter.type) and "Optional" not in str(parameter.type):
+            raise _unsupported(call.op, location, f"argument {parameter.name!r} is not a tensor of floats")
+        else:
+            arguments.append((parameter.name, tuple(x) if isinstance(x, list) else x))  # pyright: ignore
+    return tuple(operands), tuple(arguments)
+
+
+def _identifier(name: str, taken: set[str]) -> str:
+    base = re.sub(r"\W", "_", name)
+    base = base if base.isidentifier() else f"v_{base}"
+    unique, number = base, 0
+    while unique in taken:
+        number += 1
+        unique = f"{base}_{number}"
+    return unique
+
+
+def _short_name(dtype: torch.dtype) -> str:
+    return {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}.get(dtype, "")

@@ -1,0 +1,165 @@
+"""What the rows of the table work with: a call of a torch op, and a builder that takes numbers for values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mirage.frontend.ops import POWERS
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Builder, TensorType, Value, normalize_dims
+
+Number = bool | int | float
+
+
+class Unsupported(Exception):
+    """A call that its row cannot express; the text says why."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a torch op.
+
+    ``args`` has one entry for each argument of the op's schema: a :class:`Value`, a number, a string, None, or a list.
+    ``results`` are the result types; None for what is no tensor of floats. ``used`` says which results anything reads.
+    """
+
+    op: str
+    args: tuple[object, ...]
+    results: tuple[TensorType | None, ...]
+    used: tuple[bool, ...]
+
+    def value(self, index: int) -> Value:
+        """Argument ``index``, a tensor."""
+        x = self.args[index]
+        if not isinstance(x, Value):
+            raise Unsupported(f"argument {index} is not a tensor of floats")
+        return x
+
+    def optional(self, index: int) -> Value | None:
+        """Argument ``index``, a tensor or None."""
+        return None if self.arg(index) is None else self.value(index)
+
+    def arg(self, index: int, default: object = None) -> object:
+        """Argument ``index``."""
+        return self.args[index] if index < len(self.args) else default
+
+    def integer(self, index: int) -> int:
+        """Argument ``index``, an integer."""
+        x = self.args[index]
+        if not isinstance(x, int):
+            raise Unsupported(f"argument {index} is not a fixed integer")
+        return x
+
+    def number(self, index: int, default: float | None = None) -> float:
+        """Argument ``index``, a number; ``default`` for None."""
+        x = self.arg(index)
+        if x is None and default is not None:
+            return default
+        if not isinstance(x, (int, float)):
+            raise Unsupported(f"argument {index} is not a fixed number")
+        return float(x)
+
+    def integers(self, index: int) -> tuple[int, ...]:
+        """Argument ``index``, a list of integers or one integer."""
+        x = self.args[index]
+        items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
+        if not all(isinstance(i, int) for i in items):
+            raise Unsupported(f"argument {index} is not a list of fixed integers")
+        return tuple(i for i in items if isinstance(i, int))
+
+    def values(self, index: int) -> tuple[Value, ...]:
+        """Argument ``index``, a list of tensors."""
+        x = self.args[index]
+        items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
+        if not all(isinstance(i, Value) for i in items):
+            raise Unsupported(f"argument {index} is not a list of tensors of floats")
+        return tuple(i for i in items if isinstance(i, Value))
+
+    @property
+    def result(self) -> TensorType:
+        """Type of the first result."""
+        first = self.results[0]
+        if first is None:
+            raise Unsupported("the result is not a tensor of floats")
+        return first
+
+
+class Lowering(Builder):
+    """A builder whose binary ops take numbers too, and with the views that PyTorch has."""
+
+    def combine(self, fn: BinaryFn, a: Value | float, b: Value | float) -> Value:
+        """``fn`` of two values or a value and a number."""
+        if isinstance(a, Value) and isinstance(b, Value):
+            return self.binary(fn, a, b)
+        if isinstance(a, Value):
+            assert not isinstance(b, Value)
+            return self.binary(fn, a, self.constant(b, a.dtype))
+        assert isinstance(b, Value)
+        return self.binary(fn, self.constant(a, b.dtype), b)
+
+    def power(self, x: Value, exponent: float) -> Value:
+        """``x ** exponent``."""
+        if exponent == 1.0:
+            return x
+        fn = POWERS.get(exponent)
+        return self.combine(BinaryFn.POW, x, exponent) if fn is None else self.unary(fn, x)
+
+    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """``x`` in another shape; nothing where it has that shape."""
+        return x if x.shape == shape else self.reshape(x, shape)
+
+    def typed(self, x: Value, dtype: DType) -> Value:
+        """``x`` converted, where it has another type."""
+        return x if x.dtype is dtype else self.cast(x, dtype)
+
+    def permuted(self, x: Value, permutation: tuple[int, ...]) -> Value:
+        """``x`` with dimensions reordered; nothing for the identity."""
+        rank = len(x.shape)
+        order = tuple(d % rank if -rank <= d < rank else d for d in permutation)
+        return x if order == tuple(range(rank)) else self.transpose(x, order)
+
+    def swapped(self, x: Value, a: int, b: int) -> Value:
+        """``x`` with two dimensions exchanged."""
+        order = list(range(len(x.shape)))
+        order[a], order[b] = order[b], order[a]
+        return self.permuted(x, tuple(order))
+
+    def reduced(self, fn: ReduceFn, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
+        """Reduction over ``dims`` (all where empty), which vanish unless ``keep``."""
+        rank = len(x.shape)
+        if rank == 0:
+            return x
+        normal = normalize_dims(dims, rank) if dims else tuple(range(rank))
+        y = self.reduce(fn, x, normal)
+        return y if keep else self.reshape(y, tuple(n for i, n in enumerate(x.shape) if i not in normal))
+
+    def mean(self, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
+        """Mean over ``dims`` (all where empty)."""
+        total = self.reduced(ReduceFn.SUM, x, dims, keep)
+        return self.combine(BinaryFn.MUL, total, total.type.size / x.type.size)
+
+    def cut(self, x: Value, dim: int, start: int, length: int) -> Value:
+        """``length`` elements along ``dim`` from ``start``."""
+        (dim,) = normalize_dims((dim,), len(x.shape))
+        if (start, length) == (0, x.shape[dim]):
+            return x
+        sizes = tuple(length if i == dim else n for i, n in enumerate(x.shape))
+        return self.slice(x, tuple(start if i == dim else 0 for i in range(len(sizes))), sizes)
+
+    def filled(self, number: float, result: TensorType) -> Value:
+        """A tensor with one value everywhere."""
+        if math.isnan(number):
+            raise Unsupported("a tensor of NaN")
+        scalar = self.constant(number, result.dtype)
+        return scalar if not result.shape else self.broadcast(scalar, result.shape)
+
+
+Row = Callable[[Lowering, Call], Value | Sequence[Value]]
+"""Emits a call; one value for each result, or the first ones where nothing reads the others."""
+
+
+def unary_row(fn: UnaryFn) -> Row:
+    """A row for an op that is ``fn`` of each element."""
+    return lambda b, c: b.unary(fn, c.value(0))

@@ -1,0 +1,13 @@
+"""The table of torch ops: one row each, by name (namespace, op, overload unless it is the default)."""
+
+from __future__ import annotations
+
+from mirage.frontend.torch_import.contraction import CONTRACTION
+from mirage.frontend.torch_import.elementwise import ELEMENTWISE
+from mirage.frontend.torch_import.lowering import Row
+from mirage.frontend.torch_import.views import VIEWS
+
+TABLE: dict[str, Row] = {**ELEMENTWISE, **CONTRACTION, **VIEWS}
+
+IGNORED = frozenset({"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range_for_size"})
+"""Assertions about shapes and types: the graph's are fixed and were checked when the program was captured."""
