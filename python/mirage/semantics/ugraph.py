@@ -195,6 +195,17 @@ class LayerNorm(Composite):
     dims: int = 1
 
 
+@dataclass(frozen=True, eq=False)
+class External(Op):
+    """A call back to the framework, for an op that has no meaning here; ``target`` names it (``aten.cumsum``).
+
+    ``arguments`` are those of its arguments that are not tensors, by name; the others are the operands, in order.
+    """
+
+    target: str
+    arguments: tuple[tuple[str, object], ...] = ()
+
+
 @dataclass(frozen=True)
 class Axis:
     """A grid or loop axis: a name that is unique in its launch, and how many steps it has."""
