@@ -16,12 +16,17 @@ from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.emit import Emitter, EmitError, Sizes, combine_program
 from mirage.search.extract import k_best, select
 from mirage.search.frames import AxisUse, Columns, FrameType, columns_of
-from mirage.search.limits import SearchLimits, SearchReport, Timer
+from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, half_type
 from mirage.semantics.axes import AxisTable, Dims, UnlabelableError
 from mirage.semantics.normal_form import Algebra, Normalizer
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value
+
+EXPAND_TERMS = 4
+"""Sums with more terms are multiplied out only where no derivation exists otherwise."""
+SURROGATE_COLUMNS = 384
+"""Choices of sizes at which all edges are costed to pick those for extraction."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +49,19 @@ class Solution:
     description: str
 
 
-@dataclass
-class _Pick:
+@dataclass(eq=False)
+class Pick:
     """A derivation at one choice of sizes, before it is written down."""
 
+    problem: KernelProblem
+    dims: Dims
     time: float
     measure: Measure
     target: Goal
     edges: list[Edge]
     column: int
     kind: FrameType
+    written: Solution | None = None
 
 
 @dataclass
@@ -65,24 +73,23 @@ class KernelSolver:
     report: SearchReport
     deadline: float = field(default=float("inf"))
 
-    def solve(self, problem: KernelProblem) -> list[Solution]:
-        """Solutions, cheapest first; empty where the problem cannot be labelled or does not fit."""
+    def solve(self, problem: KernelProblem) -> list[Pick]:
+        """Ways to compute the output, cheapest first; empty where it cannot be labelled or does not fit."""
         self.report.kernels += 1
         try:
             dims = self._output_dims(problem)
-            use, sums = self._axis_use(problem, dims)
+            use = self._axis_use(problem, dims)
         except UnlabelableError as error:
             self.report.note(str(error))
             return []
-        picks: list[_Pick] = []
+        picks: list[Pick] = []
         for kind in use.types():
-            for expand in (False, True) if sums else (False,):
-                if time.perf_counter() > self.deadline and picks:
-                    break
-                picks.extend(self._solve_type(problem, dims, use, kind, expand))
+            if time.perf_counter() > self.deadline and picks:
+                self.report.stop = StopReason.BUDGET
+                break
+            picks.extend(self._solve_type(problem, dims, use, kind))
         picks.sort(key=lambda p: (p.time, str(p.kind), p.column))
-        with Timer(self.report, "emit"):
-            return self._write(problem, dims, use, picks)
+        return picks
 
     # ---- analysis
 
@@ -106,75 +113,99 @@ class KernelSolver:
         normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra)
         return algebra, normalizer, normalizer.poly(problem.output, dims)
 
-    def _axis_use(self, problem: KernelProblem, dims: Dims) -> tuple[AxisUse, bool]:
+    def _axis_use(self, problem: KernelProblem, dims: Dims) -> AxisUse:
         algebra, normalizer, poly = self._normalize(problem, dims, FrameType(None, None), False)
         free = tuple(a for dim in dims for a in dim)
         bound = {a for a, _ in algebra.bound(poly)}
         every = {a for x in range(len(algebra.atoms)) for a, _ in algebra.atom_free[x]}
         reduced = tuple(sorted((bound | every) - set(free)))
         mixed = tuple(sorted(bound & set(free)))
-        use = AxisUse(free, reduced, mixed, problem.table.sizes, tuple(normalizer.matmuls))
-        return use, any(len(terms) > 1 for terms in algebra.polys)
+        return AxisUse(free, reduced, mixed, problem.table.sizes, tuple(normalizer.matmuls))
 
     # ---- one frame type
 
-    def _solve_type(
-        self, problem: KernelProblem, dims: Dims, use: AxisUse, kind: FrameType, expand: bool
-    ) -> list[_Pick]:
+    def _solve_type(self, problem: KernelProblem, dims: Dims, use: AxisUse, kind: FrameType) -> list[Pick]:
+        picks: list[Pick] = []
         with Timer(self.report, "derive"):
-            algebra, _, poly = self._normalize(problem, dims, kind, expand)
-            if algebra.truncated:
-                self.report.note("a product of sums was too large to multiply out")
-            derivations = Derivations(
-                algebra, kind.loop, kind.split, problem.allow_matmul, max_goals=self.limits.goals
-            )
-            bound = algebra.bound(poly)
-            if kind.loop is not None and (kind.loop, "T") not in bound:
-                return []
-            if kind.split is not None and (kind.split, "G") not in bound:
-                return []
-            target = derivations.canonical((poly, 2 if kind.split is not None else 1))
-            solved = derivations.solve(target)
-            self.report.frame_types += 1
-            self.report.values += len(derivations.edges)
-            self.report.edges += sum(len(e) for e in derivations.edges.values())
-            self.report.pruned += derivations.pruned
-            if derivations.overflow:
-                self.report.note("a product or sum had too many terms to try all groupings")
-        if not solved:
+            graphs = self._derive(problem, dims, kind)
+        if not graphs:
             return []
         with Timer(self.report, "size"):
             found = columns_of(use, kind, self.limits.columns, self.limits.seed)
-            if found is None:
-                return []
-            columns, cut = found
-            if cut:
-                self.report.note("only a sample of the tile sizes was costed for some frame types")
+        if found is None:
+            return []
+        columns, cut = found
+        if cut:
+            self.report.note("only a sample of the tile sizes was costed for some frame types")
+        for derivations, target in graphs:
             self.report.frames += columns.count
             measure = self._measure(problem, derivations, columns)
-            usable, costs, numbers, by_number = self._edge_costs(measure, target, dims)
-        picks: list[_Pick] = []
-        with Timer(self.report, "extract"):
-            structures: dict[frozenset[int], list[Edge]] = {}
-            for sample in usable:
-                table = {number: float(c[sample]) for number, c in costs.items()}
-                for chosen in k_best(derivations, [target], table, numbers, self.limits.derivations):
-                    edges = select(derivations, [target], chosen, by_number)
-                    structures.setdefault(frozenset(numbers[e] for e in edges), edges)
-            self.report.derivations += len(structures)
-        with Timer(self.report, "cost"):
-            size = float(problem.output.type.bytes)
-            for edges in structures.values():
-                times = measure.time(edges, size)
-                times = np.where(self._stores_ok(measure, edges, target, dims), times, np.inf)
-                for column in self._best_columns(times, columns):
-                    picks.append(_Pick(float(times[column]), measure, target, edges, column, kind))
+            with Timer(self.report, "extract"):
+                structures = self._extract(problem, measure, target, dims)
+            with Timer(self.report, "cost"):
+                size = float(problem.output.type.bytes)
+                for edges in structures:
+                    times = measure.time(edges, size)
+                    times = np.where(self._stores_ok(measure, edges, target, dims), times, np.inf)
+                    for column in self._best_columns(times, columns):
+                        picks.append(
+                            Pick(problem, dims, float(times[column]), measure, target, edges, column, kind)
+                        )
         return picks
+
+    def _derive(self, problem: KernelProblem, dims: Dims, kind: FrameType) -> list[tuple[Derivations, Goal]]:
+        """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that may gain something."""
+        out: list[tuple[Derivations, Goal]] = []
+        for expand in (False, True):
+            algebra, _, poly = self._normalize(problem, dims, kind, expand)
+            if expand and out and max(map(len, algebra.polys)) > EXPAND_TERMS:
+                break
+            bound = algebra.bound(poly)
+            if kind.loop is not None and (kind.loop, "T") not in bound:
+                break
+            if kind.split is not None and (kind.split, "G") not in bound:
+                break
+            derivations = Derivations(
+                algebra, kind.loop, kind.split, problem.allow_matmul, max_goals=self.limits.goals
+            )
+            target = derivations.canonical((poly, 2 if kind.split is not None else 1))
+            solved = derivations.solve(target)
+            self._count(derivations)
+            if solved:
+                out.append((derivations, target))
+            if not algebra.sum_products:
+                break
+        return out
+
+    def _count(self, derivations: Derivations) -> None:
+        self.report.frame_types += 1
+        self.report.values += len(derivations.edges)
+        self.report.edges += sum(len(e) for e in derivations.edges.values())
+        self.report.pruned += derivations.pruned
+        if derivations.overflow:
+            self.report.note("a product or sum had too many terms to try all groupings")
+        if derivations.algebra.truncated:
+            self.report.note("a product of sums was too large to multiply out")
 
     def _measure(self, problem: KernelProblem, derivations: Derivations, columns: Columns) -> Measure:
         tensors = list(problem.leaves)
         half = half_type(tensors)
         return Measure(derivations, columns, tensors, problem.table.sizes, self.target, half is not None)
+
+    def _extract(self, problem: KernelProblem, measure: Measure, target: Goal, dims: Dims) -> list[list[Edge]]:
+        """The best derivations at a few promising choices of sizes."""
+        derivations, count = measure.derivations, measure.columns.count
+        few = np.unique(np.linspace(0, count - 1, min(count, SURROGATE_COLUMNS)).astype(np.int64))
+        rough = self._measure(problem, derivations, measure.columns.take(few))
+        usable, costs, numbers, by_number = self._edge_costs(rough, target, dims)
+        structures: dict[frozenset[int], list[Edge]] = {}
+        for sample in usable:
+            table = {number: float(c[sample]) for number, c in costs.items()}
+            for chosen in k_best(derivations, [target], table, numbers, self.limits.derivations):
+                edges = select(derivations, [target], chosen, by_number)
+                structures.setdefault(frozenset(numbers[e] for e in edges), edges)
+        self.report.derivations += len(structures)
+        return list(structures.values())
 
     def _stores_ok(self, measure: Measure, edges: list[Edge], target: Goal, dims: Dims) -> Any:
         """Partial results must depend on every axis that the grid splits, or several blocks would write one element."""
@@ -242,20 +273,18 @@ class KernelSolver:
 
     # ---- writing launches
 
-    def _write(self, problem: KernelProblem, dims: Dims, use: AxisUse, picks: list[_Pick]) -> list[Solution]:
-        solutions: list[Solution] = []
-        for pick in picks:
-            if len(solutions) >= self.limits.candidates:
-                break
+    def write(self, pick: Pick) -> Solution | None:
+        """The launches of a pick, or None where they break a limit of the code generator."""
+        if pick.written is None:
             try:
-                solutions.append(self._write_one(problem, dims, pick))
+                with Timer(self.report, "emit"):
+                    pick.written = self._write_one(pick.problem, pick.dims, pick)
             except (EmitError, CheckError) as error:
                 self.report.pruned += 1
                 self.report.note(f"not every derivation can be written down: {error}")
-        solutions.sort(key=lambda s: s.cost.time)
-        return solutions
+        return pick.written
 
-    def _write_one(self, problem: KernelProblem, dims: Dims, pick: _Pick) -> Solution:
+    def _write_one(self, problem: KernelProblem, dims: Dims, pick: Pick) -> Solution:
         measure, columns = pick.measure, pick.measure.columns
         sizes = Sizes(
             {a: int(v[pick.column]) for a, v in columns.tile.items()},
@@ -300,7 +329,8 @@ class KernelSolver:
         inner = KernelProblem(problem.output, leaves, definitions, table, allow_matmul=False)
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
-        for solution in solver.solve(inner):
-            if len(solution.ops) == 1:
+        for pick in solver.solve(inner):
+            solution = solver.write(pick) if pick.kind.split is None else None
+            if solution is not None:
                 return solution.ops
         raise EmitError("expected a combine kernel, found none")

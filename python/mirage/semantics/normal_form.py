@@ -95,6 +95,7 @@ class Algebra:
     atom_free: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
     atom_bound: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
     truncated: bool = False
+    sum_products: bool = False  # whether a product of sums was met, that is, whether ``expand`` matters
     _atom_index: dict[Atom, int] = field(default_factory=dict[Atom, int])
     _poly_index: dict[Terms, int] = field(default_factory=dict[Terms, int])
 
@@ -213,6 +214,7 @@ class Algebra:
                 return self.scale(y, c)
         n, m = len(self.polys[a]), len(self.polys[b])
         if n > 1 or m > 1:
+            self.sum_products = True
             many = self.expand and n * m <= MAX_TERMS
             if self.expand and not many:
                 self.truncated = True
