@@ -9,10 +9,6 @@
 extern "C" {
 #endif
 
-MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Kernel, kernel);
-MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Block, block);
-MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Thread, thread);
-
 /// Adds all dialects, interfaces, targets and translations that the pipelines
 /// need to `registry`.
 MLIR_CAPI_EXPORTED void mirageRegisterAllDialects(MlirDialectRegistry registry);
@@ -23,6 +19,10 @@ MLIR_CAPI_EXPORTED void mirageRegisterAllPasses(void);
 /// Sets the interpreter that passes written in Python run in when a textual
 /// pipeline names them; the environment variable MIRAGE_PYTHON wins over it.
 MLIR_CAPI_EXPORTED void mirageSetPythonInterpreter(MlirStringRef path);
+
+// Diagnostics that the C API of MLIR cannot emit.
+MLIR_CAPI_EXPORTED void mirageEmitWarning(MlirLocation location, MlirStringRef message);
+MLIR_CAPI_EXPORTED void mirageEmitRemark(MlirLocation location, MlirStringRef message);
 
 #ifdef __cplusplus
 }

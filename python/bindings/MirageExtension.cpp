@@ -1,15 +1,15 @@
 //===- MirageExtension.cpp - Python bindings of our own parts -------------===//
 
-#include "mirage-c/Mirage.h"
+#include "MirageExtension.h"
 
-#include "mlir/Bindings/Python/IRCore.h"
-#include "mlir/Bindings/Python/IRTypes.h"
-#include "mlir/Bindings/Python/Nanobind.h"
-#include "mlir/Bindings/Python/NanobindAdaptors.h"
+#include "mirage-c/Mirage.h"
 
 #include <string>
 
 namespace nb = nanobind;
+using namespace mirage::python;
+
+static MlirStringRef view(const std::string &text) { return {text.data(), text.size()}; }
 
 NB_MODULE(_mirage, module) {
   module.doc() = "registration, types and attributes of the mirage dialects";
@@ -20,10 +20,24 @@ NB_MODULE(_mirage, module) {
   module.def("register_passes", [] { mirageRegisterAllPasses(); });
   module.def(
       "set_python_interpreter",
-      [](const std::string &path) { mirageSetPythonInterpreter({path.data(), path.size()}); },
-      nb::arg("path"));
+      [](const std::string &path) { mirageSetPythonInterpreter(view(path)); }, nb::arg("path"));
+  module.def(
+      "emit_warning",
+      [](mp::PyLocation &location, const std::string &message) {
+        mirageEmitWarning(location, view(message));
+      },
+      nb::arg("location"), nb::arg("message"));
+  module.def(
+      "emit_remark",
+      [](mp::PyLocation &location, const std::string &message) {
+        mirageEmitRemark(location, view(message));
+      },
+      nb::arg("location"), nb::arg("message"));
 
-  module.def_submodule("kernel", "types and attributes of the kernel dialect");
-  module.def_submodule("block", "types and attributes of the block dialect");
-  module.def_submodule("thread", "types and attributes of the thread dialect");
+  nb::module_ kernel = module.def_submodule("kernel", "attributes of the kernel dialect");
+  bindKernel(kernel);
+  nb::module_ block = module.def_submodule("block", "types of the block dialect");
+  bindBlock(block);
+  nb::module_ thread = module.def_submodule("thread", "types and attributes of the thread dialect");
+  bindThread(thread);
 }
