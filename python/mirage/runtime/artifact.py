@@ -1,0 +1,133 @@
+"""Artifacts on disk: a folder with ``manifest.json`` and the kernels' code.
+
+Folders are written under a temporary name and renamed, so a reader never sees half of one. Files are checked against the
+hashes in the manifest when they are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.runtime.errors import TruncatedArtifactError, UnreadableArtifactError
+from mirage.runtime.manifest import Manifest, from_json
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A manifest with the contents of its files."""
+
+    manifest: Manifest
+    files: Mapping[str, bytes]
+    path: Path | None = None
+
+    def ptx(self, module: int = 0) -> str:
+        """PTX text of a module."""
+        return self.files[self.manifest.modules[module].ptx].decode()
+
+    def cubin(self, module: int) -> bytes | None:
+        """Machine code of a module, if the artifact has it."""
+        name = self.manifest.modules[module].cubin
+        return None if name is None else self.files[name]
+
+
+def sha256(content: bytes) -> str:
+    """Hash of a file's content, as manifests have it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_artifact(path: str | os.PathLike[str]) -> Artifact:
+    """Reads and checks the artifact in the folder ``path``.
+
+    Raises :class:`~mirage.runtime.errors.ArtifactError`; its subclasses say what is wrong.
+    """
+    folder = Path(path)
+    place = folder / MANIFEST
+    try:
+        text = place.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        what = "there is no such file" if folder.is_dir() else "there is no such folder"
+        raise UnreadableArtifactError(
+            f"{place}: expected an artifact's manifest, but {what}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as e:
+        raise UnreadableArtifactError(f"{place}: cannot be read: {e}") from None
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as e:
+        raise TruncatedArtifactError(
+            f"{place}: expected complete JSON, got an error: {e}; compile the program again"
+        ) from None
+    manifest = from_json(data, str(place))
+    files: dict[str, bytes] = {}
+    for module in manifest.modules:
+        files[module.ptx] = _read(folder / module.ptx, module.ptx_sha256)
+        if module.cubin is not None and module.cubin_sha256 is not None:
+            files[module.cubin] = _read(folder / module.cubin, module.cubin_sha256)
+    return Artifact(manifest, files, folder)
+
+
+def _read(path: Path, expected: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as e:
+        raise TruncatedArtifactError(
+            f"{path}: expected a file of the artifact, got: {e.strerror}; compile the program again"
+        ) from None
+    if sha256(content) != expected:
+        raise TruncatedArtifactError(
+            f"{path}: expected contents with hash {expected[:12]}…, got {sha256(content)[:12]}… "
+            f"({len(content)} bytes): the file was truncated or changed; compile the program again"
+        )
+    return content
+
+
+def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
+    """Writes the folder ``path`` (replacing an artifact that is there) and returns it.
+
+    Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and ``OSError``.
+    """
+    target = Path(path)
+    if target.exists() and not (target / MANIFEST).is_file():
+        if not target.is_dir() or any(target.iterdir()):
+            raise UnreadableArtifactError(
+                f"{target}: expected no file, an empty folder or an artifact to replace"
+            )
+        target.rmdir()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        for name, content in artifact.files.items():
+            (temporary / name).write_bytes(content)
+        text = json.dumps(artifact.manifest.to_json(), indent=1)
+        (temporary / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        temporary.chmod(0o755)
+        _replace(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Renames a folder onto another one, which a plain rename cannot do unless that is empty."""
+    old = temporary.with_name(temporary.name + ".old")
+    try:
+        os.replace(target, old)
+    except FileNotFoundError:
+        pass
+    try:
+        os.replace(temporary, target)
+    except OSError:
+        if not (
+            target / MANIFEST
+        ).is_file():  # otherwise another process was faster with the same artifact
+            raise
+    shutil.rmtree(old, ignore_errors=True)

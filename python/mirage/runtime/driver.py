@@ -1,0 +1,226 @@
+"""The few calls of the CUDA driver that launching needs, with errors as exceptions.
+
+``cuda.bindings`` is imported on first use: artifacts can be read, and programs compiled, where there is no driver.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from mirage.runtime.artifact import Artifact
+from mirage.runtime.errors import DriverError, NoGpuError, WrongChipError
+from mirage.runtime.manifest import KernelLaunch
+
+_LOG_BYTES = 16384
+_DEFAULT_SHARED = 48 * 1024  # dynamic shared memory that a kernel may use without asking, in bytes
+
+
+@cache
+def driver() -> Any:
+    """``cuda.bindings.driver``; raises :class:`NoGpuError` where it or a GPU is missing."""
+    try:
+        from cuda.bindings import driver as module  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+    except ImportError as e:
+        raise NoGpuError(
+            f"cannot launch: the package cuda-bindings is missing ({e}); pip install 'cuda-bindings>=13'"
+        ) from None
+    try:
+        (code,) = module.cuInit(0)
+    except RuntimeError as e:  # libcuda is not there
+        raise NoGpuError(f"cannot launch: no CUDA driver was found ({e})") from None
+    if code != module.CUresult.CUDA_SUCCESS:
+        raise NoGpuError(f"cannot launch: the CUDA driver found no usable GPU ({code.name})")
+    return module
+
+
+def check(result: tuple[Any, ...], what: str, log: bytearray | None = None) -> Any:
+    """The values after the error code; raises :class:`DriverError` with ``what`` was tried."""
+    code = result[0]
+    if code != driver().CUresult.CUDA_SUCCESS:
+        text = "" if log is None else bytes(log).split(b"\0")[0].decode(errors="replace").strip()
+        raise DriverError(f"{what}: {code.name}" + (f"\n{text}" if text else ""))
+    return result[1] if len(result) == 2 else result[1:]
+
+
+def compute_capability(device: int) -> tuple[int, int]:
+    """Major and minor number of a device."""
+    d = driver()
+    handle = check(d.cuDeviceGet(device), f"device {device}")
+    names = d.CUdevice_attribute
+    major, minor = (
+        check(d.cuDeviceGetAttribute(a, handle), "compute capability")
+        for a in (
+            names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        )
+    )
+    return major, minor
+
+
+def runs_on(chip: str, capability: tuple[int, int]) -> bool:
+    """Whether code for ``chip`` runs on a device: ``sm_80`` on that or anything later, ``sm_90a`` on 9.0 only."""
+    match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", chip)
+    if match is None:
+        return False
+    wanted = (int(match[1]), int(match[2]))
+    if match[3] == "a":
+        return capability == wanted
+    return capability >= wanted and (not match[3] or capability[0] == wanted[0])
+
+
+def ensure_context(device: int) -> None:
+    """Makes the device's primary context (torch's) current in this thread if none is."""
+    d = driver()
+    if int(check(d.cuCtxGetCurrent(), "current context")) == 0:
+        handle = check(d.cuDeviceGet(device), f"device {device}")
+        context = check(d.cuDevicePrimaryCtxRetain(handle), f"primary context of device {device}")
+        check(d.cuCtxSetCurrent(context), f"primary context of device {device}")
+
+
+class LoadedKernel:
+    """A kernel on a device, to be called with the address of a stream.
+
+    ``params`` is the address of its ``kernelParams``; what they point to is read during the call. ``modules`` keeps the code
+    loaded.
+    """
+
+    def __init__(
+        self, function: Any, launch: KernelLaunch, params: int, modules: tuple[Any, ...]
+    ) -> None:
+        d = driver()
+        self.function = function
+        self.launch = launch
+        self.params = params
+        self.modules = modules
+        self._success = d.CUresult.CUDA_SUCCESS
+        self._geometry = (*launch.grid, *launch.block, launch.shared_bytes)
+        self._launch = d.cuLaunchKernel
+        self._config = None if launch.cluster is None else _cluster_config(launch, launch.cluster)
+
+    def __call__(self, stream: int) -> None:
+        if self._config is None:
+            (code,) = self._launch(self.function, *self._geometry, stream, self.params, 0)
+        else:
+            d = driver()
+            self._config.hStream = d.CUstream(stream)
+            (code,) = d.cuLaunchKernelEx(self._config, self.function, self.params, 0)
+        if code != self._success:
+            k = self.launch
+            raise DriverError(
+                f"launch of kernel {k.entry!r} with grid {k.grid}, block {k.block} and {k.shared_bytes} bytes of "
+                f"shared memory: {code.name}"
+            )
+
+
+def _cluster_config(launch: KernelLaunch, cluster: tuple[int, int, int]) -> Any:
+    d = driver()
+    config = d.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
+    config.sharedMemBytes = launch.shared_bytes
+    attribute = d.CUlaunchAttribute()
+    attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    size = attribute.value.clusterDim
+    size.x, size.y, size.z = cluster
+    config.attrs = [attribute]
+    config.numAttrs = 1
+    return config
+
+
+def load_kernels(
+    artifact: Artifact, device: int, params: Sequence[int]
+) -> tuple[LoadedKernel, ...]:
+    """Loads the artifact's code onto a device; ``params`` are the addresses of the launches' parameter lists.
+
+    Raises :class:`WrongChipError`, :class:`DriverError` (with the driver's log where it compiled PTX) and
+    :class:`NoGpuError`.
+    """
+    d = driver()
+    manifest = artifact.manifest
+    capability = compute_capability(device)
+    if not runs_on(manifest.chip, capability):
+        raise WrongChipError(
+            f"artifact {manifest.name!r} was compiled for {manifest.chip}, but device {device} has compute capability "
+            f"{capability[0]}.{capability[1]}; compile it with --chip sm_{capability[0]}{capability[1]}"
+        )
+    ensure_context(device)
+    modules = tuple(_load_module(artifact, i) for i in range(len(manifest.modules)))
+    loaded: list[LoadedKernel] = []
+    for kernel, address in zip(manifest.kernels, params, strict=True):
+        function = check(
+            d.cuModuleGetFunction(modules[kernel.module], kernel.entry.encode()),
+            f"kernel {kernel.entry!r}",
+        )
+        if kernel.shared_bytes > _DEFAULT_SHARED:
+            check(
+                d.cuFuncSetAttribute(
+                    function,
+                    d.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    kernel.shared_bytes,
+                ),
+                f"kernel {kernel.entry!r} needs {kernel.shared_bytes} bytes of shared memory",
+            )
+        if (
+            kernel.cluster is not None
+            and max(kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2], 1) > 8
+        ):
+            attribute = d.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            check(
+                d.cuFuncSetAttribute(function, attribute, 1),
+                f"kernel {kernel.entry!r}: cluster of more than 8 blocks",
+            )
+        loaded.append(LoadedKernel(function, kernel, address, modules))
+    return tuple(loaded)
+
+
+def _load_module(artifact: Artifact, index: int) -> Any:
+    d = driver()
+    cubin = artifact.cubin(index)
+    if cubin is not None:
+        code, module = d.cuModuleLoadData(cubin)
+        if code == d.CUresult.CUDA_SUCCESS:
+            return module
+        # Assembled for a newer driver, for instance: this driver compiles the PTX itself.
+    log = bytearray(_LOG_BYTES)
+    options = [
+        d.CUjit_option.CU_JIT_ERROR_LOG_BUFFER,
+        d.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+    ]
+    ptx = artifact.files[artifact.manifest.modules[index].ptx] + b"\0"
+    what = f"the driver cannot load {artifact.manifest.modules[index].ptx} of artifact {artifact.manifest.name!r}"
+    return check(d.cuModuleLoadDataEx(ptx, len(options), options, [log, _LOG_BYTES]), what, log)
+
+
+class Packing:
+    """Parameter lists of all kernels of an artifact, laid out once.
+
+    Kernel parameters are addresses. Each has a slot; ``kernelParams`` of a launch is an array of pointers to slots, so
+    writing the slots is all that a call has to do.
+    """
+
+    def __init__(self, launches: tuple[KernelLaunch, ...]) -> None:
+        count = sum(len(k.arguments) for k in launches)
+        self.slots = (ctypes.c_uint64 * max(count, 1))()
+        base, width = ctypes.addressof(self.slots), ctypes.sizeof(ctypes.c_uint64)
+        self.uses: dict[tuple[str, int], list[tuple[int, int]]] = {}  # buffer -> (slot, offset)
+        self.params: list[int] = []  # address of each launch's array of pointers
+        self._arrays: list[Any] = []  # keeps them alive
+        slot = 0
+        for launch in launches:
+            pointers = (ctypes.c_void_p * max(len(launch.arguments), 1))()
+            for i, argument in enumerate(launch.arguments):
+                pointers[i] = base + slot * width
+                self.uses.setdefault((argument.kind, argument.index), []).append(
+                    (slot, argument.offset)
+                )
+                slot += 1
+            self._arrays.append(pointers)
+            self.params.append(ctypes.addressof(pointers))
+
+    def slots_of(self, kind: str, count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each buffer of a kind the slots that take its address, with an offset in bytes."""
+        return tuple(tuple(self.uses.get((kind, i), ())) for i in range(count))

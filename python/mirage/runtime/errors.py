@@ -1,0 +1,65 @@
+"""What can go wrong between a folder on disk and a result on a GPU."""
+
+from __future__ import annotations
+
+from mirage.errors import MirageError
+
+
+class ArtifactError(MirageError):
+    """An artifact cannot be used."""
+
+
+class UnreadableArtifactError(ArtifactError):
+    """The folder or its manifest cannot be read, or does not say what a manifest must say."""
+
+
+class TruncatedArtifactError(ArtifactError):
+    """A file of the artifact is missing or not as it was written."""
+
+
+class ArtifactVersionError(ArtifactError):
+    """The artifact was written by a compiler with another manifest format."""
+
+
+class WrongChipError(ArtifactError):
+    """The artifact is for another kind of GPU."""
+
+
+class CallError(MirageError):
+    """An artifact was called with arguments that do not fit."""
+
+
+class ArgumentCountError(CallError, TypeError):
+    """Too few or too many tensors."""
+
+
+class ArgumentTypeError(CallError, TypeError):
+    """Not a tensor, or one of another element type."""
+
+
+class ArgumentShapeError(CallError, ValueError):
+    """A tensor of another shape."""
+
+
+class ArgumentStrideError(CallError, ValueError):
+    """A tensor with another memory layout."""
+
+
+class ArgumentDeviceError(CallError, ValueError):
+    """A tensor on another device."""
+
+
+class ArgumentAliasError(CallError, ValueError):
+    """An output that shares memory with another argument."""
+
+
+class GradientError(CallError, RuntimeError):
+    """A gradient would be needed; artifacts compute values only."""
+
+
+class NoGpuError(MirageError, RuntimeError):
+    """There is no GPU, no driver, or no CUDA build of torch."""
+
+
+class DriverError(MirageError, RuntimeError):
+    """The CUDA driver refused a call; the message has its error name and, for modules, its log."""

@@ -1,0 +1,313 @@
+"""A loaded artifact that is called with torch tensors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mirage.runtime.artifact import Artifact, read_artifact
+from mirage.runtime.driver import LoadedKernel, Packing, ensure_context, load_kernels
+from mirage.runtime.errors import (
+    ArgumentAliasError,
+    ArgumentCountError,
+    ArgumentDeviceError,
+    ArgumentShapeError,
+    ArgumentStrideError,
+    ArgumentTypeError,
+    GradientError,
+    NoGpuError,
+)
+from mirage.runtime.manifest import TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+
+ALIGNMENT = 16
+"""Tensors must start at multiples of this many bytes: kernels copy 16 bytes at a time."""
+
+
+def load(path: str | os.PathLike[str]) -> Executable:
+    """The artifact in the folder ``path``, ready to be called.
+
+    Needs no GPU. Raises :class:`~mirage.runtime.errors.ArtifactError`.
+    """
+    return Executable(read_artifact(path))
+
+
+class Executable:
+    """An artifact as a function of torch tensors.
+
+    Calls launch on torch's current stream and return at once. They neither synchronise nor, with ``out`` given, allocate
+    (but for the workspace, on the first call of a stream), and may be captured in a CUDA graph. Calls from several threads
+    are fine.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self.manifest = artifact.manifest
+        self._packing = Packing(self.manifest.kernels)
+        self._lock = threading.Lock()
+        self._kernels: dict[int, tuple[LoadedKernel, ...]] = {}  # by device
+        self._workspaces: dict[tuple[int, int], torch.Tensor] = {}  # by device and stream
+        self._contexts = threading.local()
+        self._input_slots = self._packing.slots_of("input", len(self.manifest.inputs))
+        self._output_slots = self._packing.slots_of("output", len(self.manifest.outputs))
+        self._workspace_slots = self._packing.slots_of("workspace", len(self.manifest.workspace))
+        self._checks: tuple[list[_Check], list[_Check]] | None = None
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return f"<mirage artifact {m.name!r} for {m.chip}: {len(m.inputs)} inputs, {len(m.kernels)} kernels>"
+
+    def __call__(
+        self,
+        *tensors: torch.Tensor | Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor] | None = None,
+        out: Sequence[torch.Tensor] | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        """Launches the program and returns its outputs.
+
+        Inputs are given one by one, as one list, or as ``inputs=``. Raises
+        :class:`~mirage.runtime.errors.CallError` where they do not fit, :class:`NoGpuError`, and what
+        :func:`~mirage.runtime.driver.load_kernels` raises.
+        """
+        given = self._given(tensors, inputs)
+        expected = len(self.manifest.inputs)
+        if len(given) != expected:
+            names = ", ".join(t.name for t in self.manifest.inputs)
+            raise ArgumentCountError(
+                f"expected {expected} input tensors ({names}), got {len(given)}"
+            )
+        input_checks, output_checks = self._checks or self._prepare_checks()
+        device = self._device(given)
+        for tensor, wanted in zip(given, input_checks, strict=True):
+            wanted(tensor, device)
+        if device < 0:
+            self._reject_host_tensors(given)
+        if out is None:
+            results = tuple(c.empty(device) for c in output_checks)
+        else:
+            results = tuple(out)
+            self._check_out(results, given, output_checks, device)
+        self._launch(given, results, device)
+        return results
+
+    def prepare(self, device: int = 0) -> None:
+        """Loads the code onto a device now rather than at the first call."""
+        self._torch_cuda()
+        with self._lock:
+            self._load(device)
+
+    # ---- arguments --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _given(
+        tensors: tuple[torch.Tensor | Sequence[torch.Tensor], ...],
+        inputs: Sequence[torch.Tensor] | None,
+    ) -> Sequence[torch.Tensor]:
+        if inputs is not None:
+            if tensors:
+                raise ArgumentCountError(
+                    "expected tensors either by position or as inputs=, got both"
+                )
+            return inputs
+        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+            return tensors[0]
+        return tensors  # type: ignore[return-value]
+
+    def _prepare_checks(self) -> tuple[list[_Check], list[_Check]]:
+        self._checks = (
+            [_Check(s, f"input {i} ({s.name})") for i, s in enumerate(self.manifest.inputs)],
+            [_Check(s, f"output {i} ({s.name})") for i, s in enumerate(self.manifest.outputs)],
+        )
+        return self._checks
+
+    @staticmethod
+    def _torch_cuda() -> None:
+        try:
+            import torch
+        except ImportError:
+            raise NoGpuError("cannot launch: torch is not installed") from None
+        if not torch.cuda.is_available():
+            built = (
+                "no GPU was found" if torch.version.cuda else "this torch was built without CUDA"
+            )
+            raise NoGpuError(
+                f"cannot launch: {built}; compiling and emulating need no GPU, running does"
+            )
+
+    def _device(self, tensors: Sequence[Any]) -> int:
+        """The device of the first input; -1 for host memory, torch's current device if there are no inputs."""
+        if tensors:
+            get_device = getattr(tensors[0], "get_device", None)
+            return -1 if get_device is None else get_device()
+        self._torch_cuda()
+        import torch
+
+        return torch.cuda.current_device()
+
+    def _reject_host_tensors(self, tensors: Sequence[torch.Tensor]) -> NoReturn:
+        self._torch_cuda()
+        raise ArgumentDeviceError(
+            f"input 0 ({self.manifest.inputs[0].name}): expected a tensor on a CUDA device, got one on "
+            f"{tensors[0].device}; move it with .cuda()"
+        )
+
+    def _check_out(
+        self,
+        results: tuple[torch.Tensor, ...],
+        given: Sequence[torch.Tensor],
+        checks: list[_Check],
+        device: int,
+    ) -> None:
+        if len(results) != len(checks):
+            raise ArgumentCountError(f"expected {len(checks)} output tensors, got {len(results)}")
+        for tensor, wanted in zip(results, checks, strict=True):
+            wanted(tensor, device)
+        ranges = [
+            (t.data_ptr(), t.data_ptr() + s.bytes)
+            for t, s in zip(given, self.manifest.inputs, strict=True)
+        ]
+        for i, (tensor, spec) in enumerate(zip(results, self.manifest.outputs, strict=True)):
+            start = tensor.data_ptr()
+            end = start + spec.bytes
+            if any(start < b and a < end for a, b in ranges):
+                raise ArgumentAliasError(
+                    f"output {i} ({spec.name}): expected memory of its own, got some of another argument"
+                )
+            ranges.append((start, end))
+
+    # ---- launching --------------------------------------------------------------------------------------------------
+
+    def _launch(
+        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], device: int
+    ) -> None:
+        import torch
+
+        if torch.cuda.current_device() != device:
+            with torch.cuda.device(device):
+                self._launch_here(inputs, outputs, device)
+        else:
+            self._launch_here(inputs, outputs, device)
+
+    def _launch_here(
+        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], device: int
+    ) -> None:
+        stream = _current_stream(device)
+        slots = self._packing.slots
+        with self._lock:
+            kernels = self._kernels.get(device) or self._load(device)
+            if not getattr(self._contexts, "ready", False):
+                ensure_context(device)
+                self._contexts.ready = True
+            for tensors, table in ((inputs, self._input_slots), (outputs, self._output_slots)):
+                for tensor, uses in zip(tensors, table, strict=True):
+                    address = tensor.data_ptr()
+                    for slot, offset in uses:
+                        slots[slot] = address + offset
+            if self._workspace_slots:
+                base = self._workspace(device, stream)
+                for buffer, uses in zip(
+                    self.manifest.workspace, self._workspace_slots, strict=True
+                ):
+                    for slot, offset in uses:
+                        slots[slot] = base + buffer.offset + offset
+            for kernel in kernels:
+                kernel(stream)
+
+    def _load(self, device: int) -> tuple[LoadedKernel, ...]:
+        if device not in self._kernels:
+            self._kernels[device] = load_kernels(self.artifact, device, self._packing.params)
+        return self._kernels[device]
+
+    def _workspace(self, device: int, stream: int) -> int:
+        """Address of the workspace of a stream: launches on one stream run one after the other and can share it."""
+        tensor = self._workspaces.get((device, stream))
+        if tensor is None:
+            import torch
+
+            size = max(self.manifest.workspace_bytes, 1)
+            tensor = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
+            self._workspaces[(device, stream)] = tensor
+        return tensor.data_ptr()
+
+
+class _Check:
+    """Compares a tensor with its specification; nothing is allocated where it fits."""
+
+    def __init__(self, spec: TensorSpec, what: str) -> None:
+        import torch
+
+        self.spec = spec
+        self.what = what
+        self.shape = torch.Size(spec.shape)
+        self.strides = spec.strides
+        self.dtype = {
+            "f16": torch.float16,
+            "bf16": torch.bfloat16,
+            "f32": torch.float32,
+            "f64": torch.float64,
+        }[spec.dtype]
+        self.tensor_type = torch.Tensor
+        self.grad_enabled = torch.is_grad_enabled
+
+    def empty(self, device: int) -> torch.Tensor:
+        """A fresh tensor of this specification."""
+        import torch
+
+        return torch.empty_strided(
+            self.spec.shape, self.strides, dtype=self.dtype, device=f"cuda:{device}"
+        )
+
+    def __call__(self, tensor: torch.Tensor, device: int) -> None:
+        if not isinstance(tensor, self.tensor_type):
+            raise ArgumentTypeError(
+                f"{self.what}: expected a torch.Tensor, got {type(tensor).__name__}"
+            )
+        if tensor.dtype is not self.dtype:
+            raise ArgumentTypeError(
+                f"{self.what}: expected elements of type {self.dtype}, got {tensor.dtype}"
+            )
+        if tensor.shape != self.shape:
+            raise ArgumentShapeError(
+                f"{self.what}: expected shape {tuple(self.shape)}, got {tuple(tensor.shape)}"
+            )
+        if tensor.get_device() != device:
+            where = f"cuda:{device}" if device >= 0 else "the device of input 0"
+            raise ArgumentDeviceError(
+                f"{self.what}: expected a tensor on {where}, got one on {tensor.device}"
+            )
+        if tensor.stride() != self.strides:
+            self._check_strides(tensor)
+        if tensor.data_ptr() % ALIGNMENT:
+            raise ArgumentStrideError(
+                f"{self.what}: expected data that starts at a multiple of {ALIGNMENT} bytes, got an offset of "
+                f"{tensor.data_ptr() % ALIGNMENT}; pass .clone()"
+            )
+        if tensor.requires_grad and self.grad_enabled():
+            raise GradientError(
+                f"{self.what}: expected a tensor that needs no gradient, got one with requires_grad; "
+                "call under torch.no_grad() or pass .detach()"
+            )
+
+    def _check_strides(self, tensor: torch.Tensor) -> None:
+        """Strides of dimensions of size 1 do not matter."""
+        for size, wanted, got in zip(self.spec.shape, self.strides, tensor.stride(), strict=True):
+            if size > 1 and wanted != got:
+                self._wrong_strides(tensor)
+
+    def _wrong_strides(self, tensor: torch.Tensor) -> NoReturn:
+        raise ArgumentStrideError(
+            f"{self.what}: expected strides {self.strides}, got {tensor.stride()}; pass .contiguous()"
+        )
+
+
+def _current_stream(device: int) -> int:
+    import torch
+
+    raw = getattr(
+        torch._C, "_cuda_getCurrentRawStream", None
+    )  # no Stream object: half a microsecond less
+    return raw(device) if raw is not None else torch.cuda.current_stream(device).cuda_stream

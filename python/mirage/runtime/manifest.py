@@ -1,0 +1,328 @@
+"""The manifest of an artifact: which kernels run in which order on which buffers.
+
+A manifest is plain data and says everything that a launch needs, so that no compiler is needed to run an artifact. Reading is
+strict: a key that is missing, unknown or of the wrong type is an error, never a default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, cast
+
+from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
+
+FORMAT = "mirage-artifact"
+VERSION = 1
+"""Raised whenever the meaning of a manifest changes; a runtime reads one version."""
+
+ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor that the caller passes or gets. Strides are in elements; ``parameter`` names a weight of the module."""
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    parameter: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """From the first to the last element, in bytes."""
+        if 0 in self.shape:
+            return 0
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * ELEMENT_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class WorkspaceBuffer:
+    """An intermediate tensor: a range of bytes of the workspace. Ranges overlap where lifetimes do not."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int
+
+    @property
+    def bytes(self) -> int:
+        """Size in bytes; the tensor is dense."""
+        return prod(self.shape) * ELEMENT_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A kernel parameter: the address of an ``input``, ``output`` or ``workspace`` buffer plus ``offset`` bytes."""
+
+    kind: str
+    index: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """One kernel: entry point, geometry (blocks, threads, blocks in a cluster), dynamic shared memory and parameters."""
+
+    module: int
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    arguments: tuple[Argument, ...]
+    cluster: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Module:
+    """A PTX file of the artifact, and machine code for the same chip if it was assembled ahead."""
+
+    ptx: str
+    ptx_sha256: str
+    cubin: str | None = None
+    cubin_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything but the code. ``evidence`` and ``prediction`` inform people; nothing here reads them."""
+
+    name: str
+    compiler: str
+    chip: str
+    ptx_version: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    workspace: tuple[WorkspaceBuffer, ...]
+    modules: tuple[Module, ...]
+    kernels: tuple[KernelLaunch, ...]
+    evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    prediction: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Size of the workspace."""
+        return max((b.offset + b.bytes for b in self.workspace), default=0)
+
+    def to_json(self) -> Json:
+        """The manifest as JSON data; :func:`from_json` reads it back."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "compiler": self.compiler,
+            "chip": self.chip,
+            "ptx_version": self.ptx_version,
+            "inputs": [vars(t) for t in self.inputs],
+            "outputs": [vars(t) for t in self.outputs],
+            "workspace": [vars(b) for b in self.workspace],
+            "modules": [vars(m) for m in self.modules],
+            "kernels": [
+                {**vars(k), "arguments": [vars(a) for a in k.arguments]} for k in self.kernels
+            ],
+            "evidence": dict(self.evidence),
+            "prediction": dict(self.prediction),
+        }
+
+
+def from_json(data: object, where: str) -> Manifest:
+    """The manifest in ``data`` (of the file ``where``).
+
+    Raises :class:`ArtifactVersionError` and :class:`UnreadableArtifactError`.
+    """
+    if not isinstance(data, dict) or cast(Json, data).get("format") != FORMAT:
+        raise UnreadableArtifactError(
+            f"{where}: expected a {FORMAT!r} manifest, got something else"
+        )
+    reader = _Reader(cast(Json, data), where, "")
+    reader.text("format")
+    version = reader.integer("version")
+    if version != VERSION:
+        raise ArtifactVersionError(
+            f"{where}: expected manifest version {VERSION}, got {version}; compile the program again with this version"
+        )
+    manifest = Manifest(
+        name=reader.text("name"),
+        compiler=reader.text("compiler"),
+        chip=reader.text("chip"),
+        ptx_version=reader.text("ptx_version"),
+        inputs=tuple(map(_tensor, reader.items("inputs"))),
+        outputs=tuple(map(_tensor, reader.items("outputs"))),
+        workspace=tuple(map(_buffer, reader.items("workspace"))),
+        modules=tuple(map(_module, reader.items("modules"))),
+        kernels=tuple(map(_kernel, reader.items("kernels"))),
+        evidence=reader.mapping("evidence"),
+        prediction=reader.mapping("prediction"),
+    )
+    reader.finish()
+    _check_references(manifest, where)
+    return manifest
+
+
+class _Reader:
+    """Takes typed values out of a JSON object and complains about what is left."""
+
+    def __init__(self, data: Json, where: str, path: str) -> None:
+        self.data = dict(data)
+        self.where = where
+        self.path = path
+
+    def error(self, key: str, expected: str, got: object) -> UnreadableArtifactError:
+        place = f"{self.path}.{key}" if self.path else key
+        return UnreadableArtifactError(
+            f"{self.where}: {place}: expected {expected}, got {got!r:.80}"
+        )
+
+    def take(self, key: str, expected: str) -> object:
+        if key not in self.data:
+            raise self.error(key, expected, "nothing")
+        return self.data.pop(key)
+
+    def text(self, key: str) -> str:
+        value = self.take(key, "a string")
+        if not isinstance(value, str):
+            raise self.error(key, "a string", value)
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        value = self.take(key, "a string or null")
+        if value is not None and not isinstance(value, str):
+            raise self.error(key, "a string or null", value)
+        return value
+
+    def integer(self, key: str) -> int:
+        value = self.take(key, "a non-negative integer")
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.error(key, "a non-negative integer", value)
+        return value
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        expected = "a list of non-negative integers"
+        value = self.take(key, expected)
+        if not isinstance(value, list):
+            raise self.error(key, expected, value)
+        items = cast(list[object], value)
+        if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in items):
+            raise self.error(key, expected, items)
+        return tuple(cast(list[int], items))
+
+    def triple(self, key: str) -> tuple[int, int, int]:
+        value = self.integers(key)
+        if len(value) != 3 or 0 in value:
+            raise self.error(key, "three positive integers", list(value))
+        return cast(tuple[int, int, int], value)
+
+    def mapping(self, key: str) -> Json:
+        value = self.take(key, "an object")
+        if not isinstance(value, dict):
+            raise self.error(key, "an object", value)
+        return cast(Json, value)
+
+    def items(self, key: str) -> list[_Reader]:
+        value = self.take(key, "a list of objects")
+        if not isinstance(value, list) or not all(
+            isinstance(v, dict) for v in cast(list[object], value)
+        ):
+            raise self.error(key, "a list of objects", value)
+        path = f"{self.path}.{key}" if self.path else key
+        return [
+            _Reader(v, self.where, f"{path}[{i}]") for i, v in enumerate(cast(list[Json], value))
+        ]
+
+    def dtype(self, key: str) -> str:
+        value = self.text(key)
+        if value not in ELEMENT_BYTES:
+            raise self.error(key, f"one of {', '.join(ELEMENT_BYTES)}", value)
+        return value
+
+    def file(self, value: str, key: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", value):
+            raise self.error(key, "the name of a file in the same folder", value)
+        return value
+
+    def finish(self) -> None:
+        if self.data:
+            raise self.error(next(iter(self.data)), "no such key", next(iter(self.data.values())))
+
+
+def _tensor(r: _Reader) -> TensorSpec:
+    spec = TensorSpec(
+        r.text("name"),
+        r.integers("shape"),
+        r.integers("strides"),
+        r.dtype("dtype"),
+        r.optional_text("parameter"),
+    )
+    if len(spec.shape) != len(spec.strides):
+        raise r.error("strides", f"{len(spec.shape)} strides", list(spec.strides))
+    r.finish()
+    return spec
+
+
+def _buffer(r: _Reader) -> WorkspaceBuffer:
+    buffer = WorkspaceBuffer(
+        r.text("name"), r.integers("shape"), r.dtype("dtype"), r.integer("offset")
+    )
+    r.finish()
+    return buffer
+
+
+def _module(r: _Reader) -> Module:
+    ptx, ptx_hash = r.file(r.text("ptx"), "ptx"), r.text("ptx_sha256")
+    cubin, cubin_hash = r.optional_text("cubin"), r.optional_text("cubin_sha256")
+    if (cubin is None) != (cubin_hash is None):
+        raise r.error("cubin_sha256", "a hash exactly where there is a cubin", cubin_hash)
+    r.finish()
+    return Module(ptx, ptx_hash, None if cubin is None else r.file(cubin, "cubin"), cubin_hash)
+
+
+def _kernel(r: _Reader) -> KernelLaunch:
+    has_cluster = r.data.get("cluster") is not None
+    if not has_cluster:
+        r.take("cluster", "three positive integers or null")
+    kernel = KernelLaunch(
+        module=r.integer("module"),
+        entry=r.text("entry"),
+        grid=r.triple("grid"),
+        block=r.triple("block"),
+        shared_bytes=r.integer("shared_bytes"),
+        arguments=tuple(map(_argument, r.items("arguments"))),
+        cluster=r.triple("cluster") if has_cluster else None,
+    )
+    r.finish()
+    return kernel
+
+
+def _argument(r: _Reader) -> Argument:
+    argument = Argument(r.text("kind"), r.integer("index"), r.integer("offset"))
+    if argument.kind not in ("input", "output", "workspace"):
+        raise r.error("kind", "input, output or workspace", argument.kind)
+    r.finish()
+    return argument
+
+
+def _check_references(m: Manifest, where: str) -> None:
+    counts = {"input": len(m.inputs), "output": len(m.outputs), "workspace": len(m.workspace)}
+    for i, kernel in enumerate(m.kernels):
+        if kernel.module >= len(m.modules):
+            raise UnreadableArtifactError(
+                f"{where}: kernels[{i}].module: expected one of {len(m.modules)} modules, got {kernel.module}"
+            )
+        for j, a in enumerate(kernel.arguments):
+            if a.index >= counts[a.kind]:
+                raise UnreadableArtifactError(
+                    f"{where}: kernels[{i}].arguments[{j}]: expected one of {counts[a.kind]} {a.kind} buffers, "
+                    f"got {a.index}"
+                )
+    written = {a.index for k in m.kernels for a in k.arguments if a.kind == "output"}
+    missing = set(range(len(m.outputs))) - written
+    if missing:
+        raise UnreadableArtifactError(
+            f"{where}: outputs {sorted(missing)}: expected a kernel that writes them, got none"
+        )
