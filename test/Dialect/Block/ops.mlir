@@ -50,7 +50,7 @@ kernel.graph @attention_partials(%q: tensor<64x64xf16>, %k: tensor<64x1000xf16>,
       %vt = block.load %gv [[s, t], []] : tensor<1000x64xf16> -> !block.tile<64x64xf16>
       %sc = block.matmul %qt, %kt : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
       // CHECK: block.mask %{{.*}} dim 1 [s, t] extent 1000 fill -1.000000e+30 : !block.tile<64x64xf32>
-      %sm = block.mask %sc dim 1 [s, t] extent 1000 fill -1.0e30 : !block.tile<64x64xf32>
+      %sm = block.mask %sc dim 1 [s, t] extent 1000 fill -1.0e+30 : !block.tile<64x64xf32>
       %rm = block.reduce max %sm dims [1] : (!block.tile<64x64xf32>) -> !block.tile<64x1xf32>
       // CHECK: %[[M:.*]] = block.running_max %{{.*}} : !block.tile<64x1xf32>
       %m = block.running_max %rm : !block.tile<64x1xf32>

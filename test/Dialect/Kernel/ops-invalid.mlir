@@ -193,7 +193,7 @@ kernel.graph @axes(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 kernel.graph @schedule(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error @+1 {{expected 1 to 32 warps, got 64}}
-  %y = kernel.launch(%x) grid [m = 2] schedule #kernel.schedule<warps = 64, stages = 1> : (tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] schedule <warps = 64, stages = 1> : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%gx: tensor<8xf32>):
     %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
     block.store %t [[m]] : !block.tile<4xf32>

@@ -66,8 +66,8 @@ kernel.graph @constants() -> (tensor<f32>, tensor<f32>, tensor<f32>) {
 
 // CHECK-LABEL: kernel.graph @alternatives
 kernel.graph @alternatives(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form = #kernel.form<verified>} {
-  // CHECK: kernel.alternatives(%{{.*}}) verdicts [#kernel.verdict<probable, -67, "3 draws">] costs array<f64: 1.000000e+00, 5.000000e-01> : (tensor<8xf32>) -> tensor<8xf32> {
-  %y = kernel.alternatives(%x) verdicts [#kernel.verdict<probable, -67, "3 draws">] costs array<f64: 1.0, 0.5>
+  // CHECK: kernel.alternatives(%{{.*}}) verdicts [#kernel.verdict<probable, -67, "3 draws">] costs [1.000000e+00, 5.000000e-01] : (tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.alternatives(%x) verdicts [#kernel.verdict<probable, -67, "3 draws">] costs [1.0, 0.5]
       : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<8xf32>):
     %0 = kernel.binary mul %a, %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
@@ -84,7 +84,7 @@ kernel.graph @alternatives(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form 
 // CHECK-LABEL: kernel.graph @launch
 kernel.graph @launch(%x: tensor<64x32xf16>) -> tensor<64x32xf16> attributes {form = #kernel.form<scheduled>} {
   // CHECK: kernel.launch(%{{.*}}) grid [m = 4, h = 1] schedule <warps = 4, stages = 2> : (tensor<64x32xf16>) -> tensor<64x32xf16> {
-  %y = kernel.launch(%x) grid [m = 4, h = 1] schedule #kernel.schedule<warps = 4, stages = 2>
+  %y = kernel.launch(%x) grid [m = 4, h = 1] schedule <warps = 4, stages = 2>
       : (tensor<64x32xf16>) -> tensor<64x32xf16> {
   ^bb0(%gx: tensor<64x32xf16>):
     %t = block.load %gx [[m], [h]] : tensor<64x32xf16> -> !block.tile<16x32xf16>

@@ -48,7 +48,8 @@ public:
     int64_t count = 1;
     for (int64_t dim : dims)
       count *= cast_(x).getDimSize(dim);
-    return binary(BinaryFn::Mul, reduce(ReduceFn::Sum, x, dims), constant(1.0 / count));
+    Value sum = reduce(ReduceFn::Sum, x, dims);
+    return binary(BinaryFn::Mul, sum, constant(1.0 / count));
   }
   /// x * rsqrt(variance + eps)
   Value scaleByDeviation(Value x, Value variance, double eps) {

@@ -66,9 +66,10 @@ static std::string violates(Form form, Operation *op) {
     return alternatives || launch || invoke ? "predefined tensor ops only" : "";
   case Form::Verified:
     if (auto found = dyn_cast<AlternativesOp>(op)) {
-      if (!found.getVerdicts())
+      ArrayAttr verdicts = found.getVerdictsAttr();
+      if (!verdicts)
         return "a verdict for each candidate";
-      for (Attribute verdict : *found.getVerdicts()) {
+      for (Attribute verdict : verdicts) {
         VerdictKind kind = cast<VerdictAttr>(verdict).getKind();
         if (kind != VerdictKind::Proved && kind != VerdictKind::Probable)
           return "verdicts that are proved or probable";

@@ -42,7 +42,7 @@ def Block_LoadOp : Block_TileOp<"load"> {
   }];
   let arguments = (ins Block_DeviceTensor:$source, Block_MapAttr:$map);
   let assemblyFormat = [{
-    $source custom<Map>($map) attr-dict `:` type($source) `->` type($result)
+    $source custom<Map>($map) attr-dict `:` type($source) `->` qualified(type($result))
   }];
 }
 
@@ -149,7 +149,7 @@ def Block_RunningMaxOp : Block_TileOp<"running_max", [AllTypesMatch<["input", "r
     ```
   }];
   let arguments = (ins Block_TileType:$input);
-  let assemblyFormat = "$input attr-dict `:` type($result)";
+  let assemblyFormat = "$input attr-dict `:` qualified(type($result))";
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,7 +167,7 @@ def Block_ConstantOp : Block_Op<"constant", [Pure, ConstantLike]> {
   }];
   let arguments = (ins F64Attr:$value);
   let results = (outs Block_TileType:$result);
-  let assemblyFormat = "custom<Float>($value) attr-dict `:` type($result)";
+  let assemblyFormat = "custom<Float>($value) attr-dict `:` qualified(type($result))";
   let hasFolder = 1;
   let hasVerifier = 1;
 }
@@ -311,7 +311,7 @@ def Block_MaskOp : Block_TileOp<"mask", [AllTypesMatch<["input", "result"]>]> {
                        F64Attr:$fill);
   let assemblyFormat = [{
     $input `dim` $dim custom<AxisNames>($axes) `extent` $extent `fill` custom<Float>($fill)
-    attr-dict `:` type($result)
+    attr-dict `:` qualified(type($result))
   }];
 }
 
