@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -26,7 +27,10 @@ from mirage.semantics.ugraph import (
 )
 
 Num = Any
+BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
+MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
+EXCHANGE = 150.0  # clocks of a reduction across the lanes and warps of a block
 
 
 def _up(x: Num, multiple: int) -> Num:
@@ -43,9 +47,10 @@ class Accountant:
         name = f"{what}_{'step' if in_loop else 'once'}"
         setattr(self.features, name, getattr(self.features, name) + amount)
 
-    def read(self, total_bytes: Num) -> None:
-        """One input tensor, whatever the number of loads from it."""
-        self.features.dram_read = self.features.dram_read + total_bytes
+    def read(self, total_bytes: float, run_bytes: Num) -> None:
+        """One input tensor, whatever the number of loads from it; short rows use DRAM bursts badly."""
+        row = np.minimum(run_bytes, total_bytes)
+        self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + 0.15 * (row < BURST) + 0.5 * (row < SECTOR))
 
     def load(self, elements: Num, run: Num, width: int, in_loop: bool) -> None:
         """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous."""
@@ -65,7 +70,9 @@ class Accountant:
         across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
         self._add("move", width * k * (m * across + n * down), in_loop)
-        self._add("sync", 1.0, in_loop)
+        fragments = np.maximum(1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps))  # independent ones of a warp
+        chain = padded / (16.0 * 8.0 * 16.0 * warps) * MMA_LATENCY / np.minimum(fragments, 4.0)
+        self._add("clocks", np.maximum(chain, MMA_LATENCY) + 60.0, in_loop)
         if not in_loop:
             self.features.live = np.maximum(self.features.live, m * n)
 
@@ -73,13 +80,14 @@ class Accountant:
         """A scalar function of each element."""
         self._add("alu", elements * flops, in_loop)
         self._add("sfu", elements * special, in_loop)
+        self._add("clocks", 10.0 + 20.0 * special, in_loop)
         if live:
             self.features.live = np.maximum(self.features.live, elements)
 
     def reduce(self, elements: Num, in_loop: bool) -> None:
         """A reduction of a tile of ``elements``."""
         self._add("alu", elements, in_loop)
-        self._add("sync", 1.0, in_loop)
+        self._add("clocks", EXCHANGE, in_loop)
 
     def accumulate(self, elements: Num, of_matmul: bool) -> None:
         """An accumulator of ``elements``; the sum is free where a matmul produces the value."""
@@ -90,11 +98,11 @@ class Accountant:
     def store(self, total_bytes: Num) -> None:
         """A result tensor."""
         self.features.dram_write = self.features.dram_write + total_bytes
-        self._add("sync", 1.0, False)
+        self._add("clocks", 100.0, False)
 
 
-def features_of(launch: Launch) -> KernelFeatures:
-    """The features of a launch."""
+def features_of(launch: Launch, hot: Collection[Value] = ()) -> KernelFeatures:
+    """The features of a launch; ``hot`` are operands that L2 holds, as the kernel before has just written them."""
     account = Accountant(
         KernelFeatures(
             blocks=float(prod(a.extent for a in launch.grid)),
@@ -102,7 +110,7 @@ def features_of(launch: Launch) -> KernelFeatures:
             stages=float(launch.schedule.stages),
         )
     )
-    read: set[Value] = set()
+    read: set[Value] = {p for p, v in zip(launch.body.params, launch.operands, strict=True) if v in hot}
     nested = sum(isinstance(op, Loop) for op in launch.body.ops)
     for op in launch.body.ops:
         if isinstance(op, Loop):
@@ -135,7 +143,7 @@ def _count(account: Accountant, op: Op, in_loop: bool, read: set[Value]) -> None
             (source,) = op.operands
             if source not in read:
                 read.add(source)
-                account.read(float(source.type.bytes))
+                account.read(float(source.type.bytes), float(contiguous_run(op) * source.dtype.bytes))
             account.load(size, float(contiguous_run(op)), source.dtype.bytes, in_loop)
         case Matmul():
             a, b = op.operands

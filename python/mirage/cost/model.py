@@ -34,7 +34,7 @@ class KernelFeatures:
     steps: Num = 1.0
     warps: Num = 4.0
     stages: Num = 2.0
-    dram_read: Num = 0.0  # each input byte once
+    dram_read: Num = 0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
     dram_write: Num = 0.0
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0
@@ -50,8 +50,8 @@ class KernelFeatures:
     sfu_step: Num = 0.0
     move_once: Num = 0.0  # bytes read from shared memory into fragments
     move_step: Num = 0.0
-    sync_once: Num = 0.0  # dependent block-wide exchanges
-    sync_step: Num = 0.0
+    clocks_once: Num = 0.0  # latency of dependent instructions and exchanges, in clocks
+    clocks_step: Num = 0.0
     accumulators: Num = 0.0  # f32 elements held over the loop
     live: Num = 0.0  # elements of the largest computed tile
 
@@ -149,7 +149,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     active = np.minimum(f.blocks, target.sms)
 
     load = f.load_once + f.load_step * f.steps
-    staged = f.shared_step * np.maximum(f.stages - 1.0, 0.5) + f.load_once / np.maximum(waves, 1.0)
+    # blocks that run together are in different phases: half of them wait for what they loaded outside the loop
+    staged = f.shared_step * np.maximum(f.stages - 1.0, 0.5) + np.where(waves > 1, 0.5, 1.0) * f.load_once
     flight = active * together * np.maximum(np.minimum(staged, load), 1.0)
     utilisation = np.minimum(1.0, flight / target.flight_total)
     dram = (f.dram_read + f.dram_write) / (target.dram_bytes * np.maximum(utilisation, 1e-3))
@@ -166,9 +167,10 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     hide = np.where(together * f.warps >= 8, 0.75, 1.0)  # other warps fill the gaps
     compute = per_sm * busy * hide / few
 
-    chain = target.latency + f.steps * (f.sync_step * target.sync + target.step * (f.steps > 1))
-    chain = chain + f.sync_once * target.sync + busy / few
-    chain = waves * chain
+    steps = f.steps * (f.clocks_step + target.step * (f.steps > 1))
+    chain = target.latency + (steps + f.clocks_once) / target.clock
+    # latency and work of one block add up where only few warps are there to overlap them
+    chain = waves * (chain + np.where(together * f.warps >= 8, 0.5, 1.0) * busy / few)
     # the first load and the last store are not hidden by the work of other blocks
     time = target.launch + target.latency * 0.6 + np.maximum.reduce(
         np.broadcast_arrays(dram + 0.3 * compute, l2 + 0.2 * compute, compute, chain)

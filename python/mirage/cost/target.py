@@ -31,8 +31,8 @@ class Target:
     blocks_sm: int
     launch: float  # an empty kernel in graph replay
     latency: float  # first byte from DRAM
-    step: float  # fixed cost of one loop step (barrier, copy issue)
-    sync: float  # one dependent block-wide exchange
+    clock: float  # clocks per µs
+    step: float  # clocks of one loop step besides its work (waiting, barrier, copy issue)
     combine: float  # extra time of a dependent combine kernel
     flight: float  # bytes in flight per SM that saturate DRAM
 
@@ -62,8 +62,8 @@ H200 = Target(
     blocks_sm=32,
     launch=0.76,
     latency=0.9,
-    step=0.10,
-    sync=0.12,
+    clock=1755.0,
+    step=180.0,
     combine=0.9,
     flight=32 << 10,
 )
@@ -88,8 +88,8 @@ A100 = Target(
     blocks_sm=32,
     launch=1.5,
     latency=0.9,
-    step=0.12,
-    sync=0.15,
+    clock=1410.0,
+    step=180.0,
     combine=1.5,
     flight=24 << 10,
 )

@@ -38,6 +38,7 @@ class KernelProblem:
     definitions: dict[Value, Op]
     table: AxisTable
     allow_matmul: bool = True
+    hot: frozenset[Value] = frozenset()  # leaves that L2 still holds, as kernels before have just written them
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,8 @@ class KernelSolver:
     def _measure(self, problem: KernelProblem, derivations: Derivations, columns: Columns) -> Measure:
         tensors = list(problem.leaves)
         half = half_type(tensors)
-        return Measure(derivations, columns, tensors, problem.table.sizes, self.target, half is not None)
+        hot = frozenset(i for i, v in enumerate(tensors) if v in problem.hot)
+        return Measure(derivations, columns, tensors, problem.table.sizes, self.target, half is not None, hot)
 
     def _extract(self, problem: KernelProblem, measure: Measure, target: Goal, dims: Dims) -> list[list[Edge]]:
         """The best derivations at a few promising choices of sizes."""
@@ -315,7 +317,9 @@ class KernelSolver:
             launches = (first, *self._combine(problem, ops, list(partials.values())))
         for launch in launches:
             check_launch(launch, self.target)
-        parts = tuple(report(features_of(launch), self.target) for launch in launches)
+        hot = set(pick.problem.hot) | {v for launch in launches[:-1] for v in launch.results}
+        hot = {v for v in hot if v.type.bytes < self.target.l2_size / 2}
+        parts = tuple(report(features_of(launch, hot), self.target) for launch in launches)
         cost = CostReport.sequence(parts, self.target)
         return Solution(launches, cost, str(pick.kind))
 
@@ -326,7 +330,8 @@ class KernelSolver:
         graph = KernelGraph("combine", leaves, tuple(ops), (problem.output,))
         definitions = {r: op for op in ops for r in op.results}
         table = AxisTable.of(graph)
-        inner = KernelProblem(problem.output, leaves, definitions, table, allow_matmul=False)
+        hot = frozenset(partials) if sum(v.type.bytes for v in partials) < self.target.l2_size / 2 else frozenset[Value]()
+        inner = KernelProblem(problem.output, leaves, definitions, table, allow_matmul=False, hot=hot)
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
         for pick in solver.solve(inner):

@@ -30,6 +30,7 @@ class Measure:
     sizes: dict[str, int]
     target: Target
     half: bool
+    hot: frozenset[int] = frozenset()  # tensors that a kernel before has just written
 
     def labels(self, goal: Goal) -> list[str]:
         """Axes along which the value is a tile."""
@@ -93,15 +94,18 @@ class Measure:
     def _load(self, account: Accountant, edge: Edge, size: Num, inside: bool) -> Num:
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
-        tensor = self.tensors[atom.tensor]
+        account.load(size, self._run(atom), self.tensors[atom.tensor].dtype.bytes, inside)
+        return self.map_ok(atom.dims)
+
+    def _run(self, atom: InAtom) -> Num:
+        """Contiguous elements of a tile's rows in device memory."""
         run: Num = np.ones(self.columns.count)
         whole: Num = np.ones(self.columns.count, dtype=bool)
         for dim in reversed(atom.dims):
             for a in reversed(dim):
                 run = np.where(whole, run * np.minimum(self.columns.tile[a], self.sizes[a]), run)
                 whole = whole & (self.columns.tile[a] >= self.sizes[a])
-        account.load(size, run, tensor.dtype.bytes, inside)
-        return self.map_ok(atom.dims)
+        return run
 
     def map_ok(self, dims: tuple[tuple[str, ...], ...]) -> Num:
         """Whether tiles along merged dimensions are contiguous blocks of them."""
@@ -151,7 +155,7 @@ class Measure:
             ("move", t.shared_bytes),
         ):
             time = time + (getattr(f, f"{name}_once") + getattr(f, f"{name}_step") * steps) / rate
-        time = time + 0.3 * t.sync * (f.sync_once + f.sync_step * steps)
+        time = time + 0.5 * (f.clocks_once + f.clocks_step * steps) / t.clock
         time = time + f.accumulators * 1e-6
         if edge.goal[1] == 2:
             time = time + 0.01 + (self.partial_bytes(edge.children[0]) / t.l2_bytes if edge.kind == "gather" else 0.0)
@@ -195,9 +199,10 @@ class Measure:
             if edge.kind == "load" and edge.goal[1] == 1:
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
-                if atom.tensor not in read:
+                if atom.tensor not in read and atom.tensor not in self.hot:
                     read.add(atom.tensor)
-                    account.read(float(self.tensors[atom.tensor].type.bytes))
+                    tensor = self.tensors[atom.tensor]
+                    account.read(float(tensor.type.bytes), self._run(atom) * tensor.dtype.bytes)
             if edge.kind == "gather":
                 gathered.add(edge.children[0])
         if gathered:

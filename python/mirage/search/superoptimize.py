@@ -207,7 +207,8 @@ class _Planner:
         key = (value, frozenset(used))
         if key not in self.memo:
             ordered = tuple(sorted(used, key=lambda v: self.order[v]))
-            problem = KernelProblem(value, ordered, self.definitions, self.table)
+            hot = frozenset(v for v in used if v in self.definitions and v.type.bytes < self.target.l2_size / 2)
+            problem = KernelProblem(value, ordered, self.definitions, self.table, hot=hot)
             self.memo[key] = self.solver.solve(problem)
         return self.memo[key]
 
