@@ -89,7 +89,7 @@ def MirageTestBridge : Mirage_PythonPass<"mirage-test-bridge"> {
   let summary = "exercise the connection to the Python worker (for tests)";
   let options = [
     Option<"action", "action", "std::string", "\"nothing\"",
-           "nothing, annotate, print, remark, fail, fail-at-op, raise, invalid, "
+           "nothing, annotate, print, remark, warn, fail, fail-at-op, raise, invalid, "
            "exit, crash or hang">,
     Option<"text", "text", "std::string", "\"\"", "what annotate or remark says">,
     ListOption<"values", "values", "int64_t", "integers that annotate records">];

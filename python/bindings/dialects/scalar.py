@@ -1,3 +1,5 @@
-"""The scalar functions that all dialects share, as enums: `UnaryFn`, `BinaryFn`, `ReduceFn`."""
+"""The scalar functions that all dialects share, as enums."""
 
-from ._scalar_enum_gen import *  # noqa: F403
+from ._scalar_enum_gen import BinaryFn, ReduceFn, UnaryFn
+
+__all__ = ["BinaryFn", "ReduceFn", "UnaryFn"]

@@ -13,8 +13,8 @@ A pass `mirage-foo-bar` is the module `mirage.passes.foo_bar` with an object `PA
     PASS = PythonPass("mirage-foo-bar", "do foo to the bar", FooBarOptions, run)
 
 `run` changes `op` (a `builtin.module`) in place and may return counts by name (statistics). It
-raises `PassError` to report an error at an operation; warnings and remarks are emitted with
-`op.location.emit_warning(…)`. The same pass runs
+raises `PassError` to report an error at an operation, and calls `warn` and `remark` for the rest.
+The same pass runs
 
 - in this process, mixed with C++ passes: `add_to(pass_manager, "mirage-foo-bar", seed=1)`;
 - from `mirage-opt --mirage-foo-bar=seed=1` and textual pipelines, in a worker process
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options")
 
 _PREFIX = "mirage-"
-_NOT_PASSES = frozenset({"registry", "worker", "options"})
+_NOT_PASSES = frozenset({"registry", "worker", "options", "ugraph_io"})
 
 
 class PassError(MirageError):
@@ -90,6 +90,20 @@ def load(name: str) -> PythonPass[Any]:
     return import_module(module).PASS
 
 
+def remark(op: ir.Operation, message: str) -> None:
+    """Reports something worth knowing about `op`, as a diagnostic."""
+    from mirage._mlir_libs import _mirage
+
+    _mirage.emit_remark(op.location, message)
+
+
+def warn(op: ir.Operation, message: str) -> None:
+    """Reports a doubt about `op` that does not stop the pass, as a diagnostic."""
+    from mirage._mlir_libs import _mirage
+
+    _mirage.emit_warning(op.location, message)
+
+
 def run_pass(
     python_pass: PythonPass[Options], op: ir.Operation, options: Options
 ) -> Mapping[str, int] | None:
@@ -126,7 +140,7 @@ def run_pass(
 
 
 def add_to(pass_manager: PassManager, name: str, **options: object) -> None:
-    """Appends the pass `name` to `pass_manager`, to run in this process on each module.
+    """Appends the pass `name` to `pass_manager`, to run in this process on its op (a module).
 
     `options` are fields of the pass's options dataclass. Raises PassError when there is no such
     pass, PassOptionError when it has no such option. The pass reports failure like a C++ pass: the
@@ -142,7 +156,8 @@ def add_to(pass_manager: PassManager, name: str, **options: object) -> None:
         if run_pass(python_pass, op, chosen) is None:
             handle.signal_pass_failure()
 
-    pass_manager.add(run, name=name, argument=name, op_name="builtin.module")
+    # Not restricted to modules with `op_name`: MLIR 22 keeps a pointer into that string.
+    pass_manager.add(run, name=name, argument=name)
 
 
 def parse_element(element: str) -> tuple[PythonPass[Any], Any]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mirage import ir
-from mirage.passes.registry import PassError, PythonPass
+from mirage.passes.registry import PassError, PythonPass, remark, warn
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,11 @@ def _print(op: ir.Operation, options: TestBridgeOptions) -> None:
 
 
 def _remark(op: ir.Operation, options: TestBridgeOptions) -> None:
-    _first(op).location.emit_remark(options.text)
+    remark(_first(op), options.text)
+
+
+def _warn(op: ir.Operation, options: TestBridgeOptions) -> None:
+    warn(_first(op), options.text)
 
 
 def _fail(op: ir.Operation, options: TestBridgeOptions) -> None:
@@ -77,6 +81,7 @@ _ACTIONS: dict[str, Callable[[ir.Operation, TestBridgeOptions], None]] = {
     "annotate": _annotate,
     "print": _print,
     "remark": _remark,
+    "warn": _warn,
     "fail": _fail,
     "fail-at-op": _fail_at_op,
     "raise": _raise,

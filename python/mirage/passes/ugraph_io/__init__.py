@@ -1,0 +1,32 @@
+"""Between MLIR and µGraphs as plain data, both ways and without loss.
+
+    read = read_graph(operation)                 # a kernel.graph
+    write_graph(graph, form="reference")         # at the current insertion point
+
+What has a counterpart: every op of the `kernel` dialect but compiled calls, every op of the `block` dialect but those that
+layout assignment inserts. Anything else is a :class:`GraphIOError` at its operation.
+"""
+
+from mirage.passes.ugraph_io.data import (
+    Alternatives,
+    GraphIOError,
+    InputNote,
+    ReadGraph,
+    VerdictNote,
+)
+from mirage.passes.ugraph_io.reader import graphs_of, read_graph
+from mirage.passes.ugraph_io.text import graph_from_text, graph_to_text
+from mirage.passes.ugraph_io.writer import write_graph
+
+__all__ = [
+    "Alternatives",
+    "GraphIOError",
+    "InputNote",
+    "ReadGraph",
+    "VerdictNote",
+    "graph_from_text",
+    "graph_to_text",
+    "graphs_of",
+    "read_graph",
+    "write_graph",
+]

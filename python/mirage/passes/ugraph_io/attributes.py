@@ -1,0 +1,165 @@
+"""Attributes: from MLIR to plain values and back, one codec for each kind."""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from mirage import ir
+from mirage.passes.ugraph_io.data import GraphIOError, VerdictNote
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import TileMap
+
+E = TypeVar("E", bound=enum.Enum)
+
+
+class Codec(ABC):
+    """One kind of attribute."""
+
+    @abstractmethod
+    def read(self, attribute: ir.Attribute) -> Any:
+        """The plain value."""
+
+    @abstractmethod
+    def write(self, value: Any) -> ir.Attribute:
+        """The attribute, in the current context."""
+
+
+@dataclass(frozen=True)
+class EnumCodec(Codec):
+    """A scalar function: an integer attribute whose value counts the members in order of their definition."""
+
+    members: tuple[enum.Enum, ...]
+
+    def read(self, attribute: ir.Attribute) -> enum.Enum:
+        return self.members[ir.IntegerAttr(attribute).value]
+
+    def write(self, value: enum.Enum) -> ir.Attribute:
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), self.members.index(value))
+
+
+class IntegerCodec(Codec):
+    """A 64-bit integer."""
+
+    def read(self, attribute: ir.Attribute) -> int:
+        return ir.IntegerAttr(attribute).value
+
+    def write(self, value: int) -> ir.Attribute:
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+class FloatCodec(Codec):
+    """A double."""
+
+    def read(self, attribute: ir.Attribute) -> float:
+        return ir.FloatAttr(attribute).value
+
+    def write(self, value: float) -> ir.Attribute:
+        return ir.FloatAttr.get(ir.F64Type.get(), value)
+
+
+class IntegersCodec(Codec):
+    """A list of 64-bit integers."""
+
+    def read(self, attribute: ir.Attribute) -> tuple[int, ...]:
+        return tuple(ir.DenseI64ArrayAttr(attribute))
+
+    def write(self, value: tuple[int, ...]) -> ir.Attribute:
+        return ir.DenseI64ArrayAttr.get(list(value))
+
+
+class NamesCodec(Codec):
+    """A list of strings."""
+
+    def read(self, attribute: ir.Attribute) -> tuple[str, ...]:
+        return tuple(ir.StringAttr(a).value for a in ir.ArrayAttr(attribute))
+
+    def write(self, value: tuple[str, ...]) -> ir.Attribute:
+        return ir.ArrayAttr.get([ir.StringAttr.get(name) for name in value])
+
+
+class MapCodec(Codec):
+    """A map from tensor dimensions to axes."""
+
+    def read(self, attribute: ir.Attribute) -> TileMap:
+        return tuple(NAMES.read(a) for a in ir.ArrayAttr(attribute))
+
+    def write(self, value: TileMap) -> ir.Attribute:
+        return ir.ArrayAttr.get([NAMES.write(names) for names in value])
+
+
+UNARY = EnumCodec(tuple(UnaryFn))
+BINARY = EnumCodec(tuple(BinaryFn))
+REDUCE = EnumCodec(tuple(ReduceFn))
+INTEGER = IntegerCodec()
+FLOAT = FloatCodec()
+INTEGERS = IntegersCodec()
+NAMES = NamesCodec()
+MAP = MapCodec()
+
+
+def read_plain(attribute: ir.Attribute, op: ir.Operation) -> object:
+    """A value of an `external` argument: none (unit), bool, integer, float, string, or a tuple of them."""
+    if isinstance(attribute, ir.UnitAttr):
+        return None
+    if isinstance(attribute, ir.BoolAttr):
+        return attribute.value
+    if isinstance(attribute, (ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
+        return attribute.value
+    if isinstance(attribute, ir.ArrayAttr):
+        return tuple(read_plain(a, op) for a in attribute)
+    raise GraphIOError(f"expected a plain value as argument, got {attribute}", op)
+
+
+def write_plain(value: object) -> ir.Attribute:
+    """The attribute that :func:`read_plain` reads as ``value``."""
+    if value is None:
+        return ir.UnitAttr.get()
+    if isinstance(value, bool):
+        return ir.BoolAttr.get(value)
+    if isinstance(value, int):
+        return INTEGER.write(value)
+    if isinstance(value, float):
+        return FLOAT.write(value)
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
+    if isinstance(value, tuple):
+        return ir.ArrayAttr.get([write_plain(v) for v in value])  # pyright: ignore[reportUnknownVariableType]
+    raise GraphIOError(f"expected a plain value as argument, got {value!r}")
+
+
+_VERDICTS = ("unknown", "refuted", "probable", "proved")
+
+
+def read_verdict(attribute: ir.Attribute) -> VerdictNote:
+    """A `#kernel.verdict`."""
+    from mirage.dialects import kernel
+
+    verdict = kernel.VerdictAttr(attribute)
+    return VerdictNote(_VERDICTS[verdict.kind], verdict.bound_log2, verdict.evidence)
+
+
+def write_verdict(note: VerdictNote) -> ir.Attribute:
+    """The attribute that :func:`read_verdict` reads as ``note``."""
+    from mirage.dialects import kernel
+
+    return kernel.VerdictAttr.get(_VERDICTS.index(note.kind), note.bound_log2, note.evidence)
+
+
+FORMS = ("reference", "candidates", "verified", "selected", "scheduled", "thread", "binary")
+
+
+def read_form(attribute: ir.Attribute) -> str:
+    """A `#kernel.form`."""
+    from mirage.dialects import kernel
+
+    return FORMS[kernel.FormAttr(attribute).value]
+
+
+def write_form(form: str) -> ir.Attribute:
+    """The attribute that :func:`read_form` reads as ``form``."""
+    from mirage.dialects import kernel
+
+    return kernel.FormAttr.get(FORMS.index(form))

@@ -1,0 +1,181 @@
+"""From MLIR to data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mirage import ir
+from mirage.passes.ugraph_io import attributes as a
+from mirage.passes.ugraph_io.data import Alternatives, GraphIOError, InputNote, ReadGraph
+from mirage.passes.ugraph_io.table import BY_NAME
+from mirage.passes.ugraph_io.types import read_type
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Axis,
+    BlockGraph,
+    External,
+    KernelGraph,
+    Launch,
+    Loop,
+    Op,
+    Output,
+    Schedule,
+    Value,
+)
+
+
+def graphs_of(module: ir.Operation) -> Iterator[ir.Operation]:
+    """The `kernel.graph` operations directly inside of ``module``."""
+    for block in module.regions[0].blocks:
+        for op in block.operations:
+            if op.operation.name == "kernel.graph":
+                yield op.operation
+
+
+def read_graph(op: ir.Operation) -> ReadGraph:
+    """The `kernel.graph` ``op`` as data. Raises :class:`GraphIOError`."""
+    op = op.operation
+    if op.name != "kernel.graph":
+        raise GraphIOError(f"expected a kernel.graph, got {op.name}", op)
+    reader = _Reader()
+    name = ir.StringAttr(op.attributes["sym_name"]).value
+    names, notes = _argument_notes(op)
+    graph = reader.region(op.regions[0], name, op, names)
+    form = a.read_form(op.attributes["form"]) if "form" in op.attributes else None
+    return ReadGraph(graph, form, reader.locations, notes)
+
+
+def _argument_notes(op: ir.Operation) -> tuple[dict[int, str], dict[int, InputNote]]:
+    names: dict[int, str] = {}
+    notes: dict[int, InputNote] = {}
+    if "arg_attrs" in op.attributes:
+        for i, attribute in enumerate(ir.ArrayAttr(op.attributes["arg_attrs"])):
+            entry = ir.DictAttr(attribute)
+            if "kernel.name" in entry:
+                names[i] = ir.StringAttr(entry["kernel.name"]).value
+            if "kernel.parameter" in entry:
+                notes[i] = InputNote(ir.StringAttr(entry["kernel.parameter"]).value)
+    return names, notes
+
+
+class _Reader:
+    """Reads one graph; values are shared by all regions in it."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Value] = {}
+        self.locations: dict[Op, ir.Location] = {}
+
+    def region(self, region: ir.Region, name: str, owner: ir.Operation, names: dict[int, str]) -> KernelGraph:
+        """A region of tensor ops and its terminator."""
+        (block,) = region.blocks
+        inputs = self._arguments(block, owner, names)
+        *operations, terminator = block.operations
+        ops = tuple(self.operation(op.operation) for op in operations)
+        return KernelGraph(name, inputs, ops, self._operands(terminator.operation))
+
+    def _arguments(self, block: ir.Block, owner: ir.Operation, names: dict[int, str]) -> tuple[Value, ...]:
+        values: list[Value] = []
+        for i, argument in enumerate(block.arguments):
+            value = Value(read_type(argument.type, owner), names.get(i, ""))
+            self.values[argument] = value
+            values.append(value)
+        return tuple(values)
+
+    def _operands(self, op: ir.Operation) -> tuple[Value, ...]:
+        return tuple(self.values[x] for x in op.operands)
+
+    def _results(self, op: ir.Operation) -> tuple[Value, ...]:
+        name = op.location.name_str if op.location.is_a_name() else ""
+        results = tuple(Value(read_type(r.type, op), name) for r in op.results)
+        self.values.update(zip(op.results, results, strict=True))
+        return results
+
+    def operation(self, op: ir.Operation) -> Op:
+        """One operation, with what is in it."""
+        special = _SPECIAL.get(op.name)
+        result = self._plain(op) if special is None else special(self, op)
+        self.locations[result] = op.location
+        return result
+
+    def _plain(self, op: ir.Operation) -> Op:
+        row = BY_NAME.get(op.name)
+        if row is None:
+            raise GraphIOError(f"expected an op that µGraph data has, got {op.name}", op)
+        known = {attribute for _, attribute, _ in row.fields}
+        other = [named.name for named in op.attributes if named.name not in known]
+        if other and row.mnemonic == "matmul":
+            raise GraphIOError(f"expected a matmul before layout assignment, got attributes {', '.join(other)}", op)
+        fields = {name: codec.read(op.attributes[attribute]) for name, attribute, codec in row.fields}
+        operands = self._operands(op)
+        return row.kind(operands, self._results(op), **fields)
+
+    def _external(self, op: ir.Operation) -> Op:
+        target = ir.StringAttr(op.attributes["target"]).value
+        arguments = tuple(
+            (named.name, a.read_plain(named.attr, op)) for named in op.attributes if named.name != "target"
+        )
+        return External(self._operands(op), self._results(op), target, arguments)
+
+    def _alternatives(self, op: ir.Operation) -> Op:
+        programs = tuple(self.region(region, f"alternative{i}", op, {}) for i, region in enumerate(op.regions))
+        verdicts = None
+        if "verdicts" in op.attributes:
+            verdicts = tuple(a.read_verdict(v) for v in ir.ArrayAttr(op.attributes["verdicts"]))
+        costs = tuple(ir.DenseF64ArrayAttr(op.attributes["costs"])) if "costs" in op.attributes else None
+        return Alternatives(self._operands(op), self._results(op), programs, verdicts, costs)
+
+    def _launch(self, op: ir.Operation) -> Op:
+        from mirage.dialects import kernel
+
+        names = a.NAMES.read(op.attributes["gridNames"])
+        extents = a.INTEGERS.read(op.attributes["gridExtents"])
+        schedule = Schedule()
+        if "schedule" in op.attributes:
+            attribute = kernel.ScheduleAttr(op.attributes["schedule"])
+            schedule = Schedule(attribute.warps, attribute.stages)
+        (block,) = op.regions[0].blocks
+        params = self._arguments(block, op, {})
+        *operations, store = block.operations
+        ops = tuple(self.operation(inner.operation) for inner in operations)
+        store = store.operation
+        if store.name != "block.store":
+            raise GraphIOError(f"expected a body that ends with block.store, got {store.name}", store)
+        maps = [a.MAP.read(m) for m in ir.ArrayAttr(store.attributes["maps"])]
+        outputs = tuple(Output(v, m) for v, m in zip(self._operands(store), maps, strict=True))
+        grid = tuple(Axis(name, extent) for name, extent in zip(names, extents, strict=True))
+        body = BlockGraph(params, ops, outputs)
+        return Launch(self._operands(op), self._results(op), grid, body, schedule)
+
+    def _loop(self, op: ir.Operation) -> Op:
+        from mirage.dialects import block as block_dialect
+
+        if "stages" in op.attributes:
+            raise GraphIOError("expected a loop before scheduling, got one with stages", op)
+        axis = Axis(ir.StringAttr(op.attributes["axis"]).value, a.INTEGER.read(op.attributes["extent"]))
+        (block,) = op.regions[0].blocks
+        *operations, terminator = block.operations
+        body = tuple(self.operation(inner.operation) for inner in operations)
+        end = block_dialect.AccumulateOp(terminator.operation)
+        rescales = dict(zip(end.rescaled, end.rescales, strict=True))
+        accumulators = tuple(
+            Accumulator(
+                _accumulate_fn(fn), self.values[value], self.values[rescales[i]] if i in rescales else None
+            )
+            for i, (fn, value) in enumerate(zip(end.fns, end.values, strict=True))
+        )
+        return Loop((), self._results(op), axis, body, accumulators)
+
+
+def _accumulate_fn(attribute: ir.Attribute) -> AccumulateFn:
+    """`#block.accumulate_fn<sum>`."""
+    return AccumulateFn(str(attribute).partition("<")[2].rstrip(">"))
+
+
+_SPECIAL: dict[str, Callable[[_Reader, ir.Operation], Op]] = {
+    "kernel.external": _Reader._external,  # pyright: ignore[reportPrivateUsage]
+    "kernel.alternatives": _Reader._alternatives,  # pyright: ignore[reportPrivateUsage]
+    "kernel.launch": _Reader._launch,  # pyright: ignore[reportPrivateUsage]
+    "block.loop": _Reader._loop,  # pyright: ignore[reportPrivateUsage]
+}

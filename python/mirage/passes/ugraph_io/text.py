@@ -1,0 +1,61 @@
+"""µGraphs as MLIR text: the above with a context of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirage import ir
+from mirage.errors import MirageError, SourceLocation
+from mirage.passes.ugraph_io.data import InputNote, ReadGraph
+from mirage.passes.ugraph_io.reader import graphs_of, read_graph
+from mirage.passes.ugraph_io.writer import write_graph
+from mirage.semantics.ugraph import KernelGraph, Op
+
+
+class MalformedTextError(MirageError, ValueError):
+    """Text that is no MLIR module with one `kernel.graph`."""
+
+
+def graph_to_text(
+    graph: KernelGraph,
+    *,
+    form: str | None = None,
+    locations: Mapping[Op, SourceLocation] | None = None,
+    notes: Mapping[int, InputNote] | None = None,
+    debug_info: bool = False,
+) -> str:
+    """A module with ``graph``; ``debug_info`` prints the locations too."""
+    with ir.Context():
+        module = ir.Module.create(ir.Location.unknown())
+        with ir.InsertionPoint(module.body):
+            write_graph(graph, form=form, locations=locations, notes=notes)
+        return module.operation.get_asm(enable_debug_info=debug_info)
+
+
+def graph_from_text(text: str, *, name: str | None = None, where: str = "<text>") -> ReadGraph:
+    """The graph called ``name`` (the only one by default) of the module in ``text``.
+
+    The result's MLIR locations are gone with their context. Raises :class:`MalformedTextError` and
+    :class:`~mirage.passes.ugraph_io.GraphIOError`.
+    """
+    with ir.Context():
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            raise MalformedTextError(_first_diagnostic(error, where)) from None
+        graphs = [read_graph(op) for op in graphs_of(module.operation)]
+    named = [g for g in graphs if name is None or g.graph.name == name]
+    if len(named) != 1:
+        what = f"one kernel.graph called {name!r}" if name else "one kernel.graph"
+        there = ", ".join(repr(g.graph.name) for g in graphs) or "none"
+        raise MalformedTextError(f"{where}: expected {what}, got {there}")
+    (found,) = named
+    return ReadGraph(found.graph, found.form, {}, found.notes)
+
+
+def _first_diagnostic(error: ir.MLIRError, where: str) -> str:
+    for diagnostic in error.error_diagnostics:
+        location = diagnostic.location
+        place = f"{where}:{location.start_line}:{location.start_col}" if location.is_a_file() else where
+        return f"{place}: {diagnostic.message}"
+    return f"{where}: {error}"

@@ -1,0 +1,201 @@
+"""From data to MLIR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from mirage import ir
+from mirage.errors import SourceLocation
+from mirage.passes.ugraph_io import attributes as a
+from mirage.passes.ugraph_io.data import Alternatives, GraphIOError, InputNote
+from mirage.passes.ugraph_io.table import BY_CLASS
+from mirage.passes.ugraph_io.types import write_type
+from mirage.semantics.ugraph import External, KernelGraph, Launch, Loop, Op, Value
+
+
+def write_graph(
+    graph: KernelGraph,
+    *,
+    form: str | None = None,
+    locations: Mapping[Op, ir.Location] | Mapping[Op, SourceLocation] | None = None,
+    notes: Mapping[int, InputNote] | None = None,
+) -> ir.Operation:
+    """Writes a `kernel.graph` at the current insertion point, in the current context, and verifies it.
+
+    Raises :class:`GraphIOError` for data that has no counterpart and ``ir.MLIRError`` for what the dialects' verifiers refuse.
+    """
+    with ir.Location.unknown():
+        return _Writer(locations or {}).graph(graph, form, notes or {})
+
+
+class _Writer:
+    def __init__(self, locations: Mapping[Op, Any]) -> None:
+        self.locations = locations
+        self.values: dict[Value, ir.Value] = {}
+        self.in_block = False
+
+    def graph(self, graph: KernelGraph, form: str | None, notes: Mapping[int, InputNote]) -> ir.Operation:
+        inputs = [write_type(v.type) for v in graph.inputs]
+        results = [write_type(v.type) for v in graph.outputs]
+        attributes: dict[str, ir.Attribute] = {
+            "sym_name": ir.StringAttr.get(graph.name or "main"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
+        }
+        if form is not None:
+            attributes["form"] = a.write_form(form)
+        entries = [_input_entry(v, notes.get(i)) for i, v in enumerate(graph.inputs)]
+        if any(entries):
+            attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
+        op = ir.Operation.create("kernel.graph", attributes=attributes, regions=1)
+        try:
+            self.region(op.regions[0], graph, "kernel.return")
+            op.verify()
+        except BaseException:
+            op.erase()
+            raise
+        return op
+
+    def region(self, region: ir.Region, graph: KernelGraph, terminator: str) -> None:
+        """Fills a region with a graph's ops."""
+        block = region.blocks.append(*[write_type(v.type) for v in graph.inputs])
+        with self._isolated(graph.inputs, block):
+            for op in graph.ops:
+                self.operation(op)
+            ir.Operation.create(terminator, operands=[self.value(v) for v in graph.outputs])
+
+    @contextmanager
+    def _isolated(self, arguments: tuple[Value, ...], block: ir.Block) -> Iterator[None]:
+        """Inside of ``block``, where only its arguments are known: a value may stand for itself within."""
+        outside = self.values
+        self.values = dict(zip(arguments, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            yield
+        self.values = outside
+
+    def value(self, value: Value) -> ir.Value:
+        found = self.values.get(value)
+        if found is None:
+            raise GraphIOError(f"expected a value that is defined before it is used, got one of type {value.type}")
+        return found
+
+    def location(self, op: Op) -> ir.Location:
+        place = self.locations.get(op)
+        if isinstance(place, SourceLocation):
+            location = ir.Location.file(place.file, place.line, 0)
+        else:
+            location = ir.Location.unknown() if place is None else place
+        name = op.results[0].name if op.results else ""
+        if name and not (location.is_a_name() and location.name_str == name):
+            location = ir.Location.name(name, location)
+        return location
+
+    def operation(self, op: Op) -> None:
+        """One op, with what is in it."""
+        special = _SPECIAL.get(type(op))
+        created = self._plain(op) if special is None else special(self, op)
+        self.values.update(zip(op.results, created.results, strict=True))
+
+    def _create(
+        self,
+        op: Op,
+        mnemonic: str,
+        attributes: dict[str, ir.Attribute],
+        *,
+        regions: int = 0,
+        dialect: str | None = None,
+    ) -> ir.Operation:
+        prefix = dialect or ("block" if self.in_block else "kernel")
+        return ir.Operation.create(
+            f"{prefix}.{mnemonic}",
+            results=[write_type(v.type, in_block=self.in_block) for v in op.results],
+            operands=[self.value(v) for v in op.operands],
+            attributes=attributes,
+            regions=regions,
+            loc=self.location(op),
+        )
+
+    def _plain(self, op: Op) -> ir.Operation:
+        row = BY_CLASS.get(type(op))
+        if row is None or not (row.block if self.in_block else row.kernel):
+            level = "block" if self.in_block else "kernel"
+            raise GraphIOError(f"expected an op that the {level} dialect has, got {type(op).__name__}")
+        attributes = {name: codec.write(getattr(op, field)) for field, name, codec in row.fields}
+        return self._create(op, row.mnemonic, attributes)
+
+    def _external(self, op: External) -> ir.Operation:
+        attributes = {name: a.write_plain(value) for name, value in op.arguments}
+        return self._create(op, "external", {**attributes, "target": ir.StringAttr.get(op.target)})
+
+    def _alternatives(self, op: Alternatives) -> ir.Operation:
+        attributes: dict[str, ir.Attribute] = {}
+        if op.verdicts is not None:
+            attributes["verdicts"] = ir.ArrayAttr.get([a.write_verdict(v) for v in op.verdicts])
+        if op.costs is not None:
+            attributes["costs"] = ir.DenseF64ArrayAttr.get(list(op.costs))
+        created = self._create(op, "alternatives", attributes, regions=len(op.programs))
+        for region, program in zip(created.regions, op.programs, strict=True):
+            self.region(region, program, "kernel.yield")
+        return created
+
+    def _launch(self, op: Launch) -> ir.Operation:
+        from mirage.dialects import kernel
+
+        attributes: dict[str, ir.Attribute] = {
+            "gridNames": a.NAMES.write(tuple(axis.name for axis in op.grid)),
+            "gridExtents": a.INTEGERS.write(tuple(axis.extent for axis in op.grid)),
+            "schedule": kernel.ScheduleAttr.get(op.schedule.warps, op.schedule.stages),
+        }
+        created = self._create(op, "launch", attributes, regions=1)
+        block = created.regions[0].blocks.append(*[write_type(v.type) for v in op.body.params])
+        self.in_block = True
+        with self._isolated(op.body.params, block):
+            for inner in op.body.ops:
+                self.operation(inner)
+            ir.Operation.create(
+                "block.store",
+                operands=[self.value(o.value) for o in op.body.outputs],
+                attributes={"maps": ir.ArrayAttr.get([a.MAP.write(o.map) for o in op.body.outputs])},
+            )
+        self.in_block = False
+        return created
+
+    def _loop(self, op: Loop) -> ir.Operation:
+        attributes = {"axis": ir.StringAttr.get(op.axis.name), "extent": a.INTEGER.write(op.axis.extent)}
+        created = self._create(op, "loop", attributes, regions=1)
+        block = created.regions[0].blocks.append()
+        with ir.InsertionPoint(block):
+            for inner in op.body:
+                self.operation(inner)
+            self._accumulate(op)
+        return created
+
+    def _accumulate(self, op: Loop) -> None:
+        from mirage.dialects import block
+
+        rescaled = [(i, x.rescale) for i, x in enumerate(op.accumulators) if x.rescale is not None]
+        fns = [ir.Attribute.parse(f"#block.accumulate_fn<{x.fn.value}>") for x in op.accumulators]
+        block.AccumulateOp(
+            ir.ArrayAttr.get(fns),
+            [self.value(x.value) for x in op.accumulators],
+            [self.value(m) for _, m in rescaled],
+            a.INTEGERS.write(tuple(i for i, _ in rescaled)),
+        )
+
+
+def _input_entry(value: Value, note: InputNote | None) -> dict[str, ir.Attribute]:
+    entry: dict[str, ir.Attribute] = {}
+    if value.name:
+        entry["kernel.name"] = ir.StringAttr.get(value.name)
+    if note is not None and note.parameter is not None:
+        entry["kernel.parameter"] = ir.StringAttr.get(note.parameter)
+    return entry
+
+
+_SPECIAL: dict[type[Op], Callable[[_Writer, Any], ir.Operation]] = {
+    External: _Writer._external,  # pyright: ignore[reportPrivateUsage]
+    Alternatives: _Writer._alternatives,  # pyright: ignore[reportPrivateUsage]
+    Launch: _Writer._launch,  # pyright: ignore[reportPrivateUsage]
+    Loop: _Writer._loop,  # pyright: ignore[reportPrivateUsage]
+}
