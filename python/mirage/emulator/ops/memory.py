@@ -1,0 +1,397 @@
+"""ld, st, atom, red, prefetch: all spaces, vectors, cache hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mirage.emulator import memory, numerics
+from mirage.emulator.cohort import Array, Cohort
+from mirage.emulator.errors import OutOfBoundsError
+from mirage.emulator.operands import (
+    FLOAT,
+    address_reader,
+    bf16_to_f32,
+    dtype_of,
+    f32_to_bf16,
+    items,
+    reader,
+    writer,
+)
+from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands
+from mirage.emulator.syntax import TYPE_BYTES, Instruction, Sink
+
+SPACES = (
+    "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry",
+)  # fmt: skip
+CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")
+SCOPES = ("cta", "cluster", "gpu", "sys")
+TYPES = tuple(
+    t for t in TYPE_BYTES if t[0] in "bsuf" and not t.endswith("x2") and t not in ("bf16", "b128", "f16")
+)
+
+
+def _access(context: Context, modifiers: Modifiers) -> tuple[str, bool]:
+    """(space, or "generic"; whether it synchronises) from the modifiers of ld and st."""
+    order = modifiers.take("acquire", "release", "relaxed", "volatile", "weak", "mmio")
+    modifiers.drop("L1::evict_normal", "L1::evict_unchanged")
+    modifiers.drop(*SCOPES)
+    modifiers.drop_prefix("L1::", "L2::")
+    space = modifiers.take(*SPACES) or "generic"
+    modifiers.drop(*CACHE)
+    space = space.partition("::")[0]
+    return space, order not in (None, "weak")
+
+
+@opcode("ld", "ldu")
+def compile_ld(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+    """Loads of 1, 2 or 4 elements; each element is sign- or zero-extended to its register."""
+    modifiers.drop("unified")
+    hint = "L2::cache_hint" in modifiers.rest
+    space, polls = _access(context, modifiers)
+    kind = modifiers.type(*TYPES)
+    lanes = modifiers.take("v2", "v4")
+    ops = operands(instruction, 2, 3 if hint else 2)
+    targets = items(ops[0])
+    if len(targets) != int(lanes[1:] if lanes else 1):
+        raise modifiers.unknown()
+    size, count = TYPE_BYTES[kind], len(targets)
+    writes = [writer(t, kind, instruction) for t in targets]
+    address = address_reader(ops[1], instruction)
+    total = size * count
+    dtype = dtype_of(kind)
+    if space == "param":
+        return _load_parameter(writes, address, size, dtype)
+    if space in ("shared", "generic"):
+        context.shared(total)
+    load = _loader(space, total)
+
+    def run(c: Cohort) -> None:
+        value = load(c, np.broadcast_to(address(c), (c.n, 32)))
+        if count == 1:
+            writes[0](c, value.view(dtype))
+            return
+        parts = np.ascontiguousarray(value).view(dtype).reshape(c.n, 32, count)
+        for i, write in enumerate(writes):
+            write(c, np.ascontiguousarray(parts[:, :, i]))
+
+    return Compiled(f"load-{space}", run=run, polls=polls)
+
+
+def _load_parameter(writes: list[Any], address: Any, size: int, dtype: Any) -> Compiled:
+    def run(c: Cohort) -> None:
+        raw = c.machine.parameters
+        base = address(c)
+        for i, write in enumerate(writes):
+            offset = base + i * size
+            if (offset < 0).any() or (offset > len(raw) - size).any():
+                c.machine.fail(
+                    OutOfBoundsError,
+                    f"expected a parameter address below {len(raw)}, got {{address:#x}}",
+                    c,
+                    None,
+                    offset,
+                )
+            data = raw[offset[..., None] + np.arange(size)]
+            write(c, np.ascontiguousarray(data).view(dtype).reshape(offset.shape))
+
+    return Compiled("load-param", run=run)
+
+
+Load = Callable[[Cohort, Array], Array]
+Store = Callable[[Cohort, Array, Array], None]
+
+
+def _loader(space: str, size: int) -> Load:
+    if space in ("global", "const"):
+
+        def load_global(c: Cohort, address: Array) -> Array:
+            machine = c.machine
+            value = machine.memory.load(c, address, size)
+            if machine.stats:
+                active = int(c.n * 32 if c.mask is None else c.mask.sum())
+                touched = memory.sectors(address, c.mask, size, machine.pattern_cache)
+                machine.note(global_load_bytes=active * size, global_load_sectors=touched)
+            return value
+
+        return load_global
+    if space == "shared":
+
+        def load_shared(c: Cohort, address: Array) -> Array:
+            machine = c.machine
+            value = machine.shared.load(c, address, size)
+            if machine.stats:
+                count_shared(c, address, size, store=False)
+            return value
+
+        return load_shared
+    if space == "local":
+        return lambda c, address: c.machine.local.load(c, address, size)
+
+    def load_generic(c: Cohort, address: Array) -> Array:
+        result = np.zeros((c.n, 32), memory.CARRIER[size])
+        for part, sub, lanes in _by_window(c, address):
+            value = _loader(sub, size)(part, address - _BASE[sub])
+            result[lanes] = value[lanes]
+        return result
+
+    return load_generic
+
+
+_BASE = {
+    "global": 0,
+    "shared": memory.SHARED_WINDOW,
+    "local": memory.LOCAL_WINDOW,
+}
+
+
+def _by_window(c: Cohort, address: Array) -> list[tuple[Cohort, str, Array]]:
+    """Splits lanes by the space that a generic address falls into."""
+    active = c.active()
+    found: list[tuple[Cohort, str, Array]] = []
+    rest = active
+    for space in ("shared", "local"):
+        base = _BASE[space]
+        lanes = active & (address >= base) & (address < base + memory.WINDOW_BYTES)
+        if lanes.any():
+            found.append((c.masked(lanes), space, lanes))
+            rest = rest & ~lanes
+    if rest.any():
+        found.append((c.masked(rest), "global", rest))
+    return found
+
+
+def count_shared(c: Cohort, address: Array, size: int, *, store: bool) -> None:
+    """Bytes, wavefronts and conflicts of a shared access."""
+    machine = c.machine
+    offset = address & ((1 << memory.RANK_SHIFT) - 1)
+    waves = memory.wavefronts(offset, c.mask, size, machine.pattern_cache)
+    least = c.n * max(1, size // 4)
+    if c.mask is not None:
+        lanes = c.mask.sum(axis=1)
+        least = int(np.ceil(lanes * max(size, 4) / 128).sum())
+    active = int(c.n * 32 if c.mask is None else c.mask.sum())
+    name = "shared_store_bytes" if store else "shared_load_bytes"
+    machine.note(
+        **{name: active * size},
+        shared_wavefronts=waves,
+        bank_conflicts=max(0, waves - least),
+    )
+
+
+@opcode("st")
+def compile_st(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+    """Stores of 1, 2 or 4 elements."""
+    hint = "L2::cache_hint" in modifiers.rest
+    space, _ = _access(context, modifiers)
+    kind = modifiers.type(*TYPES)
+    lanes = modifiers.take("v2", "v4")
+    ops = operands(instruction, 2, 3 if hint else 2)
+    sources = items(ops[1])
+    if len(sources) != int(lanes[1:] if lanes else 1) or space in ("param", "const"):
+        raise modifiers.unknown()
+    size, count = TYPE_BYTES[kind], len(sources)
+    raw = kind if kind in ("f32", "f64") else f"b{8 * size}"
+    reads = [reader(s, raw, instruction) for s in sources]
+    address = address_reader(ops[0], instruction)
+    total = size * count
+    if space in ("shared", "generic"):
+        context.shared(total)
+    store = _storer(space, total)
+    carrier = memory.CARRIER[total]
+    unsigned: Any = f"u{size}"
+
+    def run(c: Cohort) -> None:
+        shape = (c.n, 32)
+        if count == 1:
+            value = np.broadcast_to(reads[0](c), shape)
+            value = np.ascontiguousarray(value).view(carrier)
+        else:
+            parts = np.empty((c.n, 32, count), unsigned)
+            for i, read in enumerate(reads):
+                parts[:, :, i] = read(c).view(unsigned)
+            value = parts.view(carrier)[:, :, 0]
+        c.machine.events += 1
+        store(c, np.broadcast_to(address(c), shape), value)
+
+    return Compiled(f"store-{space}", run=run)
+
+
+def _storer(space: str, size: int) -> Store:
+    if space == "global":
+
+        def store_global(c: Cohort, address: Array, value: Array) -> None:
+            machine = c.machine
+            machine.memory.store(c, address, value, size)
+            if machine.stats:
+                active = int(c.n * 32 if c.mask is None else c.mask.sum())
+                touched = memory.sectors(address, c.mask, size, machine.pattern_cache)
+                machine.note(global_store_bytes=active * size, global_store_sectors=touched)
+
+        return store_global
+    if space == "shared":
+
+        def store_shared(c: Cohort, address: Array, value: Array) -> None:
+            c.machine.shared.store(c, address, value, size)
+            if c.machine.stats:
+                count_shared(c, address, size, store=True)
+
+        return store_shared
+    if space == "local":
+        return lambda c, address, value: c.machine.local.store(c, address, value, size)
+
+    def store_generic(c: Cohort, address: Array, value: Array) -> None:
+        for part, sub, _ in _by_window(c, address):
+            _storer(sub, size)(part, address - _BASE[sub], value)
+
+    return store_generic
+
+
+# -- atomics --------------------------------------------------------------------------------------
+
+
+def _atomic_function(name: str, kind: str) -> Callable[[Any, Any, Any], Any] | None:
+    """new = f(old, b, c) on values of the type."""
+    functions: dict[str, Callable[[Any, Any, Any], Any]] = {
+        "add": lambda old, b, c: old + b,
+        "min": lambda old, b, c: np.minimum(old, b),
+        "max": lambda old, b, c: np.maximum(old, b),
+        "and": lambda old, b, c: old & b,
+        "or": lambda old, b, c: old | b,
+        "xor": lambda old, b, c: old ^ b,
+        "exch": lambda old, b, c: b,
+        "cas": lambda old, b, c: np.where(old == b, c, old),
+        "inc": lambda old, b, c: np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1)),
+        "dec": lambda old, b, c: np.where((old == 0) | (old > b), b, old - old.dtype.type(1)),
+    }
+    if kind in FLOAT or kind.startswith("bf16"):
+        if name not in ("add", "min", "max"):
+            return None
+        if kind.startswith("bf16") and name == "add":
+            return lambda old, b, c: bf16_to_f32(f32_to_bf16(old + b))
+        if name == "add" and kind == "f32":
+            return lambda old, b, c: numerics.flush(np.atleast_1d(old + b))
+        if name != "add":
+            largest = name == "max"
+            return lambda old, b, c: numerics.minimum(old, b, nan=False, largest=largest)
+    return functions.get(name)
+
+
+@opcode("atom", "red")
+def compile_atom(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+    """Read-modify-write, one lane after another in the order of rows and lanes."""
+    returns = instruction.opcode == "atom"
+    if "async" in modifiers.rest:
+        raise modifiers.unknown()
+    modifiers.drop("acquire", "release", "relaxed", "acq_rel", *SCOPES, "noftz")
+    hint = "L2::cache_hint" in modifiers.rest
+    modifiers.drop_prefix("L2::")
+    space = (modifiers.take(*SPACES) or "generic").partition("::")[0]
+    kind = modifiers.type(
+        "b16", "b32", "u32", "s32", "b64", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"
+    )
+    lanes = modifiers.take("v2", "v4")
+    name = modifiers.take("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
+    function = _atomic_function(name or "", kind)
+    if function is None or space in ("local", "const", "param"):
+        raise modifiers.unknown()
+    count = int(lanes[1:]) if lanes else 1
+    wanted = (1 if returns else 0) + 2 + (1 if name == "cas" else 0)
+    ops = list(operands(instruction, wanted, wanted + (1 if hint else 0)))
+    target = ops.pop(0) if returns else Sink()
+    address = address_reader(ops[0], instruction)
+    size = TYPE_BYTES[kind]
+    context.features.add("atomic")
+    if space != "global":
+        context.shared(size)
+    raw = f"b{8 * size}" if not kind.startswith("f") or kind in ("f16", "f16x2") else kind
+    sources = items(ops[1])
+    targets = items(target) if not isinstance(target, Sink) else (target,) * count
+    if len(sources) != count:
+        raise modifiers.unknown()
+    reads = [reader(s, raw, instruction) for s in sources]
+    second = reader(ops[2], raw, instruction) if name == "cas" else None
+    writes = [writer(t, raw, instruction) for t in targets]
+
+    def run(c: Cohort) -> None:
+        base = np.broadcast_to(address(c), (c.n, 32))
+        c.machine.events += 1
+        for i, read in enumerate(reads):
+            b = np.broadcast_to(read(c).view(f"u{size}"), (c.n, 32))
+            d = b if second is None else np.broadcast_to(second(c).view(f"u{size}"), (c.n, 32))
+            old = _update(c, space, base + i * size, b, d, size, kind, function)
+            writes[i](c, old if raw.startswith("b") else old.view(dtype_of(raw)))
+
+    return Compiled(f"atomic-{space}", run=run, polls=returns)
+
+
+def _update(
+    c: Cohort,
+    space: str,
+    address: Array,
+    b: Array,
+    d: Array,
+    size: int,
+    kind: str,
+    function: Callable[[Any, Any, Any], Any],
+) -> Array:
+    """Applies the function lane by lane; returns the old bits [n, 32]."""
+    old = np.zeros((c.n, 32), f"u{size}")
+    if space == "generic":
+        for part, sub, lanes in _by_window(c, address):
+            value = _update(part, sub, address - _BASE[sub], b, d, size, kind, function)
+            old[lanes] = value[lanes]
+        return old
+    machine = c.machine
+    places: list[tuple[Array, Array, Array]] = []
+    if space == "global":
+        machine.note(global_atomics=c.active().sum())
+        for allocation, lanes, offset in machine.memory.locate(c, address, size):
+            if allocation.written is not None and machine.checks:
+                machine.memory._check_written(c, allocation, lanes, offset, address, size)
+            places.append((allocation.view(size), lanes, offset // size))
+    else:
+        flat = machine.shared.flatten(c, address, size)
+        if machine.checks:
+            machine.shared.check_atomic(c, *machine.shared._spread(c, flat, size))
+        places.append((machine.shared.data.view(memory.CARRIER[size]), c.active(), flat // size))
+
+    def as_value(raw: Array) -> Array:
+        if kind in ("bf16", "bf16x2"):
+            return bf16_to_f32(raw.view(np.uint16))
+        return raw.view(dtype_of(kind))
+
+    def as_bits(value: Array) -> Array:
+        if kind in ("bf16", "bf16x2"):
+            return f32_to_bf16(np.atleast_1d(value)).view(f"u{size}")
+        return np.atleast_1d(np.asarray(value, dtype_of(kind))).view(f"u{size}")
+
+    for view, lanes, index in places:
+        where = np.argwhere(lanes)
+        flat = index[lanes]
+        if len(np.unique(flat)) == len(flat):
+            before = view[flat]
+            old[lanes] = before
+            view[flat] = as_bits(function(as_value(before), as_value(b[lanes]), as_value(d[lanes])))
+            continue
+        for i, lane in where.tolist():
+            at = index[i, lane]
+            before = view[at : at + 1].copy()
+            old[i, lane] = before[0]
+            new = function(
+                as_value(before), as_value(b[i, lane : lane + 1]), as_value(d[i, lane : lane + 1])
+            )
+            view[at : at + 1] = as_bits(new)
+    return old
+
+
+@opcode("prefetch", "prefetchu", "applypriority", "discard", "createpolicy")
+def compile_prefetch(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+    """Cache hints change nothing; createpolicy's result is an opaque number."""
+    modifiers.rest.clear()
+    if instruction.opcode == "createpolicy":
+        write = writer(instruction.operands[0], "b64", instruction)
+        return Compiled("other", run=lambda c: write(c, np.zeros((1, 1), np.uint64)))
+    return Compiled("other", run=lambda c: None)

@@ -1,0 +1,293 @@
+"""wgmma: fence, commit_group, wait_group, mma_async with descriptors or registers for A."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from mirage.emulator.cohort import Array, Cohort
+from mirage.emulator.errors import DescriptorError, DivergenceError, OutOfBoundsError
+from mirage.emulator.memory import SHARED_RESERVED
+from mirage.emulator.operands import Reader, items, reader
+from mirage.emulator.ops.matrix import accumulator_words, fragment_a, unpack
+from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
+from mirage.emulator.swizzle import swizzled
+from mirage.emulator.syntax import Immediate, Instruction, Register, Vector
+
+_DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+_SPAN = {0: 0, 1: 128, 2: 64, 3: 32}
+_LANE = np.arange(32)
+
+
+@opcode("wgmma")
+def compile_wgmma(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+    """All of them are executed by the four warps of a warpgroup."""
+    context.features.add("wgmma")
+    form = modifiers.take("fence", "commit_group", "wait_group", "mma_async")
+    if form is None or modifiers.take("sync") is None or modifiers.take("aligned") is None:
+        raise modifiers.unknown()
+    if form == "mma_async":
+        return _multiply(context, instruction, modifiers)
+    if form == "wait_group":
+        (count,) = operands(instruction, 1)
+        if not isinstance(count, Immediate) or not isinstance(count.value, int):
+            raise modifiers.unknown()
+        keep = count.value
+        return Compiled(
+            "wgmma", run=lambda c: _wait(c, keep), required=all_lanes, whole_rows=True
+        )
+    operands(instruction, 0)
+    if form == "fence":
+        return Compiled(
+            "wgmma", run=lambda c: c.machine.wgmma.fence(c), required=all_lanes, whole_rows=True
+        )
+    return Compiled(
+        "wgmma", run=lambda c: c.machine.wgmma.commit(c), required=all_lanes, whole_rows=True
+    )
+
+
+def _leader(c: Cohort) -> Array:
+    """Agent of the first warp of each row's warpgroup."""
+    machine = c.machine
+    return machine.agent_of_row[c.rows] - machine.warp_of_row[c.rows] % 4
+
+
+def _wait(c: Cohort, keep: int) -> None:
+    machine = c.machine
+    done = machine.wgmma.wait(c, keep)
+    agent = machine.wgmma_agent + _leader(c)
+    machine.clocks[c.rows, agent] = np.maximum(machine.clocks[c.rows, agent], done)
+
+
+def _shape(modifiers: Modifiers) -> tuple[int, int]:
+    """(n, k) of .m64nNkK"""
+    for word in modifiers.rest:
+        if word.startswith("m64n") and "k" in word:
+            modifiers.rest.remove(word)
+            n, k = word[4:].split("k")
+            if n.isdigit() and k.isdigit() and int(n) % 8 == 0 and 8 <= int(n) <= 256:
+                return int(n), int(k)
+    raise modifiers.unknown()
+
+
+def _flag(operand: Any, modifiers: Modifiers, allowed: tuple[int, ...]) -> int:
+    if isinstance(operand, Immediate) and operand.value in allowed:
+        return int(operand.value)
+    raise modifiers.unknown()
+
+
+def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+    columns, depth = _shape(modifiers)
+    modifiers.drop("satfinite")
+    kind_b = modifiers.type(*_DEPTH)
+    kind_a = modifiers.type(*_DEPTH)
+    kind_d = modifiers.type("f16", "f32", "s32")
+    half = kind_a in ("f16", "bf16")
+    if depth != _DEPTH[kind_a] or _BYTES[kind_a] != _BYTES[kind_b]:
+        raise modifiers.unknown()
+    integer = kind_a in ("s8", "u8")
+    if integer != (kind_d == "s32") or (half and kind_a != kind_b):
+        raise modifiers.unknown()
+    ops = list(operands(instruction, 4, 8))
+    registers = [o for o in items(ops[0]) if isinstance(o, Register)]
+    per = 2 if kind_d == "f16" else 1
+    if len(registers) != columns // 2 // per:
+        raise modifiers.unknown()
+    from_registers = isinstance(ops[1], Vector)
+    scale_d = reader(ops[3], "pred", instruction)
+    signs, transposed = (1, 1), (0, 0)
+    rest = ops[4:]
+    if not integer:
+        signs = (_flag(rest[0], modifiers, (1, -1)), _flag(rest[1], modifiers, (1, -1)))
+        rest = rest[2:]
+    if half:
+        wanted = 1 if from_registers else 2
+        flags = [_flag(o, modifiers, (0, 1)) for o in rest]
+        if len(flags) != wanted:
+            raise modifiers.unknown()
+        transposed = (0, flags[0]) if from_registers else (flags[0], flags[1])
+    elif rest:
+        raise modifiers.unknown()
+    context.shared(16)
+    size = _BYTES[kind_a]
+    operand_registers: list[Register] = []
+    if from_registers:
+        operand_registers = [o for o in items(ops[1]) if isinstance(o, Register)]
+        if len(operand_registers) != 4:
+            raise modifiers.unknown()
+        instruction.uses.extend(operand_registers)
+    else:
+        descriptor_a = reader(ops[1], "b64", instruction)
+    descriptor_b = reader(ops[2], "b64", instruction)
+    # With scale-d false the accumulators are not read, so they are no certain use.
+    instruction.defs.extend(registers)
+    instruction.wgmma_registers.extend([*registers, *operand_registers])
+    row_a, col_a = fragment_a(16, depth, size)
+    gather_a = np.argsort((row_a * depth + col_a).ravel())
+    dtype: Any = np.int64 if integer else np.float64
+    element = np.arange(columns // 2)
+    row_d = _LANE[:, None] // 4 + 8 * (element % 4 // 2)
+    col_d = 8 * (element // 4) + 2 * (_LANE[:, None] % 4) + element % 2
+
+    def operand_a(c: Cohort, rows: Array) -> Array:
+        """A [groups, 64, depth] from registers."""
+        raw = np.stack([r.data[rows] for r in operand_registers], axis=-1)
+        values = unpack(np.ascontiguousarray(raw), kind_a).reshape(len(rows), -1)[:, gather_a]
+        return values.reshape(-1, 64, depth)
+
+    def execute(c: Cohort) -> None:
+        machine = c.machine
+        machine.wgmma.issue(c, registers, operand_registers)
+        desc_b = _uniform(c, descriptor_b, "matrix descriptor")
+        keys = [desc_b]
+        if not from_registers:
+            keys.append(_uniform(c, descriptor_a, "matrix descriptor"))
+        accumulate = _uniform(c, scale_d, "scale-d")
+        keys.append(accumulate)
+        table = np.stack([k.astype(np.uint64) for k in keys], axis=1)
+        distinct, group_of = np.unique(table, axis=0, return_inverse=True)
+        groups = c.rows.reshape(-1, 4)
+        for index in range(len(distinct)):
+            chosen = groups[group_of.reshape(-1) == index]
+            blocks = machine.block_of_row[chosen[:, 0]]
+            b = _matrix(c, int(distinct[index, 0]), columns, depth, kind_b, bool(transposed[1]), chosen, blocks)
+            if from_registers:
+                a = operand_a(c, chosen.reshape(-1))
+            else:
+                a = _matrix(c, int(distinct[index, 1]), 64, depth, kind_a, bool(transposed[0]), chosen, blocks)
+            product = a.astype(dtype) @ b.transpose(0, 2, 1).astype(dtype)
+            if signs[0] * signs[1] < 0:
+                product = -product
+            parts = product.reshape(-1, 16, columns)[:, row_d, col_d]
+            flat = chosen.reshape(-1)
+            if distinct[index, -1]:
+                raw = np.stack([r.data[flat] for r in registers], axis=-1)
+                parts = parts + _read_accumulators(raw, kind_d)
+            words = accumulator_words(parts, kind_d)
+            for j, register in enumerate(registers):
+                register.data[flat] = words[:, :, j]
+                if register.tracked and register.written is not None:
+                    register.written[flat] = True
+        machine.counters.tensor_core_ops += len(groups) * 64 * columns * depth
+
+    def control(c: Cohort, pc: int) -> int | None:
+        if instruction.guard is not None:
+            raise modifiers.unknown()
+        scheduler = c.machine.scheduler
+        whole = scheduler.gather_groups(c, pc)
+        if whole is None:
+            return None
+        execute(whole)
+        if whole is c:
+            return pc + 1
+        scheduler.push(pc + 1, whole.rows, whole.mask)
+        return None
+
+    return Compiled("tensor-core", control=control, required=all_lanes)
+
+
+def _read_accumulators(raw: Array, kind: str) -> Array:
+    dtype: Any = {"f16": np.float16, "f32": np.float32, "s32": np.int32}[kind]
+    return np.ascontiguousarray(raw).view(dtype).astype(np.int64 if kind == "s32" else np.float64)
+
+
+def _uniform(c: Cohort, read: Reader, what: str) -> Array:
+    """One value for each warpgroup [groups]."""
+    value = np.broadcast_to(read(c), (c.n, 32))
+    flat = value.reshape(-1, 128)
+    bad = (flat != flat[:, :1]).any(axis=1)
+    if bad.any():
+        c.machine.fail(
+            DivergenceError,
+            f"expected one {what} for the whole warpgroup, got several",
+            c,
+            np.repeat(bad, 4)[:, None] & np.ones((1, 32), bool),
+        )
+    return flat[:, 0]
+
+
+@functools.lru_cache(maxsize=4096)
+def descriptor_addresses(
+    descriptor: int, extent: int, depth: int, size: int, transposed: bool
+) -> Array:
+    """Shared address [extent, depth] of each element of an operand (extent: M or N) of `size` bytes.
+
+    Canonical layouts of the PTX ISA, in bytes, for a swizzle span S (a row of 16 without swizzle):
+    K-major: rows of S bytes along K; 8 rows make a group; groups are SBO apart; without swizzle, the
+    next 16 bytes of K are LBO further. MN-major (transposed): rows of S bytes along M or N, 8 rows of
+    consecutive k make a group; with swizzle the next S bytes of M or N are LBO further and the next 8 k
+    SBO, without it the other way round.
+    """
+    start = (descriptor & 0x3FFF) << 4
+    leading = (descriptor >> 16 & 0x3FFF) << 4
+    stride = (descriptor >> 32 & 0x3FFF) << 4
+    span = _SPAN[descriptor >> 62 & 3]
+    outer = np.arange(extent)[:, None].astype(np.int64)
+    k = np.arange(depth)[None, :].astype(np.int64)
+    if not transposed:
+        along = k * size
+        if span:
+            offset = outer // 8 * stride + outer % 8 * span + along % span + along // span * leading
+        else:
+            offset = outer // 8 * stride + outer % 8 * 16 + along // 16 * leading + along % 16
+    else:
+        along = outer * size
+        if span:
+            offset = along % span + along // span * leading + k % 8 * span + k // 8 * stride
+        else:
+            offset = along % 16 + along // 16 * stride + k % 8 * 16 + k // 8 * leading
+    result = swizzled(start + offset, span)
+    result.flags.writeable = False
+    return result
+
+
+def _matrix(
+    c: Cohort,
+    descriptor: int,
+    extent: int,
+    depth: int,
+    kind: str,
+    transposed: bool,
+    groups: Array,
+    blocks: Array,
+) -> Array:
+    """An operand [groups, extent, depth] of shared memory, with its checks."""
+    machine, shared, size = c.machine, c.machine.shared, _BYTES[kind]
+    if descriptor >> 49 & 7:
+        machine.fail(
+            DescriptorError,
+            f"expected a matrix base offset of 0 (others are not emulated), got {descriptor >> 49 & 7}",
+            c,
+        )
+    address = descriptor_addresses(descriptor, extent, depth, size, transposed)
+    low, high = int(address.min()), int(address.max()) + size
+    if low < SHARED_RESERVED or high > shared.size:
+        machine.fail(
+            OutOfBoundsError,
+            f"expected a wgmma operand within shared addresses {SHARED_RESERVED} to {shared.size}, "
+            f"got {low:#x} to {high:#x} (descriptor {descriptor:#018x})",
+            c,
+        )
+    if machine.checks:
+        chunks = np.unique(address // shared.granule)
+        granule = blocks[:, None] * shared.granules + chunks[None, :]
+        place = np.searchsorted(c.rows, groups)
+        own = machine.wgmma.current
+        for warp in range(4):
+            row = groups[:, 0]
+            # The reader is the warpgroup: recorded once, in the name of its first warp.
+            shared.check_read(
+                c,
+                place[:, warp],
+                granule,
+                agent_base=machine.wgmma_agent,
+                clock=own[row].astype(np.int32),
+                proxy=True,
+                record=warp == 0,
+            )
+    index = (blocks[:, None, None] * shared.stride + address[None]) // size
+    raw = shared.data.view(f"u{size}")[index]
+    return unpack(raw, kind)
