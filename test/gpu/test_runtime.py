@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from artifacts import small_artifact
+from small_artifact import small_artifact
 from mirage.runtime.artifact import Artifact, sha256
 from mirage.runtime.errors import (
     ArgumentAliasError,

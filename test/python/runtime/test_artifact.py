@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from artifacts import small_artifact
+from small_artifact import small_artifact
 from mirage.runtime import (
     ArtifactVersionError,
     TruncatedArtifactError,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from artifacts import small_artifact
+from small_artifact import small_artifact
 from mirage.runtime import NoGpuError
 from mirage.runtime import driver as driver_module
 from mirage.runtime.driver import Packing, load_kernels, runs_on

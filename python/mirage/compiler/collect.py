@@ -1,0 +1,223 @@
+"""From a kernel graph in form ``binary`` to a manifest and PTX.
+
+In that form all computation is in ``kernel.invoke`` of functions whose code is in ``gpu.binary`` ops; reshapes are names for the
+same memory. Everything else is an error that names the op.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from mirage.compiler.errors import CompileError
+from mirage.compiler.workspace import Lifetime, plan
+from mirage.runtime.artifact import Artifact, sha256
+from mirage.runtime.manifest import (
+    ELEMENT_BYTES,
+    Argument,
+    KernelLaunch,
+    Manifest,
+    Module,
+    TensorSpec,
+    WorkspaceBuffer,
+)
+
+if TYPE_CHECKING:
+    from mirage import ir
+
+
+@dataclass
+class _Buffer:
+    """Memory that holds one value (and its reshapes) of the graph."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    place: Argument | None = None  # an input or output; else workspace
+    first: int = -1
+    last: int = -1
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the program's author calls things; inputs that are weights have a parameter name."""
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    parameters: Mapping[int, str] = field(default_factory=dict[int, str])
+
+
+def collect(module: ir.Module, compiler: str, chip: str, names: Names | None = None) -> Artifact:
+    """The artifact of the only graph in ``module``, which must be in form ``binary``. Raises :class:`CompileError`."""
+    graphs = [op for op in module.body.operations if op.operation.name == "kernel.graph"]
+    if len(graphs) != 1:
+        raise CompileError(f"expected a module with one kernel.graph, got {len(graphs)}")
+    ptx_of = dict(_binaries(module))
+    return _Collector(graphs[0].operation, ptx_of, names or Names()).run(compiler, chip)
+
+
+def _binaries(module: ir.Module) -> Iterator[tuple[str, str]]:
+    """Symbol and PTX of every ``gpu.binary``."""
+    from mirage.dialects import gpu
+
+    for op in module.body.operations:
+        if op.operation.name != "gpu.binary":
+            continue
+        name = str(op.operation.attributes["sym_name"]).strip('"')
+        objects = list(op.operation.attributes["objects"])
+        if len(objects) != 1:
+            raise CompileError(f"gpu.binary @{name}: expected one object, got {len(objects)}")
+        content: Any = gpu.ObjectAttr(objects[0]).object
+        text = content.decode() if isinstance(content, bytes) else str(content)
+        yield name, text.rstrip("\0")
+
+
+class _Collector:
+    def __init__(self, graph: ir.Operation, ptx_of: Mapping[str, str], names: Names) -> None:
+        self.graph = graph
+        self.ptx_of = ptx_of
+        self.names = names
+        self.block = graph.regions[0].blocks[0]
+        self.buffers: dict[ir.Value, _Buffer] = {}
+        self.modules: list[str] = []
+        self.kernels: list[tuple[Any, list[_Buffer]]] = []
+
+    def run(self, compiler: str, chip: str) -> Artifact:
+        inputs = self._inputs()
+        outputs: list[TensorSpec] = []
+        for op in self.block.operations:
+            self._visit(op.operation, outputs)
+        workspace = self._workspace()
+        kernels = tuple(self._launch(op, buffers) for op, buffers in self.kernels)
+        files: dict[str, bytes] = {}
+        modules: list[Module] = []
+        for i, name in enumerate(self.modules):
+            file = "kernels.ptx" if len(self.modules) == 1 else f"kernels{i}.ptx"
+            files[file] = self.ptx_of[name].encode()
+            modules.append(Module(file, sha256(files[file])))
+        name = str(self.graph.attributes["sym_name"]).strip('"')
+        version = ptx_version("\n".join(self.ptx_of[m] for m in self.modules))
+        manifest = Manifest(
+            name, compiler, chip, version, inputs, tuple(outputs), workspace, tuple(modules), kernels
+        )
+        return Artifact(manifest, files)
+
+    def _inputs(self) -> tuple[TensorSpec, ...]:
+        specs: list[TensorSpec] = []
+        for i, value in enumerate(self.block.arguments):
+            shape, dtype = tensor_type(value)
+            self.buffers[value] = _Buffer(shape, dtype, Argument("input", i))
+            name = self.names.inputs[i] if i < len(self.names.inputs) else ""
+            specs.append(
+                TensorSpec(name or f"arg{i}", shape, dense_strides(shape), dtype, self.names.parameters.get(i))
+            )
+        return tuple(specs)
+
+    def _visit(self, op: ir.Operation, outputs: list[TensorSpec]) -> None:
+        number = len(self.kernels)
+        if op.name == "kernel.invoke":
+            for value in op.results:
+                self.buffers[value] = _Buffer(*tensor_type(value), first=number, last=number)
+            buffers = [self._buffer(v, op) for v in (*op.operands, *op.results)]
+            for buffer in buffers:
+                buffer.last = number
+            self.kernels.append((op, buffers))
+        elif op.name == "kernel.reshape":
+            self.buffers[op.results[0]] = self._buffer(op.operands[0], op)
+        elif op.name == "kernel.return":
+            for i, value in enumerate(op.operands):
+                outputs.append(self._output(i, value, op))
+        else:
+            raise CompileError(f"{op.location}: expected compiled kernels only, got {op.name}")
+
+    def _output(self, index: int, value: ir.Value, op: ir.Operation) -> TensorSpec:
+        buffer = self._buffer(value, op)
+        if buffer.place is not None:
+            what = "an input" if buffer.place.kind == "input" else f"output {buffer.place.index} again"
+            raise CompileError(f"output {index}: expected a result of a kernel, got {what}; return a copy of it")
+        buffer.place = Argument("output", index)
+        shape, dtype = tensor_type(value)
+        name = self.names.outputs[index] if index < len(self.names.outputs) else ""
+        return TensorSpec(name or f"out{index}", shape, dense_strides(shape), dtype)
+
+    def _buffer(self, value: ir.Value, op: ir.Operation) -> _Buffer:
+        buffer = self.buffers.get(value)
+        if buffer is None:
+            raise CompileError(f"{op.location}: {op.name} reads a value that no kernel writes")
+        return buffer
+
+    def _workspace(self) -> tuple[WorkspaceBuffer, ...]:
+        unplaced: list[_Buffer] = []
+        for _, buffers in self.kernels:
+            unplaced.extend(b for b in buffers if b.place is None and b not in unplaced)
+        lifetimes = [Lifetime(prod(b.shape) * ELEMENT_BYTES[b.dtype], b.first, b.last) for b in unplaced]
+        planned: list[WorkspaceBuffer] = []
+        for i, (buffer, offset) in enumerate(zip(unplaced, plan(lifetimes), strict=True)):
+            buffer.place = Argument("workspace", i)
+            planned.append(WorkspaceBuffer(f"t{i}", buffer.shape, buffer.dtype, offset))
+        return tuple(planned)
+
+    def _launch(self, op: ir.Operation, buffers: list[_Buffer]) -> KernelLaunch:
+        container, entry = re.findall(r'@"?([^":]+)"?', str(op.attributes["callee"]))
+        if container not in self.ptx_of:
+            raise CompileError(f"{op.location}: expected PTX for @{container}, got none")
+        if container not in self.modules:
+            self.modules.append(container)
+        arguments = tuple(b.place for b in buffers if b.place is not None)
+        count = parameter_count(self.ptx_of[container], entry)
+        if count != len(arguments):
+            raise CompileError(f"kernel {entry!r}: expected {len(arguments)} parameters, its PTX has {count}")
+        cluster = list(op.attributes["cluster"]) if "cluster" in op.attributes else None
+        return KernelLaunch(
+            module=self.modules.index(container),
+            entry=entry,
+            grid=_triple(op, list(op.attributes["grid"])),
+            block=_triple(op, list(op.attributes["block"])),
+            shared_bytes=int(op.attributes["shared"]) if "shared" in op.attributes else 0,
+            arguments=arguments,
+            cluster=None if cluster is None else _triple(op, cluster),
+        )
+
+
+def _triple(op: ir.Operation, values: list[int]) -> tuple[int, int, int]:
+    if not 1 <= len(values) <= 3:
+        raise CompileError(f"{op.location}: expected up to three extents, got {values}")
+    x, y, z = (*map(int, values), *[1] * (3 - len(values)))
+    return x, y, z
+
+
+def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:
+    """Shape and element type of a tensor value."""
+    from mirage import ir
+
+    kind = ir.RankedTensorType(value.type)
+    return tuple(kind.shape), str(kind.element_type)
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides: list[int] = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def ptx_version(ptx: str) -> str:
+    """The newest ``.version`` in the text."""
+    versions = re.findall(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
+    if not versions:
+        raise CompileError("expected PTX with a .version line, got none")
+    major, minor = max((int(a), int(b)) for a, b in versions)
+    return f"{major}.{minor}"
+
+
+def parameter_count(ptx: str, entry: str) -> int:
+    """Number of parameters of a kernel. Raises :class:`CompileError` if the PTX does not define it."""
+    match = re.search(rf"\.entry\s+{re.escape(entry)}\s*(?:\((?P<params>[^)]*)\))?", ptx)
+    if match is None:
+        raise CompileError(f"expected PTX that defines kernel {entry!r}, got none")
+    return (match["params"] or "").count(".param")

@@ -1,0 +1,140 @@
+"""Compiles a chosen µGraph: block and thread passes, NVVM, PTX, artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import mirage
+from mirage.compiler import cache
+from mirage.compiler.collect import Names, collect
+from mirage.compiler.errors import CompileError, UnsupportedChipError
+from mirage.compiler.ptxas import AssemblerReport, assemble, find_ptxas, ptxas_version
+from mirage.runtime.artifact import Artifact, sha256
+
+if TYPE_CHECKING:
+    from mirage import ir
+
+CHIPS = ("sm_80", "sm_90a")
+DEFAULT_CHIP = "sm_90a"
+
+PASSES = ("mirage-lower-block", "mirage-thread-to-ptx")
+"""From form ``selected`` (or ``scheduled``) to ``binary``; each takes the chip as an option."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """``cubin``: also assemble machine code where ptxas is there. ``use_cache``: reuse earlier results."""
+
+    chip: str = DEFAULT_CHIP
+    cubin: bool = True
+    use_cache: bool = True
+
+    def __post_init__(self) -> None:
+        if self.chip not in CHIPS:
+            raise UnsupportedChipError(f"expected a chip among {', '.join(CHIPS)}, got {self.chip!r}")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An artifact; ``assembler`` is there where ptxas ran in this call."""
+
+    artifact: Artifact
+    assembler: tuple[AssemblerReport, ...] = ()
+    from_cache: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+
+def compile_module(
+    module: ir.Module,
+    options: CompileOptions | None = None,
+    *,
+    names: Names | None = None,
+    evidence: Mapping[str, Any] | None = None,
+    prediction: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """Compiles the kernel graph in ``module``, whose form is ``selected`` or later. ``module`` stays as it is.
+
+    ``evidence`` and ``prediction`` (JSON data) go into the manifest. Raises :class:`CompileError`.
+    """
+    options = options or CompileOptions()
+    names = names or Names()
+    text = canonical_text(module)
+    ptxas = find_ptxas() if options.cubin else None
+    settings = {
+        "cubin": ptxas_version(ptxas) if ptxas else None,
+        "names": {**asdict(names), "parameters": sorted(names.parameters.items())},
+    }
+    key = cache.cache_key(text, options.chip, settings)
+    compiled = None
+    if options.use_cache:
+        found = cache.lookup(key)
+        if found is not None:
+            compiled = Compiled(found, from_cache=True)
+    if compiled is None:
+        compiled = _compile(text, options, names)
+        if options.use_cache:
+            compiled = replace(compiled, artifact=cache.store(key, compiled.artifact))
+    manifest = replace(
+        compiled.artifact.manifest, evidence=dict(evidence or {}), prediction=dict(prediction or {})
+    )
+    return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
+
+
+def canonical_text(module: ir.Module) -> str:
+    """The module as text without locations: equal programs give equal text."""
+    return module.operation.get_asm(enable_debug_info=False, use_local_scope=True)
+
+
+def lower(text: str, chip: str) -> ir.Module:
+    """``text`` (form ``selected`` or later) in form ``binary``. Raises :class:`CompileError` with the diagnostics."""
+    from mirage import ir, passmanager
+
+    with ir.Context():
+        try:
+            module = ir.Module.parse(text)
+            pipeline = ",".join(f"{name}{{chip={chip}}}" for name in PASSES)
+            passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+        except ir.MLIRError as e:
+            raise CompileError(f"lowering to {chip} failed: {_diagnostics(e)}") from None
+        except ValueError as e:  # a pass that this build of the compiler does not have
+            raise CompileError(f"lowering to {chip} failed: {e}") from None
+        return module
+
+
+def _diagnostics(error: Any) -> str:
+    lines = [error.message]
+    for d in error.error_diagnostics:
+        lines.append(f"{d.location}: {d.message}")
+        lines.extend(f"  note: {n.message}" for n in d.notes)
+    return "\n".join(line for line in lines if line)
+
+
+def _compile(text: str, options: CompileOptions, names: Names) -> Compiled:
+    module = lower(text, options.chip)
+    artifact = collect(module, f"mirage {mirage.__version__}", options.chip, names)
+    if not options.cubin:
+        return Compiled(artifact)
+    return with_machine_code(artifact)
+
+
+def with_machine_code(artifact: Artifact) -> Compiled:
+    """``artifact`` with a cubin beside each PTX file where ptxas is there. Raises :class:`PtxasError`."""
+    files = dict(artifact.files)
+    reports: list[AssemblerReport] = []
+    modules = list(artifact.manifest.modules)
+    for i, module in enumerate(modules):
+        report = assemble(files[module.ptx].decode(), artifact.manifest.chip)
+        if report is None:
+            return Compiled(artifact, notes=("no ptxas for this PTX: the driver compiles it on loading",))
+        name = module.ptx.removesuffix(".ptx") + ".cubin"
+        files[name] = report.cubin
+        modules[i] = replace(module, cubin=name, cubin_sha256=sha256(report.cubin))
+        reports.append(report)
+    notes = [
+        f"{e.name}: {e.spill_stores + e.spill_loads} bytes of registers are spilled" for r in reports for e in r.spills
+    ]
+    notes.extend(w for r in reports for w in r.serialized)
+    manifest = replace(artifact.manifest, modules=tuple(modules))
+    return Compiled(Artifact(manifest, files), tuple(reports), notes=tuple(notes))

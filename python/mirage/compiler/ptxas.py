@@ -1,0 +1,112 @@
+"""The assembler, where it is installed: machine code ahead of time, and what it says about the code.
+
+Nothing needs ptxas: the driver compiles PTX when an artifact is loaded. Where it is on the PATH (or ``MIRAGE_PTXAS`` names it),
+artifacts get machine code too and its remarks on spills and serialised tensor-core instructions are reported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.compiler.errors import PtxasError
+
+_SERIALIZED = ("C7510", "C7512", "C7513", "C7514", "C7517", "C7519")
+
+
+@dataclass(frozen=True)
+class EntryUsage:
+    """What a kernel needs of a multiprocessor: registers a thread, static shared memory and spills in bytes."""
+
+    name: str
+    registers: int
+    shared_bytes: int
+    spill_stores: int
+    spill_loads: int
+    stack_bytes: int
+
+
+@dataclass(frozen=True)
+class AssemblerReport:
+    """Machine code, and what the assembler had to say."""
+
+    version: str
+    cubin: bytes
+    entries: tuple[EntryUsage, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def spills(self) -> tuple[EntryUsage, ...]:
+        """Kernels whose registers did not suffice."""
+        return tuple(e for e in self.entries if e.spill_stores or e.spill_loads)
+
+    @property
+    def serialized(self) -> tuple[str, ...]:
+        """Warnings about tensor-core instructions that wait for each other."""
+        return tuple(w for w in self.warnings if any(code in w for code in _SERIALIZED))
+
+
+def find_ptxas() -> str | None:
+    """Path of the assembler, or None."""
+    return os.environ.get("MIRAGE_PTXAS") or shutil.which("ptxas")
+
+
+def ptxas_version(path: str) -> str:
+    """Release number, such as ``13.0``; "unknown" where it cannot be told."""
+    try:
+        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return "unknown"
+    match = re.search(r"release (\d+\.\d+)", run.stdout)
+    return match[1] if match else "unknown"
+
+
+def assemble(ptx: str, chip: str) -> AssemblerReport | None:
+    """Machine code for ``chip``; None where there is no assembler, or one too old for this PTX.
+
+    Raises :class:`PtxasError` if it rejects the code.
+    """
+    path = find_ptxas()
+    if path is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="mirage-") as folder:
+        source, target = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
+        source.write_text(ptx, encoding="utf-8")
+        command = [path, f"-arch={chip}", "-O3", "-v", str(source), "-o", str(target)]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        except (OSError, subprocess.TimeoutExpired) as e:
+            raise PtxasError(f"{path} could not be run: {e}") from None
+        output = run.stdout + run.stderr
+        if run.returncode != 0:
+            if "Unsupported .version" in output or "is not defined for option 'gpu-name'" in output:
+                return None
+            raise PtxasError(f"{path} rejects the generated code for {chip}:\n{output.replace(folder + '/', '').strip()}")
+        entries, warnings = parse_output(output)
+        return AssemblerReport(ptxas_version(path), target.read_bytes(), entries, warnings)
+
+
+def parse_output(output: str) -> tuple[tuple[EntryUsage, ...], tuple[str, ...]]:
+    """Resource usage by kernel and warnings, from what ``ptxas -v`` prints."""
+    entries: list[EntryUsage] = []
+    warnings: list[str] = []
+    name = ""
+    frame = (0, 0, 0)
+    for line in output.splitlines():
+        if match := re.search(r"Compiling entry function '([^']+)'", line):
+            name, frame = match[1], (0, 0, 0)
+        elif match := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            frame = (int(match[1]), int(match[2]), int(match[3]))
+        elif match := re.search(r"Used (\d+) registers", line):
+            shared = re.search(r"(\d+) bytes smem", line)
+            entries.append(
+                EntryUsage(name, int(match[1]), int(shared[1]) if shared else 0, frame[1], frame[2], frame[0])
+            )
+        elif "warning" in line or "Potential Performance Loss" in line:
+            warnings.append(line.strip())
+    return tuple(entries), tuple(warnings)

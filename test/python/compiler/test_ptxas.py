@@ -1,0 +1,53 @@
+"""The assembler's remarks, and cubins beside PTX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.compiler import ptxas
+from mirage.compiler.errors import PtxasError
+from mirage.compiler.ptxas import assemble, find_ptxas, parse_output
+
+OUTPUT = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'one' for 'sm_90a'
+ptxas info    : Function properties for one
+    16 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 1024 bytes smem
+ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to x
+ptxas info    : Compiling entry function 'two' for 'sm_90a'
+ptxas info    : Function properties for two
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 40 registers, used 0 barriers
+"""
+
+
+def test_output() -> None:
+    entries, warnings = parse_output(OUTPUT)
+    one, two = entries
+    assert (one.name, one.registers, one.shared_bytes) == ("one", 255, 1024)
+    assert (one.spill_stores, one.spill_loads, one.stack_bytes) == (24, 32, 16)
+    assert (two.name, two.registers, two.spill_stores) == ("two", 40, 0)
+    report = ptxas.AssemblerReport("13.0", b"", entries, warnings)
+    assert report.spills == (one,)
+    assert len(report.serialized) == 1
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
+def test_assemble() -> None:
+    source = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry f() { ret; }\n"
+    report = assemble(source, "sm_80")
+    assert report is not None
+    assert report.cubin.startswith(b"\x7fELF")
+    assert [e.name for e in report.entries] == ["f"]
+    with pytest.raises(PtxasError, match="rejects the generated code"):
+        assemble(source.replace("ret;", "rat;"), "sm_80")
+    assert assemble(source.replace("7.0", "99.9"), "sm_80") is None
+
+
+def test_without_ptxas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MIRAGE_PTXAS", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert assemble("", "sm_80") is None
