@@ -207,8 +207,9 @@ class Executable:
                     address = tensor.data_ptr()
                     for slot, offset in uses:
                         slots[slot] = address + offset
-            if self._workspace_slots:
-                base = self._workspace(device, stream)
+            workspace = self._workspace(device, stream) if self._workspace_slots else None
+            if workspace is not None:
+                base = workspace.data_ptr()
                 for buffer, uses in zip(
                     self.manifest.workspace, self._workspace_slots, strict=True
                 ):
@@ -222,16 +223,22 @@ class Executable:
             self._kernels[device] = load_kernels(self.artifact, device, self._packing.params)
         return self._kernels[device]
 
-    def _workspace(self, device: int, stream: int) -> int:
-        """Address of the workspace of a stream: launches on one stream run one after the other and can share it."""
-        tensor = self._workspaces.get((device, stream))
-        if tensor is None:
-            import torch
+    def _workspace(self, device: int, stream: int) -> torch.Tensor:
+        """The workspace of a stream, whose launches run one after the other and can share it.
 
+        While a CUDA graph is captured it comes from the graph's own memory instead, since the graph may be replayed on any
+        stream.
+        """
+        import torch
+
+        tensor = self._workspaces.get((device, stream))
+        capturing = torch.cuda.is_current_stream_capturing()
+        if tensor is None or capturing:
             size = max(self.manifest.workspace_bytes, 1)
             tensor = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
-            self._workspaces[(device, stream)] = tensor
-        return tensor.data_ptr()
+            if not capturing:
+                self._workspaces[(device, stream)] = tensor
+        return tensor
 
 
 class _Check:

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Checks and times compiled artifacts on a GPU beside PyTorch.
+
+    python benchmarks/run.py --artifacts DIR --out benchmarks/results
+
+DIR holds one folder ``<workload>.mirage`` for each program (see compile_all.py). Needs Python, torch, cuda-bindings, NumPy and a
+GPU; matplotlib for the plot. Exit code 1 if a result is wrong or a program fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+
+import torch  # noqa: E402
+
+import report  # noqa: E402
+import timing  # noqa: E402
+from accuracy import Errors, exact_result  # noqa: E402
+from baselines import baselines  # noqa: E402
+from mirage.errors import MirageError  # noqa: E402
+from mirage.runtime import Executable, load  # noqa: E402
+from mirage.workloads import get  # noqa: E402
+
+CHECKED_SEEDS = (0, 1, 2)
+ALLOWED = 2.0  # times PyTorch's own error
+
+
+def main() -> int:
+    arguments = parse()
+    if not torch.cuda.is_available():
+        print("error: no GPU was found, this script measures one", file=sys.stderr)
+        return 2
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    started = time.monotonic()
+    rows: list[report.Row] = []
+    folders = find(arguments.artifacts, arguments.only)
+    if not folders:
+        print(f"error: no folder <workload>.mirage in {arguments.artifacts}", file=sys.stderr)
+        return 2
+    info = environment()
+    for folder in folders:
+        name = folder.name.removesuffix(".mirage")
+        used = time.monotonic() - started
+        if used > arguments.seconds:
+            rows.append({"name": name, "error": f"not run: {used:.0f} s of {arguments.seconds:.0f} s were used"})
+            continue
+        print(f"[{used:5.0f} s] {name}", flush=True)
+        try:
+            row = measure(name, load(folder), arguments)
+        except Exception as e:  # one bad artifact must not hide the others' results
+            if not isinstance(e, MirageError):
+                traceback.print_exc()
+            row = {"name": name, "error": f"{type(e).__name__}: {e}"}
+        rows.append(row)
+        print("          " + summary(row), flush=True)
+        report.write(arguments.out, rows, info, arguments.stem)
+        torch.cuda.empty_cache()
+    report.write(arguments.out, rows, info, arguments.stem)
+    print(report.markdown(rows, info))
+    return 0 if all(row.get("correct") for row in rows) else 1
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--artifacts", type=Path, required=True, help="folder of <workload>.mirage folders")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--stem", default="h200", help="name of the result files (default: %(default)s)")
+    parser.add_argument("--only", nargs="*", default=(), help="run only programs that start with one of these")
+    parser.add_argument("--rounds", type=int, default=25, help="rounds a median is taken over (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=480.0, help="start no program after this (default: %(default)s)")
+    parser.add_argument("--autotune", action="store_true", help="also compare with torch.compile's max-autotune (slow)")
+    parser.add_argument("--no-baselines", action="store_true", help="check and time ours and eager only")
+    return parser.parse_args()
+
+
+def find(folder: Path, only: tuple[str, ...]) -> list[Path]:
+    """The artifacts to run, in the order of the catalogue."""
+    found = {p.name.removesuffix(".mirage"): p for p in sorted(folder.glob("*.mirage"))}
+    if only:
+        found = {name: p for name, p in found.items() if name.startswith(tuple(only))}
+    from mirage.workloads import names
+
+    order = {name: i for i, name in enumerate(names())}
+    return [found[name] for name in sorted(found, key=lambda n: (order.get(n, len(order)), n))]
+
+
+def measure(name: str, program: Executable, arguments: argparse.Namespace) -> report.Row:
+    """Correctness, then times, of one program."""
+    workload = get(name)
+    module = workload.torch_module()
+    row: report.Row = {
+        "name": name,
+        "kernels": len(program.manifest.kernels),
+        "chip": program.manifest.chip,
+        "compiler": program.manifest.compiler,
+        "verdict": program.manifest.evidence.get("verdict", "-"),
+        "evidence": dict(program.manifest.evidence),
+        "predicted": dict(program.manifest.prediction),
+        "launches": [
+            {"entry": k.entry, "grid": k.grid, "block": k.block, "shared_bytes": k.shared_bytes}
+            for k in program.manifest.kernels
+        ],
+    }
+    inputs = workload.torch_inputs(CHECKED_SEEDS[0], device="cuda")
+    others = {} if arguments.no_baselines else baselines(name, module, inputs, autotune=arguments.autotune)
+    others.setdefault("eager", module)
+    check(row, workload, module, program)
+    if not row["correct"]:
+        return row
+
+    size = sum(x.numel() * x.element_size() for x in inputs)
+    result = module(*inputs)
+    row["bytes"] = size + result.numel() * result.element_size()
+    sets = [inputs] + [tuple(x.clone() for x in inputs) for _ in range(timing.copies_needed(size) - 1)]
+    outputs = [tuple(torch.empty_like(result) for _ in program.manifest.outputs) for _ in sets]
+    calls: dict[str, timing.Call] = {"mirage": lambda i: program(inputs=sets[i], out=outputs[i])}
+    for key, other in others.items():
+        calls[key] = lambda i, other=other: other(*sets[i])
+
+    launches = timing.launches_per_graph(len(sets))
+    with torch.no_grad():
+        for what, order in (
+            ("cold", [i % len(sets) for i in range(launches)]),
+            ("hot", [0] * launches),
+        ):
+            graphs = {key: timing.capture(call, order) for key, call in calls.items()}
+            times = timing.time_graphs(graphs, launches, arguments.rounds)
+            row[what] = {key: asdict(t) for key, t in times.items()}
+            if what == "cold":
+                verify_replay(row, graphs["mirage"], outputs, program, sets)
+            del graphs
+        plain = timing.time_plain(calls, max(3, arguments.rounds // 3))
+    row["plain"] = {key: asdict(t) for key, t in plain.items()}
+    row["gigabytes_per_second"] = row["bytes"] / row["cold"]["mirage"]["median"] / 1e3
+    return row
+
+
+def check(row: report.Row, workload: Any, module: torch.nn.Module, program: Executable) -> None:
+    """Errors of ours and of PyTorch against float64 on fresh inputs; ours may be twice as large."""
+    ours, theirs = Errors(0.0, 0.0), Errors(0.0, 0.0)
+    for seed in CHECKED_SEEDS:
+        inputs = workload.torch_inputs(seed, device="cuda")
+        exact = exact_result(module, inputs)
+        with torch.no_grad():
+            eager = module(*inputs)
+        out = torch.full_like(eager, float("nan"))
+        program(inputs=inputs, out=(out,))
+        ours, theirs = ours.worst(Errors.of(out, exact)), theirs.worst(Errors.of(eager, exact))
+    row["errors"] = {"mirage": asdict(ours), "eager": asdict(theirs)}
+    row["correct"] = ours.within(ALLOWED, theirs)
+    row["complaint"] = (
+        "" if row["correct"] else f"errors l2 {ours.l2:.2e}, max {ours.max:.2e}; eager {theirs.l2:.2e}, {theirs.max:.2e}"
+    )
+
+
+def verify_replay(
+    row: report.Row,
+    graph: torch.cuda.CUDAGraph,
+    outputs: list[tuple[torch.Tensor, ...]],
+    program: Executable,
+    sets: list[tuple[torch.Tensor, ...]],
+) -> None:
+    """What the timed graph writes is what a single call writes, in every copy."""
+    for out in outputs:
+        for t in out:
+            t.fill_(float("nan"))
+    graph.replay()
+    torch.cuda.synchronize()
+    for i, out in enumerate(outputs):
+        for got, wanted in zip(out, program(inputs=sets[i]), strict=True):
+            if not torch.equal(got, wanted):
+                row["correct"] = False
+                row["complaint"] = f"graph replay differs from a single call on copy {i} of the inputs"
+                return
+
+
+def summary(row: report.Row) -> str:
+    """One line for the log."""
+    if "error" in row:
+        return row["error"].splitlines()[0]
+    if not row["correct"]:
+        return f"WRONG: {row['complaint']}"
+    return ", ".join(f"{side} {t['median']:.2f}" for side, t in row["cold"].items()) + " us cold"
+
+
+def environment() -> dict[str, Any]:
+    """Where and how the numbers were made."""
+    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.max.sm,power.limit", "--format=csv,noheader"]
+    try:
+        smi = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False).stdout.strip()
+    except OSError:
+        smi = ""
+    device = torch.cuda.get_device_properties(0)
+    return {
+        "gpu": device.name,
+        "multiprocessors": device.multi_processor_count,
+        "driver": smi.split(",")[0] or "unknown",
+        "nvidia_smi": smi,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "date": datetime.datetime.now(tz=datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "command": shlex.join(["python", *(os.path.relpath(a) if os.path.isabs(a) else a for a in sys.argv)]),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

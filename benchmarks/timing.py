@@ -1,0 +1,94 @@
+"""Times on a GPU: CUDA-graph replay with cold and hot L2, and plain calls.
+
+Cold: each launch in the captured graph reads another copy of the inputs, and the copies together are far larger than L2, so
+what a launch reads was evicted before its turn comes again. Hot: all launches read the same copy. The sides of a comparison
+take turns in every round, so drifts of clock and temperature meet all of them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+COLD_BYTES = 256 << 20
+"""Inputs rotate over at least this much memory; L2 of an H200 has 60 MB."""
+
+Call = Callable[[int], Any]
+"""Runs one side once, on the inputs with that number."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Microseconds a call: medians and quartiles over rounds."""
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+
+    @staticmethod
+    def of(samples: Sequence[float]) -> Times:
+        """Statistics of single rounds."""
+        quartiles = statistics.quantiles(samples, n=4) if len(samples) > 1 else [samples[0]] * 3
+        return Times(statistics.median(samples), quartiles[0], quartiles[2], len(samples))
+
+
+def copies_needed(input_bytes: int) -> int:
+    """How many copies of the inputs make :data:`COLD_BYTES`."""
+    return max(2, -(-COLD_BYTES // max(input_bytes, 1)))
+
+
+def launches_per_graph(copies: int) -> int:
+    """Whole rounds over the copies, enough that the start of a graph does not count."""
+    return copies * max(1, -(-32 // copies))
+
+
+def capture(call: Call, order: Sequence[int]) -> torch.cuda.CUDAGraph:
+    """A graph that runs ``call`` on the inputs in ``order``, one after the other."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for i in dict.fromkeys(order[:3]):
+            call(i)
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in order:
+            call(i)
+    return graph
+
+
+def time_graphs(graphs: Mapping[str, torch.cuda.CUDAGraph], launches: int, rounds: int) -> dict[str, Times]:
+    """Time of one call in each graph; the graphs take turns."""
+    samples: dict[str, list[float]] = {name: [] for name in graphs}
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for number in range(rounds + 2):
+        for name, graph in graphs.items():
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            if number >= 2:  # the first rounds warm up
+                samples[name].append(begin.elapsed_time(end) * 1e3 / launches)
+    return {name: Times.of(s) for name, s in samples.items()}
+
+
+def time_plain(calls: Mapping[str, Call], rounds: int, repeats: int = 20) -> dict[str, Times]:
+    """Time of one call from Python, host and GPU together, when calls follow one another."""
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(rounds + 1):
+        for name, call in calls.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(repeats):
+                call(0)
+            torch.cuda.synchronize()
+            if number >= 1:
+                samples[name].append((time.perf_counter() - start) * 1e6 / repeats)
+    return {name: Times.of(s) for name, s in samples.items()}
