@@ -84,6 +84,11 @@ class Accountant:
         if live:
             self.features.live = np.maximum(self.features.live, elements)
 
+    def fetch(self, elements: Num, width: int, in_loop: bool) -> None:
+        """A loaded tile that ordinary arithmetic uses: read from shared memory and converted."""
+        self._add("move", elements * width, in_loop)
+        self._add("alu", elements * (1.0 if width < 4 else 0.0), in_loop)
+
     def reduce(self, elements: Num, in_loop: bool) -> None:
         """A reduction of a tile of ``elements``."""
         self._add("alu", elements, in_loop)
@@ -138,6 +143,10 @@ def _count(account: Accountant, op: Op, in_loop: bool, read: set[Value]) -> None
                 _count(account, inner, in_loop, read)
         return
     size = float(op.results[0].type.size) if op.results else 0.0
+    if isinstance(op, Unary | Binary | Reduce):
+        for operand in op.operands:
+            if operand.dtype.is_half:
+                account.fetch(float(operand.type.size), operand.dtype.bytes, in_loop)
     match op:
         case Load():
             (source,) = op.operands

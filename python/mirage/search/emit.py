@@ -162,8 +162,19 @@ class Emitter:
             raise EmitError(f"expected a tile over {row} and {col}, got one over {sorted(wide)}")
         key = (goal, row if row in wide else None, col if col in wide else None)
         if key not in self._memo:
-            self._memo[key] = self._compute(goal, key[1], key[2])
+            flipped = self._memo.get((goal, key[2], key[1]))
+            if flipped is not None and self.choice[goal].kind != "load" and flipped.shape != ():
+                self._memo[key] = self._flip(self._builder(goal), flipped)
+            else:
+                self._memo[key] = self._compute(goal, key[1], key[2])
         return self._memo[key]
+
+    @staticmethod
+    def _flip(build: Builder, x: Value) -> Value:
+        if len(x.shape) < 2:
+            x = build.reshape(x, (1,) * (2 - len(x.shape)) + x.shape)
+        rank = len(x.shape)
+        return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
     def _compute(self, goal: Goal, row: str | None, col: str | None) -> Value:
         edge = self.choice[goal]
@@ -280,7 +291,8 @@ class Emitter:
             return self._guard(build, self.get(child, row, col), edge)
         if row is not None and col is not None:
             raise EmitError(f"expected a tile of two axes to reduce over {axis}, got {row}, {col} and {axis}")
-        if col is not None:
+        upright = row is None and (child, axis, None) in self._memo  # the operand is there, as a column
+        if col is not None or upright:
             x, dim = self.get(child, axis, col), -2
         else:
             x, dim = self.get(child, row, axis), -1

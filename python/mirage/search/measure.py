@@ -67,6 +67,11 @@ class Measure:
             return np.ones(self.columns.count, dtype=bool)
         inside = self.in_loop(goal)
         size = self.elements(labels)
+        if edge.kind in ("unary", "binary", "reduce", "scale"):
+            for child in edge.children:
+                width = self._load_width(child)
+                if width:
+                    account.fetch(self.elements(self.labels(child)), width, self.in_loop(child))
         match edge.kind:
             case "load":
                 feasible = feasible & self._load(account, edge, size, inside)
@@ -134,8 +139,15 @@ class Measure:
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
 
     def _is_load(self, goal: Goal) -> bool:
-        edges = self.derivations.edges.get(goal, ())
-        return any(e.kind == "load" for e in edges)
+        return self._load_width(goal) > 0
+
+    def _load_width(self, goal: Goal) -> int:
+        """Bytes of an element of a goal that is loaded, else 0."""
+        for edge in self.derivations.edges.get(goal, ()):
+            atom = self.derivations.algebra.atoms[edge.atom] if edge.kind == "load" else None
+            if isinstance(atom, InAtom):
+                return self.tensors[atom.tensor].dtype.bytes
+        return 0
 
     # ---- whole derivations
 
