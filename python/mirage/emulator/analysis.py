@@ -29,7 +29,7 @@ def analyse(kernel: Kernel, target: Target) -> int:
     define = [0] * count
     use = [0] * count
     for i, instruction in enumerate(body):
-        for register in instruction.uses:
+        for register in [*instruction.uses, *(source for source, _ in instruction.copies)]:
             use[i] |= 1 << register.index
         if instruction.guard is not None:
             use[i] |= 1 << instruction.guard.index
@@ -61,6 +61,18 @@ def _definite(
     unsure = 0
     for i in seen:
         unsure |= use[i] & ~before[i]
+    copies = [
+        (source, target)
+        for instruction in kernel.body
+        for source, target in instruction.copies
+        if target is not None
+    ]
+    before_copies = -1
+    while before_copies != unsure:
+        before_copies = unsure
+        for source, target in copies:
+            if unsure >> source.index & 1:
+                unsure |= 1 << target.index
     for register in kernel.registers:
         register.tracked = bool(unsure >> register.index & 1)
 

@@ -110,10 +110,10 @@ def unsupported(instruction: Instruction, what: str) -> UnknownInstructionError:
     )
 
 
-def read_raw(register: Register, cohort: Cohort) -> Array:
+def read_raw(register: Register, cohort: Cohort, *, check: bool = True) -> Array:
     """Bits of a register for the cohort's rows, with the checks that its tracking asks for."""
     machine = cohort.machine
-    if register.tracked and machine.checks:
+    if check and register.tracked and machine.checks:
         assert register.written is not None
         bad = ~cohort.take(register.written)
         if cohort.mask is not None:

@@ -143,7 +143,8 @@ Operand = (
 @dataclass(eq=False)
 class Instruction:
     """One instruction: `opcode` is the part before the first dot, `modifiers` the parts after.
-    `uses`, `defs` and `wgmma_registers` are filled in when it is compiled."""
+    `uses`, `defs`, `copies` (source, target) and `wgmma_registers` are filled in when it is
+    compiled."""
 
     opcode: str
     modifiers: tuple[str, ...]
@@ -154,6 +155,9 @@ class Instruction:
     index: int = 0
     uses: list[Register] = field(default_factory=list[Register])
     defs: list[Register] = field(default_factory=list[Register])
+    copies: list[tuple[Register, Register | None]] = field(
+        default_factory=list["tuple[Register, Register | None]"]
+    )
     wgmma_registers: list[Register] = field(default_factory=list[Register])
     jump_table: tuple[str, ...] = ()
 

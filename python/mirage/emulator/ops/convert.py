@@ -10,9 +10,9 @@ import numpy as np
 from mirage.emulator import numerics
 from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
-from mirage.emulator.operands import dtype_of, items, reader, writer
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands, simple
-from mirage.emulator.syntax import TYPE_BYTES, Address, Instruction, Vector
+from mirage.emulator.operands import Reader, dtype_of, items, read_raw, reader, store, writer
+from mirage.emulator.ops.registry import Compiled, Context, Modifiers, Run, opcode, operands, simple
+from mirage.emulator.syntax import TYPE_BYTES, Address, Instruction, Operand, Register, Vector
 
 INTEGERS = tuple(f"{k}{b}" for k in "us" for b in (8, 16, 32, 64))
 FLOATS = ("f16", "bf16", "f32", "f64")
@@ -236,8 +236,38 @@ def compile_mov(context: Context, instruction: Instruction, modifiers: Modifiers
     if kind in ("f32", "f64"):
         raw = kind
     write = writer(target, raw, instruction, fresh=False)
+    if isinstance(source, Register) and isinstance(target, Register):
+        if source.bytes != size or source.type == "pred":
+            raise modifiers.unknown()
+        instruction.copies.append((source, target))
+        return Compiled("move", run=_copy(source, target))
     read = reader(source, raw, instruction)
     return Compiled("move", run=lambda c: write(c, read(c)))
+
+
+def _copy(source: Register, target: Register) -> Run:
+    """A copy of an unwritten register is unwritten: compilers copy undefined values and never use
+    them."""
+
+    def run(c: Cohort) -> None:
+        store(target, c, read_raw(source, c, check=False).copy())
+        if source.tracked and source.written is not None and target.written is not None:
+            known = c.take(source.written) | ~c.active()
+            if c.select is None:
+                target.written &= known
+            else:
+                target.written[c.select] &= known
+
+    return run
+
+
+def _part_reader(operand: Operand, kind: str, instruction: Instruction) -> Reader:
+    """Elements of a packed move may be undefined, as long as nobody looks at that part."""
+    if isinstance(operand, Register) and operand.bytes == TYPE_BYTES[kind]:
+        register = operand
+        instruction.copies.append((register, None))
+        return lambda c: read_raw(register, c, check=False)
+    return reader(operand, kind, instruction)
 
 
 def _move_vector(instruction: Instruction, size: int, target: Any, source: Any) -> Compiled:
@@ -246,7 +276,7 @@ def _move_vector(instruction: Instruction, size: int, target: Any, source: Any) 
     part_size = TYPE_BYTES[part]
     if len(to) == 1:
         write = writer(target, f"b{8 * size}", instruction)
-        reads = [reader(o, part, instruction) for o in of]
+        reads = [_part_reader(o, part, instruction) for o in of]
         dtype: Any = f"u{size}"
 
         def pack(c: Cohort) -> None:
