@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -46,10 +47,22 @@ class _FunctionModule(torch.nn.Module):
 
     def __init__(self, function: Callable[..., object]) -> None:
         super().__init__()
-        self.function = function
+        self.function = _as_forward(function)
 
     def forward(self, *args: object) -> object:
         return self.function(*args)
+
+
+def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
+    """The same function under the name ``forward``: PyTorch records places in functions of that name only."""
+    if not isinstance(function, FunctionType):
+        return function
+    code = function.__code__.replace(co_name="forward")
+    copy = FunctionType(
+        code, function.__globals__, "forward", function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 def capture(program: object, example_inputs: Sequence[object]) -> Captured:
@@ -57,23 +70,33 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
     """
-    exported = program if isinstance(program, torch.export.ExportedProgram) else _export(program, example_inputs)
+    exported = (
+        program
+        if isinstance(program, torch.export.ExportedProgram)
+        else _export(program, example_inputs)
+    )
     _check_static(exported)
-    _check_pure(exported)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             exported = exported.run_decompositions(_decompositions())
         except Exception as error:
-            raise ImportFailedError(f"PyTorch could not decompose the program: {_first_line(error)}", user_location()) from error
+            raise ImportFailedError(
+                f"PyTorch could not decompose the program: {_first_line(error)}", user_location()
+            ) from error
+    _check_pure(exported)
     graph = exported.graph
     arguments: list[Argument] = []
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     for spec in exported.graph_signature.input_specs:
         node = placeholders[spec.arg.name]
-        if isinstance(spec.arg, ConstantArgument) or not isinstance(node.meta.get("val"), torch.Tensor):
+        if isinstance(spec.arg, ConstantArgument) or not isinstance(
+            node.meta.get("val"), torch.Tensor
+        ):
             if node.users:
-                raise GraphTypeError(f"expected tensors as inputs, got {spec.arg} that is not one", user_location())
+                raise GraphTypeError(
+                    f"expected tensors as inputs, got {spec.arg} that is not one", user_location()
+                )
             graph.erase_node(node)  # a number or None that the capture has made part of the program
             continue
         arguments.append(_argument(exported, program, spec))
@@ -83,7 +106,9 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
     try:
         function = importer.import_stateless_graph(graph)
     except Exception as error:
-        raise ImportFailedError(f"torch-mlir could not import the program: {_first_line(error)}", user_location()) from error
+        raise ImportFailedError(
+            f"torch-mlir could not import the program: {_first_line(error)}", user_location()
+        ) from error
     return Captured(importer.module, function, tuple(arguments))
 
 
@@ -99,18 +124,23 @@ def _export(program: object, example_inputs: Sequence[object]) -> torch.export.E
         )
     for i, x in enumerate(example_inputs):
         if isinstance(x, torch.Tensor) and not x.dtype.is_floating_point:
-            raise GraphTypeError(f"expected example inputs of a float type, got {x.dtype} for input {i}", user_location())
+            raise GraphTypeError(
+                f"expected example inputs of a float type, got {x.dtype} for input {i}",
+                user_location(),
+            )
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
             return torch.export.export(module, tuple(example_inputs), strict=False)
         except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
-                f"expected shapes that do not depend on the data, got {_first_line(error)}", _origin(error)
+                f"expected shapes that do not depend on the data, got {_first_line(error)}",
+                _origin(error),
             ) from error
         except Exception as error:
             raise ImportFailedError(
-                f"torch.export could not capture {type(program).__name__}: {_first_line(error)}", _origin(error)
+                f"torch.export could not capture {type(program).__name__}: {_first_line(error)}",
+                _origin(error),
             ) from error
 
 
@@ -120,7 +150,8 @@ def _check_static(exported: torch.export.ExportedProgram) -> None:
         if isinstance(value, torch.Tensor) and any(not isinstance(n, int) for n in value.shape):
             shape = ", ".join(map(str, value.shape))
             raise DynamicShapeError(
-                f"expected fixed shapes, got ({shape}) for {node.name!r}; export without dynamic_shapes", user_location()
+                f"expected fixed shapes, got ({shape}) for {node.name!r}; export without dynamic_shapes",
+                user_location(),
             )
 
 
@@ -154,9 +185,13 @@ def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any
         data = exported.state_dict.get(target)
     if isinstance(program, torch.nn.Module) and spec.kind is not InputKind.CONSTANT_TENSOR:
         owner, _, leaf = target.rpartition(".")
-        data = getattr(program.get_submodule(owner), leaf)  # the module's own tensor: later updates are seen
+        data = getattr(
+            program.get_submodule(owner), leaf
+        )  # the module's own tensor: later updates are seen
     if not isinstance(data, torch.Tensor):
-        raise ImportFailedError(f"expected a tensor for {target!r}, got {type(data).__name__}", user_location())
+        raise ImportFailedError(
+            f"expected a tensor for {target!r}, got {type(data).__name__}", user_location()
+        )
     return Argument(target, data, inline=spec.kind is InputKind.CONSTANT_TENSOR and data.dim() == 0)
 
 

@@ -28,7 +28,9 @@ def _matmul(b: Lowering, c: Call) -> Value:
 
 
 def _linear(b: Lowering, c: Call) -> Value:
-    y = _product(b, c.value(0), b.swapped(c.value(1), -1, -2) if len(c.value(1).shape) > 1 else c.value(1))
+    y = _product(
+        b, c.value(0), b.swapped(c.value(1), -1, -2) if len(c.value(1).shape) > 1 else c.value(1)
+    )
     bias = c.optional(2)
     return y if bias is None else b.binary(BinaryFn.ADD, y, bias)
 
@@ -94,7 +96,9 @@ def _variance(b: Lowering, c: Call) -> tuple[Value, Value]:
         raise Unsupported(f"a variance of {count:g} elements with correction {correction:g}")
     total = b.reduced(ReduceFn.SUM, squares, dims, keep)
     small = tuple(n for i, n in enumerate(x.shape) if i not in dims)
-    return b.combine(BinaryFn.MUL, total, 1.0 / (count - correction)), mean if keep else b.reshape(mean, small)
+    return b.combine(BinaryFn.MUL, total, 1.0 / (count - correction)), mean if keep else b.reshape(
+        mean, small
+    )
 
 
 def _softmax(b: Lowering, c: Call) -> Value:

@@ -19,21 +19,25 @@ def _combine(fn: BinaryFn) -> Row:
 
 
 def _scaled(fn: BinaryFn, *, swap: bool = False) -> Row:
-    """``a ± alpha * b``."""
+    """``a ± alpha * b``; with ``swap`` the two change places first."""
 
     def row(b: Lowering, c: Call) -> Value:
-        x, y = _operand(c, 0), _operand(c, 1)
+        x, y = _operand(c, 1 if swap else 0), _operand(c, 0 if swap else 1)
         alpha = c.number(2, 1.0)
         if alpha != 1.0:
             y = b.combine(BinaryFn.MUL, y, alpha) if isinstance(y, Value) else y * alpha
-        return b.combine(fn, y, x) if swap else b.combine(fn, x, y)
+        return b.combine(fn, x, y)
 
     return row
 
 
 def _power(b: Lowering, c: Call) -> Value:
     x, y = _operand(c, 0), _operand(c, 1)
-    return b.power(x, y) if isinstance(x, Value) and not isinstance(y, Value) else b.combine(BinaryFn.POW, x, y)
+    return (
+        b.power(x, y)
+        if isinstance(x, Value) and not isinstance(y, Value)
+        else b.combine(BinaryFn.POW, x, y)
+    )
 
 
 def _gelu(b: Lowering, c: Call) -> Value:
@@ -130,6 +134,7 @@ ELEMENTWISE: dict[str, Row] = {
     "aten._to_copy": _convert,
     "prims.convert_element_type": _convert,
     "aten.dropout": _dropout,
+    "aten.native_dropout": _dropout,
     "aten.clone": _same,
     "aten.contiguous": _same,
     "aten.alias": _same,

@@ -46,7 +46,9 @@ class ImportedGraph:
         return optimize(self.program, OptimizeOptions.of(**options))
 
 
-def from_torch(module: object, *example_inputs: object, allow_fallback: bool = False, name: str = "main") -> ImportedGraph:
+def from_torch(
+    module: object, *example_inputs: object, allow_fallback: bool = False, name: str = "main"
+) -> ImportedGraph:
     """Imports a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
 
     Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become inputs that are bound to the
@@ -73,7 +75,9 @@ class _Importer:
     def program(self) -> Program:
         for argument, block_argument in zip(self.arguments, self.block.arguments, strict=True):
             self._bind_argument(argument, block_argument)
-        operations = list(self.block.operations)
+        operations = [
+            op.operation for op in self.block.operations
+        ]  # the views' properties hide names
         needed = _needed(operations)
         for operation in operations[:-1]:
             if needed[operation]:
@@ -133,7 +137,11 @@ class _Importer:
         result = _tensor_type(operation.result.type)
         text = re.match(r"dense<([^\[\]]+)> :", str(operation.attributes["value"]))
         if text is None or (result is not None and result.size != 1):
-            raise _unsupported("a tensor literal", location, "pass the tensor as an input or register it as a buffer")
+            raise _unsupported(
+                "a tensor literal",
+                location,
+                "pass the tensor as an input or register it as a buffer",
+            )
         number = float(text[1]) if not text[1].startswith("0x") else _hexadecimal(operation)
         return self.lowering.filled(number, result or TensorType((), DType.F32))
 
@@ -168,11 +176,18 @@ class _Importer:
         results: list[Value] = []
         for expected, used in zip(call.results, call.used, strict=True):
             if expected is None and used:
-                raise _unsupported(call.op, location, "a result that is not a tensor of floats, so that it cannot stay with PyTorch either", call)
+                raise _unsupported(
+                    call.op,
+                    location,
+                    "a result that is not a tensor of floats, so that it cannot stay with PyTorch either",
+                    call,
+                )
             if expected is not None:
                 results.append(Value(expected))
         if len(results) != len(call.results):
-            raise _unsupported(call.op, location, "results that are not all tensors of floats", call)
+            raise _unsupported(
+                call.op, location, "results that are not all tensors of floats", call
+            )
         self.lowering.ops.append(External(operands, tuple(results), call.op, arguments))
         return tuple(results)
 
@@ -181,10 +196,16 @@ class _Importer:
         for operand in terminator.operands:
             value = self.values.get(operand)
             if not isinstance(value, Value):
-                raise GraphTypeError(f"expected outputs that are tensors of floats, got {operand.type}", user_location())
+                raise GraphTypeError(
+                    f"expected outputs that are tensors of floats, got {operand.type}",
+                    user_location(),
+                )
             outputs.append(value)
         if not outputs:
-            raise InvalidGraphError("expected a program that returns tensors, got one that returns none", user_location())
+            raise InvalidGraphError(
+                "expected a program that returns tensors, got one that returns none",
+                user_location(),
+            )
         full = KernelGraph(self.name, (), tuple(self.lowering.ops), tuple(outputs))
         graph = without_dead_ops(full)
         read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
@@ -192,11 +213,17 @@ class _Importer:
         bound = [(v, a) for v, a in self.inputs if a.data is not None and v in read]
         graph = KernelGraph(self.name, (*passed, *(v for v, _ in bound)), graph.ops, graph.outputs)
         if not graph.ops:
-            raise InvalidGraphError("expected a program with ops, got one that returns its inputs", user_location())
+            raise InvalidGraphError(
+                "expected a program with ops, got one that returns its inputs", user_location()
+            )
         check_inputs_used(graph, {v: user_location() for v in passed})
-        parameters = tuple(Parameter(len(passed) + i, a.name, a.data) for i, (_, a) in enumerate(bound))
+        parameters = tuple(
+            Parameter(len(passed) + i, a.name, a.data) for i, (_, a) in enumerate(bound)
+        )
         kept = set(graph.ops)
-        return Program(graph, {op: at for op, at in self.locations.items() if op in kept}, parameters)
+        return Program(
+            graph, {op: at for op, at in self.locations.items() if op in kept}, parameters
+        )
 
 
 def _needed(operations: Sequence[Any]) -> dict[Any, bool]:
@@ -242,11 +269,15 @@ def _hexadecimal(operation: Any) -> float:
 
 def _location(operation: Any) -> SourceLocation | None:
     """The innermost place that is the user's; a location reads callee first."""
-    places = [SourceLocation(file, int(line)) for file, line in _FILE.findall(str(operation.location))]
-    return next((p for p in places if is_user_file(p.file)), places[0] if places else None)
+    places = [
+        SourceLocation(file, int(line)) for file, line in _FILE.findall(str(operation.location))
+    ]
+    return next((p for p in places if is_user_file(p.file)), None) or user_location()
 
 
-def _unsupported(op: str, location: SourceLocation | None, reason: str, call: Call | None = None) -> UnsupportedOpError:
+def _unsupported(
+    op: str, location: SourceLocation | None, reason: str, call: Call | None = None
+) -> UnsupportedOpError:
     types = [str(x.type) for x in call.args if isinstance(x, Value)] if call is not None else []
     on = f" on {', '.join(types)}" if types else ""
     hint = "" if call is None else "; pass allow_fallback=True to leave it to PyTorch"
@@ -255,7 +286,9 @@ def _unsupported(op: str, location: SourceLocation | None, reason: str, call: Ca
     return error
 
 
-def _arguments(call: Call, location: SourceLocation | None) -> tuple[tuple[Value, ...], tuple[tuple[str, object], ...]]:
+def _arguments(
+    call: Call, location: SourceLocation | None
+) -> tuple[tuple[Value, ...], tuple[tuple[str, object], ...]]:
     """Tensors and named other arguments of a call that stays with PyTorch; a list of tensors is ``("tensors", count)``."""
     namespace, op, *overload = call.op.split(".")
     packet = getattr(getattr(torch.ops, namespace), op, None)
@@ -269,11 +302,17 @@ def _arguments(call: Call, location: SourceLocation | None) -> tuple[tuple[Value
             operands.append(x)
         elif isinstance(x, list) and any(isinstance(i, Value) for i in x):  # pyright: ignore
             if not all(isinstance(i, Value) for i in x):  # pyright: ignore
-                raise _unsupported(call.op, location, "a list in which not every entry is a tensor of floats")
+                raise _unsupported(
+                    call.op, location, "a list in which not every entry is a tensor of floats"
+                )
             operands.extend(x)  # pyright: ignore
             arguments.append((parameter.name, ("tensors", len(x))))  # pyright: ignore
-        elif x is None and "Tensor" in str(parameter.type) and "Optional" not in str(parameter.type):
-            raise _unsupported(call.op, location, f"argument {parameter.name!r} is not a tensor of floats")
+        elif (
+            x is None and "Tensor" in str(parameter.type) and "Optional" not in str(parameter.type)
+        ):
+            raise _unsupported(
+                call.op, location, f"argument {parameter.name!r} is not a tensor of floats"
+            )
         else:
             arguments.append((parameter.name, tuple(x) if isinstance(x, list) else x))  # pyright: ignore
     return tuple(operands), tuple(arguments)
@@ -290,4 +329,9 @@ def _identifier(name: str, taken: set[str]) -> str:
 
 
 def _short_name(dtype: torch.dtype) -> str:
-    return {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}.get(dtype, "")
+    return {
+        torch.float16: "f16",
+        torch.bfloat16: "bf16",
+        torch.float32: "f32",
+        torch.float64: "f64",
+    }.get(dtype, "")

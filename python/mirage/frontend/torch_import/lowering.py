@@ -133,7 +133,11 @@ class Lowering(Builder):
             return x
         normal = normalize_dims(dims, rank) if dims else tuple(range(rank))
         y = self.reduce(fn, x, normal)
-        return y if keep else self.reshape(y, tuple(n for i, n in enumerate(x.shape) if i not in normal))
+        return (
+            y
+            if keep
+            else self.reshape(y, tuple(n for i, n in enumerate(x.shape) if i not in normal))
+        )
 
     def mean(self, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
         """Mean over ``dims`` (all where empty)."""

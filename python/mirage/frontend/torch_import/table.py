@@ -9,5 +9,7 @@ from mirage.frontend.torch_import.views import VIEWS
 
 TABLE: dict[str, Row] = {**ELEMENTWISE, **CONTRACTION, **VIEWS}
 
-IGNORED = frozenset({"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range_for_size"})
+IGNORED = frozenset(
+    {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range_for_size"}
+)
 """Assertions about shapes and types: the graph's are fixed and were checked when the program was captured."""

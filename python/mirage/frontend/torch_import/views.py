@@ -44,7 +44,9 @@ def _slice(b: Lowering, c: Call) -> Value:
     """``op(x, dim, start, end, step)``."""
     x = c.value(0)
     dim = c.integer(1)
-    start, _, step = slice(*(None if c.arg(i) is None else c.integer(i) for i in (2, 3, 4))).indices(x.shape[dim])
+    start, _, step = slice(
+        *(None if c.arg(i) is None else c.integer(i) for i in (2, 3, 4))
+    ).indices(x.shape[dim])
     if step != 1:
         raise Unsupported(f"a slice with step {step}")
     return b.cut(x, dim, start, c.result.shape[dim])

@@ -67,7 +67,9 @@ class _Reader:
         self.values: dict[Any, Value] = {}
         self.locations: dict[Op, ir.Location] = {}
 
-    def region(self, region: ir.Region, name: str, owner: ir.Operation, names: dict[int, str]) -> KernelGraph:
+    def region(
+        self, region: ir.Region, name: str, owner: ir.Operation, names: dict[int, str]
+    ) -> KernelGraph:
         """A region of tensor ops and its terminator."""
         (block,) = region.blocks
         inputs = self._arguments(block, owner, names)
@@ -75,7 +77,9 @@ class _Reader:
         ops = tuple(self.operation(op.operation) for op in operations)
         return KernelGraph(name, inputs, ops, self._operands(terminator.operation))
 
-    def _arguments(self, block: ir.Block, owner: ir.Operation, names: dict[int, str]) -> tuple[Value, ...]:
+    def _arguments(
+        self, block: ir.Block, owner: ir.Operation, names: dict[int, str]
+    ) -> tuple[Value, ...]:
         values: list[Value] = []
         for i, argument in enumerate(block.arguments):
             value = Value(read_type(argument.type, owner), names.get(i, ""))
@@ -106,24 +110,36 @@ class _Reader:
         known = {attribute for _, attribute, _ in row.fields}
         other = [named.name for named in op.attributes if named.name not in known]
         if other and row.mnemonic == "matmul":
-            raise GraphIOError(f"expected a matmul before layout assignment, got attributes {', '.join(other)}", op)
-        fields = {name: codec.read(op.attributes[attribute]) for name, attribute, codec in row.fields}
+            raise GraphIOError(
+                f"expected a matmul before layout assignment, got attributes {', '.join(other)}", op
+            )
+        fields = {
+            name: codec.read(op.attributes[attribute]) for name, attribute, codec in row.fields
+        }
         operands = self._operands(op)
         return row.kind(operands, self._results(op), **fields)
 
     def _external(self, op: ir.Operation) -> Op:
         target = ir.StringAttr(op.attributes["target"]).value
         arguments = tuple(
-            (named.name, a.read_plain(named.attr, op)) for named in op.attributes if named.name != "target"
+            (named.name, a.read_plain(named.attr, op))
+            for named in op.attributes
+            if named.name != "target"
         )
         return External(self._operands(op), self._results(op), target, arguments)
 
     def _alternatives(self, op: ir.Operation) -> Op:
-        programs = tuple(self.region(region, f"alternative{i}", op, {}) for i, region in enumerate(op.regions))
+        programs = tuple(
+            self.region(region, f"alternative{i}", op, {}) for i, region in enumerate(op.regions)
+        )
         verdicts = None
         if "verdicts" in op.attributes:
             verdicts = tuple(a.read_verdict(v) for v in ir.ArrayAttr(op.attributes["verdicts"]))
-        costs = tuple(ir.DenseF64ArrayAttr(op.attributes["costs"])) if "costs" in op.attributes else None
+        costs = (
+            tuple(ir.DenseF64ArrayAttr(op.attributes["costs"]))
+            if "costs" in op.attributes
+            else None
+        )
         return Alternatives(self._operands(op), self._results(op), programs, verdicts, costs)
 
     def _launch(self, op: ir.Operation) -> Op:
@@ -141,7 +157,9 @@ class _Reader:
         ops = tuple(self.operation(inner.operation) for inner in operations)
         store = store.operation
         if store.name != "block.store":
-            raise GraphIOError(f"expected a body that ends with block.store, got {store.name}", store)
+            raise GraphIOError(
+                f"expected a body that ends with block.store, got {store.name}", store
+            )
         maps = [a.MAP.read(m) for m in ir.ArrayAttr(store.attributes["maps"])]
         outputs = tuple(Output(v, m) for v, m in zip(self._operands(store), maps, strict=True))
         grid = tuple(Axis(name, extent) for name, extent in zip(names, extents, strict=True))
@@ -153,7 +171,9 @@ class _Reader:
 
         if "stages" in op.attributes:
             raise GraphIOError("expected a loop before scheduling, got one with stages", op)
-        axis = Axis(ir.StringAttr(op.attributes["axis"]).value, a.INTEGER.read(op.attributes["extent"]))
+        axis = Axis(
+            ir.StringAttr(op.attributes["axis"]).value, a.INTEGER.read(op.attributes["extent"])
+        )
         (block,) = op.regions[0].blocks
         *operations, terminator = block.operations
         body = tuple(self.operation(inner.operation) for inner in operations)
@@ -161,7 +181,9 @@ class _Reader:
         rescales = dict(zip(end.rescaled, end.rescales, strict=True))
         accumulators = tuple(
             Accumulator(
-                _accumulate_fn(fn), self.values[value], self.values[rescales[i]] if i in rescales else None
+                _accumulate_fn(fn),
+                self.values[value],
+                self.values[rescales[i]] if i in rescales else None,
             )
             for i, (fn, value) in enumerate(zip(end.fns, end.values, strict=True))
         )

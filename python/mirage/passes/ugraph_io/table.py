@@ -52,12 +52,19 @@ ROWS = (
     Row(Slice, "slice", (("offsets", "offsets", a.INTEGERS),), block=False),
     Row(Softmax, "softmax", (("dim", "dim", a.INTEGER),), block=False),
     Row(RmsNorm, "rms_norm", (("eps", "eps", a.FLOAT), ("dims", "dims", a.INTEGER)), block=False),
-    Row(LayerNorm, "layer_norm", (("eps", "eps", a.FLOAT), ("dims", "dims", a.INTEGER)), block=False),
+    Row(
+        LayerNorm, "layer_norm", (("eps", "eps", a.FLOAT), ("dims", "dims", a.INTEGER)), block=False
+    ),
     Row(Load, "load", (("map", "map", a.MAP),), kernel=False),
     Row(
         Mask,
         "mask",
-        (("dim", "dim", a.INTEGER), ("axes", "axes", a.NAMES), ("extent", "extent", a.INTEGER), ("fill", "fill", a.FLOAT)),
+        (
+            ("dim", "dim", a.INTEGER),
+            ("axes", "axes", a.NAMES),
+            ("extent", "extent", a.INTEGER),
+            ("fill", "fill", a.FLOAT),
+        ),
         kernel=False,
     ),
     Row(RunningMax, "running_max", kernel=False),

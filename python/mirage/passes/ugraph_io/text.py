@@ -56,6 +56,8 @@ def graph_from_text(text: str, *, name: str | None = None, where: str = "<text>"
 def _first_diagnostic(error: ir.MLIRError, where: str) -> str:
     for diagnostic in error.error_diagnostics:
         location = diagnostic.location
-        place = f"{where}:{location.start_line}:{location.start_col}" if location.is_a_file() else where
+        place = (
+            f"{where}:{location.start_line}:{location.start_col}" if location.is_a_file() else where
+        )
         return f"{place}: {diagnostic.message}"
     return f"{where}: {error}"

@@ -32,7 +32,12 @@ def read_type(type_: ir.Type, op: ir.Operation) -> TensorType:
 
 def element_type(dtype: DType) -> ir.Type:
     """The MLIR type of an element."""
-    classes = {DType.F16: ir.F16Type, DType.BF16: ir.BF16Type, DType.F32: ir.F32Type, DType.F64: ir.F64Type}
+    classes = {
+        DType.F16: ir.F16Type,
+        DType.BF16: ir.BF16Type,
+        DType.F32: ir.F32Type,
+        DType.F64: ir.F64Type,
+    }
     return classes[dtype].get()
 
 

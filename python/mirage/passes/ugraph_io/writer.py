@@ -36,7 +36,9 @@ class _Writer:
         self.values: dict[Value, ir.Value] = {}
         self.in_block = False
 
-    def graph(self, graph: KernelGraph, form: str | None, notes: Mapping[int, InputNote]) -> ir.Operation:
+    def graph(
+        self, graph: KernelGraph, form: str | None, notes: Mapping[int, InputNote]
+    ) -> ir.Operation:
         inputs = [write_type(v.type) for v in graph.inputs]
         results = [write_type(v.type) for v in graph.outputs]
         attributes: dict[str, ir.Attribute] = {
@@ -47,7 +49,9 @@ class _Writer:
             attributes["form"] = a.write_form(form)
         entries = [_input_entry(v, notes.get(i)) for i, v in enumerate(graph.inputs)]
         if any(entries):
-            attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
+            attributes["arg_attrs"] = ir.ArrayAttr.get(
+                [ir.DictAttr.get(entry) for entry in entries]
+            )
         op = ir.Operation.create("kernel.graph", attributes=attributes, regions=1)
         try:
             self.region(op.regions[0], graph, "kernel.return")
@@ -77,7 +81,9 @@ class _Writer:
     def value(self, value: Value) -> ir.Value:
         found = self.values.get(value)
         if found is None:
-            raise GraphIOError(f"expected a value that is defined before it is used, got one of type {value.type}")
+            raise GraphIOError(
+                f"expected a value that is defined before it is used, got one of type {value.type}"
+            )
         return found
 
     def location(self, op: Op) -> ir.Location:
@@ -120,7 +126,9 @@ class _Writer:
         row = BY_CLASS.get(type(op))
         if row is None or not (row.block if self.in_block else row.kernel):
             level = "block" if self.in_block else "kernel"
-            raise GraphIOError(f"expected an op that the {level} dialect has, got {type(op).__name__}")
+            raise GraphIOError(
+                f"expected an op that the {level} dialect has, got {type(op).__name__}"
+            )
         attributes = {name: codec.write(getattr(op, field)) for field, name, codec in row.fields}
         return self._create(op, row.mnemonic, attributes)
 
@@ -156,13 +164,18 @@ class _Writer:
             ir.Operation.create(
                 "block.store",
                 operands=[self.value(o.value) for o in op.body.outputs],
-                attributes={"maps": ir.ArrayAttr.get([a.MAP.write(o.map) for o in op.body.outputs])},
+                attributes={
+                    "maps": ir.ArrayAttr.get([a.MAP.write(o.map) for o in op.body.outputs])
+                },
             )
         self.in_block = False
         return created
 
     def _loop(self, op: Loop) -> ir.Operation:
-        attributes = {"axis": ir.StringAttr.get(op.axis.name), "extent": a.INTEGER.write(op.axis.extent)}
+        attributes = {
+            "axis": ir.StringAttr.get(op.axis.name),
+            "extent": a.INTEGER.write(op.axis.extent),
+        }
         created = self._create(op, "loop", attributes, regions=1)
         block = created.regions[0].blocks.append()
         with ir.InsertionPoint(block):

@@ -1,0 +1,471 @@
+"""Import of PyTorch programs: every row of the table against PyTorch, weights, places, refusals."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.frontend.dtypes import as_dtype
+from mirage.frontend.errors import (
+    DynamicShapeError,
+    FrontendError,
+    GraphTypeError,
+    ImportFailedError,
+    InvalidGraphError,
+    UnsupportedOpError,
+)
+from mirage.frontend.torch_import.table import TABLE
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.ugraph import Composite, External, LayerNorm, RmsNorm, Softmax
+from torch import nn
+
+Tensor = torch.Tensor
+
+
+def evaluate(
+    imported: mi.frontend.torch_import.ImportedGraph, inputs: list[Tensor]
+) -> list[np.ndarray]:
+    check_graph(imported.graph)
+    bound = [p.data.detach().double().numpy() for p in imported.program.parameters]
+    return list(evaluate_floats(imported.graph, [*(x.double().numpy() for x in inputs), *bound]))
+
+
+def check(
+    program: Callable[..., object], *inputs: Tensor, rtol: float = 1e-9, atol: float = 1e-12
+) -> mi.frontend.torch_import.ImportedGraph:
+    imported = mi.from_torch(program, *inputs)
+    with torch.no_grad():
+        expected = program(*inputs)
+    expected = expected if isinstance(expected, (tuple, list)) else [expected]
+    ours = evaluate(imported, list(inputs))
+    assert len(ours) == len(expected)
+    for value, a, b in zip(imported.graph.outputs, ours, expected, strict=True):
+        assert value.shape == tuple(b.shape)
+        assert value.dtype is as_dtype(b.dtype)
+        np.testing.assert_allclose(a, b.double().numpy(), rtol=rtol, atol=atol)
+    return imported
+
+
+def rand(*shape: int) -> Tensor:
+    return torch.randn(
+        *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape))
+    )
+
+
+X, Y, B = rand(4, 6), rand(6, 5), rand(2, 3, 4, 6)
+
+ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
+    "unary": (
+        lambda x: [
+            f(x)
+            for f in (
+                torch.neg,
+                torch.abs,
+                torch.exp,
+                torch.square,
+                torch.sigmoid,
+                F.silu,
+                F.relu,
+                torch.tanh,
+            )
+        ],
+        (X,),
+    ),
+    "positive": (
+        lambda x: [f(x.abs() + 1) for f in (torch.log, torch.sqrt, torch.rsqrt, torch.reciprocal)],
+        (X,),
+    ),
+    "gelu": (lambda x: (F.gelu(x), F.gelu(x, approximate="tanh")), (X,)),
+    "exp2": (torch.exp2, (X,)),
+    "arithmetic": (
+        lambda x: (x + x.t().t(), x - 2, 2 - x, x * x, x * 3, x / 4, 1 / x, x / x.exp()),
+        (X,),
+    ),
+    "alpha": (
+        lambda x: (
+            torch.add(x, x, alpha=3),
+            torch.sub(x, 2 * x, alpha=0.5),
+            torch.rsub(x, x, alpha=2),
+        ),
+        (X,),
+    ),
+    "broadcasting": (lambda x: x + x[:1] + x[:, :1] + x[0], (X,)),
+    "powers": (
+        lambda x: (x**2, x**3, x.abs() ** 0.5, x.abs() ** -0.5, x**-1, x**1, 2.0**x, x.abs() ** x),
+        (X,),
+    ),
+    "extremes": (
+        lambda x: (torch.maximum(x, x.exp()), torch.minimum(x, -x), torch.max(x, -x)),
+        (X,),
+    ),
+    "clamp": (
+        lambda x: (
+            x.clamp(-0.5, 0.5),
+            x.clamp(min=0.1),
+            x.clamp(max=0.1),
+            torch.clamp_min(x, 0.3),
+            F.hardtanh(x),
+        ),
+        (X,),
+    ),
+    "constants": (
+        lambda x: (
+            x * torch.tensor(2.0) + torch.ones(6) + torch.zeros_like(x) + torch.full((4, 1), 3.0)
+        ),
+        (X,),
+    ),
+    "in place": (lambda x: x.clone().add_(1).relu_().mul_(2), (X,)),
+    "matmul": (
+        lambda x, y: (
+            x @ y,
+            torch.mm(x, y),
+            torch.matmul(x, y[:, 0]),
+            torch.matmul(x[0], y),
+            x[0] @ y[:, 0],
+        ),
+        (X, Y),
+    ),
+    "batched": (
+        lambda b: (
+            torch.bmm(b[0], b[0].transpose(1, 2)),
+            torch.matmul(b, b.mT),
+            torch.matmul(b, b[0, 0].t()),
+        ),
+        (B,),
+    ),
+    "linear": (
+        lambda x, y: (F.linear(x, y.t()), F.linear(x, y.t(), y[0]), F.linear(x, y[:, 0])),
+        (X, Y),
+    ),
+    "addmm": (
+        lambda x, y: (torch.addmm(y[0], x, y), torch.addmm(y[0], x, y, beta=0.5, alpha=2)),
+        (X, Y),
+    ),
+    "baddbmm": (lambda b: torch.baddbmm(b[0][:, :, :4], b[0], b[0].transpose(1, 2)), (B,)),
+    "einsum": (
+        lambda b: (
+            torch.einsum("bhsd,bhtd->bhst", b, b),
+            torch.einsum("bhsd,de->bhse", b, b[0, 0].t()),
+        ),
+        (B,),
+    ),
+    "sums": (
+        lambda b: (
+            b.sum(),
+            b.sum(1),
+            b.sum((0, 2), keepdim=True),
+            b.mean(),
+            b.mean(-1, keepdim=True),
+            b.mean((1, 2)),
+        ),
+        (B,),
+    ),
+    "maxima": (
+        lambda b: (
+            b.amax(-1),
+            b.amax((0, 1), keepdim=True),
+            b.amin(2),
+            b.max(),
+            b.max(dim=1).values,
+        ),
+        (B,),
+    ),
+    "variance": (
+        lambda b: (
+            b.var(-1),
+            b.var((1, 2), correction=0, keepdim=True),
+            *torch.var_mean(b, dim=2, correction=0),
+        ),
+        (B,),
+    ),
+    "softmax": (lambda b: (torch.softmax(b, -1), F.softmax(b, dim=1)), (B,)),
+    "norms": (
+        lambda b: (
+            F.rms_norm(b, (6,), eps=0.1),
+            F.layer_norm(b, (4, 6)),
+            F.layer_norm(b, (6,), b[0, 0, 0], b[0, 0, 1]),
+        ),
+        (B,),
+    ),
+    "layer_norm with bias only": (lambda x: F.layer_norm(x, (6,), None, x[0]), (X,)),
+    "attention": (
+        lambda b: (
+            F.scaled_dot_product_attention(b, b, b),
+            F.scaled_dot_product_attention(b, b, b, scale=0.3),
+        ),
+        (B,),
+    ),
+    "masked attention": (
+        lambda b: F.scaled_dot_product_attention(b, b, b, attn_mask=b[:, :, :, :4]),
+        (B,),
+    ),
+    "grouped attention": (
+        lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True),
+        (rand(2, 6, 4, 8), rand(2, 3, 10, 8)),
+    ),
+    "reshapes": (
+        lambda b: (
+            b.view(6, 24),
+            b.reshape(-1, 2),
+            b.flatten(1),
+            b.unsqueeze(1),
+            b[:1].squeeze(0),
+            b.unflatten(3, (2, 3)),
+        ),
+        (B,),
+    ),
+    "squeeze": (lambda b: (b[:1, :1].squeeze(), b[:1, :1].squeeze((0, 1))), (B,)),
+    "expand": (
+        lambda x: (x[:1].expand(3, 4, 6), torch.broadcast_to(x, (2, 4, 6)), x[:, :1].expand_as(x)),
+        (X,),
+    ),
+    "transposes": (
+        lambda b: (b.permute(3, 0, 2, 1), b.transpose(1, -1), b[0, 0].t(), b.mT, b.movedim(0, 2)),
+        (B,),
+    ),
+    "joins": (
+        lambda x: (torch.cat([x, 2 * x], 1), torch.stack([x, x, -x], 1), torch.cat([x], 0)),
+        (X,),
+    ),
+    "slices": (
+        lambda b: (b[:, 1:3, ..., :4], b[1], b[:, -1], b[..., 2:-1], b.narrow(3, 1, 2)),
+        (B,),
+    ),
+    "splits": (
+        lambda x: (*x.chunk(4, 1), *x.split(4, 1), *x.split([1, 2, 3], -1), *x.unbind(0)),
+        (X,),
+    ),
+    "repeats": (
+        lambda x: (
+            x.repeat(2, 3),
+            x.repeat(2, 1, 1),
+            x.repeat_interleave(3, dim=1),
+            x.repeat_interleave(2),
+        ),
+        (X,),
+    ),
+    "copies": (lambda x: (x.contiguous() + 1, x.detach() + 1, x.clone() + 1), (X,)),
+    "repeat_kv": (lambda b: b[:, :, None].expand(2, 3, 5, 4, 6).reshape(2, 15, 4, 6), (B,)),
+    "dropout": (lambda x: F.dropout(x, 0.5, training=False) + 1, (X,)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(name: str) -> None:
+    program, inputs = ROWS[name]
+    check(program, *inputs)
+
+
+def test_every_row_names_an_op_of_pytorch() -> None:
+    missing = []
+    for name in TABLE:
+        namespace, op, *overload = name.split(".")
+        packet = getattr(getattr(torch.ops, namespace), op)
+        if not hasattr(packet, overload[0] if overload else "default"):
+            missing.append(name)
+    assert missing == []
+
+
+def test_types_convert() -> None:
+    def program(x: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+        return (
+            x.float() * 2,
+            x.to(torch.bfloat16) + 1,
+            h * x,
+            h + 1e-3,
+            h.sum(dtype=torch.float32),
+            torch.softmax(h, 0, dtype=torch.float32),
+        )
+
+    check(program, X.float(), X.half(), rtol=2e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_default_eps_of_rms_norm(dtype: torch.dtype) -> None:
+    """Inputs so small that eps decides the result."""
+    x = (rand(4, 8) * 2e-4).to(dtype)
+    check(lambda x: F.rms_norm(x, (8,)), x, rtol=2e-2)
+
+
+class RmsNormByHand(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(rand(size).half())
+        self.eps = 1e-5
+
+    def forward(self, x: Tensor) -> Tensor:
+        dtype = x.dtype
+        x = x.to(torch.float32)
+        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * x.to(dtype)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = RmsNormByHand(16)
+        self.up = nn.Linear(16, 24, bias=False, dtype=torch.float16)
+        self.down = nn.Linear(24, 16, dtype=torch.float16)
+        self.register_buffer("scale", torch.tensor([0.5], dtype=torch.float16))
+        self.unused = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(F.silu(self.up(self.norm(x)))) * self.scale
+
+
+def test_a_module_with_weights() -> None:
+    module = Block()
+    imported = check(module, rand(4, 16).half(), rtol=0.05)
+    names = [p.name for p in imported.program.parameters]
+    assert sorted(names) == ["down.bias", "down.weight", "norm.weight", "scale", "up.weight"]
+    assert [v.name for v in imported.program.call_inputs] == ["x"]
+    assert all(p.data is not None for p in imported.program.parameters)
+    by_name = {p.name: p for p in imported.program.parameters}
+    assert by_name["up.weight"].data is module.up.weight
+    assert imported.graph.inputs[by_name["up.weight"].index].shape == (24, 16)
+
+
+def test_norms_and_softmax_stay_whole() -> None:
+    imported = mi.from_torch(
+        lambda x: torch.softmax(F.layer_norm(F.rms_norm(x, (6,)), (6,)), -1), X
+    )
+    assert [type(op) for op in imported.graph.ops if isinstance(op, Composite)] == [
+        RmsNorm,
+        LayerNorm,
+        Softmax,
+    ]
+
+
+def test_tied_weights_are_one_input() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 6, bias=False, dtype=torch.float64)
+            self.b = nn.Linear(6, 6, bias=False, dtype=torch.float64)
+            self.b.weight = self.a.weight
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.b(self.a(x))
+
+    imported = check(Tied(), X)
+    assert len(imported.program.parameters) == 1
+
+
+def test_exported_programs() -> None:
+    exported = torch.export.export(Block(), (rand(4, 16).half(),))
+    imported = mi.from_torch(exported)
+    assert {p.name for p in imported.program.parameters} >= {"up.weight", "scale"}
+
+
+def line_of(offset: int) -> int:
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_lineno + offset
+
+
+def test_locations_are_the_users() -> None:
+    def program(x: Tensor) -> Tensor:
+        y = F.linear(x, x)
+        return torch.exp(y)
+
+    first = line_of(-3)
+    imported = mi.from_torch(program, X)
+    places = [imported.program.locations[op] for op in imported.graph.ops]
+    assert {p.file for p in places} == {__file__}
+    assert [p.line for p in places] == [first, first, first + 1]
+
+
+def test_unknown_op_is_named_with_its_place() -> None:
+    def program(x: Tensor) -> Tensor:
+        return torch.cumsum(x, 1) + 1
+
+    line = line_of(-2)
+    with pytest.raises(UnsupportedOpError) as caught:
+        mi.from_torch(program, X)
+    assert caught.value.op == "aten.cumsum"
+    assert str(caught.value).startswith(
+        f"{__file__}:{line}: aten.cumsum on 4x6xf64 is not supported"
+    )
+    assert "allow_fallback=True" in str(caught.value)
+
+
+def test_fallback_keeps_the_op() -> None:
+    imported = mi.from_torch(lambda x: torch.cumsum(torch.exp(x), 1) + 1, X, allow_fallback=True)
+    (external,) = [op for op in imported.graph.ops if isinstance(op, External)]
+    assert external.target == "aten.cumsum"
+    assert external.arguments == (("dim", 1), ("dtype", None))
+    assert external.result.shape == (4, 6)
+
+
+def test_fallback_does_not_pass_integers() -> None:
+    with pytest.raises(UnsupportedOpError, match="not a tensor of floats"):
+        mi.from_torch(lambda x: torch.gather(x, 1, torch.argsort(x, 1)), X, allow_fallback=True)
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        return x * 2
+
+
+REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[FrontendError], str]] = [
+    (
+        "causal",
+        lambda b: F.scaled_dot_product_attention(b, b, b, is_causal=True),
+        (B,),
+        UnsupportedOpError,
+        "is_causal=True",
+    ),
+    ("step", lambda x: x[:, ::2] + 1, (X,), UnsupportedOpError, "a slice with step 2"),
+    ("training dropout", nn.Dropout(0.5), (X,), UnsupportedOpError, "call .eval()"),
+    ("indices", lambda x: x.max(dim=1).indices * 1.0, (X,), UnsupportedOpError, "not"),
+    ("data-dependent", lambda x: x[x > 0] + 1, (X,), FrontendError, ""),
+    (
+        "data-dependent branch",
+        lambda x: x if x.sum() > 0 else -x,
+        (X,),
+        DynamicShapeError,
+        "do not depend on the data",
+    ),
+    ("integers", lambda x: x + 1, (torch.arange(4),), GraphTypeError, "torch.int64"),
+    ("no tensor", "module", (X,), GraphTypeError, "expected a torch.nn.Module, a function"),
+    ("wrong shapes", lambda x: x @ x, (X,), ImportFailedError, "could not capture"),
+    ("unused input", lambda x, y: x + 1, (X, Y), InvalidGraphError, "unused input 1"),
+    ("identity", lambda x: x, (X,), InvalidGraphError, "returns its inputs"),
+    ("nothing", lambda x: None, (X,), FrontendError, ""),
+    ("state", Counter(), (X,), ImportFailedError, "an update of 'count'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "inputs", "kind", "message"), REFUSED, ids=[r[0] for r in REFUSED]
+)
+def test_refused(
+    name: str,
+    program: Callable[..., object],
+    inputs: tuple[object, ...],
+    kind: type[FrontendError],
+    message: str,
+) -> None:
+    with pytest.raises(kind) as caught:
+        mi.from_torch(program, *inputs)
+    assert message in str(caught.value)
+    assert caught.value.location is not None and caught.value.location.file == __file__
+
+
+def test_dynamic_shapes_are_refused() -> None:
+    exported = torch.export.export(
+        nn.Linear(6, 5), (rand(4, 6).float(),), dynamic_shapes=({0: torch.export.Dim("n")},)
+    )
+    with pytest.raises(DynamicShapeError, match="expected fixed shapes, got"):
+        mi.from_torch(exported)
