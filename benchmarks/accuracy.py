@@ -21,7 +21,8 @@ class Errors:
             return Errors(float("inf"), float("inf"))
         difference = got.double() - exact
         return Errors(
-            float(difference.norm() / exact.norm()), float(difference.abs().max() / exact.abs().max())
+            float(difference.norm() / exact.norm()),
+            float(difference.abs().max() / exact.abs().max()),
         )
 
     def worst(self, other: Errors) -> Errors:

@@ -13,7 +13,10 @@ def write(out: Path, rows: list[Row], environment: dict[str, Any], stem: str = "
     """Writes ``<stem>.json``, ``.md`` and ``.png`` into ``out``; called after every program, so a run that ends early
     leaves what it has."""
     out.mkdir(parents=True, exist_ok=True)
-    _replace(out / f"{stem}.json", json.dumps({"environment": environment, "results": rows}, indent=1) + "\n")
+    _replace(
+        out / f"{stem}.json",
+        json.dumps({"environment": environment, "results": rows}, indent=1) + "\n",
+    )
     _replace(out / f"{stem}.md", markdown(rows, environment))
     plot(out / f"{stem}.png", rows)
 
@@ -48,7 +51,9 @@ def markdown(rows: list[Row], environment: dict[str, Any]) -> str:
     ]
     for row in rows:
         if "error" in row:
-            lines.append(f"| {row['name']} | failed: {row['error'].splitlines()[0][:100]} |" + " |" * 11)
+            lines.append(
+                f"| {row['name']} | failed: {row['error'].splitlines()[0][:100]} |" + " |" * 11
+            )
             continue
         lines.append(_line(row))
     return "\n".join(lines) + "\n"
@@ -94,11 +99,17 @@ def plot(path: Path, rows: list[Row]) -> None:
         import matplotlib.pyplot as plt
     except ImportError:
         return
-    sides = [s for s in ("mirage", "eager", "compile", "max-autotune", "sdpa") if any(s in r["cold"] for r in timed)]
+    sides = [
+        s
+        for s in ("mirage", "eager", "compile", "max-autotune", "sdpa")
+        if any(s in r["cold"] for r in timed)
+    ]
     figure, axes = plt.subplots(figsize=(max(6.0, 0.8 * len(timed) + 2), 4.5))
     width = 0.8 / len(sides)
     for i, side in enumerate(sides):
-        places = [n + (i - (len(sides) - 1) / 2) * width for n, r in enumerate(timed) if side in r["cold"]]
+        places = [
+            n + (i - (len(sides) - 1) / 2) * width for n, r in enumerate(timed) if side in r["cold"]
+        ]
         heights = []
         for r in timed:
             if side in r["cold"]:

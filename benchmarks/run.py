@@ -56,7 +56,12 @@ def main() -> int:
         name = folder.name.removesuffix(".mirage")
         used = time.monotonic() - started
         if used > arguments.seconds:
-            rows.append({"name": name, "error": f"not run: {used:.0f} s of {arguments.seconds:.0f} s were used"})
+            rows.append(
+                {
+                    "name": name,
+                    "error": f"not run: {used:.0f} s of {arguments.seconds:.0f} s were used",
+                }
+            )
             continue
         print(f"[{used:5.0f} s] {name}", flush=True)
         try:
@@ -76,14 +81,36 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--artifacts", type=Path, required=True, help="folder of <workload>.mirage folders")
+    parser.add_argument(
+        "--artifacts", type=Path, required=True, help="folder of <workload>.mirage folders"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
-    parser.add_argument("--stem", default="h200", help="name of the result files (default: %(default)s)")
-    parser.add_argument("--only", nargs="*", default=(), help="run only programs that start with one of these")
-    parser.add_argument("--rounds", type=int, default=25, help="rounds a median is taken over (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=480.0, help="start no program after this (default: %(default)s)")
-    parser.add_argument("--autotune", action="store_true", help="also compare with torch.compile's max-autotune (slow)")
-    parser.add_argument("--no-baselines", action="store_true", help="check and time ours and eager only")
+    parser.add_argument(
+        "--stem", default="h200", help="name of the result files (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--only", nargs="*", default=(), help="run only programs that start with one of these"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=25,
+        help="rounds a median is taken over (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=480.0,
+        help="start no program after this (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--autotune",
+        action="store_true",
+        help="also compare with torch.compile's max-autotune (slow)",
+    )
+    parser.add_argument(
+        "--no-baselines", action="store_true", help="check and time ours and eager only"
+    )
     return parser.parse_args()
 
 
@@ -116,7 +143,11 @@ def measure(name: str, program: Executable, arguments: argparse.Namespace) -> re
         ],
     }
     inputs = workload.torch_inputs(CHECKED_SEEDS[0], device="cuda")
-    others = {} if arguments.no_baselines else baselines(name, module, inputs, autotune=arguments.autotune)
+    others = (
+        {}
+        if arguments.no_baselines
+        else baselines(name, module, inputs, autotune=arguments.autotune)
+    )
     others.setdefault("eager", module)
     check(row, workload, module, program)
     if not row["correct"]:
@@ -125,7 +156,9 @@ def measure(name: str, program: Executable, arguments: argparse.Namespace) -> re
     size = sum(x.numel() * x.element_size() for x in inputs)
     result = module(*inputs)
     row["bytes"] = size + result.numel() * result.element_size()
-    sets = [inputs] + [tuple(x.clone() for x in inputs) for _ in range(timing.copies_needed(size) - 1)]
+    sets = [inputs] + [
+        tuple(x.clone() for x in inputs) for _ in range(timing.copies_needed(size) - 1)
+    ]
     outputs = [tuple(torch.empty_like(result) for _ in program.manifest.outputs) for _ in sets]
     calls: dict[str, timing.Call] = {"mirage": lambda i: program(inputs=sets[i], out=outputs[i])}
     for key, other in others.items():
@@ -163,7 +196,9 @@ def check(row: report.Row, workload: Any, module: torch.nn.Module, program: Exec
     row["errors"] = {"mirage": asdict(ours), "eager": asdict(theirs)}
     row["correct"] = ours.within(ALLOWED, theirs)
     row["complaint"] = (
-        "" if row["correct"] else f"errors l2 {ours.l2:.2e}, max {ours.max:.2e}; eager {theirs.l2:.2e}, {theirs.max:.2e}"
+        ""
+        if row["correct"]
+        else f"errors l2 {ours.l2:.2e}, max {ours.max:.2e}; eager {theirs.l2:.2e}, {theirs.max:.2e}"
     )
 
 
@@ -184,7 +219,9 @@ def verify_replay(
         for got, wanted in zip(out, program(inputs=sets[i]), strict=True):
             if not torch.equal(got, wanted):
                 row["correct"] = False
-                row["complaint"] = f"graph replay differs from a single call on copy {i} of the inputs"
+                row["complaint"] = (
+                    f"graph replay differs from a single call on copy {i} of the inputs"
+                )
                 return
 
 
@@ -199,9 +236,15 @@ def summary(row: report.Row) -> str:
 
 def environment() -> dict[str, Any]:
     """Where and how the numbers were made."""
-    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.max.sm,power.limit", "--format=csv,noheader"]
+    query = [
+        "nvidia-smi",
+        "--query-gpu=driver_version,clocks.sm,clocks.max.sm,power.limit",
+        "--format=csv,noheader",
+    ]
     try:
-        smi = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False).stdout.strip()
+        smi = subprocess.run(
+            query, capture_output=True, text=True, timeout=20, check=False
+        ).stdout.strip()
     except OSError:
         smi = ""
     device = torch.cuda.get_device_properties(0)
@@ -213,7 +256,9 @@ def environment() -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "date": datetime.datetime.now(tz=datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "command": shlex.join(["python", *(os.path.relpath(a) if os.path.isabs(a) else a for a in sys.argv)]),
+        "command": shlex.join(
+            ["python", *(os.path.relpath(a) if os.path.isabs(a) else a for a in sys.argv)]
+        ),
     }
 
 

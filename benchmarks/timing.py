@@ -64,7 +64,9 @@ def capture(call: Call, order: Sequence[int]) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def time_graphs(graphs: Mapping[str, torch.cuda.CUDAGraph], launches: int, rounds: int) -> dict[str, Times]:
+def time_graphs(
+    graphs: Mapping[str, torch.cuda.CUDAGraph], launches: int, rounds: int
+) -> dict[str, Times]:
     """Time of one call in each graph; the graphs take turns."""
     samples: dict[str, list[float]] = {name: [] for name in graphs}
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -1,9 +1,9 @@
 """From a chosen µGraph to an artifact: pipelines, manifest, cache, assembler.
 
-    from mirage.compiler import CompileOptions, compile_module
+from mirage.compiler import CompileOptions, compile_module
 
-    compiled = compile_module(module, CompileOptions(chip="sm_90a"))
-    mirage.runtime.write_artifact(compiled.artifact, "program.mirage")
+compiled = compile_module(module, CompileOptions(chip="sm_90a"))
+mirage.runtime.write_artifact(compiled.artifact, "program.mirage")
 """
 
 from mirage.compiler.collect import Names

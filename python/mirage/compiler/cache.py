@@ -35,7 +35,9 @@ def compiler_fingerprint() -> str:
     """Version of the compiler, and the state of its files: a rebuilt compiler does not reuse what the old one made."""
     state = hashlib.sha256(mirage.__version__.encode())
     for root in mirage.__path__:
-        for path in sorted((*Path(root).glob("_mlir_libs/*.so*"), *Path(root).glob("compiler/*.py"))):
+        for path in sorted(
+            (*Path(root).glob("_mlir_libs/*.so*"), *Path(root).glob("compiler/*.py"))
+        ):
             stat = path.stat()
             state.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return f"{mirage.__version__}+{state.hexdigest()[:12]}"

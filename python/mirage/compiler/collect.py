@@ -100,7 +100,15 @@ class _Collector:
         name = str(self.graph.attributes["sym_name"]).strip('"')
         version = ptx_version("\n".join(self.ptx_of[m] for m in self.modules))
         manifest = Manifest(
-            name, compiler, chip, version, inputs, tuple(outputs), workspace, tuple(modules), kernels
+            name,
+            compiler,
+            chip,
+            version,
+            inputs,
+            tuple(outputs),
+            workspace,
+            tuple(modules),
+            kernels,
         )
         return Artifact(manifest, files)
 
@@ -111,7 +119,13 @@ class _Collector:
             self.buffers[value] = _Buffer(shape, dtype, Argument("input", i))
             name = self.names.inputs[i] if i < len(self.names.inputs) else ""
             specs.append(
-                TensorSpec(name or f"arg{i}", shape, dense_strides(shape), dtype, self.names.parameters.get(i))
+                TensorSpec(
+                    name or f"arg{i}",
+                    shape,
+                    dense_strides(shape),
+                    dtype,
+                    self.names.parameters.get(i),
+                )
             )
         return tuple(specs)
 
@@ -135,8 +149,12 @@ class _Collector:
     def _output(self, index: int, value: ir.Value, op: ir.Operation) -> TensorSpec:
         buffer = self._buffer(value, op)
         if buffer.place is not None:
-            what = "an input" if buffer.place.kind == "input" else f"output {buffer.place.index} again"
-            raise CompileError(f"output {index}: expected a result of a kernel, got {what}; return a copy of it")
+            what = (
+                "an input" if buffer.place.kind == "input" else f"output {buffer.place.index} again"
+            )
+            raise CompileError(
+                f"output {index}: expected a result of a kernel, got {what}; return a copy of it"
+            )
         buffer.place = Argument("output", index)
         shape, dtype = tensor_type(value)
         name = self.names.outputs[index] if index < len(self.names.outputs) else ""
@@ -152,7 +170,9 @@ class _Collector:
         unplaced: list[_Buffer] = []
         for _, buffers in self.kernels:
             unplaced.extend(b for b in buffers if b.place is None and b not in unplaced)
-        lifetimes = [Lifetime(prod(b.shape) * ELEMENT_BYTES[b.dtype], b.first, b.last) for b in unplaced]
+        lifetimes = [
+            Lifetime(prod(b.shape) * ELEMENT_BYTES[b.dtype], b.first, b.last) for b in unplaced
+        ]
         planned: list[WorkspaceBuffer] = []
         for i, (buffer, offset) in enumerate(zip(unplaced, plan(lifetimes), strict=True)):
             buffer.place = Argument("workspace", i)
@@ -168,7 +188,9 @@ class _Collector:
         arguments = tuple(b.place for b in buffers if b.place is not None)
         count = parameter_count(self.ptx_of[container], entry)
         if count != len(arguments):
-            raise CompileError(f"kernel {entry!r}: expected {len(arguments)} parameters, its PTX has {count}")
+            raise CompileError(
+                f"kernel {entry!r}: expected {len(arguments)} parameters, its PTX has {count}"
+            )
         cluster = list(op.attributes["cluster"]) if "cluster" in op.attributes else None
         return KernelLaunch(
             module=self.modules.index(container),

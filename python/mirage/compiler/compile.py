@@ -33,7 +33,9 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         if self.chip not in CHIPS:
-            raise UnsupportedChipError(f"expected a chip among {', '.join(CHIPS)}, got {self.chip!r}")
+            raise UnsupportedChipError(
+                f"expected a chip among {', '.join(CHIPS)}, got {self.chip!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -127,13 +129,17 @@ def with_machine_code(artifact: Artifact) -> Compiled:
     for i, module in enumerate(modules):
         report = assemble(files[module.ptx].decode(), artifact.manifest.chip)
         if report is None:
-            return Compiled(artifact, notes=("no ptxas for this PTX: the driver compiles it on loading",))
+            return Compiled(
+                artifact, notes=("no ptxas for this PTX: the driver compiles it on loading",)
+            )
         name = module.ptx.removesuffix(".ptx") + ".cubin"
         files[name] = report.cubin
         modules[i] = replace(module, cubin=name, cubin_sha256=sha256(report.cubin))
         reports.append(report)
     notes = [
-        f"{e.name}: {e.spill_stores + e.spill_loads} bytes of registers are spilled" for r in reports for e in r.spills
+        f"{e.name}: {e.spill_stores + e.spill_loads} bytes of registers are spilled"
+        for r in reports
+        for e in r.spills
     ]
     notes.extend(w for r in reports for w in r.serialized)
     manifest = replace(artifact.manifest, modules=tuple(modules))

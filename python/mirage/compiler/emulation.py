@@ -33,7 +33,11 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def emulate(
-    artifact: Artifact, inputs: Sequence[Array], *, checks: bool = True, limits: Limits | None = None
+    artifact: Artifact,
+    inputs: Sequence[Array],
+    *,
+    checks: bool = True,
+    limits: Limits | None = None,
 ) -> Emulated:
     """Outputs of the artifact, computed by executing its PTX on the CPU.
 
@@ -47,7 +51,9 @@ def emulate(
     buffers: dict[tuple[str, int], Array] = {}
     for i, (x, spec) in enumerate(zip(inputs, manifest.inputs, strict=True)):
         if x.shape != spec.shape:
-            raise CompileError(f"input {i} ({spec.name}): expected shape {spec.shape}, got {x.shape}")
+            raise CompileError(
+                f"input {i} ({spec.name}): expected shape {spec.shape}, got {x.shape}"
+            )
         buffers[("input", i)] = np.ascontiguousarray(x, dtype=numpy_dtype(spec.dtype))
     for i, spec in enumerate(manifest.outputs):
         buffers[("output", i)] = np.zeros(spec.shape, dtype=numpy_dtype(spec.dtype))
@@ -61,7 +67,9 @@ def emulate(
         for a in kernel.arguments:
             array = buffers[(a.kind, a.index)]
             if a.offset:
-                raise CompileError("expected arguments without offsets, which the emulator does not take")
+                raise CompileError(
+                    "expected arguments without offsets, which the emulator does not take"
+                )
             fresh = a.kind != "input" and (a.kind, a.index) not in written
             arguments.append(modules[kernel.module].uninitialised(array) if fresh else array)
         result = modules[kernel.module].launch(
@@ -76,4 +84,6 @@ def emulate(
         )
         written.update((a.kind, a.index) for a in kernel.arguments)
         counters.append(result.stats)
-    return Emulated(tuple(buffers[("output", i)] for i in range(len(manifest.outputs))), tuple(counters))
+    return Emulated(
+        tuple(buffers[("output", i)] for i in range(len(manifest.outputs))), tuple(counters)
+    )

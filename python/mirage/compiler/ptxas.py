@@ -59,7 +59,9 @@ def find_ptxas() -> str | None:
 def ptxas_version(path: str) -> str:
     """Release number, such as ``13.0``; "unknown" where it cannot be told."""
     try:
-        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        run = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=60, check=False
+        )
     except OSError:
         return "unknown"
     match = re.search(r"release (\d+\.\d+)", run.stdout)
@@ -86,7 +88,9 @@ def assemble(ptx: str, chip: str) -> AssemblerReport | None:
         if run.returncode != 0:
             if "Unsupported .version" in output or "is not defined for option 'gpu-name'" in output:
                 return None
-            raise PtxasError(f"{path} rejects the generated code for {chip}:\n{output.replace(folder + '/', '').strip()}")
+            raise PtxasError(
+                f"{path} rejects the generated code for {chip}:\n{output.replace(folder + '/', '').strip()}"
+            )
         entries, warnings = parse_output(output)
         return AssemblerReport(ptxas_version(path), target.read_bytes(), entries, warnings)
 
@@ -100,12 +104,21 @@ def parse_output(output: str) -> tuple[tuple[EntryUsage, ...], tuple[str, ...]]:
     for line in output.splitlines():
         if match := re.search(r"Compiling entry function '([^']+)'", line):
             name, frame = match[1], (0, 0, 0)
-        elif match := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+        elif match := re.search(
+            r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line
+        ):
             frame = (int(match[1]), int(match[2]), int(match[3]))
         elif match := re.search(r"Used (\d+) registers", line):
             shared = re.search(r"(\d+) bytes smem", line)
             entries.append(
-                EntryUsage(name, int(match[1]), int(shared[1]) if shared else 0, frame[1], frame[2], frame[0])
+                EntryUsage(
+                    name,
+                    int(match[1]),
+                    int(shared[1]) if shared else 0,
+                    frame[1],
+                    frame[2],
+                    frame[0],
+                )
             )
         elif "warning" in line or "Potential Performance Loss" in line:
             warnings.append(line.strip())

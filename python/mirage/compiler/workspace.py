@@ -33,7 +33,9 @@ def plan(buffers: Sequence[Lifetime]) -> tuple[int, ...]:
     offsets: dict[int, int] = {}
     for i in sorted(range(len(buffers)), key=lambda i: (-buffers[i].bytes, buffers[i].first, i)):
         taken = sorted(
-            (offsets[j], offsets[j] + max(buffers[j].bytes, 1)) for j in offsets if buffers[j].meets(buffers[i])
+            (offsets[j], offsets[j] + max(buffers[j].bytes, 1))
+            for j in offsets
+            if buffers[j].meets(buffers[i])
         )
         at = 0
         for start, end in taken:
@@ -46,10 +48,18 @@ def plan(buffers: Sequence[Lifetime]) -> tuple[int, ...]:
 
 def check(buffers: Sequence[Lifetime], offsets: Sequence[int]) -> list[str]:
     """What is wrong with a solution, in words."""
-    problems = [f"buffer {i} starts at {o}, not a multiple of {ALIGNMENT}" for i, o in enumerate(offsets) if o % ALIGNMENT or o < 0]
+    problems = [
+        f"buffer {i} starts at {o}, not a multiple of {ALIGNMENT}"
+        for i, o in enumerate(offsets)
+        if o % ALIGNMENT or o < 0
+    ]
     for i, a in enumerate(buffers):
         for j in range(i):
             b = buffers[j]
-            if a.meets(b) and offsets[i] < offsets[j] + b.bytes and offsets[j] < offsets[i] + a.bytes:
+            if (
+                a.meets(b)
+                and offsets[i] < offsets[j] + b.bytes
+                and offsets[j] < offsets[i] + a.bytes
+            ):
                 problems.append(f"buffers {j} and {i} overlap while both are alive")
     return problems

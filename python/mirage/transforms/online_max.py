@@ -26,6 +26,7 @@ from mirage.semantics.ugraph import (
     Launch,
     Load,
     Loop,
+    Mask,
     Op,
     Output,
     TensorType,
@@ -81,6 +82,7 @@ class _Rewriter:
         self.local: dict[Shift, Value] = {}  # the maximum over this step only
         self.rescales: dict[tuple[Shift, Fraction, Align, int], Value] = {}
         self.params: dict[TensorShift, Value] = {}
+        self.masked: dict[Value, set[tuple[int, Pad]]] = {}  # where exponentials are 0 already
 
     def run(self) -> Rewritten:
         scope = _Scope(None)
@@ -120,8 +122,14 @@ class _Rewriter:
                 and self.facts.terms.get(op.operands[0])
             ):
                 self._log(op, scope)
+            elif isinstance(op, Mask) and self._is_zero_there(op):
+                self.new[op.result] = self._value(op.operands[0])
             else:
                 self._copy(op, scope)
+
+    def _is_zero_there(self, op: Mask) -> bool:
+        masked = self.masked.get(op.operands[0], set())
+        return op.fill == 0.0 and (op.dim, Pad(op.axes, op.extent)) in masked
 
     def _copy(self, op: Op, scope: _Scope) -> Value:
         operands = tuple(map(self._value, op.operands))
@@ -144,6 +152,7 @@ class _Rewriter:
         for dim in shift.reduced:
             for pad in self.padding.exposed(op.operands[0], dim):
                 argument = b.mask(argument, dim, pad.axes, pad.extent, -inf)
+                self.masked.setdefault(op.result, set()).add((dim, pad))
         self._take_maximum(shift, argument, b, floor=True)
         self.new[op.result] = b.unary(
             UnaryFn.EXP, b.binary(BinaryFn.SUB, argument, self.shifted[shift])

@@ -20,7 +20,15 @@ from accuracy import Errors
 def row(name: str, ours: float, **more: Any) -> dict[str, Any]:
     times = {"mirage": {"median": ours}, "eager": {"median": 30.0}, "compile": {"median": 20.0}}
     errors = {"mirage": {"l2": 1e-4, "max": 1e-3}, "eager": {"l2": 2e-4, "max": 1e-3}}
-    base = {"name": name, "correct": True, "cold": times, "hot": times, "plain": times, "errors": errors, "kernels": 2}
+    base = {
+        "name": name,
+        "correct": True,
+        "cold": times,
+        "hot": times,
+        "plain": times,
+        "errors": errors,
+        "kernels": 2,
+    }
     return {**base, **more}
 
 

@@ -1,0 +1,46 @@
+"""The rewrite on what the search really finds, at sizes that do not divide and scores that overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mirage.cost import H200
+from mirage.search.superoptimize import superoptimize
+from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.ugraph import Launch, Mask, walk
+from mirage.transforms import stabilize
+from mirage.workloads.attention import plain_attention, qk_norm_attention, scaled_attention
+from mirage.workloads.workload import Workload
+
+PROGRAMS = [
+    plain_attention("attention", "", 2, 8, 16, 100),
+    plain_attention("prime", "", 1, 16, 16, 997),
+    qk_norm_attention("qknorm", 2, 16, 32, 96),
+    scaled_attention("causal", "", 2, 64, 16, 64, True),
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda w: w.name)
+def test_every_candidate_is_stabilised(program: Workload) -> None:
+    graph = program.graph()
+    candidates = superoptimize(graph, H200).candidates
+    assert candidates
+    query, *others = (x.astype(np.float64) for x in program.numpy_inputs(seed=0))
+    inputs = [query * 300, *others]
+    (want,) = evaluate_floats(graph, inputs)
+    (reference,) = evaluate_floats(graph, inputs, TypedFloat())
+    allowed = 2 * np.linalg.norm(reference - want)
+    for candidate in candidates:
+        result = stabilize(candidate.graph)
+        assert not result.unstable, candidate.description
+        (exact,) = evaluate_floats(result.graph, inputs)
+        np.testing.assert_allclose(exact, want, atol=1e-12)
+        (typed,) = evaluate_floats(result.graph, inputs, TypedFloat())
+        assert np.linalg.norm(typed - want) <= allowed, candidate.description
+        for op in result.graph.ops:
+            if isinstance(op, Launch):
+                masks = [m.fill for m in walk(op.body.ops) if isinstance(m, Mask)]
+                assert (
+                    masks.count(0.0) == 0
+                )  # scores of absent keys are minus infinity, nothing is masked twice
