@@ -20,7 +20,8 @@ The same pass runs
 - from `mirage-opt --mirage-foo-bar=seed=1` and textual pipelines, in a worker process
   (`mirage.passes.worker`), once include/mirage/PythonPasses/Passes.td declares it.
 
-Nothing here imports the compiled bindings or a pass before it is needed.
+Nothing here imports the compiled bindings or a pass before it is needed. Modules of this package
+that are no passes start with an underscore or are packages.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -71,23 +71,23 @@ def names() -> tuple[str, ...]:
     """The passes that are there, sorted."""
     import mirage.passes
 
-    modules = (module.name for module in iter_modules(mirage.passes.__path__))
+    modules = iter_modules(mirage.passes.__path__)
     return tuple(
         sorted(
-            _PREFIX + module.replace("_", "-")
+            _PREFIX + module.name.replace("_", "-")
             for module in modules
-            if module not in _NOT_PASSES and not module.startswith("_")
+            if not module.ispkg
+            and module.name not in _NOT_PASSES
+            and not module.name.startswith("_")
         )
     )
 
 
 def load(name: str) -> PythonPass[Any]:
     """Imports and returns the pass `name`. Raises PassError when there is none."""
-    stem = name.removeprefix(_PREFIX).replace("-", "_")
-    module = f"mirage.passes.{stem}"
-    if not name.startswith(_PREFIX) or stem in _NOT_PASSES or find_spec(module) is None:
+    if name not in names():
         raise PassError(f"no python pass is named '{name}'; there are {', '.join(names())}")
-    return import_module(module).PASS
+    return import_module("mirage.passes." + name.removeprefix(_PREFIX).replace("-", "_")).PASS
 
 
 def remark(op: ir.Operation, message: str) -> None:

@@ -1,0 +1,161 @@
+"""Python passes in a pass manager, and that C++ and Python declare the same passes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage import ir
+from mirage.passes import registry
+from mirage.passes.options import PassOptionError, option_default, option_name
+from mirage.passmanager import PassManager
+
+ROOT = Path(__file__).parents[3]
+TBLGEN = Path("/usr/lib/llvm-22/bin/llvm-tblgen")
+
+MODULE = """
+module {
+  func.func @f(%a: i32) -> i32 {
+    %c = arith.constant 0 : i32
+    %s = arith.addi %a, %c : i32
+    return %s : i32
+  }
+}
+"""
+
+
+@pytest.fixture
+def module() -> Any:
+    with ir.Context(), ir.Location.unknown():
+        yield ir.Module.parse(MODULE)
+
+
+def test_python_and_cpp_passes_run_in_one_pipeline(module: ir.Module) -> None:
+    manager = PassManager()
+    manager.add("canonicalize")
+    registry.add_to(manager, "mirage-test-bridge", action="annotate", text="between", values=(4,))
+    manager.add("cse")
+    manager.run(module.operation)
+    assert "arith.addi" not in str(module)
+    assert 'bridge.text = "between"' in str(module)
+    assert "array<i64: 4>" in str(module)
+
+
+def test_a_textual_pipeline_runs_the_pass_in_a_worker(module: ir.Module) -> None:
+    PassManager.parse("builtin.module(mirage-test-bridge{action=annotate text=there})").run(
+        module.operation
+    )
+    assert 'bridge.text = "there"' in str(module)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ("fail", "what is wrong"),
+        ("fail-at-op", "what is wrong"),
+        ("raise", "internal error in pass 'mirage-test-bridge': KeyError: 'what is wrong'"),
+        ("invalid", "requires attribute 'function_type'"),
+    ],
+)
+def test_failure_raises_with_diagnostics(module: ir.Module, action: str, message: str) -> None:
+    manager = PassManager()
+    registry.add_to(manager, "mirage-test-bridge", action=action, text="what is wrong")
+    with pytest.raises(ir.MLIRError) as caught:
+        manager.run(module.operation)
+    assert any(message in diagnostic.message for diagnostic in caught.value.error_diagnostics)
+
+
+def test_remarks_and_warnings_reach_handlers(module: ir.Module) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def collect(diagnostic: ir.Diagnostic) -> bool:
+        seen.append((diagnostic.severity.name, diagnostic.message))
+        return True
+
+    manager = PassManager()
+    registry.add_to(manager, "mirage-test-bridge", action="remark", text="look")
+    registry.add_to(manager, "mirage-test-bridge", action="warn", text="hmm")
+    with module.context.attach_diagnostic_handler(collect):
+        manager.run(module.operation)
+    assert seen == [("REMARK", "look"), ("WARNING", "hmm")]
+
+
+def test_unknown_passes_and_options_are_named(module: ir.Module) -> None:
+    with pytest.raises(registry.PassError, match="no python pass is named 'mirage-nothing'"):
+        registry.add_to(PassManager(), "mirage-nothing")
+    with pytest.raises(registry.PassError, match="no python pass is named 'mirage-worker'"):
+        registry.load("mirage-worker")
+    with pytest.raises(PassOptionError, match="'speed'"):
+        registry.add_to(PassManager(), "mirage-test-bridge", speed=1)
+
+
+def declared_passes() -> dict[str, dict[str, Any]]:
+    """The passes of Passes.td: by argument, the summary and the options' defaults as text."""
+    dump = subprocess.run(
+        [
+            TBLGEN,
+            "--dump-json",
+            "-I/usr/lib/llvm-22/include",
+            f"-I{ROOT}/include",
+            ROOT / "include/mirage/PythonPasses/Passes.td",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    records = json.loads(dump.stdout)
+    declared: dict[str, dict[str, Any]] = {}
+    for name in records["!instanceof"]["PassBase"]:
+        record = records[name]
+        options = [records[option["def"]] for option in record["options"]]
+        declared[record["argument"]] = {
+            "summary": record["summary"],
+            "options": {
+                option["argument"]: (option["type"], option.get("defaultValue") or "")
+                for option in options
+            },
+        }
+    return declared
+
+
+def as_cpp(value: object) -> str:
+    """A default of an options dataclass as Passes.td writes it."""
+    if value == () or value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+DECLARED = declared_passes()
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_cpp_and_python_declare_the_same_pass(name: str) -> None:
+    python_pass = registry.load(name)
+    assert python_pass.name == name
+    assert name in DECLARED, f"{name} is missing in include/mirage/PythonPasses/Passes.td"
+    assert DECLARED[name]["summary"] == python_pass.summary
+    options = {
+        option_name(field): as_cpp(option_default(field)) for field in fields(python_pass.options)
+    }
+    assert {key: text for key, (_, text) in DECLARED[name]["options"].items()} == options
+
+
+@pytest.mark.parametrize("name", sorted(DECLARED))
+def test_every_declared_pass_is_written(name: str) -> None:
+    assert name in registry.names()
+
+
+def test_the_registry_needs_no_bindings() -> None:
+    code = (
+        "import sys; import mirage.passes.registry as r; r.names();"
+        "sys.exit('mirage.ir' in sys.modules or 'torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
