@@ -16,6 +16,7 @@ from mirage.verify.floats import Difference, find_difference, measure_numerics
 from mirage.verify.normalize import normalize
 from mirage.verify.realsize import FieldDraw, field_draw
 from mirage.verify.sampling import choose_sample
+from mirage.verify.smallmodel import run_small_model, small_difference, small_pair
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
 
@@ -77,13 +78,16 @@ class _Verification:
     def run(self) -> Verdict:
         rng = random.Random(self.seed)
         stable = (decompose(self.reference, stable=True), decompose(self.candidate, stable=True))
-        plain = tuple(normalize(decompose(g)) for g in (self.reference, self.candidate))
-        permutation = self._real_sizes(plain, rng)
-        identity = tuple(range(len(self.reference.outputs)))
-        order = identity if permutation is None else permutation
+        first, second = (normalize(decompose(g)) for g in (self.reference, self.candidate))
+        order = self._real_sizes((first, second), rng)
+        bound, agrees, small_difference = None, None, None
+        if order is not None:
+            permuted = KernelGraph(second.name, second.inputs, second.ops, tuple(second.outputs[j] for j in order))
+            bound, agrees, small_difference = self._small_model(first, permuted, rng)
         source = np.random.default_rng(rng.getrandbits(128))
         sample = choose_sample(stable, 2.0 * self.options.work, source)
-        difference, tried = find_difference(stable, sample, source, order)
+        identity = tuple(range(len(self.reference.outputs)))
+        difference, tried = find_difference(stable, sample, source, order or identity)
         self.evidence.append(
             Evidence(
                 "float64 at the real sizes",
@@ -93,21 +97,32 @@ class _Verification:
             )
         )
         if difference is not None:
-            return self._refuted(difference)
-        if permutation is None:
+            return self._refuted(difference, "standard normal")
+        if small_difference is not None:
+            return self._refuted(small_difference, "standard normal, constant within cells of indices; element of the cells")
+        if order is None or agrees is False:
             return self._verdict(Kind.UNKNOWN, None, None, None)
-        numerics = None
-        if self.options.numerics:
-            numerics = self._numerics(stable, source, permutation)
-        return self._verdict(Kind.PROBABLE, None, numerics, permutation)
+        numerics = self._numerics(stable, source, order) if self.options.numerics else None
+        return self._verdict(Kind.PROBABLE, bound, numerics, order)
+
+    def _small_model(
+        self, first: KernelGraph, second: KernelGraph, rng: random.Random
+    ) -> tuple[float | None, bool | None, Difference | None]:
+        """The bound, whether the small programs agree, and a difference in float64 if they do not."""
+        evidence, bound = run_small_model(first, second, rng, self.options.max_error_log2)
+        self.evidence.append(evidence)
+        if evidence.holds is not False:
+            return bound, evidence.holds, None
+        pair = small_pair(first, second)
+        return None, False, small_difference(pair, np.random.default_rng(rng.getrandbits(128)))
 
     def _verdict(
         self, kind: Kind, bound: float | None, numerics: bool | None, permutation: tuple[int, ...] | None
     ) -> Verdict:
         return Verdict(kind, bound, tuple(self.evidence), self.seed, None, numerics, permutation)
 
-    def _refuted(self, d: Difference) -> Verdict:
-        inputs = f"float64, inputs {d.scale:g} times standard normal"
+    def _refuted(self, d: Difference, kind: str) -> Verdict:
+        inputs = f"float64, inputs {d.scale:g} times {kind}"
         witness = Witness(self.seed, d.output, d.element, d.expected, d.actual, inputs)
         return Verdict(Kind.REFUTED, None, tuple(self.evidence), self.seed, witness)
 

@@ -1,0 +1,283 @@
+"""The real program on inputs that repeat themselves, as a small program.
+
+Give every digit of the index structure (:mod:`mirage.verify.digits`) a few *cells*: some single indices and one cell for all
+the others, the *bulk*. On inputs that are constant within cells the program's values are constant within cells too, because no
+op tells apart indices within a segment of a digit. So one representative of each cell is enough, and a sum over an index
+becomes a sum over cells weighted with the numbers of indices in them. The result is an ordinary graph with small extents and
+a few more inputs, the weights. It computes *exactly* what the real program computes on such inputs, real sizes, constants,
+masks and tails included; nothing is approximated and no constant needs to be recognised as a size.
+
+Loops run through the cells in the order of the indices: a bulk step adds its value times its weight. With a running maximum
+that is right too, since equal steps leave the maximum as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Axis,
+    Binary,
+    BlockGraph,
+    KernelGraph,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Output,
+    Reduce,
+    Reshape,
+    Slice,
+    TensorType,
+    Value,
+    axis_extents,
+)
+from mirage.verify.digits import Digit, Irregular, Slot, Structure
+
+Weights = tuple[int, ...]
+
+
+def cells_of(digit: Digit, singles: int) -> Weights:
+    """Numbers of indices in the cells of one digit, in order: in each segment ``singles`` single indices and the bulk.
+
+    Where order matters there are single indices on both sides of the bulk.
+    """
+    if digit.pinned:
+        return (1,) * digit.radix
+    result: list[int] = []
+    bounds = sorted({0, digit.radix} | digit.cuts)  # a cut at 0 cuts nothing
+    for start, end in zip(bounds, bounds[1:], strict=False):
+        length = end - start
+        after = singles if digit.ordered else 0
+        if length <= singles + after + 1:
+            result.extend([1] * length)
+        else:
+            result.extend([1] * singles + [length - singles - after] + [1] * after)
+    return tuple(result)
+
+
+class Cells:
+    """Cells for all digits: sizes and weights of dimensions and axes."""
+
+    def __init__(self, structure: Structure, singles: Mapping[Hashable, int]) -> None:
+        self.structure = structure
+        self.cells = {d: cells_of(digit, singles.get(d, 1)) for d, digit in structure.digits.items()}
+
+    def weights(self, slot: Slot) -> Weights:
+        """For each small index of the slot the number of real indices it stands for."""
+        names = self.structure.digits_of(slot)
+        w = np.ones(1, dtype=object)
+        for d in names:
+            w = np.multiply.outer(w, np.array(self.cells[d], dtype=object)).ravel()
+        if self.structure.is_padded(slot):
+            digit = self.structure.digits[names[-1]]
+            padded = prod(self.structure.digits[d].radix for d in names)
+            w = w[: len(w) - self._after(names[-1], self.structure.size(slot) - (padded - digit.radix))]
+        if sum(w) != self.structure.size(slot):
+            raise Irregular(f"cells cover {sum(w)} of {self.structure.size(slot)} indices")
+        return tuple(int(x) for x in w)
+
+    def _after(self, name: Hashable, position: int) -> int:
+        """How many cells of a digit lie at or after a cut."""
+        start = count = 0
+        for cell in self.cells[name]:
+            count += start >= position
+            start += cell
+        return count
+
+    def size(self, slot: Slot) -> int:
+        """Number of small indices."""
+        return len(self.weights(slot))
+
+    def extent_of_mask(self, parts: Sequence[Slot], extent: int) -> int:
+        """Where a mask that keeps ``extent`` indices ends among the small indices."""
+        sizes = [self.structure.size(s) for s in parts]
+        rest = extent - (prod(sizes) - sizes[-1])
+        total = prod(self.size(s) for s in parts)
+        if rest == sizes[-1]:
+            return total
+        (name,) = self.structure.digits_of(parts[-1])
+        return total - self._after(name, rest)
+
+
+@dataclass(frozen=True)
+class SmallGraph:
+    """A small program; its inputs are those of the real one and then the weights."""
+
+    graph: KernelGraph
+    weights: tuple[Weights, ...]
+
+
+def compress(graph: KernelGraph, cells: Cells) -> SmallGraph:
+    """The small form of ``graph``, which has primitive ops only. Raises :class:`Irregular`."""
+    return _Compressor(graph, cells).run()
+
+
+class _Compressor:
+    def __init__(self, graph: KernelGraph, cells: Cells) -> None:
+        self.graph = graph
+        self.cells = cells
+        self.structure = cells.structure
+        self.names: dict[Value, Value] = {}
+        self.weight_inputs: dict[Weights, Value] = {}
+
+    def run(self) -> SmallGraph:
+        inputs = tuple(map(self._new, self.graph.inputs))
+        ops: list[Op] = []
+        for op in self.graph.ops:
+            ops.extend(self._launch(op) if isinstance(op, Launch) else self._op(op, None))
+        outputs = tuple(self.names[v] for v in self.graph.outputs)
+        extra = tuple(self.weight_inputs.values())
+        small = KernelGraph(self.graph.name, (*inputs, *extra), tuple(ops), outputs)
+        return SmallGraph(small, tuple(self.weight_inputs))
+
+    def _shape(self, value: Value) -> tuple[int, ...]:
+        return tuple(self.cells.size(self.structure.slot(value, d)) for d in range(len(value.shape)))
+
+    def _new(self, value: Value) -> Value:
+        self.names[value] = Value(TensorType(self._shape(value), value.dtype), value.name)
+        return self.names[value]
+
+    def _weight(self, weights: Weights) -> Value:
+        if weights not in self.weight_inputs:
+            self.weight_inputs[weights] = Value(TensorType((len(weights),), DType.F32))
+        return self.weight_inputs[weights]
+
+    # ---- sums -------------------------------------------------------------------------------------------------------
+
+    def _op(self, op: Op, block: _Block | None) -> list[Op]:
+        xs = [self.names[v] for v in op.operands]
+        before: list[Op] = []
+        if isinstance(op, Reduce) and op.fn is ReduceFn.SUM:
+            for d in op.dims:
+                weights = self.cells.weights(self.structure.slot(op.operands[0], d))
+                xs[0] = self._scaled(xs[0], d, weights, block, before)
+        if isinstance(op, Matmul):
+            last = len(xs[0].shape) - 1
+            weights = self.cells.weights(self.structure.slot(op.operands[0], last))
+            xs[0] = self._scaled(xs[0], last, weights, block, before)
+        results = tuple(map(self._new, op.results))
+        new = replace(op, operands=tuple(xs), results=results)
+        if isinstance(op, Slice):
+            assert isinstance(new, Slice)
+            new = replace(new, offsets=self._offsets(op))
+        if isinstance(op, Mask):
+            assert isinstance(new, Mask) and block is not None
+            parts = (*(self.structure.axis(block.launch, a) for a in op.axes), self.structure.slot(op.result, op.dim))
+            new = replace(new, extent=self.cells.extent_of_mask(parts, op.extent))
+        if isinstance(new, Reshape) and prod(xs[0].shape) != new.result.type.size:
+            raise Irregular(f"a reshape joins cells of {xs[0].shape} and {new.result.shape}")
+        return [*before, new]
+
+    def _scaled(
+        self, x: Value, dim: int, weights: Weights, block: _Block | None, ops: list[Op]
+    ) -> Value:
+        """``x`` times the weights along ``dim``."""
+        if all(w == 1 for w in weights):
+            return x
+        w = self._weight(weights) if block is None else block.weight(weights, ops)
+        trailing = len(x.shape) - dim - 1
+        if trailing:
+            wide = Value(TensorType((len(weights),) + (1,) * trailing, DType.F32))
+            ops.append(Reshape((w,), (wide,)))
+            w = wide
+        y = Value(x.type)
+        ops.append(Binary((x, w), (y,), BinaryFn.MUL))
+        return y
+
+    def _offsets(self, op: Slice) -> tuple[int, ...]:
+        x = op.operands[0]
+        result: list[int] = []
+        for dim, offset in enumerate(op.offsets):
+            if x.shape[dim] == op.result.shape[dim]:
+                result.append(0)
+                continue
+            low, grain = self.structure.low_digits(self.structure.slot(x, dim))
+            result.append(offset // grain * prod(len(self.cells.cells[d]) for d in low))
+        return tuple(result)
+
+    # ---- launches ---------------------------------------------------------------------------------------------------
+
+    def _launch(self, launch: Launch) -> list[Op]:
+        block = _Block(self, launch)
+        params = tuple(map(self._new, launch.body.params))
+        ops = self._block_ops(launch.body.ops, block)
+        outputs = tuple(Output(self.names[o.value], o.map) for o in launch.body.outputs)
+        operands = tuple(self.names[v] for v in launch.operands)
+        results = tuple(map(self._new, launch.results))
+        extra = tuple(block.params)
+        body = BlockGraph((*params, *(block.params[w] for w in extra)), ops, outputs)
+        grid = tuple(Axis(a.name, self.cells.size(self.structure.axis(launch, a.name))) for a in launch.grid)
+        return [Launch((*operands, *map(self._weight, extra)), results, grid, body, launch.schedule)]
+
+    def _block_ops(self, ops: tuple[Op, ...], block: _Block) -> tuple[Op, ...]:
+        result: list[Op] = []
+        for op in ops:
+            if isinstance(op, Load):
+                result.append(replace(op, operands=(self.names[op.operands[0]],), results=(self._new(op.result),)))
+            elif isinstance(op, Loop):
+                result.append(self._loop(op, block))
+            else:
+                result.extend(self._op(op, block))
+        return tuple(result)
+
+    def _loop(self, op: Loop, block: _Block) -> Loop:
+        body = list(self._block_ops(op.body, block))
+        slot = self.structure.axis(block.launch, op.axis.name)
+        weights = self.cells.weights(slot)
+        accumulators: list[Accumulator] = []
+        for a in op.accumulators:
+            value = self.names[a.value]
+            if a.fn is AccumulateFn.SUM and any(w != 1 for w in weights):
+                value = self._step_weighted(value, weights, op.axis.name, block, body)
+            accumulators.append(Accumulator(a.fn, value, None if a.rescale is None else self.names[a.rescale]))
+        results = tuple(map(self._new, op.results))
+        return Loop((), results, Axis(op.axis.name, len(weights)), tuple(body), tuple(accumulators))
+
+    def _step_weighted(self, x: Value, weights: Weights, axis: str, block: _Block, ops: list[Op]) -> Value:
+        w = Value(TensorType((1,), DType.F32))
+        ops.append(Load((block.param(weights),), (w,), ((axis,),)))
+        if x.shape == ():
+            flat = Value(TensorType((), DType.F32))
+            ops.append(Reshape((w,), (flat,)))
+            w = flat
+        y = Value(x.type)
+        ops.append(Binary((x, w), (y,), BinaryFn.MUL))
+        return y
+
+
+class _Block:
+    """The weights that one launch reads."""
+
+    def __init__(self, owner: _Compressor, launch: Launch) -> None:
+        self.launch = launch
+        self.extents = axis_extents(launch)
+        self.params: dict[Weights, Value] = {}
+
+    def param(self, weights: Weights) -> Value:
+        """The param that holds the weights."""
+        if weights not in self.params:
+            self.params[weights] = Value(TensorType((len(weights),), DType.F32))
+        return self.params[weights]
+
+    def weight(self, weights: Weights, ops: list[Op]) -> Value:
+        """A tile with all of the weights."""
+        tile = Value(TensorType((len(weights),), DType.F32))
+        ops.append(Load((self.param(weights),), (tile,), ((),)))
+        return tile
+
+
+def expand(x: Array, weights: Sequence[Weights]) -> Array:
+    """A small array repeated to the real size (what the small program's inputs stand for)."""
+    for dim, w in enumerate(weights):
+        x = np.repeat(x, w, axis=dim)
+    return x

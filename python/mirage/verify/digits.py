@@ -1,0 +1,443 @@
+"""Index structure shared by two programs: every dimension and axis written as mixed-radix digits.
+
+A tile map cuts a dimension of 4096 elements into, say, 8 parts x 4 steps x 128 local elements; a reshape cuts or joins
+dimensions likewise. All of these are statements about *digits* of indices. This module finds, for the two programs
+together, the coarsest digits such that every dimension, tile, grid axis and loop axis is a sequence of them, and which
+digits must be the same one because both programs meet in inputs, outputs and ops. Where a size does not divide, the last part
+is cut short; the positions where that happens are recorded as *cuts* of the digits.
+
+:class:`Irregular` says that there is no such structure (tilings of 96 and 64 over the same dimension, slices at odd places).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from math import gcd, prod
+
+from mirage.semantics.region import reshape_groups
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Concat,
+    Constant,
+    KernelGraph,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RunningMax,
+    Slice,
+    TileMap,
+    Transpose,
+    Value,
+    axis_extents,
+)
+
+Slot = Hashable
+_MAX_PINNED = 16
+
+
+class Irregular(ValueError):
+    """The two programs' index structure has no common digits."""
+
+
+@dataclass
+class _Class:
+    """Slots that hold the same indices."""
+
+    size: int
+    padded: int
+    boundaries: set[int] = field(default_factory=set[int])  # products of the lower digits, the padded size included
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One digit: indices ``range(radix)``, cut into segments; ``ordered`` where steps follow one another."""
+
+    radix: int
+    cuts: frozenset[int]
+    pinned: bool
+    ordered: bool
+
+
+class _Union:
+    """Union-find over hashable keys."""
+
+    def __init__(self) -> None:
+        self.parent: dict[Hashable, Hashable] = {}
+
+    def find(self, key: Hashable) -> Hashable:
+        """Representative of the key's set."""
+        root = key
+        while (up := self.parent.setdefault(root, root)) != root:
+            root = up
+        while key != root:
+            self.parent[key], key = root, self.parent[key]
+        return root
+
+    def join(self, a: Hashable, b: Hashable) -> None:
+        """Makes the two sets one."""
+        self.parent[self.find(a)] = self.find(b)
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    parts: tuple[Slot, ...]
+    whole: Slot | None  # None for a mask
+    size: int
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """``part`` holds the indices from ``offset`` on of ``whole``."""
+
+    whole: Slot
+    part: Slot
+    offset: int
+
+
+class Structure:
+    """Digits of all dimensions and axes of several graphs with the same signature (primitive ops only)."""
+
+    def __init__(self, graphs: Sequence[KernelGraph]) -> None:
+        self._slots = _Union()
+        self._size: dict[Slot, int] = {}
+        self._tilings: list[_Tiling] = []
+        self._joins: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]] = []
+        self._cuts: list[_Cut] = []
+        self._ordered: set[Slot] = set()
+        self._last: set[Slot] = set()  # axes of which the last index stands out
+        for graph in graphs:
+            self._graph(graph)
+        first = graphs[0]
+        for other in graphs[1:]:
+            for a, b in (*zip(first.inputs, other.inputs, strict=True), *zip(first.outputs, other.outputs, strict=True)):
+                self._same_shape(a, b)
+        self._solve()
+
+    # ---- what ops say about slots -----------------------------------------------------------------------------------
+
+    def slot(self, value: Value, dim: int) -> Slot:
+        """The slot of a dimension of a tensor or tile."""
+        key = ("dim", value, dim)
+        self._size.setdefault(key, value.shape[dim])
+        return key
+
+    def axis(self, launch: Launch, name: str) -> Slot:
+        """The slot of a grid or loop axis."""
+        return ("axis", launch, name)
+
+    def _same(self, a: Value, i: int, b: Value, j: int) -> None:
+        if a.shape[i] != b.shape[j]:
+            raise Irregular(f"sizes {a.shape[i]} and {b.shape[j]} meet")
+        self._slots.join(self.slot(a, i), self.slot(b, j))
+
+    def _same_shape(self, a: Value, b: Value) -> None:
+        for i in range(len(a.shape)):
+            self._same(a, i, b, i)
+
+    def _aligned(self, a: Value, b: Value, skip: int = 0) -> None:
+        """Trailing dimensions (but the last ``skip``) of ``a`` broadcast to those of ``b``."""
+        for back in range(skip + 1, min(len(a.shape), len(b.shape)) + 1):
+            if a.shape[-back] != 1:
+                self._same(a, len(a.shape) - back, b, len(b.shape) - back)
+
+    def _graph(self, graph: KernelGraph) -> None:
+        for v in (*graph.inputs, *graph.outputs):
+            for dim in range(len(v.shape)):
+                self.slot(v, dim)
+        for op in graph.ops:
+            for v in op.results:
+                for dim in range(len(v.shape)):
+                    self.slot(v, dim)
+            if isinstance(op, Launch):
+                self._launch(op)
+            else:
+                self._op(op)
+
+    def _launch(self, launch: Launch) -> None:
+        for name, extent in axis_extents(launch).items():
+            self._size["axis", launch, name] = extent
+        for p, v in zip(launch.body.params, launch.operands, strict=True):
+            self._same_shape(p, v)
+        self._block(launch, launch.body.ops)
+        for output, result in zip(launch.body.outputs, launch.results, strict=True):
+            self._tile(launch, output.map, output.value, result)
+
+    def _block(self, launch: Launch, ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            for v in op.results:
+                for dim in range(len(v.shape)):
+                    self.slot(v, dim)
+            if isinstance(op, Load):
+                self._tile(launch, op.map, op.result, op.operands[0])
+            elif isinstance(op, Loop):
+                self._block(launch, op.body)
+                if any(isinstance(inner, RunningMax) for inner in op.body):
+                    self._ordered.add(self.axis(launch, op.axis.name))
+                for a, result in zip(op.accumulators, op.results, strict=True):
+                    self._accumulator(a, result)
+                    if a.fn is AccumulateFn.LAST:
+                        self._last.add(self.axis(launch, op.axis.name))
+            else:
+                if isinstance(op, Mask):
+                    parts = (*(self.axis(launch, a) for a in op.axes), self.slot(op.result, op.dim))
+                    self._tilings.append(_Tiling(parts, None, op.extent))
+                self._op(op)
+
+    def _accumulator(self, a: Accumulator, result: Value) -> None:
+        self._same_shape(a.value, result)
+        if a.rescale is not None:
+            self._aligned(a.rescale, a.value)
+
+    def _tile(self, launch: Launch, tile_map: TileMap, tile: Value, whole: Value) -> None:
+        for dim, axes in enumerate(tile_map):
+            if tile.shape[dim] == whole.shape[dim] and all(self._size["axis", launch, a] == 1 for a in axes):
+                self._same(tile, dim, whole, dim)
+                continue
+            parts = (*(self.axis(launch, a) for a in axes), self.slot(tile, dim))
+            self._tilings.append(_Tiling(parts, self.slot(whole, dim), whole.shape[dim]))
+
+    def _op(self, op: Op) -> None:
+        if isinstance(op, Constant):
+            return
+        y = op.result
+        if isinstance(op, Matmul):
+            a, b = op.operands
+            self._same(a, len(a.shape) - 1, b, len(b.shape) - 2)
+            self._same(a, len(a.shape) - 2, y, len(y.shape) - 2)
+            self._same(b, len(b.shape) - 1, y, len(y.shape) - 1)
+            self._aligned(a, y, skip=2)
+            self._aligned(b, y, skip=2)
+        elif isinstance(op, Reduce):
+            for dim in range(len(y.shape)):
+                if dim not in op.dims:
+                    self._same(op.operands[0], dim, y, dim)
+        elif isinstance(op, Transpose):
+            for i, d in enumerate(op.permutation):
+                self._same(op.operands[0], d, y, i)
+        elif isinstance(op, Reshape):
+            x = op.operands[0]
+            for group in reshape_groups(x.shape, y.shape):
+                left = tuple(self.slot(x, d) for d in group.operand)
+                right = tuple(self.slot(y, d) for d in group.result)
+                self._joins.append((left, right))
+        elif isinstance(op, (Slice, Concat)):
+            self._slice_or_concat(op)
+        else:
+            for v in op.operands:
+                self._aligned(v, y)
+
+    def _slice_or_concat(self, op: Slice | Concat) -> None:
+        y = op.result
+        if isinstance(op, Slice):
+            x = op.operands[0]
+            for dim, offset in enumerate(op.offsets):
+                if x.shape[dim] == y.shape[dim]:
+                    self._same(x, dim, y, dim)
+                else:
+                    self._cuts.append(_Cut(self.slot(x, dim), self.slot(y, dim), offset))
+            return
+        offset = 0
+        for v in op.operands:
+            for dim in range(len(y.shape)):
+                if dim != op.dim or v.shape[dim] == y.shape[dim]:
+                    self._same(v, dim, y, dim)
+                else:
+                    self._cuts.append(_Cut(self.slot(y, dim), self.slot(v, dim), offset))
+            offset += v.shape[op.dim]
+
+    # ---- solving ----------------------------------------------------------------------------------------------------
+
+    def _class(self, slot: Slot) -> _Class:
+        return self._classes[self._slots.find(slot)]
+
+    def _solve(self) -> None:
+        self._classes: dict[Hashable, _Class] = {}
+        for slot, size in self._size.items():
+            root = self._slots.find(slot)
+            known = self._classes.setdefault(root, _Class(size, size))
+            if known.size != size:
+                raise Irregular(f"sizes {known.size} and {size} meet")
+        self._truncate()
+        for c in self._classes.values():
+            c.boundaries.add(c.padded)
+        grains = self._cut_grains()
+        relations = [(t.parts, (t.whole,)) for t in self._tilings if t.whole is not None] + self._joins
+        changed = True
+        while changed:
+            changed = any([self._refine(left, right) for left, right in relations])
+            changed |= any([self._share_low(cut, grains[self._slots.find(cut.whole)]) for cut in self._cuts])
+        self._name_digits(relations, grains)
+
+    def _truncate(self) -> None:
+        """Pads the dimensions that tilings exceed."""
+        for t in self._tilings:
+            parts = [self._class(s) for s in t.parts]
+            if any(p.padded != p.size for p in parts):
+                raise Irregular("a tile whose size does not divide evenly is cut again")
+            padded = prod(p.size for p in parts)
+            if t.size <= padded - parts[-1].size:
+                raise Irregular(f"a part lies outside: {t.size} elements in parts of {parts[-1].size}, {padded} in all")
+            if t.whole is None:
+                continue
+            c = self._class(t.whole)
+            if c.padded not in (c.size, padded):
+                raise Irregular(f"dimension of {c.size} is padded to {c.padded} and to {padded}")
+            c.padded = padded
+        for t in self._tilings:
+            if any(self._class(s).padded != self._class(s).size for s in t.parts):
+                raise Irregular("a tile whose size does not divide evenly is cut again")
+            if t.whole is not None and self._class(t.whole).padded != prod(self._class(s).size for s in t.parts):
+                raise Irregular(f"dimension of {self._class(t.whole).size} is padded in two ways")
+        for group in (*(side for join in self._joins for side in join), *((c.whole, c.part) for c in self._cuts)):
+            if any(self._class(s).padded != self._class(s).size for s in group):
+                raise Irregular("a dimension that tiles do not divide evenly is reshaped or sliced")
+
+    def _cut_grains(self) -> dict[Hashable, int]:
+        """For each sliced dimension the largest grain that all its slices respect."""
+        grains: dict[Hashable, int] = {}
+        for cut in self._cuts:
+            root = self._slots.find(cut.whole)
+            grain = grains.get(root, self._class(cut.whole).size)
+            grains[root] = gcd(grain, cut.offset, self._class(cut.part).size)
+        for cut in self._cuts:
+            grain = grains[self._slots.find(cut.whole)]
+            if self._class(cut.whole).size // grain > _MAX_PINNED:
+                raise Irregular(f"slices of a dimension of {self._class(cut.whole).size} at multiples of {grain}")
+        return grains
+
+    def _refine(self, left: tuple[Slot, ...], right: tuple[Slot, ...]) -> bool:
+        every = sorted(self._suffixes(left) | self._suffixes(right))
+        for low, high in zip(every, every[1:], strict=False):
+            if high % low:
+                raise Irregular(f"cuts at multiples of {low} and of {high} in one dimension")
+        changed = False
+        for side in (left, right):
+            base = 1
+            for slot in reversed(side):
+                c = self._class(slot)
+                new = {b // base for b in every if base < b <= base * c.padded}
+                changed |= not new <= c.boundaries
+                c.boundaries |= new
+                base *= c.padded
+        return changed
+
+    def _suffixes(self, slots: tuple[Slot, ...]) -> set[int]:
+        base, result = 1, set[int]()
+        for slot in reversed(slots):
+            c = self._class(slot)
+            result |= {base * b for b in c.boundaries if b > 1}
+            base *= c.padded
+        return result
+
+    def _share_low(self, cut: _Cut, grain: int) -> bool:
+        a, b = self._class(cut.whole), self._class(cut.part)
+        low = {x for x in a.boundaries | b.boundaries if x < grain} | {grain}
+        ordered = sorted(low)
+        if any(high % small for small, high in zip(ordered, ordered[1:], strict=False)):
+            raise Irregular(f"slices at multiples of {grain} and other cuts in one dimension")
+        changed = not (low <= a.boundaries and low <= b.boundaries)
+        a.boundaries |= low
+        b.boundaries |= low
+        for c in (a, b):
+            ordered = sorted(c.boundaries)
+            if any(high % small for small, high in zip(ordered, ordered[1:], strict=False)):
+                raise Irregular(f"slices at multiples of {grain} and other cuts in one dimension")
+        return changed
+
+    # ---- digits -----------------------------------------------------------------------------------------------------
+
+    def _name_digits(self, relations: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]], grains: dict[Hashable, int]) -> None:
+        self._digit_sets = _Union()
+        self._names: dict[Hashable, tuple[Hashable, ...]] = {}
+        radix: dict[Hashable, int] = {}
+        for root, c in self._classes.items():
+            bounds = sorted(c.boundaries | {1})
+            steps = list(zip(bounds, bounds[1:], strict=False))[::-1]
+            names = tuple((root, low) for low, _ in steps)
+            for name, (low, high) in zip(names, steps, strict=True):
+                radix[name] = high // low
+            self._names[root] = names
+        for left, right in relations:
+            a = [d for s in left for d in self._digits_of(s)]
+            b = [d for s in right for d in self._digits_of(s)]
+            for x, y in zip(a, b, strict=True):
+                self._digit_sets.join(x, y)
+        pinned: set[Hashable] = set()
+        for cut in self._cuts:
+            grain = grains[self._slots.find(cut.whole)]
+            pairs = [self._split(s, grain) for s in (cut.whole, cut.part)]
+            for x, y in zip(pairs[0][1], pairs[1][1], strict=True):
+                self._digit_sets.join(x, y)
+            pinned.update(pairs[0][0], pairs[1][0])
+        cuts: dict[Hashable, set[int]] = {}
+        for t in self._tilings:
+            self._tail_cuts(t, cuts)
+        for slot in self._last:
+            for name in self._digits_of(slot):
+                cuts.setdefault(name, set()).add(self._radix(slot, name) - 1)
+        pinned = {self._digit_sets.find(d) for d in pinned}
+        ordered = {self._digit_sets.find(d) for s in self._ordered for d in self._digits_of(s)}
+        self.digits: dict[Hashable, Digit] = {}
+        self._grain = grains
+        for name, r in radix.items():
+            root = self._digit_sets.find(name)
+            if root in self.digits and self.digits[root].radix != r:
+                raise Irregular(f"digits of radix {self.digits[root].radix} and {r} meet")
+            self.digits[root] = Digit(r, frozenset(), root in pinned, root in ordered)
+        for name, positions in cuts.items():
+            root = self._digit_sets.find(name)
+            old = self.digits[root]
+            self.digits[root] = Digit(old.radix, old.cuts | frozenset(positions), old.pinned, old.ordered)
+
+    def _digits_of(self, slot: Slot) -> tuple[Hashable, ...]:
+        return self._names[self._slots.find(slot)]
+
+    def _split(self, slot: Slot, grain: int) -> tuple[list[Hashable], list[Hashable]]:
+        """The digits at and above ``grain``, and those below."""
+        names = self._digits_of(slot)
+        return [n for n in names if n[1] >= grain], [n for n in names if n[1] < grain]  # type: ignore[index]
+
+    def _tail_cuts(self, t: _Tiling, cuts: dict[Hashable, set[int]]) -> None:
+        local = self._class(t.parts[-1]).size
+        rest = t.size - (prod(self._class(s).size for s in t.parts) - local)
+        if rest == local:
+            return
+        if len(self._digits_of(t.parts[-1])) > 1:
+            raise Irregular("a tile that is cut short at the end is cut again")
+        for slot in t.parts[:-1]:
+            for name in self._digits_of(slot):
+                cuts.setdefault(name, set()).add(self._radix(slot, name) - 1)
+        (name,) = self._digits_of(t.parts[-1])
+        cuts.setdefault(name, set()).add(rest)
+
+    def _radix(self, slot: Slot, name: Hashable) -> int:
+        c = self._class(slot)
+        low = name[1]  # type: ignore[index]
+        return min(b for b in c.boundaries if b > low) // low
+
+    # ---- results ----------------------------------------------------------------------------------------------------
+
+    def digits_of(self, slot: Slot) -> tuple[Hashable, ...]:
+        """Keys (into :attr:`digits`) of a slot's digits, most significant first."""
+        return tuple(self._digit_sets.find(d) for d in self._digits_of(slot))
+
+    def is_padded(self, slot: Slot) -> bool:
+        """Whether the digits reach beyond the slot's size."""
+        c = self._class(slot)
+        return c.padded != c.size
+
+    def size(self, slot: Slot) -> int:
+        """The real size."""
+        return self._class(slot).size
+
+    def low_digits(self, slot: Slot) -> tuple[tuple[Hashable, ...], int]:
+        """Of a sliced dimension: the digits below its grain, and the grain."""
+        grain = self._grain[self._slots.find(slot)]
+        return tuple(self._digit_sets.find(d) for d in self._split(slot, grain)[1]), grain

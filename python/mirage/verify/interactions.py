@@ -1,0 +1,300 @@
+"""How many indices of one axis a program's values can relate to each other.
+
+Clear all denominators in the statement "reference equals candidate". What remains is a sum of terms in which a number of index
+variables run over each digit of the index structure. If ``v`` variables at most run over a digit, then the statement holds for
+all inputs as soon as it holds for inputs that are constant but for ``v`` indices of that digit: a sum of functions of at most
+``v`` indices' data is determined by its values there (Moebius inversion over the subsets of at most ``v`` indices). So ``v``
+single indices and the bulk are enough cells. This module bounds ``v`` for each digit, and the degrees of the polynomials for
+the probability of an error. ``docs/verification.md`` has the argument in full.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from mirage.semantics.scalar import UNARY, Algebra, BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Binary,
+    Broadcast,
+    Cast,
+    Concat,
+    Constant,
+    KernelGraph,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RunningMax,
+    Slice,
+    Transpose,
+    Unary,
+    Value,
+)
+from mirage.verify.compress import Cells
+from mirage.verify.digits import Slot
+
+Count = Counter[Hashable]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Bounds for one value, written as a quotient of polynomials in inputs and exponentials.
+
+    ``top`` and ``bottom`` count the summed index variables of each digit in a term of numerator and denominator; ``degree``
+    and ``exps`` bound the degree and the number of exponential factors of (numerator, denominator). ``varies`` are the
+    digits along which the denominator is not constant, ``key`` identifies the denominator (None: it is 1).
+    """
+
+    top: Count = field(default_factory=Count)
+    bottom: Count = field(default_factory=Count)
+    degree: tuple[int, int] = (0, 0)
+    exps: tuple[int, int] = (0, 0)
+    varies: frozenset[Hashable] = frozenset()
+    key: Hashable = None
+
+
+@dataclass
+class Requirements:
+    """What a pair of programs needs."""
+
+    singles: Count = field(default_factory=Count)  # single indices of each digit
+    degree: int = 1  # of an output's numerator after clearing denominators
+    argument_degree: int = 1  # the same for arguments of uninterpreted functions
+    exponent_degree: int = 1  # of a difference of two exponents
+
+
+def _most(a: Count, b: Count) -> Count:
+    return a | b
+
+
+def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def multiply(a: Shape, b: Shape) -> Shape:
+    """Bounds for a product."""
+    if a.key is None or b.key is None:
+        key = a.key if b.key is None else b.key
+    else:
+        key = (a.key, b.key)
+    return Shape(
+        a.top + b.top, a.bottom + b.bottom, _sum(a.degree, b.degree), _sum(a.exps, b.exps), a.varies | b.varies, key
+    )
+
+
+def add(a: Shape, b: Shape) -> Shape:
+    """Bounds for a sum."""
+    if a.key == b.key:
+        return Shape(
+            _most(a.top, b.top),
+            _most(a.bottom, b.bottom),
+            (max(a.degree[0], b.degree[0]), max(a.degree[1], b.degree[1])),
+            (max(a.exps[0], b.exps[0]), max(a.exps[1], b.exps[1])),
+            a.varies | b.varies,
+            a.key,
+        )
+    return Shape(
+        _most(a.top + b.bottom, b.top + a.bottom),
+        a.bottom + b.bottom,
+        (max(a.degree[0] + b.degree[1], b.degree[0] + a.degree[1]), a.degree[1] + b.degree[1]),
+        (max(a.exps[0] + b.exps[1], b.exps[0] + a.exps[1]), a.exps[1] + b.exps[1]),
+        a.varies | b.varies,
+        b.key if a.key is None else a.key if b.key is None else ("sum", a.key, b.key),
+    )
+
+
+class Interactions:
+    """Bounds for two programs (primitive ops) with the cells that were chosen so far."""
+
+    def __init__(self, graphs: tuple[KernelGraph, KernelGraph], cells: Cells) -> None:
+        self.cells = cells
+        self.structure = cells.structure
+        self.needs = Requirements()
+        self._arguments: list[tuple[Shape, Count]] = []  # of uninterpreted functions
+        self._exponents: list[tuple[Shape, Count]] = []
+        self._factors = 1
+        results = [self._graph(g) for g in graphs]
+        self._finish(graphs[0], results)
+
+    # ---- requirements -----------------------------------------------------------------------------------------------
+
+    def _finish(self, reference: KernelGraph, results: list[list[Shape]]) -> None:
+        for value, a, b in zip(reference.outputs, results[0], results[1], strict=True):
+            bound = _most(a.top + b.bottom, b.top + a.bottom)
+            self._require(bound, self._free(value))
+            degree = max(a.degree[0] + b.degree[1], b.degree[0] + a.degree[1], 1)
+            self.needs.degree = max(self.needs.degree, degree)
+            self._factors = max(self._factors, a.exps[0] + b.exps[1], b.exps[0] + a.exps[1])
+        for which, shapes in (("argument", self._arguments), ("exponent", self._exponents)):
+            if not shapes:
+                continue
+            top, bottom, free = Count(), Count(), Count()
+            degree = [0, 0]
+            for s, f in shapes:
+                top, bottom, free = _most(top, s.top), _most(bottom, s.bottom), _most(free, f)
+                degree = [max(degree[0], s.degree[0]), max(degree[1], s.degree[1])]
+                self._factors = max(self._factors, s.exps[0] + s.exps[1])
+            # Values at two different positions are compared, hence twice the free indices.
+            self._require(top + bottom, free + free)
+            if which == "argument":
+                self.needs.argument_degree = max(1, degree[0] + degree[1])
+            else:
+                factors = 1 if degree[1] == 0 else 2 * self._factors
+                self.needs.exponent_degree = max(1, degree[0], factors * (degree[0] + degree[1]))
+
+    def _require(self, bound: Count, free: Count) -> None:
+        for digit in {*bound, *free}:
+            # Without summed indices the bulk serves as one of the free ones.
+            need = bound[digit] + free[digit] - (bound[digit] == 0)
+            self.needs.singles[digit] = max(self.needs.singles[digit], need, 1)
+
+    def _free(self, value: Value) -> Count:
+        count = Count()
+        for d in range(len(value.shape)):
+            count.update(self._digits(self.structure.slot(value, d)))
+        return count
+
+    def _digits(self, slot: Slot) -> tuple[Hashable, ...]:
+        return self.structure.digits_of(slot)
+
+    def _dims(self, value: Value, dims: tuple[int, ...]) -> tuple[Hashable, ...]:
+        return tuple(d for dim in dims for d in self._digits(self.structure.slot(value, dim)))
+
+    # ---- rules ------------------------------------------------------------------------------------------------------
+
+    def _graph(self, graph: KernelGraph) -> list[Shape]:
+        shapes: dict[Value, Shape] = {v: Shape(degree=(1, 0)) for v in graph.inputs}
+        for op in graph.ops:
+            if isinstance(op, Launch):
+                self._launch(op, shapes)
+            else:
+                shapes[op.result] = self._op(op, shapes)
+        return [shapes[v] for v in graph.outputs]
+
+    def _launch(self, launch: Launch, outer: dict[Value, Shape]) -> None:
+        shapes = {p: outer[v] for p, v in zip(launch.body.params, launch.operands, strict=True)}
+        self._block(launch, launch.body.ops, shapes)
+        for output, result in zip(launch.body.outputs, launch.results, strict=True):
+            s = shapes[output.value]
+            outer[result] = _rekeyed(s, ("store", s.key, output.map), self._free(result))
+
+    def _block(self, launch: Launch, ops: tuple[Op, ...], shapes: dict[Value, Shape]) -> None:
+        for op in ops:
+            if isinstance(op, Load):
+                s = shapes[op.operands[0]]
+                free = self._free(op.operands[0])
+                shapes[op.result] = _rekeyed(s, ("load", s.key, op.map), free)
+            elif isinstance(op, Loop):
+                self._block(launch, op.body, shapes)
+                digits = self._digits(self.structure.axis(launch, op.axis.name))
+                for a, result in zip(op.accumulators, op.results, strict=True):
+                    s = shapes[a.value]
+                    if a.rescale is not None:
+                        s = multiply(s, Shape(exps=(1, 0)))
+                    if a.fn is AccumulateFn.SUM:
+                        s = self._summed(s, digits, result)
+                    elif a.fn is AccumulateFn.MAX:
+                        s = self._uninterpreted(s, self._free(a.value) + Count(digits))
+                    shapes[result] = s
+            else:
+                shapes[op.result] = self._op(op, shapes)
+
+    def _summed(self, s: Shape, digits: tuple[Hashable, ...], result: Hashable) -> Shape:
+        """Sum over indices made of ``digits``."""
+        more = Count(digits)
+        if s.key is None or not s.varies & set(digits):
+            return Shape(s.top + more, s.bottom, s.degree, s.exps, s.varies, s.key)
+        # Denominators differ from term to term: their product over the cells becomes the common one.
+        cells = 1
+        for d in digits:
+            cells *= len(self.cells.cells[d])
+        bottom = Count({d: n * cells for d, n in s.bottom.items()})
+        top = s.top + more + Count({d: n * (cells - 1) for d, n in s.bottom.items()})
+        degree = (s.degree[0] + (cells - 1) * s.degree[1], cells * s.degree[1])
+        exps = (s.exps[0] + (cells - 1) * s.exps[1], cells * s.exps[1])
+        return Shape(top, bottom, degree, exps, s.varies - set(digits), ("summed", result))
+
+    def _uninterpreted(self, s: Shape, free: Count) -> Shape:
+        self._arguments.append((s, free))
+        return Shape(degree=(1, 0))
+
+    def _op(self, op: Op, shapes: Mapping[Value, Shape]) -> Shape:
+        if isinstance(op, Constant):
+            return Shape(degree=(1, 0))  # a number of at most 64 bits: counts for the size of coefficients
+        xs = [shapes[v] for v in op.operands]
+        if isinstance(op, Unary):
+            return self._unary(op, xs[0])
+        if isinstance(op, Binary):
+            return self._binary(op, xs)
+        if isinstance(op, Matmul):
+            a, b = op.operands
+            return self._summed(multiply(*xs), self._dims(a, (len(a.shape) - 1,)), op.result)
+        if isinstance(op, Reduce):
+            digits = self._dims(op.operands[0], op.dims)
+            if op.fn is ReduceFn.SUM:
+                return self._summed(xs[0], digits, op.result)
+            return self._uninterpreted(xs[0], self._free(op.operands[0]))
+        if isinstance(op, RunningMax):
+            return self._uninterpreted(xs[0], self._free(op.operands[0]))
+        if isinstance(op, (Cast, Mask)):
+            return xs[0]
+        if isinstance(op, (Transpose, Reshape, Broadcast, Slice, Concat)):
+            result = xs[0]
+            for x in xs[1:]:
+                result = add(result, x)
+            # The same denominators, at other places.
+            return _rekeyed(result, ("moved", op.result), self._free(op.result))
+        raise TypeError(f"no bound for {type(op).__name__}")
+
+    def _unary(self, op: Unary, x: Shape) -> Shape:
+        algebra = UNARY[op.fn].algebra
+        if op.fn is UnaryFn.SQUARE:
+            return multiply(x, x)
+        if algebra is Algebra.RING:
+            return x
+        if algebra is Algebra.FIELD:
+            return self._divided(Shape(), x, op.operands[0])
+        free = self._free(op.operands[0])
+        if algebra is Algebra.EXP:
+            # Where an exponential went in already, exp is uninterpreted as well: count it as both.
+            self._exponents.append((x, free))
+            if x.exps != (0, 0):
+                return self._uninterpreted(x, free)
+            return Shape(degree=(0, 0), exps=(1, 0))
+        return self._uninterpreted(x, free)
+
+    def _divided(self, a: Shape, b: Shape, divisor: Value) -> Shape:
+        inverse = Shape(
+            b.bottom,
+            b.top,
+            (b.degree[1], b.degree[0]),
+            (b.exps[1], b.exps[0]),
+            b.varies | frozenset(self._free(divisor)),
+            ("divisor", divisor),
+        )
+        return multiply(a, inverse)
+
+    def _binary(self, op: Binary, xs: list[Shape]) -> Shape:
+        a, b = xs
+        if op.fn in (BinaryFn.ADD, BinaryFn.SUB):
+            return add(a, b)
+        if op.fn is BinaryFn.MUL:
+            return multiply(a, b)
+        if op.fn is BinaryFn.DIV:
+            return self._divided(a, b, op.operands[1])
+        free = self._free(op.result)
+        self._uninterpreted(a, free)
+        return self._uninterpreted(b, free)
+
+
+def _rekeyed(s: Shape, key: Hashable, free: Count) -> Shape:
+    if s.key is None:
+        return s
+    return Shape(s.top, s.bottom, s.degree, s.exps, s.varies | frozenset(free), key)

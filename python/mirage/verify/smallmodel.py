@@ -1,0 +1,173 @@
+"""Equality with a bounded probability of error, by way of a small program that stands for the real one.
+
+1. :mod:`mirage.verify.digits` finds the common index structure of both programs;
+2. :mod:`mirage.verify.interactions` bounds how many indices of each digit interact, which gives the number of cells needed;
+3. :mod:`mirage.verify.compress` writes both programs on inputs that are constant within cells, exactly;
+4. :mod:`mirage.verify.formal` evaluates them at random points with formal exponentials.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.semantics.domain import Planes
+from mirage.semantics.evaluate import evaluate
+from mirage.semantics.region import whole_demand
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.compress import Cells, SmallGraph, compress
+from mirage.verify.digits import Irregular, Structure
+from mirage.verify.floats import TOLERANCE, Difference, ExactConstants
+from mirage.verify.formal import Counts, FormalExp, TooLarge, is_undefined
+from mirage.verify.interactions import Interactions, Requirements
+from mirage.verify.primes import draw
+from mirage.verify.realsize import needed_roots
+from mirage.verify.sampling import graph_work
+from mirage.verify.verdict import Evidence
+
+_Q_BITS = 61
+_PRIMES_LOG2 = 54.0  # there are more than 2^54 primes of 61 bits
+_MAX_WORK = 4e5
+_MAX_SINGLES = 8
+_MAX_DRAWS = 8
+_REDRAWS = 4
+
+
+@dataclass(frozen=True)
+class SmallPair:
+    """Two small programs with the same cells, and what their comparison needs."""
+
+    reference: SmallGraph
+    candidate: SmallGraph
+    cells: Cells
+    needs: Requirements
+
+
+def small_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair:
+    """The small forms of two programs that have primitive ops only. Raises :class:`Irregular`."""
+    structure = Structure((reference, candidate))
+    singles: Counter[Hashable] = Counter()
+    while True:
+        cells = Cells(structure, singles)
+        needs = Interactions((reference, candidate), cells).needs
+        wanted = singles | needs.singles
+        # More single indices than a digit has are no use.
+        wanted = Counter({d: min(n, structure.digits[d].radix) for d, n in wanted.items()})
+        if wanted == singles:
+            break
+        if max(wanted.values()) > _MAX_SINGLES:
+            raise Irregular(f"{max(wanted.values())} indices of one axis interact, at most {_MAX_SINGLES} are tried")
+        singles = wanted
+    pair = SmallPair(compress(reference, cells), compress(candidate, cells), cells, needs)
+    work = sum(graph_work(s.graph, whole_demand(s.graph)) for s in (pair.reference, pair.candidate))
+    if work > _MAX_WORK:
+        raise Irregular(f"the small programs are too large ({work:.0f} elements, at most {_MAX_WORK:.0f} are tried)")
+    return pair
+
+
+def error_log2(needs: Requirements, counts: Counts, q: int) -> float:
+    """Base-2 logarithm of a bound for the chance that one draw does not tell different programs apart.
+
+    Union bound over: two of the exponents in the deciding comparison coincide; its coefficient vanishes; two different
+    arguments of uninterpreted functions (compared pairwise) coincide; the prime divides a coefficient. Discarding draws with
+    zero divisors at most doubles it.
+    """
+
+    def deciding(terms: int, degree: int) -> float:
+        return terms * (terms - 1) / 2 * needs.exponent_degree + degree
+
+    pairs = counts.arguments * (counts.arguments - 1) / 2
+    of_arguments = deciding(2 * counts.argument_terms[0] * counts.argument_terms[1], needs.argument_degree)
+    chance = (deciding(counts.terms, needs.degree) + pairs * of_arguments) / q
+    bits = 64.0 * (needs.degree + needs.argument_degree + needs.exponent_degree + sum(needs.singles.values()))
+    chance += bits / _Q_BITS * 2.0**-_PRIMES_LOG2
+    return math.log2(2.0 * chance)
+
+
+def run_small_model(
+    reference: KernelGraph, candidate: KernelGraph, rng: random.Random, max_error_log2: float
+) -> tuple[Evidence, float | None]:
+    """Evidence, and the bound if both programs agree and it is low enough."""
+    name = "small model with formal exponentials"
+    try:
+        pair = small_pair(reference, candidate)
+        return _draws(name, pair, rng, max_error_log2)
+    except (Irregular, TooLarge) as reason:
+        return Evidence(name, None, str(reason)), None
+
+
+def _draws(name: str, pair: SmallPair, rng: random.Random, max_error_log2: float) -> tuple[Evidence, float | None]:
+    bound, count, redrawn = 0.0, 0, 0
+    roots = needed_roots((pair.reference.graph, pair.candidate.graph))
+    terms = arguments = 0
+    while (bound > max_error_log2 or count < 2) and count < _MAX_DRAWS:
+        primes = draw(rng, _Q_BITS, None, roots)
+        domain = FormalExp(primes, random.Random(rng.getrandbits(128)))
+        sizes = [v.shape for v in pair.reference.graph.inputs[: _inputs(pair)]]
+        inputs = [domain.random(s) for s in sizes]
+        first, second = (_evaluate(s, domain, inputs) for s in (pair.reference, pair.candidate))
+        if any(is_undefined(x[0]).any() for x in (*first, *second)):
+            redrawn += 1
+            if redrawn > _REDRAWS:
+                return Evidence(name, None, "divisions by zero in every draw", {"redrawn": redrawn}), None
+            continue
+        if not all(domain.equal_outputs(x, y) for x, y in zip(first, second, strict=True)):
+            return Evidence(name, False, "the programs differ on inputs constant within cells", {"draws": count + 1}), None
+        one = error_log2(pair.needs, domain.counts, primes.q)
+        if one >= -1.0:
+            return Evidence(name, None, f"no useful bound: error up to 2^{one:.1f} a draw", {}), None
+        bound += one
+        terms, arguments = max(terms, domain.counts.terms), max(arguments, domain.counts.arguments)
+        count += 1
+    figures = {
+        "draws": count,
+        "redrawn": redrawn,
+        "prime_bits": _Q_BITS,
+        "degree": pair.needs.degree,
+        "argument_degree": pair.needs.argument_degree,
+        "exponent_degree": pair.needs.exponent_degree,
+        "terms": terms,
+        "arguments": arguments,
+        "extents": [list(v.shape) for v in pair.reference.graph.inputs[: _inputs(pair)]],
+        "interacting_indices": max(pair.needs.singles.values(), default=1),
+        "error_log2": bound,
+    }
+    text = (
+        f"{count} draws, {_Q_BITS}-bit primes, degree {pair.needs.degree}, {terms} terms, "
+        f"{arguments} arguments, inputs of {figures['extents']}: error at most 2^{bound:.1f}"
+    )
+    return Evidence(name, True, text, figures), bound if bound <= max_error_log2 else None
+
+
+def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference | None:
+    """A difference of the small programs in float64: one of the real programs on inputs constant within cells."""
+    for scale in (1.0, 0.1):
+        sizes = [v.shape for v in pair.reference.graph.inputs[: _inputs(pair)]]
+        inputs = [source.standard_normal(s) * scale for s in sizes]
+        first, second = (
+            evaluate(s.graph, ExactConstants(), [(x,) for x in (*inputs, *(np.array(w, dtype=float) for w in s.weights))])
+            for s in (pair.reference, pair.candidate)
+        )
+        for i, ((x,), (y,)) in enumerate(zip(first, second, strict=True)):
+            if not np.isfinite(x).all():
+                continue
+            with np.errstate(invalid="ignore"):
+                wrong = ~(np.abs(x - y) <= TOLERANCE * np.abs(x).max())
+            if wrong.any():
+                at = tuple(int(k) for k in np.unravel_index(int(np.argmax(wrong)), x.shape))
+                return Difference(i, at, float(x[at]), float(y[at]), scale)
+    return None
+
+
+def _inputs(pair: SmallPair) -> int:
+    return len(pair.reference.graph.inputs) - len(pair.reference.weights)
+
+
+def _evaluate(small: SmallGraph, domain: FormalExp, inputs: list[Planes]) -> tuple[Planes, ...]:
+    weights = [domain.integers(w) for w in small.weights]
+    return evaluate(small.graph, domain, [*inputs, *weights])
