@@ -22,6 +22,8 @@ Arguments, one for each parameter of the entry, in order:
   base) passed twice is one allocation.
 * ``Uninitialised(array)``: the same, filled with NaN poison first; reading an element before the
   kernel wrote it is an error. ``module.uninitialised(array)`` is a synonym.
+* ``Dependent(array)``: an array that the previous grid of a programmatic dependent launch writes;
+  accessing it before ``griddepcontrol.wait`` is an error.
 * an int, float, bool or NumPy scalar for a scalar parameter.
 * ``TensorMap(array, box=..., swizzle=...)`` for a ``__grid_constant__ CUtensorMap`` parameter
   (``.param .align 64 .b8 p[128]``); its array becomes an allocation like any other.
@@ -43,7 +45,7 @@ With ``checks=False`` only what is needed to run stays (bounds, deadlock, budget
 """
 
 from mirage.emulator.counters import Counters
-from mirage.emulator.emulator import Emulator, LaunchResult, Uninitialised
+from mirage.emulator.emulator import Dependent, Emulator, LaunchResult, Uninitialised
 from mirage.emulator.errors import (
     DeadlockError,
     DescriptorError,
@@ -68,6 +70,7 @@ from mirage.emulator.tensor_map import TensorMap
 __all__ = [
     "Counters",
     "DeadlockError",
+    "Dependent",
     "DescriptorError",
     "DivergenceError",
     "Emulator",

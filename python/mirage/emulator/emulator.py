@@ -29,6 +29,14 @@ class Uninitialised:
     array: Array
 
 
+@dataclass(frozen=True, eq=False)
+class Dependent:
+    """An argument that the previous grid of a programmatic dependent launch writes: accessing it
+    before griddepcontrol.wait is an error."""
+
+    array: Array
+
+
 @dataclass(frozen=True)
 class LaunchResult:
     """What a launch returns; results are in the argument arrays."""
@@ -44,7 +52,9 @@ class _Memory:
         self._known: dict[tuple[int, int], Allocation] = {}
         self._keep: list[Array] = []
 
-    def pointer(self, array: Array, name: str, *, uninitialised: bool) -> int:
+    def pointer(
+        self, array: Array, name: str, *, uninitialised: bool, dependent: bool = False
+    ) -> int:
         """Address of the first element; the allocation spans the elements of the base array."""
         root = array
         while isinstance(root.base, np.ndarray) and root.base.dtype != object:
@@ -59,6 +69,7 @@ class _Memory:
             known = self.globals.add(name, data)
             self._known[(low, high)] = known
             self._keep.append(root)
+        known.dependent |= dependent
         if uninitialised:
             if not array.flags.writeable:
                 raise LaunchError(f"expected {name} to be writeable, but it is read-only")
@@ -175,6 +186,7 @@ class Emulator:
                     counters=counters,
                 )
                 machine.scheduler.run()
+                machine.check_exit()
             counters.blocks, counters.warps = total, total * -(-int(np.prod(block3)) // 32)
             _summarise(counters, program, size - SHARED_RESERVED)
         return LaunchResult(counters)
@@ -291,13 +303,18 @@ def _encode(
     def refuse(expected: str) -> LaunchError:
         return LaunchError(f"expected {expected} for parameter {name} (.{parameter.type}, {size} bytes), got {type(value).__name__}")
 
-    if isinstance(value, (Uninitialised, np.ndarray)) and not (
+    if isinstance(value, (Uninitialised, Dependent, np.ndarray)) and not (
         isinstance(value, np.ndarray) and value.ndim == 0
     ):
-        array = value.array if isinstance(value, Uninitialised) else value
+        array = value if isinstance(value, np.ndarray) else value.array
         if size != 8 or parameter.type in ("f64",):
             raise refuse("a scalar or aggregate, not an array,")
-        address = memory.pointer(array, name, uninitialised=isinstance(value, Uninitialised))
+        address = memory.pointer(
+            array,
+            name,
+            uninitialised=isinstance(value, Uninitialised),
+            dependent=isinstance(value, Dependent),
+        )
         return address.to_bytes(8, "little")
     if isinstance(value, TensorMap):
         if size != 128 or parameter.align < 64:

@@ -9,7 +9,7 @@ import numpy as np
 from mirage.emulator.barriers import BlockBarriers, ClusterBarriers
 from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.counters import Counters
-from mirage.emulator.errors import EmulatorError, Thread
+from mirage.emulator.errors import EmulatorError, MissingWaitError, Thread
 from mirage.emulator.mbarriers import Mbarriers
 from mirage.emulator.memory import GlobalMemory, LocalMemory
 from mirage.emulator.scheduler import Scheduler
@@ -91,9 +91,7 @@ class Machine:
         self.waited = np.zeros((self.warps, 32), bool)
 
         self.registers_of_row = np.full(self.warps, program.registers_per_thread(self.threads))
-        pool = 65536 // max(1, program.minimum_blocks)
-        used = int(self.registers_of_row[0]) * 32 * self.warps_per_block
-        self.free_registers = np.full(blocks, max(0, min(pool, used) - used), np.float64)
+        self.free_registers = np.zeros(blocks, np.int64)
         self.register_waits: list[tuple[Cohort, int, int]] = []
 
         granule = program.shared_granule if checks else 16
@@ -187,7 +185,8 @@ class Machine:
                 waiting, pc, count = entry
                 blocks = self.block_of_row[waiting.rows]
                 extra = (count - self.registers_of_row[waiting.rows]) * 32
-                demand = np.bincount(blocks, extra, minlength=self.blocks)
+                demand = np.zeros(self.blocks, np.int64)
+                np.add.at(demand, blocks, extra)
                 good = (demand <= self.free_registers)[blocks]
                 if not good.any():
                     continue
@@ -196,11 +195,33 @@ class Machine:
                 if not good.all():
                     self.register_waits.append((waiting.keep(~good), pc, count))
                 ready = waiting.keep(good)
-                taken = np.bincount(blocks[good], extra[good], minlength=self.blocks)
-                self.free_registers = self.free_registers - taken
+                np.subtract.at(self.free_registers, blocks[good], extra[good])
                 self.registers_of_row[ready.rows] = count
                 self.events += 1
                 self.scheduler.push(pc + 1, ready.rows, ready.mask)
+
+    def check_exit(self) -> None:
+        """When all threads have ended: nothing may still read or write the blocks' shared memory."""
+        if not self.checks:
+            return
+        if "bulk_store" in self.program.features:
+            agent = self.bulk_agent + self.agent_of_row
+            seen = self.clocks[np.arange(self.warps), agent]
+            late = np.nonzero(self.bulk_issued > seen)[0]
+            if len(late):
+                raise MissingWaitError(
+                    "expected cp.async.bulk.wait_group before the warp exits: its bulk copies may still "
+                    "read shared memory",
+                    thread=self.thread(int(late[0])),
+                )
+        for barrier in self.mbarriers.table.values():
+            if barrier.in_flight:
+                raise MissingWaitError(
+                    f"expected a wait on {self.mbarriers.name(barrier.flat)} before the block exits: "
+                    f"{barrier.in_flight} bytes of bulk copies into shared memory are never waited for"
+                )
+        if self.cluster_blocks > 1:
+            self.shared.check_remote_exit()
 
     # -- identity -------------------------------------------------------------------------------
 

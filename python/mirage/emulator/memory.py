@@ -16,6 +16,7 @@ import numpy as np
 from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import (
     MisalignedAccessError,
+    MissingWaitError,
     OutOfBoundsError,
     UninitialisedReadError,
 )
@@ -43,12 +44,14 @@ CARRIER: dict[int, Any] = {
 
 @dataclass(eq=False)
 class Allocation:
-    """One array in global (or const) memory. `written` marks bytes where reads are checked."""
+    """One array in global (or const) memory. `written` marks bytes where reads are checked;
+    `dependent` is memory that the previous grid writes until griddepcontrol.wait."""
 
     name: str
     base: int
     data: Array
     written: Array | None = None
+    dependent: bool = False
 
     def view(self, size: int) -> Array:
         """The bytes as carriers; an incomplete last one is left out."""
@@ -100,6 +103,8 @@ class GlobalMemory:
                 good |= ~active
                 offset = np.where(active, offset, 0)
             if good.all():
+                if allocation.dependent and machine.checks:
+                    check_dependent(c, allocation, active)
                 return [(allocation, active, offset)]
         found: list[tuple[Allocation, Array, Array]] = []
         windows = (address - GLOBAL_BASE) // GLOBAL_WINDOW - 1
@@ -127,6 +132,8 @@ class GlobalMemory:
                     bad,
                     address,
                 )
+            if allocation.dependent and machine.checks:
+                check_dependent(c, allocation, lanes)
             found.append((allocation, lanes, offset))
         return found
 
@@ -185,6 +192,19 @@ class GlobalMemory:
                 flat = offset[lanes]
                 for byte in range(size):
                     allocation.written[flat + byte] = True
+
+
+def check_dependent(c: Cohort, allocation: Allocation, lanes: Array) -> None:
+    """Memory of the previous grid may be touched only after griddepcontrol.wait."""
+    bad = lanes & ~c.machine.waited[c.rows]
+    if bad.any():
+        c.machine.fail(
+            MissingWaitError,
+            f"expected griddepcontrol.wait before {allocation.name}, which the previous grid writes, "
+            "is accessed",
+            c,
+            bad,
+        )
 
 
 class LocalMemory:

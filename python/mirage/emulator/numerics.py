@@ -42,7 +42,7 @@ def odd_sum(a: Array, b: Array) -> Array:
 
 def round_to(value: Array, kind: str, rounding: str = "rn") -> Array:
     """float64 values (exact or rounded to odd) as `kind`: f16 and f32 in their dtype, bf16 as float32
-    values that are bf16 numbers."""
+    values that are bf16 numbers. f64 values must be exact."""
     if rounding == "rn":
         if kind == "f64":
             return value
@@ -52,7 +52,7 @@ def round_to(value: Array, kind: str, rounding: str = "rn") -> Array:
             return value.astype(np.float16)
         return _round_bf16(value)
     if kind == "f64":
-        return _direct_f64(value, rounding)
+        return value
     return _direct(value, kind, rounding)
 
 
@@ -95,10 +95,6 @@ def _direct(value: Array, kind: str, rounding: str) -> Array:
 def _outward(value: Array, direction: Array) -> Array:
     """+1 where moving a bf16 pattern toward `direction` grows its magnitude, else -1."""
     return np.where((direction > value) == (value >= 0), 1, -1) * np.where(value == direction, 0, 1)
-
-
-def _direct_f64(value: Array, rounding: str) -> Array:
-    raise NotImplementedError(rounding)
 
 
 def flush(value: Array) -> Array:

@@ -233,6 +233,30 @@ class SharedMemory:
         own = machine.agent_of_row[rows]
         self.atomic_clock[own[:, None], granule] = machine.clocks[rows, own][:, None]
 
+    def check_remote_exit(self) -> None:
+        """When all threads have ended: every access to a block's shared memory by another block of the
+        cluster must be ordered before the end of the block, or it may come too late."""
+        machine = self.machine
+        per, cluster = machine.warps_per_block, machine.cluster_blocks
+        for block in range(machine.blocks):
+            part = slice(block * self.granules, (block + 1) * self.granules)
+            rows = slice(block * per, (block + 1) * per)
+            seen = machine.clocks[rows].max(axis=0)
+            rank = block % cluster
+            for agent in range(machine.domain_warps):
+                if agent // per == rank:
+                    continue
+                last = int(self.read_clock[agent, part].max(initial=0))
+                wrote = self.write_clock[part][self.write_agent[part] == agent]
+                last = max(last, int(wrote.max(initial=0)))
+                if last > seen[agent]:
+                    other = block - rank + agent // per
+                    raise RaceError(
+                        f"expected a cluster barrier between the last access of warp {agent % per} of "
+                        f"block {machine.block_coordinates(other)} to the shared memory of block "
+                        f"{machine.block_coordinates(block)} and the exit of that block"
+                    )
+
     def _check_others(
         self,
         c: Cohort,

@@ -20,7 +20,7 @@ from mirage.emulator.errors import (
     OutOfBoundsError,
     UninitialisedReadError,
 )
-from mirage.emulator.memory import PARAM_WINDOW, Allocation
+from mirage.emulator.memory import PARAM_WINDOW, Allocation, check_dependent
 from mirage.emulator.operands import Reader, address_reader, items, reader
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, operands
 from mirage.emulator.swizzle import swizzled
@@ -223,6 +223,8 @@ def find_map(
     pointer = int(machine.parameters[offset : offset + 8].view(np.int64)[0])
     allocation = machine.memory.find(pointer)
     assert allocation is not None
+    if allocation.dependent and machine.checks:
+        check_dependent(c, allocation, _one(c, i, lane))
     return tensor, allocation
 
 
@@ -323,6 +325,8 @@ def _global_range(
             OutOfBoundsError, f"expected {size} bytes inside an array, got {where}", c, _one(c, i, lane)
         )
     part = slice(offset, offset + size)
+    if allocation.dependent and machine.checks:
+        check_dependent(c, allocation, _one(c, i, lane))
     if allocation.written is not None:
         if write:
             allocation.written[part] = True

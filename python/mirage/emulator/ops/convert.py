@@ -53,6 +53,8 @@ def compile_cvt(context: Context, instruction: Instruction, modifiers: Modifiers
         return simple(instruction, "convert", target, (source,), to_integer)
     if to_float:
         mode = rounding or "rn"
+        if target == "f64" and mode != "rn" and TYPE_BYTES[source] == 8:
+            raise modifiers.unknown()
 
         def from_integer(a: Array) -> Array:
             if mode == "rn" and target != "bf16":
