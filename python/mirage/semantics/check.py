@@ -107,7 +107,7 @@ def _check_type(op: Op, where: str, *, in_block: bool) -> None:
     if len(op.results) != 1:
         raise InvalidGraph("C2", where, f"expected one result, got {len(op.results)}")
     try:
-        expected = _expected_type(op, where, in_block)
+        expected = result_type(op, where, in_block=in_block)
     except (ShapeError, ValueError, IndexError) as error:
         if isinstance(error, InvalidGraph):
             raise
@@ -122,7 +122,11 @@ def _arity(op: Op, where: str, low: int, high: int) -> None:
         raise InvalidGraph("C2", where, f"expected {wanted} operands, got {len(op.operands)}")
 
 
-def _expected_type(op: Op, where: str, in_block: bool) -> TensorType:
+def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
+    """The type that the result of an op has by its operands (ops that are neither launches nor loops, loads or masks).
+
+    Raises :class:`InvalidGraph` and :class:`mirage.semantics.ugraph.ShapeError`; ``where`` goes into messages.
+    """
     b = Builder(in_block)
     xs = op.operands
     if isinstance(op, Constant):
