@@ -108,7 +108,7 @@ class _Reader:
         if row is None:
             raise GraphIOError(f"expected an op that µGraph data has, got {op.name}", op)
         known = {attribute for _, attribute, _ in row.fields}
-        other = [named.name for named in op.attributes if named.name not in known]
+        other = [name for name in op.attributes if name not in known]
         if other and row.mnemonic == "matmul":
             raise GraphIOError(
                 f"expected a matmul before layout assignment, got attributes {', '.join(other)}", op
@@ -122,9 +122,9 @@ class _Reader:
     def _external(self, op: ir.Operation) -> Op:
         target = ir.StringAttr(op.attributes["target"]).value
         arguments = tuple(
-            (named.name, a.read_plain(named.attr, op))
-            for named in op.attributes
-            if named.name != "target"
+            (name, a.read_plain(attribute, op))
+            for name, attribute in op.attributes.items()
+            if name != "target"
         )
         return External(self._operands(op), self._results(op), target, arguments)
 
@@ -167,7 +167,6 @@ class _Reader:
         return Launch(self._operands(op), self._results(op), grid, body, schedule)
 
     def _loop(self, op: ir.Operation) -> Op:
-        from mirage.dialects import block as block_dialect
 
         if "stages" in op.attributes:
             raise GraphIOError("expected a loop before scheduling, got one with stages", op)
@@ -177,7 +176,7 @@ class _Reader:
         (block,) = op.regions[0].blocks
         *operations, terminator = block.operations
         body = tuple(self.operation(inner.operation) for inner in operations)
-        end = block_dialect.AccumulateOp(terminator.operation)
+        end = terminator.operation.opview
         rescales = dict(zip(end.rescaled, end.rescales, strict=True))
         accumulators = tuple(
             Accumulator(

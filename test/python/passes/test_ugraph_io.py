@@ -1,0 +1,296 @@
+"""MLIR to data and back."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import mirage as mi
+import pytest
+from mirage import ir
+from mirage.errors import SourceLocation
+from mirage.passes.ugraph_io import (
+    Alternatives,
+    GraphIOError,
+    InputNote,
+    VerdictNote,
+    graph_from_text,
+    graph_to_text,
+    graphs_of,
+    read_graph,
+    write_graph,
+)
+from mirage.passes.ugraph_io.attributes import FORMS
+from mirage.passes.ugraph_io.table import ROWS
+from mirage.passes.ugraph_io.text import MalformedTextError
+from mirage.semantics.decompose import decompose
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Builder,
+    External,
+    KernelGraph,
+    Launch,
+    Loop,
+    Op,
+    Slice,
+    TensorType,
+    Value,
+)
+from mirage.workloads import all_workloads, get
+
+sys.path.insert(0, str(Path(__file__).parent))
+from graphs import assert_same
+
+WORKLOADS = [w.name for w in all_workloads() if "bs8" not in w.name and "bs16" not in w.name]
+
+
+def round_trip(graph: KernelGraph, form: str | None = None) -> KernelGraph:
+    text = graph_to_text(graph, form=form)
+    read = graph_from_text(text)
+    assert read.form == form
+    assert_same(graph, read.graph)
+    assert graph_to_text(read.graph, form=form) == text
+    return read.graph
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_workloads(name: str) -> None:
+    graph = get(name).graph()
+    round_trip(graph, "reference")
+    round_trip(decompose(graph, stable=True), "reference")
+
+
+def every_op() -> KernelGraph:
+    b = Builder()
+    x = Value(TensorType((4, 8), DType.BF16), "x")
+    y = Value(TensorType((4, 8), DType.F32))
+    for fn in UnaryFn:
+        b.unary(fn, x)
+    for fn in BinaryFn:
+        b.binary(fn, x, y)
+    for fn in ReduceFn:
+        b.reduce(fn, x, (0, 1))
+    gain = Value(TensorType((8,), DType.F32))
+    b.layer_norm(b.rms_norm(b.layer_norm(x, gain, gain, eps=1e-7), gain), dims=2)
+    b.softmax(b.cast(x, DType.F64), 0)
+    b.concat((b.slice(x, (1, 2), (2, 3)), b.slice(x, (0, 0), (2, 5))), 1)
+    b.broadcast(b.reshape(b.transpose(x, (1, 0)), (2, 1, 16)), (3, 2, 5, 16))
+    for number in (0.0, -0.0, 1e-300, math.inf, -math.inf, 0.1):
+        b.constant(number, DType.F16)
+    out = b.matmul(x, b.transpose(x, (1, 0)))
+    b.ops.append(
+        External(
+            (x, y),
+            (Value(TensorType((4,), DType.F32)), Value(TensorType((), DType.F16))),
+            "aten.thing.Tensor",
+            (("dims", (1, 2)), ("flag", True), ("kind", "tanh"), ("nothing", None), ("scale", 0.5), ("size", 3)),
+        )
+    )
+    return KernelGraph("every_op", (x, y, gain), tuple(b.ops), (out, x))
+
+
+def test_every_tensor_op() -> None:
+    graph = every_op()
+    round_trip(graph)
+    tested = {type(op) for op in graph.ops}
+    assert {row.kind for row in ROWS if row.kernel} <= tested
+
+
+def attention_kernel() -> KernelGraph:
+    """A loop, accumulators of every kind, masks, several outputs."""
+    graph = mi.new_kernel_graph("kernels")
+    x, w = graph.new_input((4, 30), name="x"), graph.new_input((30, 6), name="w")
+    block = mi.new_threadblock_graph({"m": 2}, {"k": 4}, warps=8, stages=3)
+    xt = block.mask(block.new_input(x, {"m": 0, "k": 1}), 1, ["k"], 30, -math.inf)
+    wt = block.new_input(w, {"k": 0})
+    m = block.running_max(block.max(xt, 1))
+    e = block.cast(block.exp(xt - m), mi.float16)
+    out = block.accumulate(e @ wt, rescale=m)
+    total = block.accumulate(block.sum(e, 1), rescale=m)
+    largest = block.accumulate(block.max(xt, 1), "max")
+    block.new_output(out / total, {"m": 0})
+    block.new_output(block.transpose(largest + block.accumulate(m, "last")), {"m": 1}, dtype=mi.float32)
+    graph.mark_output(*graph.customized([x, w], block))
+    return graph.build()
+
+
+def test_kernels() -> None:
+    graph = round_trip(attention_kernel(), "selected")
+    (launch,) = graph.ops
+    assert isinstance(launch, Launch)
+    assert (launch.schedule.warps, launch.schedule.stages) == (8, 3)
+
+
+NESTED = """
+kernel.graph @nested(%x: tensor<32x32xf32>) -> tensor<32x1xf32> {
+  %o = kernel.launch(%x) grid [] : (tensor<32x32xf32>) -> tensor<32x1xf32> {
+  ^bb0(%gx: tensor<32x32xf32>):
+    %a = block.loop [i = 2] {
+      %b = block.loop [j = 4] {
+        %t = block.load %gx [[i, j], []] : tensor<32x32xf32> -> !block.tile<4x32xf32>
+        %u = block.transpose %t [1, 0] : (!block.tile<4x32xf32>) -> !block.tile<32x4xf32>
+        %m = block.reduce max %u dims [1] : (!block.tile<32x4xf32>) -> !block.tile<32x1xf32>
+        block.accumulate max %m : !block.tile<32x1xf32>
+      } : !block.tile<32x1xf32>
+      block.accumulate max %b : !block.tile<32x1xf32>
+    } : !block.tile<32x1xf32>
+    block.store %a [[], []] : !block.tile<32x1xf32>
+  }
+  kernel.return %o : tensor<32x1xf32>
+}
+"""
+
+
+def test_nested_loops() -> None:
+    (launch,) = round_trip(graph_from_text(NESTED).graph).ops
+    assert isinstance(launch, Launch)
+    (outer,) = launch.body.ops
+    assert isinstance(outer, Loop)
+    assert isinstance(outer.body[0], Loop)
+
+
+def test_alternatives_verdicts_costs() -> None:
+    reference, candidate = get("softmax_n256").graph(), decompose(get("softmax_n256").graph())
+    x = reference.inputs[0]
+    out = Value(reference.outputs[0].type)
+    verdicts = (VerdictNote("probable", -67, 'three "draws"\nover two primes'),)
+    programs = tuple(unnamed(g, i) for i, g in enumerate((reference, candidate)))
+    op = Alternatives((x,), (out,), programs, verdicts, (1.5, 0.25))
+    graph = KernelGraph("f", (x,), (op,), (out,))
+    back = round_trip(graph, "verified")
+    (found,) = back.ops
+    assert isinstance(found, Alternatives)
+    assert found.verdicts == verdicts
+    assert found.costs == (1.5, 0.25)
+    bare = Alternatives((x,), (out,), programs)
+    round_trip(KernelGraph("f", (x,), (bare,), (out,)), "candidates")
+
+
+def unnamed(graph: KernelGraph, number: int) -> KernelGraph:
+    """``graph`` as a region holds it: without names of its own."""
+    text = graph_to_text(graph).replace(' {kernel.name = "x"}', "")
+    read = graph_from_text(text).graph
+    return KernelGraph(f"alternative{number}", read.inputs, read.ops, read.outputs)
+
+
+@pytest.mark.parametrize("kind", ["unknown", "refuted", "probable", "proved"])
+def test_every_verdict(kind: str) -> None:
+    reference = unnamed(get("softmax_n256").graph(), 0)
+    x, out = Value(reference.inputs[0].type), Value(reference.outputs[0].type)
+    op = Alternatives((x,), (out,), (reference, unnamed(get("softmax_n256").graph(), 1)), (VerdictNote(kind),))
+    round_trip(KernelGraph("f", (x,), (op,), (out,)))
+
+
+@pytest.mark.parametrize("form", FORMS[:5])
+def test_forms(form: str) -> None:
+    text = graph_to_text(get("mm_1024").graph(), form=form)
+    assert f"form = #kernel.form<{form}>" in text
+    assert graph_from_text(text).form == form
+
+
+def test_names_of_inner_values() -> None:
+    b = Builder()
+    x = Value(TensorType((4,), DType.F32), "x")
+    y = b.unary(UnaryFn.EXP, x)
+    op = type(b.ops[0])((x,), (Value(y.type, "weights"),), UnaryFn.EXP)
+    graph = KernelGraph("f", (x,), (op,), op.results)
+    text = graph_to_text(graph, debug_info=True)
+    assert graph_from_text(text).graph.outputs[0].name == "weights"
+
+
+def test_places_in_the_users_program() -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((4, 8))
+    graph.mark_output(graph.softmax(x))
+    program = graph.program()
+    with ir.Context():
+        module = ir.Module.create(ir.Location.unknown())
+        with ir.InsertionPoint(module.body):
+            write_graph(program.graph, locations=program.locations)
+        (op,) = graphs_of(module.operation)
+        read = read_graph(op)
+        place = read.source(read.graph.ops[0])
+        assert isinstance(place, SourceLocation)
+        assert place.file == __file__
+        with ir.InsertionPoint(module.body):  # and back, in the same context
+            again = KernelGraph("again", read.graph.inputs, read.graph.ops, read.graph.outputs)
+            write_graph(again, locations=read.locations)
+        assert module.operation.get_asm(enable_debug_info=True).count(Path(__file__).name) >= 1
+        second = read_graph(list(graphs_of(module.operation))[1])
+        assert second.source(second.graph.ops[0]) == place
+
+
+def test_weights_are_marked() -> None:
+    text = graph_to_text(get("mm_1024").graph(), notes={1: InputNote("proj.weight")})
+    assert 'kernel.parameter = "proj.weight"' in text
+    read = graph_from_text(text)
+    assert read.notes == {1: InputNote("proj.weight")}
+    assert [v.name for v in read.graph.inputs] == ["a", "b"]
+
+
+def test_the_enums_agree_with_the_dialect() -> None:
+    """Attributes hold positions: the Python table must list the functions in the dialect's order."""
+    from mirage.dialects import scalar
+
+    for ours, theirs in ((UnaryFn, scalar.UnaryFn), (BinaryFn, scalar.BinaryFn), (ReduceFn, scalar.ReduceFn)):
+        assert [f.value for f in ours] == [str(f) for f in theirs]
+        assert [int(f) for f in theirs] == list(range(len(theirs)))
+
+
+def test_form_names_agree_with_the_dialect() -> None:
+    from mirage.dialects import kernel
+
+    assert [str(f) for f in kernel.Form] == list(FORMS)
+
+
+REFUSED = [
+    (
+        "kernel.graph @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %y = kernel.invoke @k::@f(%x) grid [1, 1, 1] block [32, 1, 1] shared 0 : (tensor<4xf32>) -> tensor<4xf32>\n"
+        "  kernel.return %y : tensor<4xf32>\n}",
+        "expected an op that µGraph data has, got kernel.invoke",
+    ),
+    (NESTED.replace("block.loop [i = 2] {", "block.loop [i = 2] attributes {stages = 2 : i64} {"), "a loop before scheduling"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED, ids=[r[1] for r in REFUSED])
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises(GraphIOError) as caught:
+        graph_from_text(text)
+    assert message in str(caught.value)
+    assert caught.value.op is not None
+
+
+MALFORMED = [
+    ("kernel.graph @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  kernel.return %y : tensor<4xf32>\n}", "in.mlir:2:17: "),
+    ("module {}", "in.mlir: expected one kernel.graph, got none"),
+    ("kernel.graph", "in.mlir:1:"),
+    ("\x00\xff", "in.mlir"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED, ids=["undefined", "none", "truncated", "binary"])
+def test_malformed_text(text: str, message: str) -> None:
+    with pytest.raises(MalformedTextError) as caught:
+        graph_from_text(text, where="in.mlir")
+    assert str(caught.value).startswith(message)
+
+
+def test_data_without_a_counterpart_leaves_nothing_behind() -> None:
+    class Strange(Op):
+        pass
+
+    x = Value(TensorType((4,), DType.F32))
+    out = Value(x.type)
+    with ir.Context():
+        module = ir.Module.create(ir.Location.unknown())
+        with ir.InsertionPoint(module.body):
+            with pytest.raises(GraphIOError, match="got Strange"):
+                write_graph(KernelGraph("f", (x,), (Strange((x,), (out,)),), (out,)))
+            with pytest.raises(GraphIOError, match="defined before it is used"):
+                write_graph(KernelGraph("f", (x,), (), (out,)))
+            with pytest.raises(ir.MLIRError):
+                write_graph(KernelGraph("f", (x,), (Slice((x,), (out,), (1,)),), (out,)))
+        assert list(module.body.operations) == []
