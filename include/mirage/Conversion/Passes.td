@@ -5,4 +5,25 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ConvertBlockToThread : Pass<"mirage-convert-block-to-thread", "::mlir::ModuleOp"> {
+  let summary = "turn launches into GPU functions of thread-level ops";
+  let description = [{
+    Precondition: graphs without alternatives whose launches have layouts
+    (`mirage-assign-layouts`), masked padding (`mirage-mask-padding`) and
+    pipelined loops (`mirage-pipeline-loops`).
+
+    Each launch becomes a `gpu.func` in a `gpu.module` named after the graph,
+    with the operands and then the results as memref parameters, and a
+    `kernel.invoke`. The axes of the grid become one dimension, the first axis
+    being the most significant. Loops become `scf.for` with accumulators in
+    registers; copies to shared memory are issued ahead, with the waits and
+    barriers that they need. Offsets in shared memory are left at 0 for
+    `mirage-plan-shared-memory`. Graphs without launches left get the form
+    `thread`.
+  }];
+  let statistics = [Statistic<"numKernels", "kernels", "GPU functions emitted">];
+  let dependentDialects = ["::mirage::thread::ThreadDialect", "::mlir::gpu::GPUDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 #endif // MIRAGE_CONVERSION_PASSES_TD

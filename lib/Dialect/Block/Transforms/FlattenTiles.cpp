@@ -143,6 +143,8 @@ public:
     // Everything that the choice depends on is read before types change.
     SmallVector<Operation *> ops;
     launch.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
+    for (Value tile : cast<StoreOp>(launch.getBody().front().getTerminator()).getTiles())
+      storeTypes.push_back(cast<TileType>(tile.getType()));
     for (Operation *op : ops) {
       for (Value value : op->getResults())
         if (isa<TileType>(value.getType()) && !isa<ConstantOp>(op))
@@ -276,23 +278,16 @@ private:
   /// Tiles regain the rank of the tensor that they are stored to.
   void rewriteStore(StoreOp store) {
     for (OpOperand &operand : store->getOpOperands()) {
-      auto tensor = cast<RankedTensorType>(launch.getResult(operand.getOperandNumber()).getType());
-      (void)tensor;
-      auto original = originalStoreTypes(store, operand.getOperandNumber());
+      TileType original = storeTypes[operand.getOperandNumber()];
       if (operand.get().getType() != original)
         operand.set(ReshapeOp::create(rewriter, store.getLoc(), original, operand.get()));
     }
   }
 
-public:
-  SmallVector<TileType> storeTypes;
-
-private:
-  TileType originalStoreTypes(StoreOp, int64_t index) const { return storeTypes[index]; }
-
   kernel::LaunchOp launch;
   const MatrixDimsAnalysis &dims;
   IRRewriter rewriter;
+  SmallVector<TileType> storeTypes;
   DenseMap<Value, SmallVector<int64_t>> shapes;
   DenseMap<Operation *, SmallVector<int64_t>> planned;
 };

@@ -1,8 +1,86 @@
-//===- Passes.td - BlockTransforms passes -----------------------------*- tablegen -*-===//
+//===- Passes.td - passes on block graphs ----------------------*- tablegen -*-===//
 
 #ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_PASSES_TD
 #define MIRAGE_DIALECT_BLOCK_TRANSFORMS_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
+
+def FlattenTiles : Pass<"mirage-flatten-tiles"> {
+  let summary = "make every tile a matrix";
+  let description = [{
+    Precondition: a launch whose tiles have at most two dimensions larger than 1
+    (among those that are combined element by element; the last two where a
+    matmul is involved). The pass finds which two dimensions of each tile are
+    its rows and columns, such that ops see the same choice in all operands, and
+    drops the others. After it tiles are of rank 2, except for scalar constants,
+    results of loads and operands of the store, which keep the rank of their
+    tensor beside a `block.reshape`; reshapes and transposes of unit dimensions
+    are gone. Also: a product over a single column becomes an elementwise one,
+    matmul operands of different types get a common one, values that do not
+    depend on a loop move out of it.
+
+    An error names the tile that has more dimensions; the remedy is a smaller
+    tile along one of them (split it over the grid or a loop).
+  }];
+  let dependentDialects = ["::mirage::block::BlockDialect"];
+}
+
+def AssignLayouts : Pass<"mirage-assign-layouts"> {
+  let summary = "decide where each tile is held, and how";
+  let description = [{
+    Precondition: flattened tiles and a schedule on each launch.
+
+    Operands of matmuls that come straight from device memory, and loads in
+    loops with more than one stage, are staged in swizzled shared memory; all
+    other tiles are register fragments. How the warps share each matmul and the
+    layout of each group of tiles that must agree are the variables of a
+    pairwise assignment problem (`LayoutModel.h`, `AssignmentProblem.h`): costs
+    are estimated warp instructions, conversions between layouts being edges.
+    It is solved exactly by eliminating variables, or by local search where the
+    tables would be too large.
+
+    After the pass each tile's type says how it is held, every change of layout
+    is a `block.convert_layout`, and each matmul says how warps share it. A tile
+    that has fewer elements than its layout is padded; `mirage-mask-padding`
+    deals with that.
+  }];
+  let options = [
+    Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">,
+    Option<"maxTable", "max-table", "int64_t", "1 << 22",
+           "entries of a table of the exact solver before local search takes over">];
+  let statistics = [
+    Statistic<"numVariables", "layout-variables", "variables of the assignment problems">,
+    Statistic<"numExact", "exact-solutions", "problems that were solved exactly">,
+    Statistic<"numConversions", "conversions", "convert_layout ops inserted">];
+  let dependentDialects = ["::mirage::block::BlockDialect", "::mirage::thread::ThreadDialect"];
+}
+
+def MaskPadding : Pass<"mirage-mask-padding"> {
+  let summary = "keep padding of fragments out of reductions";
+  let description = [{
+    Precondition: layouts are assigned. A fragment can have more rows or columns
+    than its tile. Loads fill those with zeros, but computation makes them
+    anything (`exp(0) = 1`, `0/0`). Before a reduction or a matmul contracts
+    over a padded dimension whose padding is not known to be neutral, the pass
+    inserts a `block.mask` that fills it (0 for sums and products, the lowest
+    value for maxima).
+  }];
+  let statistics = [Statistic<"numMasks", "masks", "masks inserted">];
+  let dependentDialects = ["::mirage::block::BlockDialect"];
+}
+
+def PipelineLoops : Pass<"mirage-pipeline-loops"> {
+  let summary = "decide which copies run ahead of a loop, and how far";
+  let description = [{
+    Precondition: layouts are assigned. Loads in a loop that are staged in shared
+    memory become rings of as many slots as the launch's schedule has stages (at
+    most as many as the loop has steps, at least 1), and the loop is marked with
+    the number of stages. Stages are reduced, with a remark, while the rings and
+    the other shared tiles exceed the chip's limit.
+  }];
+  let options = [Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">];
+  let statistics = [Statistic<"numRings", "rings", "loads that became rings">];
+  let dependentDialects = ["::mirage::block::BlockDialect", "::mirage::thread::ThreadDialect"];
+}
 
 #endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_PASSES_TD

@@ -1,0 +1,62 @@
+//===- HeldTile.h - where and how a tile is held ----------------*- C++ -*-===//
+//
+// After layout assignment the `layout` of a tile's type is a type attribute:
+// the `!thread.fragment` or `!thread.shared` that holds the tile. It can have
+// more rows and columns than the tile (padding).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_HELDTILE_H
+#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_HELDTILE_H
+
+#include "mirage/Dialect/Block/IR/Block.h"
+#include "mirage/Dialect/Thread/IR/Thread.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace mirage::block {
+
+/// Values in the order in which they were found.
+using ValueSet = llvm::SetVector<mlir::Value>;
+
+inline TileType getTile(mlir::Value value) { return llvm::cast<TileType>(value.getType()); }
+
+/// The type that holds the tile, or null before layouts are assigned.
+inline mlir::Type getHolder(TileType tile) {
+  auto attr = llvm::dyn_cast_or_null<mlir::TypeAttr>(tile.getLayout());
+  return attr ? attr.getValue() : mlir::Type();
+}
+
+inline TileType withHolder(TileType tile, mlir::Type holder) {
+  return tile.withLayout(mlir::TypeAttr::get(holder));
+}
+
+/// The fragment that holds the value, or null.
+inline thread::FragmentType getFragment(mlir::Value value) {
+  return llvm::dyn_cast_or_null<thread::FragmentType>(getHolder(getTile(value)));
+}
+
+/// The shared tile that holds the value, or null.
+inline thread::SharedType getShared(mlir::Value value) {
+  return llvm::dyn_cast_or_null<thread::SharedType>(getHolder(getTile(value)));
+}
+
+/// A scalar constant (rank 0), which is not held anywhere.
+inline bool isScalar(mlir::Value value) {
+  return value.getDefiningOp<ConstantOp>() != nullptr;
+}
+
+/// The value without the reshape beside a load or a store.
+inline mlir::Value stripReshape(mlir::Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+/// How often an op in `block` runs in one thread block: the product of the
+/// extents of the loops around.
+int64_t getTripCount(mlir::Block *block);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_HELDTILE_H

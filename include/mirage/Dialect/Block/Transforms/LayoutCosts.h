@@ -1,0 +1,38 @@
+//===- LayoutCosts.h - what layouts cost ------------------------*- C++ -*-===//
+//
+// Estimates in instructions of one warp. They only have to rank choices.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTCOSTS_H
+#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTCOSTS_H
+
+#include "mirage/Dialect/Thread/IR/LinearLayout.h"
+
+namespace mirage::block {
+
+/// A barrier and the latency of a round trip through shared memory.
+inline constexpr double exchangeCost = 150;
+
+/// Change of layout of a tile.
+double getConversionCost(const thread::LinearLayout &from, const thread::LinearLayout &to);
+
+/// Reduction along `dim`; `partial` leaves out the exchange between warps.
+double getReductionCost(const thread::LinearLayout &from, int64_t dim, bool partial);
+
+/// Loads or stores of a row-major tile (`contiguousDim` = 1) or a column-major
+/// one (0) in global memory: instructions, and sectors of 32 bytes that they
+/// touch.
+double getGlobalAccessCost(const thread::LinearLayout &layout, int64_t elementBytes,
+                           int64_t contiguousDim);
+
+/// Loads from a shared tile that is row-major.
+double getSharedAccessCost(const thread::LinearLayout &layout, int64_t elementBytes);
+
+/// Registers of 32 bits that a tile takes in one thread beyond what is
+/// comfortable, as a cost.
+double getSpillCost(const thread::LinearLayout &layout, int64_t elementBytes);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTCOSTS_H

@@ -1,0 +1,148 @@
+//===- GlobalAccess.cpp - tiles from and to device tensors ----------------===//
+
+#include "TileEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mirage;
+using block::getShared;
+using block::getTile;
+using block::TileType;
+
+Value TileEmitter::getPart(ArrayAttr axes, int64_t &parts) {
+  Value part;
+  parts = 1;
+  for (Attribute axis : axes) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    int64_t extent = extents.lookup(name);
+    Value at = position.lookup(name);
+    part = part ? arith::AddIOp::create(
+                      builder, loc, arith::MulIOp::create(builder, loc, part, index(extent)), at)
+                      .getResult()
+                : at;
+    parts *= extent;
+  }
+  return part ? part : index(0);
+}
+
+/// Tensor dimensions of the rows and columns of a tile of at most two
+/// dimensions larger than 1.
+static SmallVector<int64_t, 2> getMatrixDims(ArrayRef<int64_t> tile, bool isColumn) {
+  SmallVector<int64_t, 2> large;
+  for (auto [dim, size] : llvm::enumerate(tile))
+    if (size > 1)
+      large.push_back(dim);
+  int64_t last = tile.size() - 1;
+  if (large.size() == 2)
+    return large;
+  if (large.empty())
+    return {last - 1, last};
+  // A vector: some other dimension, of tile size 1, stands for the other one.
+  int64_t dim = large.front(), other = dim == last ? last - 1 : last;
+  return isColumn ? SmallVector<int64_t, 2>{dim, other} : SmallVector<int64_t, 2>{other, dim};
+}
+
+GlobalTile TileEmitter::getGlobalTile(Value tensor, ArrayAttr map, TileType tile,
+                                      ArrayRef<int64_t> matrixAndHolder) {
+  ArrayRef<int64_t> matrix = matrixAndHolder.take_front(2),
+                    holder = matrixAndHolder.drop_front(2);
+  auto type = cast<MemRefType>(tensor.getType());
+  GlobalTile result;
+  result.tensor = tensor;
+  // Leading dimensions that the parameter has beyond the tensor.
+  int64_t added = type.getRank() - tile.getRank();
+  SmallVector<int64_t> shape(added, 1);
+  llvm::append_range(shape, tile.getShape());
+  SmallVector<bool> covered(added, true);
+  for (int64_t dim = 0; dim < added; ++dim)
+    result.offsets.push_back(index(0));
+  for (auto [dim, axes] : llvm::enumerate(map)) {
+    int64_t parts;
+    Value part = getPart(cast<ArrayAttr>(axes), parts);
+    int64_t size = tile.getShape()[dim];
+    result.offsets.push_back(
+        size == 1 ? part : arith::MulIOp::create(builder, loc, part, index(size)).getResult());
+    covered.push_back(parts * size == type.getShape()[added + dim]);
+  }
+  result.dims = getMatrixDims(shape, matrix[0] > 1);
+  result.inBounds = {covered[result.dims[0]], covered[result.dims[1]]};
+  if (matrix != holder)
+    result.extents = {matrix[0], matrix[1]};
+  return result;
+}
+
+/// Rows and columns of a tile, then those of what holds it.
+template <typename HolderT>
+static SmallVector<int64_t> getShapes(TileType matrix, HolderT holder) {
+  SmallVector<int64_t> shapes(matrix.getShape());
+  llvm::append_range(shapes, ArrayRef<int64_t>{holder.getRows(), holder.getCols()});
+  return shapes;
+}
+
+static DenseI64ArrayAttr getExtentsAttr(OpBuilder &builder, const GlobalTile &tile) {
+  return tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents);
+}
+
+/// The load's tile as a matrix: its own type, or that of the reshape beside it.
+static TileType getMatrix(block::LoadOp load) {
+  for (Operation *user : load->getUsers())
+    if (auto reshape = dyn_cast<block::ReshapeOp>(user))
+      return reshape.getType();
+  return load.getType();
+}
+
+void TileEmitter::copyToShared(block::LoadOp load, Value slot, Value when) {
+  auto holder = cast<thread::SharedType>(slot.getType());
+  GlobalTile tile = getGlobalTile(tensors.lookup(load.getSource()), load.getMap(), load.getType(),
+                                  getShapes(getMatrix(load), holder));
+  thread::CopyAsyncOp::create(builder, loc, tile.tensor, tile.offsets, tile.dims, tile.inBounds,
+                              getExtentsAttr(builder, tile), slot, when);
+}
+
+void TileEmitter::emitLoad(block::LoadOp op) {
+  if (thread::SharedType shared = getShared(op.getResult())) {
+    // Loads of a loop with stages are emitted by the loop.
+    if (shared.isRing())
+      return;
+    Value slot = thread::SharedAllocOp::create(builder, loc, shared, builder.getI64IntegerAttr(0));
+    copyToShared(op, slot, Value());
+    commitCopies();
+    sharedViews[op.getResult()] = {slot, false};
+    pendingGroup[slot] = committed - 1;
+    return;
+  }
+  FragmentType type = typeOf(op.getResult());
+  GlobalTile tile = getGlobalTile(tensors.lookup(op.getSource()), op.getMap(), op.getType(),
+                                  getShapes(getMatrix(op), type));
+  fragments[op.getResult()] =
+      thread::LoadGlobalOp::create(builder, loc, type, tile.tensor, tile.offsets, tile.dims,
+                                   tile.inBounds, getExtentsAttr(builder, tile), Value());
+}
+
+void TileEmitter::emitStore(block::StoreOp op) {
+  for (auto [number, value] : llvm::enumerate(op.getTiles())) {
+    Value source = block::stripReshape(value);
+    Value fragment = get(source);
+    auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
+    fragment = castTo(fragment, tensor.getElementType());
+    auto map = cast<ArrayAttr>(op.getMaps()[number]);
+    GlobalTile tile = getGlobalTile(outputs[number], map, getTile(value),
+                                    getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
+    // One of the blocks that hold the same tile writes it.
+    for (Attribute name : launch.getGridNames()) {
+      StringRef axis = cast<StringAttr>(name).getValue();
+      if (extents.lookup(axis) == 1 || llvm::any_of(map, [&](Attribute axes) {
+            return llvm::is_contained(cast<ArrayAttr>(axes), name);
+          }))
+        continue;
+      Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                            position.lookup(axis), index(0));
+      tile.when = tile.when
+                      ? arith::AndIOp::create(builder, loc, tile.when, isFirst).getResult()
+                      : isFirst;
+    }
+    thread::StoreGlobalOp::create(builder, loc, fragment, tile.tensor, tile.offsets, tile.dims,
+                                  tile.inBounds, getExtentsAttr(builder, tile), tile.when);
+  }
+}

@@ -1,0 +1,172 @@
+//===- LoopEmitter.cpp - loops, accumulators and their copies -------------===//
+//
+// A loop with S stages keeps the copies of the next S - 1 steps under way:
+//
+//   copies of steps 0 .. S-2, one group each
+//   for step:
+//     wait until at most S - 2 groups are under way   (this step's have landed)
+//     barrier          (for all threads; and all have left the previous step)
+//     copies of step + S - 1 into the slot that the previous step read
+//     commit           (also when there is nothing left, to keep the count)
+//     the step's computation
+//
+// With one stage the copies of a step are issued after a barrier at its start
+// and waited for at once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileEmitter.h"
+
+#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mirage;
+using block::getShared;
+using block::getTile;
+using thread::FragmentType;
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// `exp(previous - now)`; 1 where both are still minus infinity.
+Value TileEmitter::getRescaleFactor(Value runningMax, FragmentType type) {
+  Value &factor = rescaleFactors[runningMax];
+  if (!factor) {
+    Value previous = previousMax.lookup(runningMax), now = get(runningMax);
+    auto maxType = cast<FragmentType>(now.getType());
+    Value lowest = constant(maxType, -std::numeric_limits<float>::max());
+    Value difference = binary(BinaryFn::Sub, binary(BinaryFn::Max, previous, lowest),
+                              binary(BinaryFn::Max, now, lowest));
+    factor = thread::UnaryOp::create(builder, loc, maxType, UnaryFn::Exp, difference);
+  }
+  return convertTo(factor, type);
+}
+
+/// The accumulator before this step, rescaled if it is to be.
+Value TileEmitter::emitRescaled(block::AccumulateOp op, int64_t index) {
+  Value accumulator = accumulators.lookup(op->getParentOp()->getResult(index));
+  if (Value rescale = op.getRescale(index)) {
+    auto type = cast<FragmentType>(accumulator.getType());
+    accumulator = binary(BinaryFn::Mul, accumulator, getRescaleFactor(rescale, type));
+  }
+  return accumulator;
+}
+
+void TileEmitter::emitAccumulate(block::AccumulateOp op, SmallVectorImpl<Value> &next) {
+  for (auto [index, value] : llvm::enumerate(op.getValues())) {
+    FragmentType type = typeOf(op->getParentOp()->getResult(index));
+    Value fragment = castTo(get(value), type.getElementType());
+    switch (op.getFn(index)) {
+    case block::AccumulateFn::Last:
+      next.push_back(fragment);
+      break;
+    case block::AccumulateFn::Max:
+      next.push_back(binary(BinaryFn::Max, emitRescaled(op, index), fragment));
+      break;
+    case block::AccumulateFn::Sum:
+      next.push_back(accumulated.contains(value)
+                         ? fragment
+                         : binary(BinaryFn::Add, emitRescaled(op, index), fragment));
+      break;
+    }
+  }
+}
+
+void TileEmitter::emitLoop(block::LoopOp op) {
+  Block &body = op.getBody().front();
+  auto accumulate = cast<block::AccumulateOp>(body.getTerminator());
+  int64_t extent = op.getExtent(), stages = op.getStages().value_or(1);
+  StringRef axis = op.getAxis();
+  extents[axis] = extent;
+
+  // Rings, and the copies of the first steps.
+  SmallVector<std::pair<block::LoadOp, Value>> rings;
+  for (auto load : body.getOps<block::LoadOp>())
+    if (getShared(load.getResult()))
+      rings.push_back({load, thread::SharedAllocOp::create(builder, load.getLoc(),
+                                                           getShared(load.getResult()),
+                                                           builder.getI64IntegerAttr(0))});
+  auto copyStep = [&](Value step, Value slot, Value when) {
+    position[axis] = step;
+    for (auto [load, ring] : rings)
+      copyToShared(load, thread::SlotOp::create(builder, load.getLoc(), ring, slot), when);
+    commitCopies();
+  };
+  if (rings.empty()) {
+    if (!pendingGroup.empty())
+      waitForAllCopies();
+  } else if (stages > 1) {
+    // Warps may still read what the previous run of this loop left in the ring.
+    if (isa<block::LoopOp>(op->getParentOp()))
+      thread::BarrierOp::create(builder, loc);
+    for (int64_t step = 0; step + 1 < stages; ++step)
+      copyStep(index(step), index(step), Value());
+  }
+
+  // Loop-carried: accumulators, running maxima, slots to read and to fill.
+  SmallVector<Value> initial;
+  for (auto [number, result] : llvm::enumerate(op.getResults()))
+    initial.push_back(constant(
+        typeOf(result), accumulate.getFn(number) == block::AccumulateFn::Max ? -infinity : 0));
+  SmallVector<block::RunningMaxOp> maxima(body.getOps<block::RunningMaxOp>());
+  for (block::RunningMaxOp running : maxima)
+    initial.push_back(constant(typeOf(running.getResult()), -infinity));
+  bool hasRing = !rings.empty() && stages > 1;
+  if (hasRing) {
+    initial.push_back(index(0));
+    initial.push_back(index(stages - 1));
+  }
+
+  auto loop = scf::ForOp::create(builder, loc, index(0), index(extent), index(1), initial);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  ValueRange carried = loop.getRegionIterArgs();
+  for (auto [result, value] : llvm::zip(op.getResults(), carried))
+    accumulators[result] = value;
+  for (auto [running, value] : llvm::zip(maxima, carried.drop_front(op.getNumResults())))
+    previousMax[running.getResult()] = value;
+
+  Value readSlot = hasRing ? carried[carried.size() - 2] : index(0);
+  Value fillSlot = hasRing ? carried.back() : index(0);
+  if (hasRing) {
+    thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(stages - 2));
+    thread::BarrierOp::create(builder, loc);
+    Value ahead =
+        arith::AddIOp::create(builder, loc, loop.getInductionVar(), index(stages - 1));
+    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead,
+                                         index(extent));
+    copyStep(ahead, fillSlot, exists);
+  } else if (!rings.empty()) {
+    thread::BarrierOp::create(builder, loc);
+    copyStep(loop.getInductionVar(), readSlot, Value());
+    thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(0));
+    thread::BarrierOp::create(builder, loc);
+  }
+  // The waits above cover all earlier groups too.
+  pendingGroup.clear();
+  position[axis] = loop.getInductionVar();
+  for (auto [load, ring] : rings)
+    sharedViews[load.getResult()] = {
+        thread::SlotOp::create(builder, load.getLoc(), ring, readSlot), false};
+
+  emitBody(body);
+
+  SmallVector<Value> next;
+  emitAccumulate(accumulate, next);
+  for (block::RunningMaxOp running : maxima)
+    next.push_back(get(running.getResult()));
+  if (hasRing)
+    for (Value slot : {readSlot, fillSlot}) {
+      Value successor = arith::AddIOp::create(builder, loc, slot, index(1));
+      Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, successor,
+                                          index(stages));
+      next.push_back(arith::SelectOp::create(builder, loc, wraps, index(0), successor));
+    }
+  scf::YieldOp::create(builder, loc, next);
+  for (auto [result, value] : llvm::zip(op.getResults(), loop.getResults()))
+    fragments[result] = value;
+}

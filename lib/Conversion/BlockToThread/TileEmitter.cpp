@@ -1,0 +1,239 @@
+//===- TileEmitter.cpp - tile ops as thread ops ---------------------------===//
+
+#include "TileEmitter.h"
+
+#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mirage;
+using block::getFragment;
+using block::getShared;
+using block::getTile;
+using block::isScalar;
+using block::TileType;
+using thread::FragmentType;
+using thread::LinearLayout;
+
+TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange inputs,
+                         ValueRange outputs)
+    : launch(launch), builder(builder), loc(launch.getLoc()), outputs(outputs) {
+  for (auto [argument, input] : llvm::zip_equal(launch.getBody().getArguments(), inputs))
+    tensors[argument] = input;
+}
+
+void TileEmitter::run() {
+  // The first axis of the grid is the most significant digit of the block's
+  // number.
+  Value rest = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
+  auto names = launch.getGridNames().getValue();
+  for (auto [name, extent] :
+       llvm::reverse(llvm::zip_equal(names, launch.getGridExtents()))) {
+    StringRef axis = cast<StringAttr>(name).getValue();
+    extents[axis] = extent;
+    bool isLast = name == names.front();
+    position[axis] =
+        isLast ? rest : arith::RemUIOp::create(builder, loc, rest, index(extent)).getResult();
+    if (!isLast)
+      rest = arith::DivUIOp::create(builder, loc, rest, index(extent));
+  }
+  emitBody(launch.getBody().front());
+}
+
+void TileEmitter::emitBody(Block &body) {
+  for (Operation &op : body)
+    emit(&op);
+}
+
+void TileEmitter::emit(Operation *op) {
+  Location outer = loc;
+  loc = op->getLoc();
+  TypeSwitch<Operation *>(op)
+      .Case<block::ConstantOp>([](auto) {})
+      .Case<block::LoadOp>([&](auto load) { emitLoad(load); })
+      .Case<block::ReshapeOp>([&](block::ReshapeOp reshape) {
+        if (getShared(reshape.getResult()) && sharedViews.count(reshape.getInput()))
+          sharedViews[reshape.getResult()] = sharedViews[reshape.getInput()];
+        else
+          fragments[reshape.getResult()] = get(reshape.getInput());
+      })
+      .Case<block::UnaryOp>([&](auto unary) { emitUnary(unary); })
+      .Case<block::BinaryOp>([&](auto binary) { emitBinary(binary); })
+      .Case<block::CastOp>([&](block::CastOp cast) {
+        fragments[cast.getResult()] =
+            castTo(get(cast.getInput()), typeOf(cast.getResult()).getElementType());
+      })
+      .Case<block::MaskOp>([&](auto mask) { emitMask(mask); })
+      .Case<block::ReduceOp>([&](auto reduce) { emitReduce(reduce); })
+      .Case<block::BroadcastOp>([&](block::BroadcastOp broadcast) {
+        fragments[broadcast.getResult()] =
+            getOperand(broadcast.getInput(), typeOf(broadcast.getResult()));
+      })
+      .Case<block::TransposeOp>([&](auto transpose) { emitTranspose(transpose); })
+      .Case<block::ConvertLayoutOp>([&](auto convert) { emitConvertLayout(convert); })
+      .Case<block::MatmulOp>([&](auto matmul) { emitMatmul(matmul); })
+      .Case<block::RunningMaxOp>([&](block::RunningMaxOp running) {
+        fragments[running.getResult()] =
+            binary(BinaryFn::Max, previousMax.lookup(running.getResult()),
+                   castTo(get(running.getInput()), builder.getF32Type()));
+      })
+      .Case<block::LoopOp>([&](auto loop) { emitLoop(loop); })
+      .Case<block::AccumulateOp>([](auto) {})
+      .Case<block::StoreOp>([&](auto store) { emitStore(store); });
+  loc = outer;
+}
+
+//===----------------------------------------------------------------------===//
+// Fragments
+//===----------------------------------------------------------------------===//
+
+Value TileEmitter::index(int64_t value) {
+  return arith::ConstantIndexOp::create(builder, loc, value);
+}
+
+Value TileEmitter::constant(FragmentType type, double value) {
+  return thread::ConstantOp::create(builder, loc, type, builder.getF64FloatAttr(value));
+}
+
+Value TileEmitter::binary(BinaryFn fn, Value lhs, Value rhs) {
+  return thread::BinaryOp::create(builder, loc, lhs.getType(), fn, lhs, rhs);
+}
+
+Value TileEmitter::castTo(Value fragment, Type elementType) {
+  auto type = cast<FragmentType>(fragment.getType());
+  if (type.getElementType() == elementType)
+    return fragment;
+  return thread::CastOp::create(builder, loc, type.withElementType(elementType), fragment);
+}
+
+Value TileEmitter::broadcastTo(Value fragment, FragmentType type) {
+  auto from = cast<FragmentType>(fragment.getType());
+  SmallVector<int64_t> dims = block::getBroadcastDims(from.getShape(), type.getShape());
+  const LinearLayout &layout = type.getLinearLayout();
+  for (auto [position, dim] : llvm::enumerate(dims)) {
+    // Of two dimensions the second is still to be repeated.
+    LinearLayout next = position + 1 < dims.size() ? layout.reduce(dims[position + 1]) : layout;
+    Type nextType = FragmentType::get(from.getElementType(), next, from.getPartial());
+    fragment = thread::BroadcastOp::create(builder, loc, nextType, fragment,
+                                           builder.getI64IntegerAttr(dim));
+  }
+  return fragment;
+}
+
+Value TileEmitter::convertTo(Value fragment, FragmentType type) {
+  auto from = cast<FragmentType>(fragment.getType());
+  if (from.getPartial() && !type.getPartial()) {
+    fragment =
+        thread::ReduceWarpsOp::create(builder, loc, from.withPartial(false), fragment, IntegerAttr());
+    from = from.withPartial(false);
+  }
+  SmallVector<int64_t> dims = block::getBroadcastDims(from.getShape(), type.getShape());
+  FragmentType narrow = FragmentType::get(
+      from.getElementType(), block::reduceLayout(type.getLinearLayout(), dims), from.getPartial());
+  if (from != narrow)
+    fragment = thread::ConvertLayoutOp::create(builder, loc, narrow, fragment, IntegerAttr());
+  return broadcastTo(fragment, type);
+}
+
+Value TileEmitter::getOperand(Value value, FragmentType resultType) {
+  if (auto scalar = value.getDefiningOp<block::ConstantOp>())
+    return constant(resultType, scalar.getValue().convertToDouble());
+  Value fragment = castTo(get(value), resultType.getElementType());
+  return broadcastTo(fragment, resultType);
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emitUnary(block::UnaryOp op) {
+  FragmentType type = typeOf(op.getResult());
+  fragments[op.getResult()] =
+      thread::UnaryOp::create(builder, loc, type, op.getFn(), getOperand(op.getInput(), type));
+}
+
+void TileEmitter::emitBinary(block::BinaryOp op) {
+  FragmentType type = typeOf(op.getResult());
+  fragments[op.getResult()] =
+      binary(op.getFn(), getOperand(op.getLhs(), type), getOperand(op.getRhs(), type));
+}
+
+void TileEmitter::emitMask(block::MaskOp op) {
+  int64_t parts = 1;
+  Value part = getPart(op.getAxes(), parts);
+  Value offset = index(0);
+  if (parts > 1)
+    offset = arith::MulIOp::create(
+        builder, loc, part, index(getTile(op.getInput()).getShape()[op.getDim()]));
+  FragmentType type = typeOf(op.getResult());
+  fragments[op.getResult()] =
+      thread::MaskOp::create(builder, loc, type, get(op.getInput()), op.getDimAttr(), offset,
+                             op.getExtentAttr(), op.getFillAttr());
+}
+
+void TileEmitter::emitReduce(block::ReduceOp op) {
+  Value fragment = castTo(get(op.getInput()), builder.getF32Type());
+  bool isPartial = typeOf(op.getResult()).getPartial();
+  for (int64_t dim : op.getDims()) {
+    LinearLayout layout = cast<FragmentType>(fragment.getType()).getLinearLayout().reduce(dim);
+    fragment = thread::ReduceOp::create(
+        builder, loc, FragmentType::get(builder.getF32Type(), layout, isPartial), op.getFn(),
+        fragment, dim, IntegerAttr());
+  }
+  fragments[op.getResult()] = fragment;
+}
+
+void TileEmitter::emitTranspose(block::TransposeOp op) {
+  if (getShared(op.getResult())) {
+    SharedView view = sharedViews.lookup(op.getInput());
+    view.transposed = !view.transposed;
+    sharedViews[op.getResult()] = view;
+    return;
+  }
+  Value fragment = get(op.getInput());
+  auto type = cast<FragmentType>(fragment.getType());
+  fragments[op.getResult()] = thread::TransposeOp::create(
+      builder, loc, type.withLayout(type.getLinearLayout().transpose()), fragment);
+}
+
+void TileEmitter::emitConvertLayout(block::ConvertLayoutOp op) {
+  FragmentType type = typeOf(op.getResult());
+  if (!getShared(op.getInput())) {
+    fragments[op.getResult()] = convertTo(get(op.getInput()), type);
+    return;
+  }
+  SharedView view = getSharedView(op.getInput());
+  fragments[op.getResult()] = thread::LoadSharedOp::create(
+      builder, loc, type, view.tile, DenseI64ArrayAttr(), view.transposed);
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::commitCopies() {
+  thread::CopyCommitOp::create(builder, loc);
+  ++committed;
+}
+
+void TileEmitter::waitForCopies(int64_t group) {
+  thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(committed - 1 - group));
+  thread::BarrierOp::create(builder, loc);
+  SmallVector<Value> usable;
+  for (auto [value, pending] : pendingGroup)
+    if (pending <= group)
+      usable.push_back(value);
+  for (Value value : usable)
+    pendingGroup.erase(value);
+}
+
+SharedView TileEmitter::getSharedView(Value value) {
+  SharedView view = sharedViews.lookup(value);
+  auto pending = pendingGroup.find(view.tile);
+  if (pending != pendingGroup.end())
+    waitForCopies(pending->second);
+  return view;
+}

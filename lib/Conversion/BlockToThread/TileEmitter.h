@@ -1,0 +1,125 @@
+//===- TileEmitter.h - tile ops as thread ops -------------------*- C++ -*-===//
+
+#ifndef MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_TILEEMITTER_H
+#define MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_TILEEMITTER_H
+
+#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Dialect/Thread/IR/Layouts.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace mirage {
+
+/// A tile in shared memory as an op sees it.
+struct SharedView {
+  /// One slot.
+  mlir::Value tile;
+  /// Rows and columns of the block-level tile are columns and rows of `tile`.
+  bool transposed = false;
+};
+
+/// Where a block-level tile lies in a device tensor, whose parameter has at
+/// least two dimensions (missing leading ones are 1).
+struct GlobalTile {
+  mlir::Value tensor;
+  llvm::SmallVector<mlir::Value> offsets;
+  /// Tensor dimensions of the tile's rows and columns.
+  llvm::SmallVector<int64_t, 2> dims;
+  llvm::SmallVector<bool, 2> inBounds;
+  /// Rows and columns of the tile, where the holder has more, else empty.
+  llvm::SmallVector<int64_t, 2> extents;
+  /// i1, or null for always.
+  mlir::Value when;
+};
+
+/// Emits the body of one launch as thread ops.
+///
+/// Copies to shared memory are asynchronous and form groups. `committed`
+/// counts them in program order; a shared tile is usable once its group has
+/// been waited for and a barrier has followed. Loops with stages keep
+/// `stages - 1` groups under way (see emitLoop).
+class TileEmitter {
+public:
+  TileEmitter(kernel::LaunchOp launch, mlir::OpBuilder &builder, mlir::ValueRange inputs,
+              mlir::ValueRange outputs);
+
+  void run();
+
+private:
+  using FragmentType = thread::FragmentType;
+
+  // Straight-line code.
+  void emitBody(mlir::Block &body);
+  void emit(mlir::Operation *op);
+  void emitLoad(block::LoadOp op);
+  void emitUnary(block::UnaryOp op);
+  void emitBinary(block::BinaryOp op);
+  void emitMask(block::MaskOp op);
+  void emitReduce(block::ReduceOp op);
+  void emitTranspose(block::TransposeOp op);
+  void emitConvertLayout(block::ConvertLayoutOp op);
+  void emitStore(block::StoreOp op);
+
+  // Matmuls (MatmulEmitter.cpp).
+  void emitMatmul(block::MatmulOp op);
+  mlir::Value getProductOperand(mlir::Value operand, bool isTransposed, FragmentType whole,
+                                FragmentType part, int64_t row, int64_t col);
+  mlir::Value getAccumulator(block::MatmulOp op, FragmentType productType);
+
+  // Loops (LoopEmitter.cpp).
+  void emitLoop(block::LoopOp op);
+  void emitAccumulate(block::AccumulateOp op, llvm::SmallVectorImpl<mlir::Value> &next);
+  mlir::Value emitRescaled(block::AccumulateOp op, int64_t index);
+  mlir::Value getRescaleFactor(mlir::Value runningMax, FragmentType type);
+
+  // Device memory (GlobalAccess.cpp).
+  GlobalTile getGlobalTile(mlir::Value tensor, mlir::ArrayAttr map, block::TileType tile,
+                           llvm::ArrayRef<int64_t> holderShape);
+  mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
+  void copyToShared(block::LoadOp load, mlir::Value slot, mlir::Value when);
+
+  // Shared memory.
+  SharedView getSharedView(mlir::Value value);
+  void commitCopies();
+  void waitForCopies(int64_t group);
+  void waitForAllCopies() { waitForCopies(committed - 1); }
+
+  // Fragments.
+  mlir::Value get(mlir::Value value) { return fragments.lookup(value); }
+  FragmentType typeOf(mlir::Value value) { return block::getFragment(value); }
+  mlir::Value getOperand(mlir::Value value, FragmentType resultType);
+  mlir::Value castTo(mlir::Value fragment, mlir::Type elementType);
+  mlir::Value broadcastTo(mlir::Value fragment, FragmentType type);
+  mlir::Value convertTo(mlir::Value fragment, FragmentType type);
+  mlir::Value constant(FragmentType type, double value);
+  mlir::Value binary(BinaryFn fn, mlir::Value lhs, mlir::Value rhs);
+  mlir::Value index(int64_t value);
+
+  kernel::LaunchOp launch;
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  llvm::DenseMap<mlir::Value, mlir::Value> tensors;
+  llvm::SmallVector<mlir::Value> outputs;
+  /// Position along each grid axis and each loop around.
+  llvm::StringMap<mlir::Value> position;
+  llvm::StringMap<int64_t> extents;
+
+  llvm::DenseMap<mlir::Value, mlir::Value> fragments;
+  llvm::DenseMap<mlir::Value, SharedView> sharedViews;
+  /// The group of copies that a shared tile waits for; absent when it is usable.
+  llvm::DenseMap<mlir::Value, int64_t> pendingGroup;
+  int64_t committed = 0;
+
+  /// Of the loops around: the accumulators before this step, by loop result.
+  llvm::DenseMap<mlir::Value, mlir::Value> accumulators;
+  /// The running maximum before this step, by running_max result.
+  llvm::DenseMap<mlir::Value, mlir::Value> previousMax;
+  llvm::DenseMap<mlir::Value, mlir::Value> rescaleFactors;
+  /// Matmul results that already contain their accumulator.
+  llvm::DenseSet<mlir::Value> accumulated;
+};
+
+} // namespace mirage
+
+#endif // MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_TILEEMITTER_H

@@ -1,0 +1,427 @@
+//===- AssignLayouts.cpp - where each tile is held, and how ---------------===//
+
+#include "mirage/Dialect/Block/Transforms/Chip.h"
+#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+#include "mirage/Dialect/Block/Transforms/Passes.h"
+
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mirage::block {
+#define GEN_PASS_DEF_ASSIGNLAYOUTS
+#include "mirage/Dialect/Block/Transforms/Passes.h.inc"
+} // namespace mirage::block
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+using thread::FragmentType;
+using thread::LinearLayout;
+using thread::SharedType;
+
+//===----------------------------------------------------------------------===//
+// What goes through shared memory
+//===----------------------------------------------------------------------===//
+
+/// Whether a matmul reads the value, possibly transposed or reshaped.
+static bool feedsMatmul(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return isa<MatmulOp>(user) ||
+           (isa<TransposeOp, ReshapeOp>(user) && feedsMatmul(user->getResult(0)));
+  });
+}
+
+/// Whether copies of the load's tile can be asynchronous: rows of the tensor
+/// start at multiples of 4 bytes.
+static bool canCopyAsync(LoadOp load) {
+  auto tensor = cast<RankedTensorType>(load.getSource().getType());
+  int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8;
+  return tensor.getRank() > 0 && tensor.getShape().back() * bytes % 4 == 0 &&
+         load.getType().getShape().back() * bytes % 4 == 0;
+}
+
+/// The loads to stage, with the views (reshape, transpose) of their tiles.
+static ValueSet findStaged(kernel::LaunchOp launch) {
+  constexpr int64_t minBytes = 512;
+  ValueSet staged;
+  auto addWithViews = [&](auto &self, Value value) -> void {
+    staged.insert(value);
+    for (Operation *user : value.getUsers())
+      if (isa<TransposeOp, ReshapeOp>(user))
+        self(self, user->getResult(0));
+  };
+  launch.getBody().walk([&](LoadOp load) {
+    bool inLoop = isa<LoopOp>(load->getParentOp());
+    bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
+                      load.getType().getSizeInBytes() >= minBytes;
+    if (feedsMatmul(load.getResult()) || prefetched)
+      addWithViews(addWithViews, load.getResult());
+  });
+  return staged;
+}
+
+/// The shared tile for a load: the largest swizzle that its rows are multiples
+/// of, else rows that are padded by 16 bytes against bank conflicts.
+static SharedType getSharedType(int64_t rows, int64_t cols, Type elementType) {
+  int64_t bytes = elementType.getIntOrFloatBitWidth() / 8;
+  for (int64_t swizzle : {128, 64, 32})
+    if (rows > 1 && cols * bytes % swizzle == 0)
+      return SharedType::get({rows, cols}, elementType, swizzle);
+  int64_t pad = rows > 1 && cols * bytes % 16 == 0 ? 16 / bytes : 0;
+  return SharedType::get({rows, cols}, elementType, 0, pad);
+}
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Makes explicit where tiles change place, before layouts are known.
+class Preparation {
+public:
+  Preparation(kernel::LaunchOp launch, int64_t numWarps)
+      : launch(launch), numWarps(numWarps), rewriter(launch.getContext()) {}
+
+  void run() {
+    dropPaddedUnits();
+    readStaged();
+  }
+
+private:
+  /// A dimension of size 1 that a matmul pads is reduced (over its one element)
+  /// before it is broadcast: the fragment has one column again.
+  void dropPaddedUnits() {
+    PaddingAnalysis padding(launch, numWarps);
+    SmallVector<std::pair<OpOperand *, SmallVector<int64_t>>> found;
+    launch.getBody().walk([&](Operation *op) {
+      if (!isa<BinaryOp, BroadcastOp>(op))
+        return;
+      for (OpOperand &operand : op->getOpOperands()) {
+        if (isScalar(operand.get()))
+          continue;
+        SmallVector<int64_t> dims = getBroadcastDims(getTile(operand.get()).getShape(),
+                                                     getTile(op->getResult(0)).getShape());
+        llvm::erase_if(dims, [&](int64_t dim) {
+          return padding.getExtent(operand.get(), dim) == 1;
+        });
+        if (!dims.empty())
+          found.push_back({&operand, dims});
+      }
+    });
+    for (auto &[operand, dims] : found) {
+      rewriter.setInsertionPoint(operand->getOwner());
+      Type type = TileType::get(getTile(operand->get()).getShape(), rewriter.getF32Type());
+      operand->set(ReduceOp::create(rewriter, operand->get().getLoc(), type, ReduceFn::Sum,
+                                    operand->get(), rewriter.getDenseI64ArrayAttr(dims)));
+    }
+  }
+
+  /// Every use of a staged tile other than by a matmul reads it into registers.
+  void readStaged() {
+    for (Value value : findStaged(launch))
+      for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
+        if (isa<MatmulOp, TransposeOp, ReshapeOp>(use.getOwner()))
+          continue;
+        rewriter.setInsertionPoint(use.getOwner());
+        use.set(ConvertLayoutOp::create(rewriter, value.getLoc(), value.getType(), value));
+      }
+  }
+
+  kernel::LaunchOp launch;
+  int64_t numWarps;
+  IRRewriter rewriter;
+};
+
+//===----------------------------------------------------------------------===//
+// Rewriting
+//===----------------------------------------------------------------------===//
+
+/// Writes a solution into the types of one launch.
+class LayoutWriter {
+public:
+  LayoutWriter(kernel::LaunchOp launch, const LayoutModel &model, const PaddingAnalysis &padding,
+               ArrayRef<size_t> choices, const ValueSet &staged, int64_t numWarps)
+      : launch(launch), model(model), padding(padding), choices(choices), staged(staged),
+        numWarps(numWarps), rewriter(launch.getContext()) {}
+
+  int64_t run() {
+    SmallVector<Operation *> ops;
+    launch.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
+    // Inner loops first, so that what stays partial is known for outer ones.
+    for (Operation *op : ops)
+      for (Value value : op->getResults())
+        if (model.isGrouped(value))
+          layouts[value] = model.getLayout(value, choices);
+    launch.getBody().walk<WalkOrder::PostOrder>([&](Operation *op) { findPartial(op); });
+    for (Operation *op : ops)
+      visit(op);
+    return numConversions;
+  }
+
+private:
+  FragmentType getTarget(Value value, const LinearLayout &layout, bool isPartial = false) {
+    return FragmentType::get(getTile(value).getElementType(), layout, isPartial);
+  }
+
+  /// The layout in which the op computes the value, before any conversion.
+  LinearLayout getNatural(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (auto matmul = dyn_cast<MatmulOp>(op))
+      return model.getMatmul(matmul).getResult(model.getGrid(matmul, choices), numWarps);
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      return reduceLayout(layouts.lookup(reduce.getInput()), reduce.getDims());
+    if (auto transpose = dyn_cast<TransposeOp>(op))
+      return layouts.lookup(transpose.getInput()).transpose();
+    return layouts.lookup(value);
+  }
+
+  /// Whether the op leaves summands in the warps when it is allowed to.
+  bool canBePartial(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (auto matmul = dyn_cast<MatmulOp>(op))
+      return model.getGrid(matmul, choices).k > 1;
+    auto reduce = dyn_cast<ReduceOp>(op);
+    return reduce && reduce.getFn() == ReduceFn::Sum && reduce.getDims().size() == 1 &&
+           hasNoCopies(layouts.lookup(reduce.getInput())) &&
+           layouts.lookup(reduce.getInput()).warpsSpan(reduce.getDims().front());
+  }
+
+  /// Zero warp vectors of a partial fragment all count as summands.
+  static bool hasNoCopies(const LinearLayout &layout) {
+    return llvm::none_of(layout.getWarp(),
+                         [](thread::Coord vector) { return vector.isZero(); });
+  }
+
+  void findPartial(Operation *op) {
+    if (isa<MatmulOp, ReduceOp>(op)) {
+      Value value = op->getResult(0);
+      if (canBePartial(value) && canStayPartial(value) &&
+          getNatural(value) == layouts.lookup(value))
+        partial.insert(value);
+    }
+    auto accumulate = dyn_cast<AccumulateOp>(op);
+    if (!accumulate)
+      return;
+    for (auto [value, result] :
+         llvm::zip_equal(accumulate.getValues(), op->getParentOp()->getResults()))
+      if (partial.contains(value))
+        partial.insert(result);
+  }
+
+  void setHolder(Value value, Type holder) {
+    value.setType(withHolder(getTile(value), holder));
+  }
+
+  /// `value` in the layout `target`; the op that changes it stands right after
+  /// the value's definition.
+  Value convert(Value value, FragmentType target) {
+    if (getFragment(value) == target)
+      return value;
+    Value &converted = conversions[{value, target}];
+    if (!converted) {
+      rewriter.setInsertionPointAfterValue(value);
+      converted = ConvertLayoutOp::create(rewriter, value.getLoc(),
+                                          withHolder(getTile(value), target), value);
+      ++numConversions;
+    }
+    return converted;
+  }
+
+  void convertOperand(OpOperand &operand, const LinearLayout &layout, bool isPartial = false) {
+    operand.set(convert(operand.get(), getTarget(operand.get(), layout, isPartial)));
+  }
+
+  /// Gives the result its natural holder and, where the group's differs,
+  /// converts it for all users.
+  void setResult(Value value, const LinearLayout &natural, bool isPartial) {
+    setHolder(value, getTarget(value, natural, isPartial));
+    FragmentType wanted = getTarget(value, layouts.lookup(value), partial.contains(value));
+    if (getFragment(value) == wanted)
+      return;
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : value.getUses())
+      uses.push_back(&use);
+    Value converted = convert(value, wanted);
+    for (OpOperand *use : uses)
+      use->set(converted);
+  }
+
+  void visit(Operation *op) {
+    TypeSwitch<Operation *>(op)
+        .Case<ConstantOp>([](ConstantOp) {})
+        .Case<LoadOp>([&](LoadOp load) { visitLoad(load); })
+        .Case<ReshapeOp>([&](ReshapeOp reshape) {
+          setHolder(reshape.getResult(), getHolder(getTile(reshape.getInput())));
+        })
+        .Case<LoopOp>([&](LoopOp loop) { visitLoop(loop); })
+        .Case<ConvertLayoutOp>([&](ConvertLayoutOp read) {
+          setHolder(read.getResult(),
+                    getTarget(read.getResult(), layouts.lookup(read.getResult())));
+        })
+        .Case<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp, BroadcastOp>(
+            [&](Operation *other) { visitElementwise(other); })
+        .Case<ReduceOp>([&](ReduceOp reduce) {
+          Value result = reduce.getResult();
+          setResult(result, getNatural(result), partial.contains(result));
+        })
+        .Case<TransposeOp>([&](TransposeOp transpose) {
+          Value result = transpose.getResult();
+          if (staged.contains(result))
+            setHolder(result, getHolder(getTile(transpose.getInput())));
+          else
+            setResult(result, getNatural(result), false);
+        })
+        .Case<MatmulOp>([&](MatmulOp matmul) { visitMatmul(matmul); })
+        .Case<AccumulateOp>([&](AccumulateOp accumulate) {
+          for (auto [operand, result] :
+               llvm::zip_equal(accumulate.getValuesMutable(), op->getParentOp()->getResults()))
+            convertOperand(operand, layouts.lookup(result), partial.contains(result));
+        });
+  }
+
+  void visitLoad(LoadOp load) {
+    Value matrix = load.getResult();
+    if (load->hasOneUse())
+      if (auto reshape = dyn_cast<ReshapeOp>(*load->getUsers().begin()))
+        matrix = reshape.getResult();
+    Type elementType = getTile(matrix).getElementType();
+    if (staged.contains(load.getResult()))
+      return setHolder(load.getResult(),
+                       getSharedType(padding.getExtent(matrix, 0), padding.getExtent(matrix, 1),
+                                     elementType));
+    setHolder(load.getResult(), FragmentType::get(elementType, layouts.lookup(matrix)));
+  }
+
+  void visitLoop(LoopOp loop) {
+    for (Value result : loop.getResults()) {
+      bool isPartial = partial.contains(result);
+      setHolder(result, getTarget(result, layouts.lookup(result), isPartial));
+      if (!isPartial || canStayPartial(result))
+        continue;
+      SmallVector<OpOperand *> uses;
+      for (OpOperand &use : result.getUses())
+        uses.push_back(&use);
+      Value sum = convert(result, getTarget(result, layouts.lookup(result)));
+      for (OpOperand *use : uses)
+        use->set(sum);
+    }
+  }
+
+  void visitElementwise(Operation *op) {
+    Value result = op->getResult(0);
+    const LinearLayout &layout = layouts.find(result)->second;
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (isScalar(operand.get()))
+        continue;
+      convertOperand(operand, reduceLayout(layout, getBroadcastDims(
+                                                       getTile(operand.get()).getShape(),
+                                                       getTile(result).getShape())));
+    }
+    setHolder(result, getTarget(result, layout));
+  }
+
+  void visitMatmul(MatmulOp matmul) {
+    const MatmulModel &shape = model.getMatmul(matmul);
+    thread::WarpGrid grid = model.getGrid(matmul, choices);
+    for (OpOperand &operand : matmul->getOpOperands())
+      if (!getShared(operand.get()))
+        convertOperand(operand, shape.getOperand(operand.getOperandNumber(), grid, numWarps));
+    matmul.setWarps(shape.swapped ? ArrayRef<int64_t>{grid.n, grid.m, grid.k}
+                                  : ArrayRef<int64_t>{grid.m, grid.n, grid.k});
+    matmul.setSwapped(shape.swapped);
+    setResult(matmul.getResult(), shape.getResult(grid, numWarps), grid.k > 1);
+  }
+
+  kernel::LaunchOp launch;
+  const LayoutModel &model;
+  const PaddingAnalysis &padding;
+  ArrayRef<size_t> choices;
+  const ValueSet &staged;
+  int64_t numWarps;
+  IRRewriter rewriter;
+  DenseMap<Value, LinearLayout> layouts;
+  DenseSet<Value> partial;
+  DenseMap<std::pair<Value, Type>, Value> conversions;
+  int64_t numConversions = 0;
+};
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
+  using AssignLayoutsBase::AssignLayoutsBase;
+
+  void runOnOperation() override {
+    FailureOr<const Chip *> target = Chip::get(getOperation()->getLoc(), chip);
+    if (failed(target))
+      return signalPassFailure();
+    SmallVector<kernel::LaunchOp> launches;
+    getOperation()->walk([&](kernel::LaunchOp launch) { launches.push_back(launch); });
+    for (kernel::LaunchOp launch : launches)
+      if (failed(checkInput(launch, **target)) || failed(assign(launch)))
+        return signalPassFailure();
+  }
+
+  LogicalResult checkInput(kernel::LaunchOp launch, const Chip &target) {
+    if (!launch.getSchedule())
+      return launch.emitOpError("expected a schedule (#kernel.schedule), got none");
+    int64_t warps = launch.getSchedule()->getWarps();
+    if (!llvm::isPowerOf2_64(warps) || warps * 32 > target.maxThreads)
+      return launch.emitOpError("expected a power of two of at most ")
+             << target.maxThreads / 32 << " warps, got " << warps;
+    WalkResult walk = launch.getBody().walk([&](Operation *op) {
+      for (Value value : op->getResults()) {
+        auto tile = dyn_cast<TileType>(value.getType());
+        if (!tile)
+          continue;
+        if (tile.getElementType().isF64()) {
+          op->emitOpError("expected tiles of f16, bf16 or f32 (kernels are not generated for "
+                          "f64), got ")
+              << tile;
+          return WalkResult::interrupt();
+        }
+        if (tile.getRank() != 2 && !isa<ConstantOp, LoadOp, ReshapeOp>(op)) {
+          op->emitOpError("expected flattened tiles (mirage-flatten-tiles), got ") << tile;
+          return WalkResult::interrupt();
+        }
+      }
+      if (auto matmul = dyn_cast<MatmulOp>(op)) {
+        Type lhs = getTile(matmul.getLhs()).getElementType(),
+             rhs = getTile(matmul.getRhs()).getElementType();
+        if (lhs != rhs) {
+          op->emitOpError("expected operands of one element type (mirage-flatten-tiles), got ")
+              << lhs << " and " << rhs;
+          return WalkResult::interrupt();
+        }
+      }
+      return WalkResult::advance();
+    });
+    return failure(walk.wasInterrupted());
+  }
+
+  LogicalResult assign(kernel::LaunchOp launch) {
+    int64_t numWarps = launch.getSchedule()->getWarps();
+    Preparation(launch, numWarps).run();
+    ValueSet staged = findStaged(launch);
+    PaddingAnalysis padding(launch, numWarps);
+    LayoutModel model(launch, padding, numWarps, staged);
+    const AssignmentProblem &problem = model.getProblem();
+    if (auto wrong = problem.check())
+      return launch.emitOpError("layout assignment is ill-posed: ") << *wrong;
+    std::optional<Assignment> solution = solveByElimination(problem, maxTable);
+    numExact += solution.has_value();
+    if (!solution)
+      solution = solveByDescent(problem);
+    if (auto wrong = problem.verify(solution->choices))
+      return launch.emitOpError("found no layouts: ") << *wrong;
+    numVariables += problem.variables.size();
+    numConversions +=
+        LayoutWriter(launch, model, padding, solution->choices, staged, numWarps).run();
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,60 @@
+//===- LayoutCosts.cpp - what layouts cost --------------------------------===//
+
+#include "mirage/Dialect/Block/Transforms/LayoutCosts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <set>
+
+using namespace mirage;
+using namespace mirage::block;
+using thread::Coord;
+using thread::LinearLayout;
+
+double mirage::block::getConversionCost(const LinearLayout &from, const LinearLayout &to) {
+  if (from == to)
+    return 0;
+  double registers = from.getNumRegisters() + to.getNumRegisters();
+  if (from.getWarp() != to.getWarp())
+    return exchangeCost + 4 * registers;
+  if (from.getLane() != to.getLane())
+    return 2 + 2 * registers;
+  return 0.01;
+}
+
+double mirage::block::getReductionCost(const LinearLayout &from, int64_t dim, bool partial) {
+  LinearLayout to = from.reduce(dim);
+  double cost = from.getNumRegisters();
+  for (Coord vector : from.getLane())
+    if (vector[dim] != 0)
+      cost += 2 * to.getNumRegisters();
+  if (from.warpsSpan(dim) && !partial)
+    cost += exchangeCost + 2 * to.getNumRegisters();
+  return cost;
+}
+
+/// Elements of one vector access: neighbours along `dim`, 16 bytes at most.
+static int64_t getVectorWidth(const LinearLayout &layout, int64_t elementBytes, int64_t dim) {
+  return std::min<int64_t>(layout.contiguous(dim), 16 / elementBytes);
+}
+
+double mirage::block::getGlobalAccessCost(const LinearLayout &layout, int64_t elementBytes,
+                                          int64_t contiguousDim) {
+  int64_t width = getVectorWidth(layout, elementBytes, contiguousDim);
+  std::set<std::pair<int64_t, int64_t>> sectors;
+  for (int64_t lane = 0; lane < 32; ++lane) {
+    Coord at = layout.getLaneOffset(lane);
+    sectors.insert({at[1 - contiguousDim], at[contiguousDim] * elementBytes / 32});
+  }
+  double accesses = double(layout.getNumRegisters()) / width;
+  return accesses * (4 + 2.0 * sectors.size());
+}
+
+double mirage::block::getSharedAccessCost(const LinearLayout &layout, int64_t elementBytes) {
+  return 2.0 * layout.getNumRegisters() / getVectorWidth(layout, elementBytes, 1);
+}
+
+double mirage::block::getSpillCost(const LinearLayout &layout, int64_t elementBytes) {
+  double registers = double(layout.getNumRegisters()) * elementBytes / 4;
+  return registers <= 128 ? 0 : 20 * (registers - 128);
+}

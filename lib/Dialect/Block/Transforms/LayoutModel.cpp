@@ -1,0 +1,453 @@
+//===- LayoutModel.cpp - layout assignment as a problem -------------------===//
+
+#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+
+#include "mirage/Dialect/Block/Transforms/LayoutCosts.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <functional>
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+using thread::Coord;
+using thread::LinearLayout;
+using thread::WarpGrid;
+
+//===----------------------------------------------------------------------===//
+// Helpers
+//===----------------------------------------------------------------------===//
+
+LinearLayout mirage::block::reduceLayout(LinearLayout layout, ArrayRef<int64_t> dims) {
+  for (int64_t dim : dims)
+    layout = layout.reduce(dim);
+  return layout;
+}
+
+SmallVector<int64_t> mirage::block::getBroadcastDims(ArrayRef<int64_t> from,
+                                                     ArrayRef<int64_t> to) {
+  SmallVector<int64_t> dims;
+  for (int64_t dim : {0, 1})
+    if (from[dim] != to[dim])
+      dims.push_back(dim);
+  return dims;
+}
+
+bool mirage::block::canStayPartial(Value value) {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    auto accumulate = dyn_cast<AccumulateOp>(use.getOwner());
+    if (!accumulate)
+      return false;
+    for (auto [index, accumulated] : llvm::enumerate(accumulate.getValues()))
+      if (accumulated == value &&
+          (accumulate.getFn(index) != AccumulateFn::Sum || accumulate.getRescale(index)))
+        return false;
+    return !llvm::is_contained(accumulate.getRescales(), value);
+  });
+}
+
+/// `layout` for more warps, the further ones holding copies.
+static LinearLayout addCopies(const LinearLayout &layout, int64_t numWarps) {
+  LinearLayout::Basis warp(layout.getWarp());
+  warp.resize(llvm::Log2_64(numWarps));
+  return LinearLayout(LinearLayout::Basis(layout.getReg()), LinearLayout::Basis(layout.getLane()),
+                      warp, layout.getRepeat());
+}
+
+LinearLayout MatmulModel::getResult(const WarpGrid &grid, int64_t numWarps) const {
+  LinearLayout layout = addCopies(thread::mmaResultLayout(m, n, grid), numWarps);
+  return swapped ? layout.transpose() : layout;
+}
+
+LinearLayout MatmulModel::getOperand(int64_t index, const WarpGrid &grid,
+                                     int64_t numWarps) const {
+  bool isLhs = (index == 0) != swapped;
+  LinearLayout layout = isLhs ? thread::mmaLhsLayout(m, k, elementBytes, grid)
+                              : thread::mmaRhsLayout(k, n, elementBytes, grid);
+  layout = addCopies(layout, numWarps);
+  return swapped ? layout.transpose() : layout;
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+LayoutModel::LayoutModel(kernel::LaunchOp launch, const PaddingAnalysis &padding,
+                         int64_t numWarps, const ValueSet &staged)
+    : launch(launch), padding(padding), numWarps(numWarps), staged(staged) {
+  launch.getBody().walk([&](Operation *op) { group(op); });
+  makeGroups();
+  launch.getBody().walk([&](MatmulOp op) { addMatmul(op); });
+  addCandidates();
+  shareCandidates();
+  for (const LayoutGroup &entry : groups)
+    problem.variables.push_back({std::vector<double>(entry.candidates.size(), 0)});
+  for (const MatmulModel &matmul : matmuls)
+    problem.variables.push_back({std::vector<double>(matmul.grids.size(), 0)});
+  addUnaryCosts();
+  launch.getBody().walk([&](Operation *op) { addEdges(op); });
+  for (auto [index, matmul] : llvm::enumerate(matmuls))
+    addMatmulEdges(matmul, groups.size() + index);
+}
+
+void LayoutModel::group(Operation *op) {
+  for (Value value : op->getResults())
+    if (isa<TileType>(value.getType()) && !isScalar(value) && getTile(value).getRank() == 2 &&
+        !staged.contains(value))
+      classes.insert(value);
+  auto join = [&](Value operand, Value result) {
+    if (isScalar(operand) || staged.contains(operand) ||
+        getTile(operand).getShape() != getTile(result).getShape())
+      return;
+    // Values that come out of a loop or from outside of one may change their
+    // layout on the way.
+    Operation *def = operand.getDefiningOp();
+    if (def->getBlock() == op->getBlock() && !isa<LoopOp>(def))
+      classes.unionSets(operand, result);
+  };
+  if (isa<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp>(op))
+    for (Value operand : op->getOperands())
+      join(operand, op->getResult(0));
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    for (auto [value, result] :
+         llvm::zip_equal(accumulate.getValues(), op->getParentOp()->getResults()))
+      if (!staged.contains(value))
+        classes.unionSets(value, result);
+}
+
+void LayoutModel::makeGroups() {
+  DenseMap<Value, size_t> byLeader;
+  launch.getBody().walk([&](Operation *op) {
+    for (Value value : op->getResults()) {
+      if (!isa<TileType>(value.getType()) || !classes.contains(value))
+        continue;
+      auto [it, isNew] = byLeader.try_emplace(classes.getLeaderValue(value), groups.size());
+      if (isNew)
+        groups.push_back(
+            {padding.getExtent(value, 0), padding.getExtent(value, 1), {}, {}});
+      groups[it->second].members.push_back(value);
+      groupOf[value] = it->second;
+    }
+  });
+}
+
+void LayoutModel::addMatmul(MatmulOp op) {
+  MatmulModel model;
+  model.op = op;
+  model.swapped = prefersSwapped(op);
+  Value result = op.getResult();
+  model.m = padding.getExtent(result, model.swapped ? 1 : 0);
+  model.n = padding.getExtent(result, model.swapped ? 0 : 1);
+  model.k = padding.getExtent(op.getLhs(), 1);
+  model.elementBytes = getTile(op.getLhs()).getElementType().getIntOrFloatBitWidth() / 8;
+  int64_t instructionK = thread::mmaInstructionK(model.elementBytes);
+  auto fits = [](int64_t extent, int64_t multiple) {
+    return (extent & -extent) >= multiple;
+  };
+  for (int64_t size = numWarps; size >= 1 && model.grids.empty(); size /= 2)
+    for (int64_t gm = 1; gm <= size; gm *= 2)
+      for (int64_t gn = 1; gm * gn <= size; gn *= 2) {
+        WarpGrid grid{gm, gn, size / (gm * gn)};
+        // Left-over warps hold copies, which must not count as summands.
+        if (size < numWarps && grid.k > 1)
+          continue;
+        if (fits(model.m, 16 * grid.m) && fits(model.n, 8 * grid.n) &&
+            fits(model.k, instructionK * grid.k))
+          model.grids.push_back(grid);
+      }
+  matmuls.push_back(std::move(model));
+}
+
+//===----------------------------------------------------------------------===//
+// Candidates
+//===----------------------------------------------------------------------===//
+
+static void addCandidate(LayoutGroup &group, const LinearLayout &layout) {
+  constexpr size_t maxCandidates = 64;
+  if (layout.getExtent(0) != group.rows || layout.getExtent(1) != group.cols ||
+      group.candidates.size() >= maxCandidates || llvm::is_contained(group.candidates, layout))
+    return;
+  group.candidates.push_back(layout);
+}
+
+void LayoutModel::addCandidates() {
+  for (const MatmulModel &matmul : matmuls)
+    for (const WarpGrid &grid : matmul.grids) {
+      MatmulOp op = matmul.op;
+      if (groupOf.count(op.getResult()))
+        addCandidate(groups[groupOf[op.getResult()]], matmul.getResult(grid, numWarps));
+      for (int64_t index : {0, 1})
+        if (groupOf.count(op->getOperand(index)))
+          addCandidate(groups[groupOf[op->getOperand(index)]],
+                       matmul.getOperand(index, grid, numWarps));
+    }
+  for (LayoutGroup &entry : groups)
+    for (int64_t vector : {8, 4, 2, 1}) {
+      addCandidate(entry, thread::rowLayout(entry.rows, entry.cols, 1, vector, numWarps));
+      addCandidate(entry, thread::blockedLayout(entry.rows, entry.cols, vector, numWarps));
+      if (entry.rows > 1)
+        addCandidate(entry,
+                     thread::rowLayout(entry.cols, entry.rows, 1, vector, numWarps).transpose());
+    }
+}
+
+/// Lets groups that exchange tiles know each other's layouts, so that equal
+/// ones can be chosen.
+void LayoutModel::shareCandidates() {
+  auto offer = [&](Value from, Value to, const LayoutFn &map) {
+    if (!groupOf.count(from) || !groupOf.count(to) || groupOf[from] == groupOf[to])
+      return;
+    std::vector<LinearLayout> candidates = groups[groupOf[from]].candidates;
+    for (const LinearLayout &layout : candidates)
+      addCandidate(groups[groupOf[to]], map(layout));
+  };
+  auto same = [](const LinearLayout &layout) { return layout; };
+  auto visit = [&](Operation *op) {
+    if (isa<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp, BroadcastOp>(op)) {
+      Value result = op->getResult(0);
+      for (Value operand : op->getOperands()) {
+        if (isScalar(operand))
+          continue;
+        SmallVector<int64_t> dims =
+            getBroadcastDims(getTile(operand).getShape(), getTile(result).getShape());
+        offer(result, operand,
+              [&](const LinearLayout &layout) { return reduceLayout(layout, dims); });
+        if (dims.empty())
+          offer(operand, result, same);
+      }
+    } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      offer(reduce.getInput(), reduce.getResult(), [&](const LinearLayout &layout) {
+        return reduceLayout(layout, reduce.getDims());
+      });
+    } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
+      auto swap = [](const LinearLayout &layout) { return layout.transpose(); };
+      offer(transpose.getInput(), transpose.getResult(), swap);
+      offer(transpose.getResult(), transpose.getInput(), swap);
+    } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+      for (auto [index, value] : llvm::enumerate(accumulate.getValues()))
+        if (Value rescale = accumulate.getRescale(index)) {
+          SmallVector<int64_t> dims =
+              getBroadcastDims(getTile(rescale).getShape(), getTile(value).getShape());
+          offer(value, rescale,
+                [&](const LinearLayout &layout) { return reduceLayout(layout, dims); });
+        }
+    }
+  };
+  for (int round = 0; round < 2; ++round)
+    launch.getBody().walk(visit);
+}
+
+//===----------------------------------------------------------------------===//
+// Costs
+//===----------------------------------------------------------------------===//
+
+static int64_t getElementBytes(Value value) {
+  return getTile(value).getElementType().getIntOrFloatBitWidth() / 8;
+}
+
+/// Which matrix dimension of a load's or store's tile is contiguous in memory.
+static int64_t getContiguousDim(TileType memoryTile, TileType matrix) {
+  // The last dimension of the tensor is the matrix's columns unless the tile
+  // has one element there but several columns.
+  bool rows = memoryTile.getRank() > 0 && memoryTile.getShape().back() == 1 &&
+              matrix.getShape()[1] > 1;
+  return rows ? 0 : 1;
+}
+
+/// Work per register of an op on a tile.
+static double getWork(Operation *op) {
+  if (auto unary = dyn_cast<UnaryOp>(op)) {
+    switch (unary.getFn()) {
+    case UnaryFn::Neg:
+    case UnaryFn::Abs:
+    case UnaryFn::Square:
+    case UnaryFn::Relu:
+      return 1;
+    case UnaryFn::Gelu:
+    case UnaryFn::GeluTanh:
+      return 20;
+    default:
+      return 4;
+    }
+  }
+  return isa<BinaryOp, CastOp, MaskOp, RunningMaxOp>(op) ? 1 : 0;
+}
+
+void LayoutModel::addUnaryCosts() {
+  for (auto [index, entry] : llvm::enumerate(groups))
+    for (auto [choice, layout] : llvm::enumerate(entry.candidates)) {
+      double cost = 0;
+      for (Value value : entry.members) {
+        Operation *op = value.getDefiningOp();
+        double times = getTripCount(op->getBlock());
+        cost += times * (getWork(op) * layout.getNumRegisters() +
+                         getSpillCost(layout, getElementBytes(value)));
+        Value source = stripReshape(value);
+        if (auto load = source.getDefiningOp<LoadOp>(); load && (isa<LoadOp, ReshapeOp>(op)))
+          cost += times * getGlobalAccessCost(layout, getElementBytes(value),
+                                              getContiguousDim(load.getType(), getTile(value)));
+        for (Operation *user : value.getUsers()) {
+          Value stored = value;
+          if (auto reshape = dyn_cast<ReshapeOp>(user)) {
+            stored = reshape.getResult();
+            user = *reshape->getUsers().begin();
+          }
+          if (isa<StoreOp>(user))
+            cost += getGlobalAccessCost(layout, 2,
+                                        getContiguousDim(getTile(stored), getTile(value)));
+        }
+        // Tiles in shared memory that this op reads.
+        for (Value operand : op->getOperands())
+          if (isa<TileType>(operand.getType()) && staged.contains(operand) &&
+              !isa<MatmulOp, ReshapeOp>(op))
+            cost += times * getSharedAccessCost(layout, getElementBytes(operand));
+      }
+      problem.variables[index].costs[choice] += cost;
+    }
+  for (auto [index, matmul] : llvm::enumerate(matmuls))
+    for (auto [choice, grid] : llvm::enumerate(matmul.grids)) {
+      MatmulOp op = matmul.op;
+      double times = getTripCount(op->getBlock());
+      double m = double(matmul.m) / grid.m, n = double(matmul.n) / grid.n,
+             k = double(matmul.k) / grid.k;
+      // Instructions of 16 x 8 x 32 bytes; operands by ldmatrix of 512 bytes.
+      double products = m / 16 * (n / 8) * (k * matmul.elementBytes / 32) *
+                        (matmul.elementBytes == 2 ? 1 : 6);
+      double reads = (m + n) * k * matmul.elementBytes / 512;
+      double cost = times * (2 * products + 4 * reads);
+      if (grid.k > 1) {
+        double exchange = exchangeCost + m * n / 32 * 4;
+        cost += exchange * (canStayPartial(op.getResult()) ? 1 : times);
+      }
+      cost += times * getSpillCost(matmul.getResult(grid, numWarps), 4);
+      problem.variables[groups.size() + index].costs[choice] += cost;
+    }
+}
+
+void LayoutModel::addFactor(size_t first, size_t second,
+                            llvm::function_ref<double(size_t, size_t)> cost) {
+  size_t rows = problem.variables[first].costs.size(),
+         cols = problem.variables[second].costs.size();
+  if (first == second) {
+    for (size_t choice = 0; choice < rows; ++choice)
+      problem.variables[first].costs[choice] += cost(choice, choice);
+    return;
+  }
+  AssignmentProblem::Factor factor{first, second, std::vector<double>(rows * cols)};
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < cols; ++j)
+      factor.costs[i * cols + j] = cost(i, j);
+  problem.factors.push_back(std::move(factor));
+}
+
+void LayoutModel::addConversion(Value from, LayoutFn fromMap, Value to, LayoutFn toMap,
+                                std::function<double(const LinearLayout &)> fromCost,
+                                double times) {
+  if (!groupOf.count(from) || !groupOf.count(to))
+    return;
+  std::vector<LinearLayout> sources, targets;
+  std::vector<double> costs;
+  for (const LinearLayout &layout : groups[groupOf[from]].candidates) {
+    sources.push_back(fromMap(layout));
+    costs.push_back(fromCost ? fromCost(layout) : 0);
+  }
+  for (const LinearLayout &layout : groups[groupOf[to]].candidates)
+    targets.push_back(toMap(layout));
+  addFactor(groupOf[from], groupOf[to], [&](size_t i, size_t j) {
+    return times * (costs[i] + getConversionCost(sources[i], targets[j]));
+  });
+}
+
+void LayoutModel::addEdges(Operation *op) {
+  auto same = [](const LinearLayout &layout) { return layout; };
+  if (isa<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp, BroadcastOp>(op)) {
+    Value result = op->getResult(0);
+    for (Value operand : op->getOperands()) {
+      if (isScalar(operand) || staged.contains(operand))
+        continue;
+      SmallVector<int64_t> dims =
+          getBroadcastDims(getTile(operand).getShape(), getTile(result).getShape());
+      if (!dims.empty() || groupOf.lookup(operand) != groupOf.lookup(result))
+        addConversion(
+            operand, same, result,
+            [dims](const LinearLayout &layout) { return reduceLayout(layout, dims); }, nullptr,
+            getTripCount(operand.getParentBlock()));
+    }
+  } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    SmallVector<int64_t> dims(reduce.getDims());
+    bool partial = reduce.getFn() == ReduceFn::Sum && canStayPartial(reduce.getResult());
+    double times = getTripCount(op->getBlock());
+    addConversion(
+        reduce.getInput(),
+        [dims](const LinearLayout &layout) { return reduceLayout(layout, dims); },
+        reduce.getResult(), same,
+        [dims, partial](const LinearLayout &layout) {
+          double cost = 0;
+          LinearLayout current = layout;
+          for (int64_t dim : dims) {
+            cost += getReductionCost(current, dim, partial);
+            current = current.reduce(dim);
+          }
+          return cost;
+        },
+        times);
+  } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    addConversion(
+        transpose.getInput(), [](const LinearLayout &layout) { return layout.transpose(); },
+        transpose.getResult(), same, nullptr, getTripCount(op->getBlock()));
+  } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+    for (auto [index, value] : llvm::enumerate(accumulate.getValues()))
+      if (Value rescale = accumulate.getRescale(index)) {
+        SmallVector<int64_t> dims =
+            getBroadcastDims(getTile(rescale).getShape(), getTile(value).getShape());
+        addConversion(
+            rescale, same, value,
+            [dims](const LinearLayout &layout) { return reduceLayout(layout, dims); }, nullptr,
+            getTripCount(op->getBlock()));
+      }
+  }
+}
+
+void LayoutModel::addMatmulEdges(const MatmulModel &matmul, size_t variable) {
+  MatmulOp op = matmul.op;
+  auto connect = [&](Value value, double times,
+                     const std::function<LinearLayout(const WarpGrid &)> &layoutOf) {
+    if (!groupOf.count(value))
+      return;
+    size_t other = groupOf[value];
+    std::vector<LinearLayout> layouts;
+    for (const WarpGrid &grid : matmul.grids)
+      layouts.push_back(layoutOf(grid));
+    addFactor(variable, other, [&](size_t grid, size_t choice) {
+      return times * getConversionCost(groups[other].candidates[choice], layouts[grid]);
+    });
+  };
+  double times = getTripCount(op->getBlock());
+  connect(op.getResult(), times,
+          [&](const WarpGrid &grid) { return matmul.getResult(grid, numWarps); });
+  for (int64_t index : {0, 1}) {
+    Value operand = op->getOperand(index);
+    connect(operand, getTripCount(operand.getParentBlock()),
+            [&](const WarpGrid &grid) { return matmul.getOperand(index, grid, numWarps); });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Reading a solution
+//===----------------------------------------------------------------------===//
+
+const MatmulModel &LayoutModel::getMatmul(MatmulOp op) const {
+  return *llvm::find_if(matmuls, [&](const MatmulModel &model) { return model.op == op; });
+}
+
+WarpGrid LayoutModel::getGrid(MatmulOp op, ArrayRef<size_t> choices) const {
+  const MatmulModel &model = getMatmul(op);
+  return model.grids[choices[groups.size() + (&model - matmuls.data())]];
+}
+
+const LinearLayout &LayoutModel::getLayout(Value value, ArrayRef<size_t> choices) const {
+  size_t group = groupOf.lookup(value);
+  return groups[group].candidates[choices[group]];
+}

@@ -1,0 +1,98 @@
+//===- PipelineLoops.cpp - which copies run ahead of a loop ---------------===//
+
+#include "mirage/Dialect/Block/Transforms/Chip.h"
+#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Transforms/Passes.h"
+
+namespace mirage::block {
+#define GEN_PASS_DEF_PIPELINELOOPS
+#include "mirage/Dialect/Block/Transforms/Passes.h.inc"
+} // namespace mirage::block
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+using thread::SharedType;
+
+namespace {
+struct PipelineLoops : block::impl::PipelineLoopsBase<PipelineLoops> {
+  using PipelineLoopsBase::PipelineLoopsBase;
+
+  void runOnOperation() override {
+    FailureOr<const Chip *> target = Chip::get(getOperation()->getLoc(), chip);
+    if (failed(target))
+      return signalPassFailure();
+    WalkResult walk = getOperation()->walk([&](kernel::LaunchOp launch) {
+      if (succeeded(pipeline(launch, **target)))
+        return WalkResult::advance();
+      return WalkResult::interrupt();
+    });
+    if (walk.wasInterrupted())
+      signalPassFailure();
+  }
+
+private:
+  /// Staged loads of a loop's own body.
+  static SmallVector<LoadOp> getStagedLoads(LoopOp loop) {
+    SmallVector<LoadOp> loads;
+    for (LoadOp load : loop.getBody().front().getOps<LoadOp>())
+      if (getShared(load.getResult()))
+        loads.push_back(load);
+    return loads;
+  }
+
+  /// Bytes of shared memory with rings of `stages` slots: tiles outside of
+  /// loops, and loops at top level one after the other.
+  static int64_t getBytes(kernel::LaunchOp launch, int64_t stages) {
+    int64_t outside = 0;
+    DenseMap<Operation *, int64_t> inLoop;
+    launch.getBody().walk([&](LoadOp load) {
+      SharedType shared = getShared(load.getResult());
+      if (!shared)
+        return;
+      Operation *top = load;
+      while (top->getParentOp() != launch)
+        top = top->getParentOp();
+      int64_t slots = 1;
+      if (auto loop = dyn_cast<LoopOp>(load->getParentOp()))
+        slots = std::min<int64_t>(stages, loop.getExtent());
+      (top == load ? outside : inLoop[top]) += slots * shared.getSlotBytes();
+    });
+    int64_t largest = 0;
+    for (auto [loop, bytes] : inLoop)
+      largest = std::max(largest, bytes);
+    return outside + largest;
+  }
+
+  LogicalResult pipeline(kernel::LaunchOp launch, const Chip &target) {
+    if (!launch.getSchedule())
+      return launch.emitOpError("expected a schedule (#kernel.schedule), got none");
+    int64_t wanted = target.hasAsyncCopy ? launch.getSchedule()->getStages() : 1;
+    int64_t stages = wanted;
+    while (stages > 1 && getBytes(launch, stages) > target.maxSharedBytes)
+      --stages;
+    if (stages < wanted)
+      launch.emitRemark("pipeline of ")
+          << stages << " stages instead of " << wanted << ": the latter needs "
+          << getBytes(launch, wanted) << " bytes of shared memory, " << target.name << " has "
+          << target.maxSharedBytes;
+    launch.getBody().walk([&](LoopOp loop) { makeRings(loop, stages); });
+    return success();
+  }
+
+  void makeRings(LoopOp loop, int64_t stages) {
+    SmallVector<LoadOp> loads = getStagedLoads(loop);
+    if (loads.empty())
+      return;
+    int64_t slots = std::min<int64_t>(stages, loop.getExtent());
+    loop.setStages(slots);
+    for (LoadOp load : loads) {
+      SharedType tile = getShared(load.getResult()).getSlotType();
+      auto ring = SharedType::get({slots, tile.getRows(), tile.getCols()}, tile.getElementType(),
+                                  tile.getSwizzle(), tile.getPad());
+      load.getResult().setType(withHolder(load.getType(), ring));
+      ++numRings;
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,227 @@
+//===- PlanSharedMemory.cpp - offsets of shared tiles and scratch ---------===//
+
+#include "mirage/Dialect/Block/Transforms/Chip.h"
+#include "mirage/Dialect/Block/Transforms/SharedMemoryProblem.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Dialect/Thread/IR/Thread.h"
+#include "mirage/Dialect/Thread/Transforms/Passes.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace mirage::thread {
+#define GEN_PASS_DEF_PLANSHAREDMEMORY
+#include "mirage/Dialect/Thread/Transforms/Passes.h.inc"
+} // namespace mirage::thread
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::thread;
+
+namespace {
+
+/// An allocation or the scratch area of an op, with the ops that touch it.
+struct Buffer {
+  Operation *owner;
+  bool isScratch;
+  SmallVector<Operation *> accesses;
+};
+
+/// The buffers of one function, as a storage allocation problem in which time
+/// is the position of ops in the function.
+class FunctionBuffers {
+public:
+  explicit FunctionBuffers(gpu::GPUFuncOp function) : function(function) {
+    function.walk<WalkOrder::PreOrder>([&](Operation *op) { order[op] = order.size(); });
+    function.walk([&](Operation *op) { end[op] = getLastPosition(op); });
+    function.walk([&](Operation *op) { add(op); });
+  }
+
+  ArrayRef<Buffer> getBuffers() const { return buffers; }
+  const block::SharedMemoryProblem &getProblem() const { return problem; }
+
+  /// Inserts barriers where a buffer takes over memory of an earlier one.
+  int64_t separate(ArrayRef<int64_t> offsets);
+
+private:
+  int64_t getLastPosition(Operation *op) {
+    int64_t last = order[op];
+    op->walk([&](Operation *inner) { last = std::max<int64_t>(last, order[inner]); });
+    return last;
+  }
+
+  void add(Operation *op) {
+    if (auto alloc = dyn_cast<SharedAllocOp>(op)) {
+      Buffer buffer{op, false, {}};
+      collectAccesses(alloc.getResult(), buffer.accesses);
+      if (buffer.accesses.empty())
+        return;
+      block::SharedBuffer extent{alloc.getType().getTotalBytes(), alloc.getType().getAlignment(),
+                                 std::numeric_limits<int64_t>::max(), 0};
+      for (Operation *access : buffer.accesses) {
+        // What is used in a loop lives through all of the loop.
+        Operation *top = access;
+        while (top->getParentOp() != function)
+          top = top->getParentOp();
+        extent.start = std::min(extent.start, order[top]);
+        extent.end = std::max(extent.end, end[top]);
+      }
+      buffers.push_back(std::move(buffer));
+      problem.buffers.push_back(extent);
+    } else if (auto scratch = dyn_cast<ScratchOpInterface>(op)) {
+      if (scratch.getScratchBytes() == 0)
+        return;
+      buffers.push_back({op, true, {op}});
+      problem.buffers.push_back({scratch.getScratchBytes(), 16, order[op], order[op]});
+    }
+  }
+
+  static void collectAccesses(Value value, SmallVectorImpl<Operation *> &accesses) {
+    for (Operation *user : value.getUsers()) {
+      if (auto slot = dyn_cast<SlotOp>(user))
+        collectAccesses(slot.getResult(), accesses);
+      else
+        accesses.push_back(user);
+    }
+  }
+
+  /// Whether all warps wait for each other between the ends of `first` and the
+  /// start of `second`, on every path.
+  bool isSeparated(Operation *first, Operation *second) const;
+
+  gpu::GPUFuncOp function;
+  DenseMap<Operation *, int64_t> order, end;
+  SmallVector<Buffer> buffers;
+  block::SharedMemoryProblem problem;
+};
+
+} // namespace
+
+bool FunctionBuffers::isSeparated(Operation *first, Operation *second) const {
+  // Of the block that contains both, the ancestors of the two; barriers that
+  // stand between these are on every path, those inside of other ops may not
+  // be.
+  Block *common = second->getBlock();
+  Operation *from = nullptr, *to = nullptr;
+  while (common) {
+    from = common->findAncestorOpInBlock(*first);
+    to = common->findAncestorOpInBlock(*second);
+    if (from && to)
+      break;
+    Operation *parent = common->getParentOp();
+    common = parent == function ? nullptr : parent->getBlock();
+  }
+  if (!common)
+    return false;
+  for (Operation *op = from->getNextNode(); op && op != to; op = op->getNextNode())
+    if (isa<BarrierOp>(op))
+      return true;
+  // Barriers before `second` in its own blocks, up to the common one.
+  for (Operation *at = second; at != to; at = at->getParentOp())
+    for (Operation *op = at->getPrevNode(); op; op = op->getPrevNode())
+      if (isa<BarrierOp>(op))
+        return true;
+  return false;
+}
+
+int64_t FunctionBuffers::separate(ArrayRef<int64_t> offsets) {
+  int64_t inserted = 0;
+  for (size_t later = 0; later < buffers.size(); ++later) {
+    // Scratch ops wait for the block before they write.
+    if (buffers[later].isScratch)
+      continue;
+    Operation *first = *llvm::min_element(
+        buffers[later].accesses, [&](Operation *a, Operation *b) { return order[a] < order[b]; });
+    for (size_t earlier = 0; earlier < buffers.size(); ++earlier) {
+      const block::SharedBuffer &a = problem.buffers[earlier], &b = problem.buffers[later];
+      bool sharesMemory = offsets[earlier] < offsets[later] + b.bytes &&
+                          offsets[later] < offsets[earlier] + a.bytes;
+      if (earlier == later || !sharesMemory || a.end >= b.start)
+        continue;
+      Operation *last = *llvm::max_element(
+          buffers[earlier].accesses,
+          [&](Operation *x, Operation *y) { return order[x] < order[y]; });
+      if (isSeparated(last, first))
+        continue;
+      OpBuilder builder(first);
+      BarrierOp::create(builder, first->getLoc());
+      ++inserted;
+    }
+  }
+  return inserted;
+}
+
+namespace {
+struct PlanSharedMemory : thread::impl::PlanSharedMemoryBase<PlanSharedMemory> {
+  using PlanSharedMemoryBase::PlanSharedMemoryBase;
+
+  void runOnOperation() override {
+    FailureOr<const Chip *> target = Chip::get(getOperation()->getLoc(), chip);
+    if (failed(target))
+      return signalPassFailure();
+    DenseMap<Attribute, int64_t> bytes;
+    WalkResult walk = getOperation()->walk([&](gpu::GPUFuncOp function) {
+      FailureOr<int64_t> total = plan(function, **target);
+      if (failed(total))
+        return WalkResult::interrupt();
+      auto module = function->getParentOfType<gpu::GPUModuleOp>();
+      bytes[SymbolRefAttr::get(module.getNameAttr(),
+                               {FlatSymbolRefAttr::get(&getContext(), function.getName())})] =
+          *total;
+      return WalkResult::advance();
+    });
+    if (walk.wasInterrupted())
+      return signalPassFailure();
+    getOperation()->walk([&](kernel::InvokeOp invoke) {
+      if (auto it = bytes.find(invoke.getCallee()); it != bytes.end())
+        invoke.setShared(it->second);
+    });
+  }
+
+private:
+  FailureOr<int64_t> plan(gpu::GPUFuncOp function, const Chip &target) {
+    constexpr size_t maxExact = 10;
+    FunctionBuffers all(function);
+    const block::SharedMemoryProblem &problem = all.getProblem();
+    if (auto wrong = problem.check())
+      return function.emitOpError("shared memory plan is ill-posed: ") << *wrong;
+    block::SharedMemoryPlan plan = problem.buffers.size() <= maxExact
+                                       ? block::solveExactly(problem)
+                                       : block::solveFirstFitBySize(problem);
+    if (auto wrong = problem.verify(plan.offsets))
+      return function.emitOpError("shared memory plan is wrong: ") << *wrong;
+    if (plan.total > target.maxSharedBytes)
+      return reportOverflow(function, target, all, plan);
+    Builder builder(&getContext());
+    for (auto [buffer, offset] : llvm::zip_equal(all.getBuffers(), plan.offsets)) {
+      if (auto alloc = dyn_cast<SharedAllocOp>(buffer.owner))
+        alloc.setOffset(offset);
+      else
+        cast<ScratchOpInterface>(buffer.owner).setScratchOffset(offset);
+    }
+    numBuffers += problem.buffers.size();
+    numBarriers += all.separate(plan.offsets);
+    function->setAttr("thread.shared_bytes", builder.getI64IntegerAttr(plan.total));
+    return plan.total;
+  }
+
+  static LogicalResult reportOverflow(gpu::GPUFuncOp function, const Chip &target,
+                                      const FunctionBuffers &all,
+                                      const block::SharedMemoryPlan &plan) {
+    InFlightDiagnostic diag = function.emitOpError("expected at most ")
+                              << target.maxSharedBytes << " bytes of shared memory on "
+                              << target.name << ", got " << plan.total
+                              << "; use smaller tiles or fewer stages";
+    for (auto [buffer, extent] : llvm::zip_equal(all.getBuffers(), all.getProblem().buffers)) {
+      Diagnostic &note = diag.attachNote(buffer.owner->getLoc());
+      note << extent.bytes << " bytes for ";
+      if (auto alloc = dyn_cast<SharedAllocOp>(buffer.owner))
+        note << alloc.getType();
+      else
+        note << "the scratch memory of " << buffer.owner->getName();
+    }
+    return diag;
+  }
+};
+} // namespace
