@@ -9,7 +9,9 @@ import torch
 
 @dataclass(frozen=True)
 class Errors:
-    """``l2``: norm of the difference over the norm of the exact result. ``max``: largest difference over largest value."""
+    """``l2``: norm of the difference over the norm of the exact result. ``max``: largest difference
+    over largest value.
+    """
 
     l2: float
     max: float

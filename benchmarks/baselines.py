@@ -13,7 +13,9 @@ Program = Callable[..., Any]
 def baselines(
     name: str, module: torch.nn.Module, inputs: Sequence[torch.Tensor], *, autotune: bool
 ) -> dict[str, Program]:
-    """Variants of ``module`` by name: eager, compiled, and the library's attention where the program is plain attention."""
+    """Variants of ``module`` by name: eager, compiled, and the library's attention where the
+    program is plain attention.
+    """
     torch._dynamo.reset()
     programs: dict[str, Program] = {
         "eager": module,

@@ -10,7 +10,8 @@ Row = dict[str, Any]
 
 
 def write(out: Path, rows: list[Row], environment: dict[str, Any], stem: str = "h200") -> None:
-    """Writes ``<stem>.json``, ``.md`` and ``.png`` into ``out``; called after every program, so a run that ends early
+    """Writes ``<stem>.json``, ``.md`` and ``.png`` into ``out``; called after every program, so a
+    run that ends early
     leaves what it has."""
     out.mkdir(parents=True, exist_ok=True)
     _replace(

@@ -3,8 +3,9 @@
 
     python benchmarks/run.py --artifacts DIR --out benchmarks/results
 
-DIR holds one folder ``<workload>.mirage`` for each program (see compile_all.py). Needs Python, torch, cuda-bindings, NumPy and a
-GPU; matplotlib for the plot. Exit code 1 if a result is wrong or a program fails.
+DIR holds one folder ``<workload>.mirage`` for each program (see compile_all.py). Needs Python,
+torch, cuda-bindings, NumPy and a GPU; matplotlib for the plot. Exit code 1 if a result is wrong or
+a program fails.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
-import torch  # noqa: E402
-
 import report  # noqa: E402
 import timing  # noqa: E402
+import torch  # noqa: E402
 from accuracy import Errors, exact_result  # noqa: E402
 from baselines import baselines  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-
-from small_artifact import small_artifact
 from mirage.runtime.artifact import Artifact, sha256
 from mirage.runtime.errors import (
     ArgumentAliasError,
@@ -18,6 +16,7 @@ from mirage.runtime.errors import (
     WrongChipError,
 )
 from mirage.runtime.executable import Executable
+from small_artifact import small_artifact
 
 
 @pytest.fixture
@@ -106,7 +105,9 @@ def test_threads(program: Executable) -> None:
 
 
 def test_host_cost(program: Executable) -> None:
-    """Two launches from Python in less time than the 6 to 18 us that one takes elsewhere; generous for busy hosts."""
+    """Two launches from Python in less time than the 6 to 18 us that one takes elsewhere; generous
+    for busy hosts.
+    """
     x, y = torch.randn(8, 8, device="cuda"), torch.zeros(8, 8, device="cuda")
     program(x, out=[y])
     best = float("inf")

@@ -1,8 +1,9 @@
 """Artifacts that were compiled before, under the user's cache folder (XDG on Linux).
 
-The key is a hash of everything that the result depends on: the canonical IR (which has shapes, strides and types in it), the
-chip, the options, and the compiler itself. Entries are artifacts, written under a temporary name and renamed; one that cannot be
-read counts as absent. ``MIRAGE_CACHE_DIR`` moves the folder.
+The key is a hash of everything that the result depends on: the canonical IR (which has shapes,
+strides and types in it), the chip, the options, and the compiler itself. Entries are artifacts,
+written under a temporary name and renamed; one that cannot be read counts as absent.
+``MIRAGE_CACHE_DIR`` moves the folder.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def cache_folder() -> Path:
 
 @cache
 def compiler_fingerprint() -> str:
-    """Version of the compiler, and the state of its files: a rebuilt compiler does not reuse what the old one made."""
+    """Version of the compiler, and the state of its files: a rebuilt compiler does not reuse what
+    the old one made.
+    """
     state = hashlib.sha256(mirage.__version__.encode())
     for root in mirage.__path__:
         for path in sorted(
@@ -66,7 +69,9 @@ def lookup(key: str) -> Artifact | None:
 
 
 def store(key: str, artifact: Artifact) -> Artifact:
-    """Keeps ``artifact``; returns it as the cache has it. A cache that cannot be written to is no error."""
+    """Keeps ``artifact``; returns it as the cache has it. A cache that cannot be written to is no
+    error.
+    """
     try:
         return read_artifact(write_artifact(artifact, entry_path(key)))
     except (OSError, ArtifactError):

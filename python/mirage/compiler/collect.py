@@ -1,7 +1,7 @@
 """From a kernel graph in form ``binary`` to a manifest and PTX.
 
-In that form all computation is in ``kernel.invoke`` of functions whose code is in ``gpu.binary`` ops; reshapes are names for the
-same memory. Everything else is an error that names the op.
+In that form all computation is in ``kernel.invoke`` of functions whose code is in ``gpu.binary``
+ops; reshapes are names for the same memory. Everything else is an error that names the op.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Names:
 
 
 def collect(module: ir.Module, compiler: str, chip: str, names: Names | None = None) -> Artifact:
-    """The artifact of the only graph in ``module``, which must be in form ``binary``. Raises :class:`CompileError`."""
+    """The artifact of the only graph in ``module``, which must be in form ``binary``. Raises
+    :class:`CompileError`.
+    """
     graphs = [op for op in module.body.operations if op.operation.name == "kernel.graph"]
     if len(graphs) != 1:
         raise CompileError(f"expected a module with one kernel.graph, got {len(graphs)}")

@@ -25,7 +25,9 @@ PASSES = ("mirage-lower-block", "mirage-thread-to-ptx")
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """``cubin``: also assemble machine code where ptxas is there. ``use_cache``: reuse earlier results."""
+    """``cubin``: also assemble machine code where ptxas is there. ``use_cache``: reuse earlier
+    results.
+    """
 
     chip: str = DEFAULT_CHIP
     cubin: bool = True
@@ -56,7 +58,8 @@ def compile_module(
     evidence: Mapping[str, Any] | None = None,
     prediction: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Compiles the kernel graph in ``module``, whose form is ``selected`` or later. ``module`` stays as it is.
+    """Compiles the kernel graph in ``module``, whose form is ``selected`` or later. ``module``
+    stays as it is.
 
     ``evidence`` and ``prediction`` (JSON data) go into the manifest. Raises :class:`CompileError`.
     """
@@ -90,7 +93,9 @@ def canonical_text(module: ir.Module) -> str:
 
 
 def lower(text: str, chip: str) -> ir.Module:
-    """``text`` (form ``selected`` or later) in form ``binary``. Raises :class:`CompileError` with the diagnostics."""
+    """``text`` (form ``selected`` or later) in form ``binary``. Raises :class:`CompileError` with
+    the diagnostics.
+    """
     from mirage import ir, passmanager
 
     with ir.Context():
@@ -122,7 +127,9 @@ def _compile(text: str, options: CompileOptions, names: Names) -> Compiled:
 
 
 def with_machine_code(artifact: Artifact) -> Compiled:
-    """``artifact`` with a cubin beside each PTX file where ptxas is there. Raises :class:`PtxasError`."""
+    """``artifact`` with a cubin beside each PTX file where ptxas is there. Raises
+    :class:`PtxasError`.
+    """
     files = dict(artifact.files)
     reports: list[AssemblerReport] = []
     modules = list(artifact.manifest.modules)

@@ -41,9 +41,9 @@ def emulate(
 ) -> Emulated:
     """Outputs of the artifact, computed by executing its PTX on the CPU.
 
-    Every intermediate tensor is an allocation of its own and poisoned first, so a kernel that reads what nothing wrote, or
-    beyond an end, is an error even where the workspace would hide it. Raises :class:`CompileError` if inputs do not fit, and
-    :class:`~mirage.emulator.EmulatorError`.
+    Every intermediate tensor is an allocation of its own and poisoned first, so a kernel that reads
+    what nothing wrote, or beyond an end, is an error even where the workspace would hide it. Raises
+    :class:`CompileError` if inputs do not fit, and :class:`~mirage.emulator.EmulatorError`.
     """
     manifest = artifact.manifest
     if len(inputs) != len(manifest.inputs):

@@ -1,7 +1,9 @@
-"""The assembler, where it is installed: machine code ahead of time, and what it says about the code.
+"""The assembler, where it is installed: machine code ahead of time, and what it says about the
+code.
 
-Nothing needs ptxas: the driver compiles PTX when an artifact is loaded. Where it is on the PATH (or ``MIRAGE_PTXAS`` names it),
-artifacts get machine code too and its remarks on spills and serialised tensor-core instructions are reported.
+Nothing needs ptxas: the driver compiles PTX when an artifact is loaded. Where it is on the PATH (or
+``MIRAGE_PTXAS`` names it), artifacts get machine code too and its remarks on spills and serialised
+tensor-core instructions are reported.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _SERIALIZED = ("C7510", "C7512", "C7513", "C7514", "C7517", "C7519")
 
 @dataclass(frozen=True)
 class EntryUsage:
-    """What a kernel needs of a multiprocessor: registers a thread, static shared memory and spills in bytes."""
+    """What a kernel needs of a multiprocessor: registers a thread, static shared memory and spills
+    in bytes.
+    """
 
     name: str
     registers: int

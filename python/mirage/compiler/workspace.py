@@ -1,9 +1,10 @@
 """Where intermediate tensors lie in the workspace: dynamic storage allocation, offline.
 
-A problem is a list of buffers, each with a size and the first and last kernel that touches it; a solution gives offsets such
-that buffers that are alive at the same time do not overlap. Kernels of one artifact run one after the other. Minimal size is
-NP-hard (Garey & Johnson, SR2); placing the largest buffer first at the lowest free offset is the usual good approximation and
-exact for the two or three buffers that programs have here.
+A problem is a list of buffers, each with a size and the first and last kernel that touches it; a
+solution gives offsets such that buffers that are alive at the same time do not overlap. Kernels of
+one artifact run one after the other. Minimal size is NP-hard (Garey & Johnson, SR2); placing the
+largest buffer first at the lowest free offset is the usual good approximation and exact for the two
+or three buffers that programs have here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = 256
-"""Offsets are multiples of this many bytes: kernels copy 16 bytes at a time, tensor maps want 128, sectors 32."""
+"""Offsets are multiples of this many bytes: kernels copy 16 bytes at a time, tensor maps want 128,
+sectors 32.
+"""
 
 
 @dataclass(frozen=True)

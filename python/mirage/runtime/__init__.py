@@ -1,4 +1,5 @@
-"""Loads artifacts and launches them. Needs Python, torch, cuda-bindings and a driver; no compiler, no bindings.
+"""Loads artifacts and launches them. Needs Python, torch, cuda-bindings and a driver; no compiler,
+no bindings.
 
 import mirage.runtime
 

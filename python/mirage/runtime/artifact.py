@@ -1,11 +1,12 @@
 """Artifacts on disk: a folder with ``manifest.json`` and the kernels' code.
 
-Folders are written under a temporary name and renamed, so a reader never sees half of one. Files are checked against the
-hashes in the manifest when they are read.
+Folders are written under a temporary name and renamed, so a reader never sees half of one. Files
+are checked against the hashes in the manifest when they are read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -93,7 +94,8 @@ def _read(path: Path, expected: str) -> bytes:
 def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     """Writes the folder ``path`` (replacing an artifact that is there) and returns it.
 
-    Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and ``OSError``.
+    Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
+    ``OSError``.
     """
     target = Path(path)
     if target.exists() and not (target / MANIFEST).is_file():
@@ -119,10 +121,8 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
 def _replace(temporary: Path, target: Path) -> None:
     """Renames a folder onto another one, which a plain rename cannot do unless that is empty."""
     old = temporary.with_name(temporary.name + ".old")
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.replace(target, old)
-    except FileNotFoundError:
-        pass
     try:
         os.replace(temporary, target)
     except OSError:

@@ -1,6 +1,7 @@
 """The few calls of the CUDA driver that launching needs, with errors as exceptions.
 
-``cuda.bindings`` is imported on first use: artifacts can be read, and programs compiled, where there is no driver.
+``cuda.bindings`` is imported on first use: artifacts can be read, and programs compiled, where
+there is no driver.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def compute_capability(device: int) -> tuple[int, int]:
 
 
 def runs_on(chip: str, capability: tuple[int, int]) -> bool:
-    """Whether code for ``chip`` runs on a device: ``sm_80`` on that or anything later, ``sm_90a`` on 9.0 only."""
+    """Whether code for ``chip`` runs on a device: ``sm_80`` on that or anything later, ``sm_90a``
+    on 9.0 only.
+    """
     match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", chip)
     if match is None:
         return False
@@ -84,8 +87,8 @@ def ensure_context(device: int) -> None:
 class LoadedKernel:
     """A kernel on a device, to be called with the address of a stream.
 
-    ``params`` is the address of its ``kernelParams``; what they point to is read during the call. ``modules`` keeps the code
-    loaded.
+    ``params`` is the address of its ``kernelParams``; what they point to is read during the call.
+    ``modules`` keeps the code loaded.
     """
 
     def __init__(
@@ -134,10 +137,11 @@ def _cluster_config(launch: KernelLaunch, cluster: tuple[int, int, int]) -> Any:
 def load_kernels(
     artifact: Artifact, device: int, params: Sequence[int]
 ) -> tuple[LoadedKernel, ...]:
-    """Loads the artifact's code onto a device; ``params`` are the addresses of the launches' parameter lists.
+    """Loads the artifact's code onto a device; ``params`` are the addresses of the launches'
+    parameter lists.
 
-    Raises :class:`WrongChipError`, :class:`DriverError` (with the driver's log where it compiled PTX) and
-    :class:`NoGpuError`.
+    Raises :class:`WrongChipError`, :class:`DriverError` (with the driver's log where it compiled
+    PTX) and :class:`NoGpuError`.
     """
     d = driver()
     manifest = artifact.manifest
@@ -198,8 +202,8 @@ def _load_module(artifact: Artifact, index: int) -> Any:
 class Packing:
     """Parameter lists of all kernels of an artifact, laid out once.
 
-    Kernel parameters are addresses. Each has a slot; ``kernelParams`` of a launch is an array of pointers to slots, so
-    writing the slots is all that a call has to do.
+    Kernel parameters are addresses. Each has a slot; ``kernelParams`` of a launch is an array of
+    pointers to slots, so writing the slots is all that a call has to do.
     """
 
     def __init__(self, launches: tuple[KernelLaunch, ...]) -> None:

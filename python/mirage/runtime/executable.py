@@ -39,9 +39,9 @@ def load(path: str | os.PathLike[str]) -> Executable:
 class Executable:
     """An artifact as a function of torch tensors.
 
-    Calls launch on torch's current stream and return at once. They neither synchronise nor, with ``out`` given, allocate
-    (but for the workspace, on the first call of a stream), and may be captured in a CUDA graph. Calls from several threads
-    are fine.
+    Calls launch on torch's current stream and return at once. They neither synchronise nor, with
+    ``out`` given, allocate (but for the workspace, on the first call of a stream), and may be
+    captured in a CUDA graph. Calls from several threads are fine.
     """
 
     def __init__(self, artifact: Artifact) -> None:
@@ -70,8 +70,8 @@ class Executable:
         """Launches the program and returns its outputs.
 
         Inputs are given one by one, as one list, or as ``inputs=``. Raises
-        :class:`~mirage.runtime.errors.CallError` where they do not fit, :class:`NoGpuError`, and what
-        :func:`~mirage.runtime.driver.load_kernels` raises.
+        :class:`~mirage.runtime.errors.CallError` where they do not fit, :class:`NoGpuError`, and
+        what :func:`~mirage.runtime.driver.load_kernels` raises.
         """
         given = self._given(tensors, inputs)
         expected = len(self.manifest.inputs)
@@ -100,7 +100,8 @@ class Executable:
         with self._lock:
             self._load(device)
 
-    # ---- arguments --------------------------------------------------------------------------------------------------
+    # ---- arguments
+    # --------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _given(

@@ -1,7 +1,8 @@
 """The manifest of an artifact: which kernels run in which order on which buffers.
 
-A manifest is plain data and says everything that a launch needs, so that no compiler is needed to run an artifact. Reading is
-strict: a key that is missing, unknown or of the wrong type is an error, never a default.
+A manifest is plain data and says everything that a launch needs, so that no compiler is needed to
+run an artifact. Reading is strict: a key that is missing, unknown or of the wrong type is an error,
+never a default.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor that the caller passes or gets. Strides are in elements; ``parameter`` names a weight of the module."""
+    """A tensor that the caller passes or gets. Strides are in elements; ``parameter`` names a
+    weight of the module.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -44,7 +47,9 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class WorkspaceBuffer:
-    """An intermediate tensor: a range of bytes of the workspace. Ranges overlap where lifetimes do not."""
+    """An intermediate tensor: a range of bytes of the workspace. Ranges overlap where lifetimes do
+    not.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -59,7 +64,9 @@ class WorkspaceBuffer:
 
 @dataclass(frozen=True)
 class Argument:
-    """A kernel parameter: the address of an ``input``, ``output`` or ``workspace`` buffer plus ``offset`` bytes."""
+    """A kernel parameter: the address of an ``input``, ``output`` or ``workspace`` buffer plus
+    ``offset`` bytes.
+    """
 
     kind: str
     index: int
@@ -68,7 +75,9 @@ class Argument:
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """One kernel: entry point, geometry (blocks, threads, blocks in a cluster), dynamic shared memory and parameters."""
+    """One kernel: entry point, geometry (blocks, threads, blocks in a cluster), dynamic shared
+    memory and parameters.
+    """
 
     module: int
     entry: str
@@ -91,7 +100,9 @@ class Module:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything but the code. ``evidence`` and ``prediction`` inform people; nothing here reads them."""
+    """Everything but the code. ``evidence`` and ``prediction`` inform people; nothing here reads
+    them.
+    """
 
     name: str
     compiler: str

@@ -1,9 +1,10 @@
 """Which shifts every tile of a launch depends on, and what that asks of the shifts.
 
-The rules are those of homogeneous functions: products add powers, quotients subtract them, ``square`` doubles and ``sqrt``
-halves them; ``abs``, ``relu``, ``neg`` and maxima keep them (the factor is positive); ``log`` turns a factor into a summand and
-so ends the dependence; sums need summands of equal power, and a shift that does not vary along what is summed; any other
-function needs a power of zero.
+The rules are those of homogeneous functions: products add powers, quotients subtract them,
+``square`` doubles and ``sqrt`` halves them; ``abs``, ``relu``, ``neg`` and maxima keep them (the
+factor is positive); ``log`` turns a factor into a summand and so ends the dependence; sums need
+summands of equal power, and a shift that does not vary along what is summed; any other function
+needs a power of zero.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ _POWERS: dict[UnaryFn, Fraction] = {
 
 @dataclass(eq=False)
 class StoredShift:
-    """A shift that the launch must store: the dimensions of the new result, and where the tile of ``m`` goes."""
+    """A shift that the launch must store: the dimensions of the new result, and where the tile of
+    ``m`` goes.
+    """
 
     shift: Shift
     dims: tuple[
@@ -128,7 +131,8 @@ class LaunchAnalysis:
             if terms:
                 self.facts.terms[op.result] = terms
 
-    # ---- rules ------------------------------------------------------------------------------------------------------
+    # ---- rules
+    # ------------------------------------------------------------------------------------------------------
 
     def _apply(self, op: Op, loop: Loop | None) -> Terms:
         if isinstance(op, Load):

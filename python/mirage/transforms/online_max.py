@@ -1,13 +1,15 @@
 """Rewrites the block graph of a launch so that its exponentials are taken relative to a maximum.
 
-For each shift the maximum ``m`` of its argument is taken over the dimensions that are summed later; inside a loop that
-accumulates, it is a running maximum and the accumulators are rescaled (Milakov & Gimelshein, arXiv 1805.02867; Dao et al.,
-arXiv 2205.14135). Partial results of several blocks are brought to their common maximum by the launch that reads them.
+For each shift the maximum ``m`` of its argument is taken over the dimensions that are summed later;
+inside a loop that accumulates, it is a running maximum and the accumulators are rescaled (Milakov &
+Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135). Partial results of several blocks are
+brought to their common maximum by the launch that reads them.
 
-``m`` is never below ``FLOOR``. A tile all of whose scores are minus infinity (keys beyond the end, or masked by the program)
-would otherwise give ``-inf - (-inf)``, which is NaN. With a finite ``m`` its exponentials are ``exp(-inf) = 0``, exactly, and
-the next real score ``x`` rescales what was summed before (zeros) by ``exp(FLOOR - x) = 0``. Scores themselves are never
-replaced by ``FLOOR``: ``exp(FLOOR)`` is not zero in exact arithmetic, ``exp(-inf)`` is.
+``m`` is never below ``FLOOR``. A tile all of whose scores are minus infinity (keys beyond the end,
+or masked by the program) would otherwise give ``-inf - (-inf)``, which is NaN. With a finite ``m``
+its exponentials are ``exp(-inf) = 0``, exactly, and the next real score ``x`` rescales what was
+summed before (zeros) by ``exp(FLOOR - x) = 0``. Scores themselves are never replaced by ``FLOOR``:
+``exp(FLOOR)`` is not zero in exact arithmetic, ``exp(-inf)`` is.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ FLOOR = LOW
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The new launch; ``stored`` are its additional results, in the order of ``LaunchFacts.stored``."""
+    """The new launch; ``stored`` are its additional results, in the order of
+    ``LaunchFacts.stored``.
+    """
 
     launch: Launch
     stored: tuple[Value, ...]
@@ -52,7 +56,9 @@ class Rewritten:
 def rewrite_launch(
     launch: Launch, facts: LaunchFacts, padding: Padding, maxima: Mapping[TensorShift, Value]
 ) -> Rewritten:
-    """``launch`` with every shift in ``facts`` applied; ``maxima`` are the kernel-level values of the shifts it reads."""
+    """``launch`` with every shift in ``facts`` applied; ``maxima`` are the kernel-level values of
+    the shifts it reads.
+    """
     return _Rewriter(launch, facts, padding, maxima).run()
 
 
@@ -141,7 +147,8 @@ class _Rewriter:
         self.new[op.result] = result
         return result
 
-    # ---- where shifts start -----------------------------------------------------------------------------------------
+    # ---- where shifts start
+    # -----------------------------------------------------------------------------------------
 
     def _exp(self, op: Unary, scope: _Scope) -> None:
         b = scope.builder
@@ -223,7 +230,8 @@ class _Rewriter:
             result = b.binary(BinaryFn.ADD, result, self._scaled(b, summand, term.power))
         self.new[op.result] = result
 
-    # ---- loops ------------------------------------------------------------------------------------------------------
+    # ---- loops
+    # ------------------------------------------------------------------------------------------------------
 
     def _loop(self, op: Loop, outer: _Scope) -> None:
         scope = _Scope(op)

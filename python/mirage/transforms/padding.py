@@ -1,9 +1,10 @@
 """Which elements of a tile lie outside of its tensor, and whether anything depends on them.
 
-Tiles that overhang their tensor are filled with zeros. The score of a key that does not exist is then 0, which may be far
-above the real scores: the maximum must not see it, and its exponential must not overflow. Both hold if the score is set to
-minus infinity there. That changes the value of the exponential outside of the tensor (to 0), so it is allowed only where
-nothing depends on it: the exponential is masked, or meets a factor that is zero there, before it is summed.
+Tiles that overhang their tensor are filled with zeros. The score of a key that does not exist is
+then 0, which may be far above the real scores: the maximum must not see it, and its exponential
+must not overflow. Both hold if the score is set to minus infinity there. That changes the value of
+the exponential outside of the tensor (to 0), so it is allowed only where nothing depends on it: the
+exponential is masked, or meets a factor that is zero there, before it is summed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ LOW = -1e30
 
 @dataclass(frozen=True)
 class Pad:
-    """A dimension whose elements from ``extent`` on, counted over the parts of ``axes``, lie outside of the tensor."""
+    """A dimension whose elements from ``extent`` on, counted over the parts of ``axes``, lie
+    outside of the tensor.
+    """
 
     axes: tuple[str, ...]
     extent: int
@@ -61,13 +64,16 @@ _ZERO_AT_ZERO = {
 
 
 def same_unit_free_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int, int] | None:
-    """Result dimension -> source dimension for a reshape that adds or drops dimensions of size 1, else None."""
+    """Result dimension -> source dimension for a reshape that adds or drops dimensions of size 1,
+    else None.
+    """
     a = [d for d, n in enumerate(source) if n != 1]
     b = [d for d, n in enumerate(result) if n != 1]
     if [source[d] for d in a] != [result[d] for d in b]:
         return None
     found = dict(zip(b, a, strict=True))
-    # Dimensions of size 1 are matched too where that is unambiguous: those between the same neighbours, in order.
+    # Dimensions of size 1 are matched too where that is unambiguous: those between the same
+    # neighbours, in order.
     bounds_a, bounds_b = [-1, *a, len(source)], [-1, *b, len(result)]
     for i in range(len(bounds_a) - 1):
         ones_a = range(bounds_a[i] + 1, bounds_a[i + 1])
@@ -78,7 +84,9 @@ def same_unit_free_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dic
 
 
 class Padding:
-    """The facts for one launch; ``unsafe`` lists the (exponential, dimension, padding) that something depends on."""
+    """The facts for one launch; ``unsafe`` lists the (exponential, dimension, padding) that
+    something depends on.
+    """
 
     def __init__(self, launch: Launch) -> None:
         self.extents = axis_extents(launch)

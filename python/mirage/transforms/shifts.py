@@ -1,9 +1,10 @@
 """Factors ``exp(m)`` that a program may carry without its results depending on ``m``.
 
-Replace ``exp(x)`` by ``exp(x - m)``: every value that is computed from it is then off by a factor ``exp(-power * m)``, as long
-as the ops in between are homogeneous. A :class:`Shift` is one such ``m``, a :class:`Term` says with which power and along which
-dimensions a value depends on it. A result that does not depend on any shift (all powers zero) is the same for every ``m``,
-so ``m`` may be the row maximum, which keeps every exponential within [0, 1].
+Replace ``exp(x)`` by ``exp(x - m)``: every value that is computed from it is then off by a factor
+``exp(-power * m)``, as long as the ops in between are homogeneous. A :class:`Shift` is one such
+``m``, a :class:`Term` says with which power and along which dimensions a value depends on it. A
+result that does not depend on any shift (all powers zero) is the same for every ``m``, so ``m`` may
+be the row maximum, which keeps every exponential within [0, 1].
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class Origin(enum.Enum):
 class Shift:
     """One shift inside of a launch.
 
-    The analysis fills ``constant`` (dimensions along which values with different indices are summed, so that ``m`` must not
-    vary) and ``powers`` (of the sums that its loop accumulates; not empty: a running maximum is needed).
+    The analysis fills ``constant`` (dimensions along which values with different indices are
+    summed, so that ``m`` must not vary) and ``powers`` (of the sums that its loop accumulates; not
+    empty: a running maximum is needed).
     """
 
     origin: Origin
@@ -78,7 +80,9 @@ class Shift:
 
 @dataclass(frozen=True)
 class Term:
-    """A value is proportional to ``exp(power * m)``, ``m`` being indexed by the value's dimensions as ``align`` says."""
+    """A value is proportional to ``exp(power * m)``, ``m`` being indexed by the value's dimensions
+    as ``align`` says.
+    """
 
     power: Fraction
     align: Align

@@ -1,10 +1,12 @@
 """The online-maximum rewrite: softmax-like programs made safe from overflow, by algebra.
 
-The search works with plain exponentials, ``exp(S) / sum(exp(S))``, because on real numbers a row maximum changes nothing. In
-floating point it does: ``exp`` of a score beyond 88 is infinite in f32. :func:`stabilize` puts the maximum back wherever that
-is legal: where the results of the program are homogeneous of degree 0 in every factor ``exp(m)``, across all its launches.
-Nothing is matched against a pattern; split-KV attention gets its running maxima, its rescaled accumulators and the maxima
-beside its partial results from the rule alone. Where the condition fails the exponential is left as it is, with the reason.
+The search works with plain exponentials, ``exp(S) / sum(exp(S))``, because on real numbers a row
+maximum changes nothing. In floating point it does: ``exp`` of a score beyond 88 is infinite in f32.
+:func:`stabilize` puts the maximum back wherever that is legal: where the results of the program are
+homogeneous of degree 0 in every factor ``exp(m)``, across all its launches. Nothing is matched
+against a pattern; split-KV attention gets its running maxima, its rescaled accumulators and the
+maxima beside its partial results from the rule alone. Where the condition fails the exponential is
+left as it is, with the reason.
 
 The result is checked like any other candidate; this pass makes no claim about its own output.
 """
@@ -39,9 +41,11 @@ from mirage.transforms.shifts import NotHomogeneous, TensorShift, TensorTerms, T
 
 @dataclass(frozen=True)
 class Exponential:
-    """One exponential of the program and what became of it; ``reason`` is empty where it was stabilised.
+    """One exponential of the program and what became of it; ``reason`` is empty where it was
+    stabilised.
 
-    ``launch`` is the position of its kernel among the ops of the graph, ``index`` its position among the exponentials there.
+    ``launch`` is the position of its kernel among the ops of the graph, ``index`` its position
+    among the exponentials there.
     """
 
     launch: int
@@ -101,7 +105,9 @@ def _exponentials(graph: KernelGraph) -> dict[Unary, tuple[int, int]]:
 
 
 def _subtracts_maximum(exp: Unary, graph: KernelGraph) -> bool:
-    """Whether the argument is ``x - m`` with ``m`` a maximum over elements of ``x`` that include this one."""
+    """Whether the argument is ``x - m`` with ``m`` a maximum over elements of ``x`` that include
+    this one.
+    """
     definitions: dict[Value, Op] = {}
     for op in graph.ops:
         for inner in walk(op.body.ops) if isinstance(op, Launch) else (op,):

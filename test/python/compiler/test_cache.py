@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from small_artifact import small_artifact
 from mirage.compiler import cache
+from small_artifact import small_artifact
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from mirage import ir
 from mirage.compiler.collect import Names, collect
 from mirage.compiler.emulation import emulate

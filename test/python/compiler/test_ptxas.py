@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from mirage.compiler import ptxas
 from mirage.compiler.errors import PtxasError
 from mirage.compiler.ptxas import assemble, find_ptxas, parse_output
@@ -16,9 +15,9 @@ ptxas info    : Compiling entry function 'one' for 'sm_90a'
 ptxas info    : Function properties for one
     16 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads
 ptxas info    : Used 255 registers, used 1 barriers, 1024 bytes smem
-ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to x
-ptxas info    : Compiling entry function 'two' for 'sm_90a'
-ptxas info    : Function properties for two
+ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due
+to x ptxas info    : Compiling entry function 'two' for 'sm_90a' ptxas info    : Function properties
+for two
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 40 registers, used 0 barriers
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from mirage.compiler.workspace import ALIGNMENT, Lifetime, check, plan
 
 lifetimes = st.builds(

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from small_artifact import small_artifact
 from mirage.runtime import (
     ArtifactVersionError,
     TruncatedArtifactError,
@@ -20,6 +18,7 @@ from mirage.runtime import (
     read_artifact,
     write_artifact,
 )
+from small_artifact import small_artifact
 
 
 def test_roundtrip(tmp_path: Path) -> None:

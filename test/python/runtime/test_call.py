@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-
-from small_artifact import small_artifact
 from mirage.runtime import NoGpuError
 from mirage.runtime import driver as driver_module
 from mirage.runtime.driver import Packing, load_kernels, runs_on
@@ -25,6 +23,7 @@ from mirage.runtime.errors import (
     WrongChipError,
 )
 from mirage.runtime.executable import Executable
+from small_artifact import small_artifact
 
 
 @pytest.mark.parametrize(
@@ -170,5 +169,5 @@ def test_wrong_chip(recorder: RecordingDriver) -> None:
 def test_the_driver_log_is_in_the_message(recorder: RecordingDriver) -> None:
     recorder.log = b"ptxas: line 7: Unknown symbol"
     artifact = small_artifact()
-    with pytest.raises(DriverError, match="(?s)CUDA_ERROR_INVALID_PTX.*line 7: Unknown symbol"):
+    with pytest.raises(DriverError, match=r"(?s)CUDA_ERROR_INVALID_PTX.*line 7: Unknown symbol"):
         load_kernels(artifact, 0, Packing(artifact.manifest.kernels).params)

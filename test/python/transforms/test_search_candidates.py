@@ -1,12 +1,14 @@
-"""The rewrite on what the search really finds, at sizes that do not divide and scores that overflow."""
+"""The rewrite on what the search really finds, at sizes that do not divide and scores that
+overflow.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from mirage.cost import H200
 from mirage.search.superoptimize import superoptimize
+from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.ugraph import Launch, Mask, walk
 from mirage.transforms import stabilize
@@ -34,6 +36,7 @@ def test_every_candidate_is_stabilised(program: Workload) -> None:
     for candidate in candidates:
         result = stabilize(candidate.graph)
         assert not result.unstable, candidate.description
+        check_graph(result.graph)
         (exact,) = evaluate_floats(result.graph, inputs)
         np.testing.assert_allclose(exact, want, atol=1e-12)
         (typed,) = evaluate_floats(result.graph, inputs, TypedFloat())

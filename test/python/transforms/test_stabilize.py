@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attention_graphs import ceil, one_launch, reference_attention, split_kv_attention, tensor
+from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -20,9 +21,17 @@ from mirage.semantics.ugraph import (
     Value,
     walk,
 )
-from mirage.transforms import stabilize
+from mirage.transforms import Stabilized
+from mirage.transforms import stabilize as rewrite
 
 Array = np.ndarray[Any, Any]
+
+
+def stabilize(graph: KernelGraph) -> Stabilized:
+    """The rewrite; what it returns must obey all structural rules."""
+    result = rewrite(graph)
+    check_graph(result.graph)
+    return result
 
 
 def random_inputs(graph: KernelGraph, scale: float, seed: int = 0) -> list[Array]:
@@ -102,7 +111,9 @@ def test_stable_graphs_are_left_alone() -> None:
 
 
 def test_additive_mask_of_minus_infinity() -> None:
-    """A program's own mask may remove whole tiles of keys; torch gives finite results as long as one key is left."""
+    """A program's own mask may remove whole tiles of keys; torch gives finite results as long as
+    one key is left.
+    """
     keys, tile = 16, 4
     q, bias = tensor(4, 16), tensor(4, keys)
 
@@ -220,7 +231,9 @@ def test_unmasked_padding_is_refused() -> None:
 
 
 def test_divisor_of_a_part_of_the_row_is_refused() -> None:
-    """e / sum over half a row / sum over the row, multiplied back: legal on real numbers, but halves may vanish."""
+    """e / sum over half a row / sum over the row, multiplied back: legal on real numbers, but
+    halves may vanish.
+    """
 
     def build(b: Builder, params: tuple[Value, ...]) -> Value:
         e = b.unary(UnaryFn.EXP, b.load(params[0], ((), ()), (4, 8)))
@@ -254,7 +267,9 @@ def test_one_of_two_exponentials_is_refused() -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 def test_sum_along_the_row_after_the_loop(scale: float) -> None:
-    """The loop adds tiles element by element, so each column has its own running maximum until the row is summed."""
+    """The loop adds tiles element by element, so each column has its own running maximum until the
+    row is summed.
+    """
 
     def build(b: Builder, params: tuple[Value, ...]) -> Value:
         x = Builder(in_block=True)
@@ -302,7 +317,9 @@ def test_nested_loops_and_transposed_accumulators(scale: float) -> None:
 
 
 def test_elements_stored_with_a_maximum_each() -> None:
-    """Exponentials that are stored one by one: the launch that reads them takes the maximum of the row."""
+    """Exponentials that are stored one by one: the launch that reads them takes the maximum of the
+    row.
+    """
 
     def build(b: Builder, params: tuple[Value, ...]) -> Value:
         return b.unary(UnaryFn.EXP, b.load(params[0], ((), ("n",)), (4, 4)))

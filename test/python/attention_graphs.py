@@ -45,8 +45,8 @@ def split_kv_attention(
 ) -> KernelGraph:
     """softmax(QK)V: launch 1 sums over the keys of a split, launch 2 over the splits.
 
-    ``mask``: "none", "after" (zero beyond the keys after the exponential) or "before" (minus infinity before it).
-    ``column_blocks`` cuts the columns of V over the grid.
+    ``mask``: "none", "after" (zero beyond the keys after the exponential) or "before" (minus
+    infinity before it). ``column_blocks`` cuts the columns of V over the grid.
     """
     q, k, v = (
         tensor(heads, rows, dim, dtype=dtype),
