@@ -171,6 +171,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain = target.latency + (steps + f.clocks_once) / target.clock
     # latency and work of one block add up where only few warps are there to overlap them
     chain = waves * (chain + np.where(together * f.warps >= 8, 0.5, 1.0) * busy / few)
+    chain = chain + per_sm * target.block_start
     # the first load and the last store are not hidden by the work of other blocks
     time = target.launch + target.latency * 0.6 + np.maximum.reduce(
         np.broadcast_arrays(dram + 0.3 * compute, l2 + 0.2 * compute, compute, chain)

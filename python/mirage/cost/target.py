@@ -34,6 +34,7 @@ class Target:
     clock: float  # clocks per µs
     step: float  # clocks of one loop step besides its work (waiting, barrier, copy issue)
     combine: float  # extra time of a dependent combine kernel
+    block_start: float  # µs between the starts of two blocks on one SM
     flight: float  # bytes in flight per SM that saturate DRAM
 
     @property
@@ -65,6 +66,7 @@ H200 = Target(
     clock=1755.0,
     step=180.0,
     combine=0.9,
+    block_start=0.04,
     flight=32 << 10,
 )
 
@@ -91,6 +93,7 @@ A100 = Target(
     clock=1410.0,
     step=180.0,
     combine=1.5,
+    block_start=0.04,
     flight=24 << 10,
 )
 

@@ -117,12 +117,13 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
         return [1]
     if rows or columns:
         limit = MAX_ROWS if rows else MAX_COLUMNS
+        merged = any(axis in side and len(side) > 1 for m in use.matmuls for side in (m.rows, m.columns))
         if size <= 16:
-            return [size]
+            return sorted({1, size} if merged else {size})
         options = _dividing([o for o in _powers(16, limit) if o <= size], size)
         if size <= limit:
             options = [*options, size]
-        return sorted(set(options))
+        return sorted({*options, 1} if merged else set(options))
     options = _dividing([o for o in _powers(1, 1024) if o <= size], size)
     if size <= 1024:
         options = [*options, size]

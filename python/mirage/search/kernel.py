@@ -25,6 +25,7 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value
 
 EXPAND_TERMS = 4
 """Sums with more terms are multiplied out only where no derivation exists otherwise."""
+EXPAND_TERMS_MAX = 6
 SURROGATE_COLUMNS = 384
 """Choices of sizes at which all edges are costed to pick those for extraction."""
 
@@ -159,7 +160,8 @@ class KernelSolver:
         out: list[tuple[Derivations, Goal]] = []
         for expand in (False, True):
             algebra, _, poly = self._normalize(problem, dims, kind, expand)
-            if expand and out and max(map(len, algebra.polys)) > EXPAND_TERMS:
+            if expand and max(map(len, algebra.polys)) > (EXPAND_TERMS if out else EXPAND_TERMS_MAX):
+                self.report.note("a product of sums was not multiplied out: too many terms")
                 break
             bound = algebra.bound(poly)
             if kind.loop is not None and (kind.loop, "T") not in bound:
@@ -201,9 +203,10 @@ class KernelSolver:
         rough = self._measure(problem, derivations, measure.columns.take(few))
         usable, costs, numbers, by_number = self._edge_costs(rough, target, dims)
         structures: dict[frozenset[int], list[Edge]] = {}
+        k = self.limits.derivations if len(by_number) <= 500 else max(2, self.limits.derivations // 2)
         for sample in usable:
             table = {number: float(c[sample]) for number, c in costs.items()}
-            for chosen in k_best(derivations, [target], table, numbers, self.limits.derivations):
+            for chosen in k_best(derivations, [target], table, numbers, k):
                 edges = select(derivations, [target], chosen, by_number)
                 structures.setdefault(frozenset(numbers[e] for e in edges), edges)
         self.report.derivations += len(structures)

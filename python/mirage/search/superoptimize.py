@@ -83,7 +83,7 @@ class _Planner:
         result = SearchResult(report=self.report)
         plans = list(self._solve_plans())
         if not plans:
-            fallback = self._plan(tuple(self.definitions), keep_unsolved=True)
+            fallback = self._plan(tuple(self._live()), keep_unsolved=True)
             plans = [fallback] if fallback is not None else []
             self.report.note("no plan of fused kernels was found; every op is a kernel of its own")
         result.candidates = self._best(plans)
@@ -112,6 +112,14 @@ class _Planner:
             if plan is not None:
                 best = min(best, sum(_time(options[0]) for options in plan))
                 yield plan
+
+    def _live(self) -> list[Value]:
+        """Values that some output depends on."""
+        live: set[Value] = set(self.graph.outputs)
+        for op in reversed(self.graph.ops):
+            if any(v in live for v in op.results):
+                live.update(op.operands)
+        return [v for v in self.definitions if v in live]
 
     def _kept_ops(self) -> set[Op]:
         """Ops that axis labels cannot follow: they stay, and their operands and results are device tensors."""

@@ -242,7 +242,7 @@ class Algebra:
         for axis in axes:
             terms: list[tuple[Mono, float]] = []
             for (atoms, bound), c in self.polys[a]:
-                if any((axis, v) in self.atom_free[x] for x in atoms for v in self.levels(axis)):
+                if (axis, "L") in self.mono_free((atoms, bound)):  # a sum inside may bind the same name
                     subs = tuple((axis, v) for v in self.levels(axis))
                     terms.append(((atoms, tuple(sorted(bound + subs))), c))
                 else:
