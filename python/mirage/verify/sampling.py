@@ -16,7 +16,7 @@ from mirage.semantics.region import Demand, Positions, Region, demand, region_sh
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Mask, Matmul, Op, Value
 
-_FLOPS_PER_ELEMENT = 40  # multiply-adds of a matmul that take as long as one element of another op
+_FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one element of another op
 
 
 @dataclass(frozen=True)

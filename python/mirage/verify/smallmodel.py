@@ -47,6 +47,11 @@ class SmallPair:
     cells: Cells
     needs: Requirements
 
+    @property
+    def input_count(self) -> int:
+        """Number of inputs that are not weights."""
+        return len(self.reference.graph.inputs) - len(self.reference.weights)
+
 
 def small_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair:
     """The small forms of two programs that have primitive ops only. Raises :class:`Irregular`."""
@@ -89,15 +94,12 @@ def error_log2(needs: Requirements, counts: Counts, q: int) -> float:
     return math.log2(2.0 * chance)
 
 
-def run_small_model(
-    reference: KernelGraph, candidate: KernelGraph, rng: random.Random, max_error_log2: float
-) -> tuple[Evidence, float | None]:
+def run_small_model(pair: SmallPair, rng: random.Random, max_error_log2: float) -> tuple[Evidence, float | None]:
     """Evidence, and the bound if both programs agree and it is low enough."""
     name = "small model with formal exponentials"
     try:
-        pair = small_pair(reference, candidate)
         return _draws(name, pair, rng, max_error_log2)
-    except (Irregular, TooLarge) as reason:
+    except TooLarge as reason:
         return Evidence(name, None, str(reason)), None
 
 
@@ -108,7 +110,7 @@ def _draws(name: str, pair: SmallPair, rng: random.Random, max_error_log2: float
     while (bound > max_error_log2 or count < 2) and count < _MAX_DRAWS:
         primes = draw(rng, _Q_BITS, None, roots)
         domain = FormalExp(primes, random.Random(rng.getrandbits(128)))
-        sizes = [v.shape for v in pair.reference.graph.inputs[: _inputs(pair)]]
+        sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
         inputs = [domain.random(s) for s in sizes]
         first, second = (_evaluate(s, domain, inputs) for s in (pair.reference, pair.candidate))
         if any(is_undefined(x[0]).any() for x in (*first, *second)):
@@ -133,7 +135,7 @@ def _draws(name: str, pair: SmallPair, rng: random.Random, max_error_log2: float
         "exponent_degree": pair.needs.exponent_degree,
         "terms": terms,
         "arguments": arguments,
-        "extents": [list(v.shape) for v in pair.reference.graph.inputs[: _inputs(pair)]],
+        "extents": [list(v.shape) for v in pair.reference.graph.inputs[: pair.input_count]],
         "interacting_indices": max(pair.needs.singles.values(), default=1),
         "error_log2": bound,
     }
@@ -147,7 +149,7 @@ def _draws(name: str, pair: SmallPair, rng: random.Random, max_error_log2: float
 def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference | None:
     """A difference of the small programs in float64: one of the real programs on inputs constant within cells."""
     for scale in (1.0, 0.1):
-        sizes = [v.shape for v in pair.reference.graph.inputs[: _inputs(pair)]]
+        sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
         inputs = [source.standard_normal(s) * scale for s in sizes]
         first, second = (
             evaluate(s.graph, ExactConstants(), [(x,) for x in (*inputs, *(np.array(w, dtype=float) for w in s.weights))])
@@ -162,10 +164,6 @@ def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference
                 at = tuple(int(k) for k in np.unravel_index(int(np.argmax(wrong)), x.shape))
                 return Difference(i, at, float(x[at]), float(y[at]), scale)
     return None
-
-
-def _inputs(pair: SmallPair) -> int:
-    return len(pair.reference.graph.inputs) - len(pair.reference.weights)
 
 
 def _evaluate(small: SmallGraph, domain: FormalExp, inputs: list[Planes]) -> tuple[Planes, ...]:

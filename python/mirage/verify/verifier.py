@@ -12,8 +12,10 @@ import numpy as np
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.digits import Irregular
 from mirage.verify.floats import Difference, find_difference, measure_numerics
 from mirage.verify.normalize import normalize
+from mirage.verify.proof import prove
 from mirage.verify.realsize import FieldDraw, field_draw
 from mirage.verify.sampling import choose_sample
 from mirage.verify.smallmodel import run_small_model, small_difference, small_pair
@@ -29,16 +31,18 @@ class VerifyOptions:
     """How to verify.
 
     ``seed`` fixes all random choices (by default a secret one is drawn, so that no candidate can be fitted to it).
-    ``work`` limits the elements computed for one draw at the real sizes (3e7 is about half a second); larger programs are
-    sampled. ``permute`` accepts outputs in another order. ``numerics`` measures rounding errors. ``max_error_log2`` is the
+    ``work`` limits the elements computed for one draw at the real sizes (1e6 is about 50 ms); larger programs are
+    sampled. ``permute`` accepts outputs in another order. ``numerics`` measures rounding errors, ``prove`` tries
+    for a proof. ``max_error_log2`` is the
     bound that PROBABLE needs.
     """
 
     seed: int | None = None
     draws: int = 2
-    work: float = 4e6
+    work: float = 2e6
     permute: bool = False
     numerics: bool = True
+    prove: bool = True
     max_error_log2: float = -60.0
     redraws: int = 6
 
@@ -67,6 +71,16 @@ def _check_signature(reference: KernelGraph, candidate: KernelGraph, permute: bo
             raise SignatureMismatch(f"{what}: expected types {expected}, got {actual}")
 
 
+@dataclass(frozen=True)
+class _Small:
+    """What the small models say."""
+
+    bound: float | None
+    agrees: bool | None
+    difference: Difference | None
+    proved: bool
+
+
 class _Verification:
     def __init__(self, reference: KernelGraph, candidate: KernelGraph, options: VerifyOptions, seed: int) -> None:
         self.reference = reference
@@ -80,10 +94,10 @@ class _Verification:
         stable = (decompose(self.reference, stable=True), decompose(self.candidate, stable=True))
         first, second = (normalize(decompose(g)) for g in (self.reference, self.candidate))
         order = self._real_sizes((first, second), rng)
-        bound, agrees, small_difference = None, None, None
+        small = _Small(None, None, None, False)
         if order is not None:
             permuted = KernelGraph(second.name, second.inputs, second.ops, tuple(second.outputs[j] for j in order))
-            bound, agrees, small_difference = self._small_model(first, permuted, rng)
+            small = self._small_models(first, permuted, rng)
         source = np.random.default_rng(rng.getrandbits(128))
         sample = choose_sample(stable, 2.0 * self.options.work, source)
         identity = tuple(range(len(self.reference.outputs)))
@@ -98,23 +112,30 @@ class _Verification:
         )
         if difference is not None:
             return self._refuted(difference, "standard normal")
-        if small_difference is not None:
-            return self._refuted(small_difference, "standard normal, constant within cells of indices; element of the cells")
-        if order is None or agrees is False:
+        if small.difference is not None:
+            return self._refuted(small.difference, "standard normal, constant within cells; element of the cells")
+        if order is None or small.agrees is False:
             return self._verdict(Kind.UNKNOWN, None, None, None)
         numerics = self._numerics(stable, source, order) if self.options.numerics else None
-        return self._verdict(Kind.PROBABLE, bound, numerics, order)
+        if small.proved:
+            return self._verdict(Kind.PROVED, None, numerics, order)
+        return self._verdict(Kind.PROBABLE, small.bound, numerics, order)
 
-    def _small_model(
-        self, first: KernelGraph, second: KernelGraph, rng: random.Random
-    ) -> tuple[float | None, bool | None, Difference | None]:
-        """The bound, whether the small programs agree, and a difference in float64 if they do not."""
-        evidence, bound = run_small_model(first, second, rng, self.options.max_error_log2)
+    def _small_models(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> _Small:
+        """Small programs at random points, and symbolically; in float64 if they differ."""
+        try:
+            pair = small_pair(first, second)
+        except Irregular as reason:
+            self.evidence.append(Evidence("small model", None, str(reason)))
+            return _Small(None, None, None, False)
+        evidence, bound = run_small_model(pair, rng, self.options.max_error_log2)
         self.evidence.append(evidence)
-        if evidence.holds is not False:
-            return bound, evidence.holds, None
-        pair = small_pair(first, second)
-        return None, False, small_difference(pair, np.random.default_rng(rng.getrandbits(128)))
+        if evidence.holds is False:
+            return _Small(None, False, small_difference(pair, np.random.default_rng(rng.getrandbits(128))), False)
+        proof = prove(pair) if self.options.prove else None
+        if proof is not None:
+            self.evidence.append(proof)
+        return _Small(bound, evidence.holds, None, proof is not None and proof.holds is True)
 
     def _verdict(
         self, kind: Kind, bound: float | None, numerics: bool | None, permutation: tuple[int, ...] | None

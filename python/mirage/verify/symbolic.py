@@ -1,0 +1,354 @@
+"""Exact symbolic arithmetic for small programs: equality without chance.
+
+A value is a quotient of sums of terms ``c * monomial * e^(polynomial)`` with rational ``c``. Monomials are Laurent monomials
+(negative powers allowed) in the inputs, in values of uninterpreted functions and in square roots of primes. Sums are kept in
+normal form (like terms collected, exponents and monomials interned), so that two sums are equal exactly if they look equal;
+two quotients are compared by cross-multiplication.
+
+Uninterpreted functions and maxima are treated as in :mod:`mirage.verify.formal`: one symbol for each argument (each set of
+arguments). Here arguments count as equal only if their normal forms look alike, so a proof may be missed, never invented.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from mirage.semantics.domain import Domain, Planes, map_planes
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.verify.constants import exact, prime_factors
+
+Number = int | Fraction
+Term = tuple[int, int]  # (exponent, monomial), both interned
+Sum = dict[Term, Number]
+_MAX_TERMS = 60_000
+_ONE: Term = (0, 0)
+
+
+class NoProof(ArithmeticError):
+    """The symbolic calculation cannot go on: too large, or outside its language."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """``top / bottom`` in normal form; a missing bottom is 1."""
+
+    top: Sum
+    bottom: Sum | None = None
+
+
+Element = Ratio | float
+"""A quotient, or a float: NaN for "undefined", minus infinity."""
+
+
+class Symbolic(Domain):
+    """The domain described in the module's docstring; one plane of elements."""
+
+    def __init__(self) -> None:
+        self._monomials: list[tuple[tuple[object, int], ...]] = [()]
+        self._monomial_ids: dict[tuple[tuple[object, int], ...], int] = {(): 0}
+        self._products: dict[tuple[int, int], tuple[int, int]] = {}
+        self._exponents: list[Sum] = [{}]
+        self._exponent_ids: dict[frozenset[tuple[Term, Number]], int] = {frozenset(): 0}
+        self._exponent_sums: dict[tuple[int, int], int] = {}
+        self._arguments: dict[object, int] = {}
+        self._sets: dict[object, frozenset[object]] = {}
+        self._add = np.frompyfunc(self.add, 2, 1)
+        self._mul = np.frompyfunc(self.mul, 2, 1)
+        self._work = 0
+
+    # ---- interned monomials and exponents ---------------------------------------------------------------------------
+
+    def variable(self, name: object) -> Ratio:
+        """A symbol."""
+        return Ratio({(0, self._monomial(((name, 1),))): 1})
+
+    def _monomial(self, powers: tuple[tuple[object, int], ...]) -> int:
+        if powers not in self._monomial_ids:
+            self._monomial_ids[powers] = len(self._monomials)
+            self._monomials.append(powers)
+        return self._monomial_ids[powers]
+
+    def _times(self, a: int, b: int) -> tuple[int, int]:
+        """Product of two monomials and a factor (square roots of primes multiply to numbers)."""
+        if a == 0 or b == 0:
+            return a or b, 1
+        key = (a, b) if a < b else (b, a)
+        if key not in self._products:
+            powers: dict[object, int] = dict(self._monomials[a])
+            for name, power in self._monomials[b]:
+                powers[name] = powers.get(name, 0) + power
+            factor = 1
+            for name, power in list(powers.items()):
+                if isinstance(name, _Root):
+                    factor *= name.prime ** (power // 2)
+                    powers[name] = power % 2
+            clean = tuple(sorted(((n, p) for n, p in powers.items() if p), key=lambda x: repr(x[0])))
+            self._products[key] = (self._monomial(clean), factor)
+        return self._products[key]
+
+    def _exponent(self, terms: Sum) -> int:
+        key = frozenset(terms.items())
+        if key not in self._exponent_ids:
+            self._exponent_ids[key] = len(self._exponents)
+            self._exponents.append(terms)
+        return self._exponent_ids[key]
+
+    def _join_exponents(self, a: int, b: int) -> int:
+        if a == 0 or b == 0:
+            return a or b
+        key = (a, b) if a < b else (b, a)
+        if key not in self._exponent_sums:
+            self._exponent_sums[key] = self._exponent(self._sum(self._exponents[a], self._exponents[b]))
+        return self._exponent_sums[key]
+
+    # ---- sums -------------------------------------------------------------------------------------------------------
+
+    def _sum(self, a: Sum, b: Sum) -> Sum:
+        result = dict(a)
+        for term, c in b.items():
+            total = result.get(term, 0) + c
+            if total:
+                result[term] = total
+            else:
+                del result[term]
+        return result
+
+    def _product(self, a: Sum, b: Sum) -> Sum:
+        self._work += len(a) * len(b)
+        if len(a) * len(b) > _MAX_TERMS or self._work > 40 * _MAX_TERMS:
+            raise NoProof(f"products of sums of {len(a)} and {len(b)} terms")
+        result: Sum = {}
+        for (e1, m1), c1 in a.items():
+            for (e2, m2), c2 in b.items():
+                m, factor = self._times(m1, m2)
+                term = (self._join_exponents(e1, e2), m)
+                result[term] = result.get(term, 0) + c1 * c2 * factor
+        return {t: c for t, c in result.items() if c}
+
+    def _inverse_term(self, term: Term, c: Number) -> Sum:
+        exponent, monomial = term
+        powers = tuple((n, -p) for n, p in self._monomials[monomial] if not isinstance(n, _Root))
+        roots = [n.prime for n, p in self._monomials[monomial] if isinstance(n, _Root) and p]
+        factor: Number = Fraction(1) / c
+        inverse: Sum = {(self._exponent({t: -x for t, x in self._exponents[exponent].items()}), self._monomial(powers)): factor}
+        for prime in roots:  # 1 / sqrt(p) = sqrt(p) / p
+            inverse = self._product(inverse, {(0, self._monomial(((_Root(prime), 1),))): Fraction(1, prime)})
+        return inverse
+
+    # ---- elements ---------------------------------------------------------------------------------------------------
+
+    def _make(self, top: Sum, bottom: Sum | None) -> Ratio:
+        if bottom is not None and len(bottom) == 1:
+            ((term, c),) = bottom.items()
+            return Ratio(self._product(top, self._inverse_term(term, c)))
+        return Ratio(top, bottom if top else None)
+
+    def add(self, a: Element, b: Element) -> Element:
+        """Sum of two elements."""
+        if isinstance(a, float) or isinstance(b, float):
+            return sum(x for x in (a, b) if isinstance(x, float))
+        if not a.top or not b.top:
+            return a if a.top else b
+        if a.bottom is b.bottom or a.bottom == b.bottom:
+            return self._make(self._sum(a.top, b.top), a.bottom)
+        if a.bottom is not None and b.bottom is not None:
+            factor = self._factor(b.bottom, a.bottom)
+            if factor is not None:
+                return self._make(self._sum(self._product(a.top, factor), b.top), b.bottom)
+        left = a.top if b.bottom is None else self._product(a.top, b.bottom)
+        right = b.top if a.bottom is None else self._product(b.top, a.bottom)
+        return self._make(self._sum(left, right), self._bottoms(a, b))
+
+    def mul(self, a: Element, b: Element) -> Element:
+        """Product of two elements."""
+        if isinstance(a, float) or isinstance(b, float):
+            return math.nan
+        if a.bottom is not None and a.bottom == b.top:
+            return self._make(a.top, b.bottom)
+        if b.bottom is not None and b.bottom == a.top:
+            return self._make(b.top, a.bottom)
+        return self._make(self._product(a.top, b.top), self._bottoms(a, b))
+
+    def invert(self, a: Element) -> Element:
+        """Reciprocal; NaN for zero."""
+        if isinstance(a, float) or not a.top:
+            return math.nan
+        return self._make(a.bottom or {_ONE: 1}, a.top)
+
+    def _bottoms(self, a: Ratio, b: Ratio) -> Sum | None:
+        if a.bottom is None or b.bottom is None:
+            return a.bottom or b.bottom
+        return self._product(a.bottom, b.bottom)
+
+    def _factor(self, a: Sum, b: Sum) -> Sum | None:
+        """A single term ``f`` with ``a == f b``, if there is one."""
+        if len(a) != len(b):
+            return None
+        first, c = next(iter(b.items()))
+        for term, d in a.items():
+            factor = self._product({term: d}, self._inverse_term(first, c))
+            if self._product(b, factor) == a:
+                return factor
+            if len(a) > 64:
+                return None
+        return None
+
+    def same(self, a: Element, b: Element) -> bool:
+        """Whether two elements are equal (never for undefined ones)."""
+        if isinstance(a, float) or isinstance(b, float):
+            return a is b or (isinstance(a, float) and isinstance(b, float) and a == b)
+        d1, d2 = a.bottom or {_ONE: 1}, b.bottom or {_ONE: 1}
+        if d1 == d2:
+            return a.top == b.top
+        factor = self._factor(d2, d1)
+        if factor is not None:
+            return self._product(a.top, factor) == b.top
+        return self._product(a.top, d2) == self._product(b.top, d1)
+
+    def _key(self, a: Element) -> object:
+        """Equal for elements that look alike in normal form; None for undefined ones."""
+        if isinstance(a, float):
+            return None
+        if a.bottom is None:
+            return frozenset(a.top.items())
+        term, c = min(a.bottom.items())
+        scale = self._inverse_term(term, c)
+        return frozenset(self._product(a.top, scale).items()), frozenset(self._product(a.bottom, scale).items())
+
+    def _symbol(self, key: object) -> Ratio:
+        number = self._arguments.setdefault(key, len(self._arguments))
+        return self.variable(("f", number))
+
+    def _apply(self, fn: object, *arguments: Element) -> Element:
+        keys = tuple(map(self._key, arguments))
+        return math.nan if None in keys else self._symbol((fn, keys))
+
+    def _join(self, fn: BinaryFn, items: list[Element]) -> Element:
+        finite = [x for x in items if isinstance(x, Ratio)]
+        floats = [x for x in items if isinstance(x, float)]
+        if any(x != -math.inf for x in floats):
+            return math.nan
+        if not finite or (floats and fn is BinaryFn.MIN):
+            return -math.inf
+        members: set[object] = set()
+        for x in finite:
+            key = self._key(x)
+            members |= self._sets.get((fn, key), frozenset((key,)))
+        if self._sets.get((fn, self._key(finite[0])), frozenset((self._key(finite[0]),))) == members:
+            return finite[0]
+        result = self._symbol((fn, frozenset(members)))
+        self._sets[fn, self._key(result)] = frozenset(members)
+        return result
+
+    def _exp(self, x: Element) -> Element:
+        if isinstance(x, float):
+            return Ratio({}) if x == -math.inf else math.nan
+        if x.bottom is not None or any(e for e, _ in x.top):
+            return self._apply(UnaryFn.EXP, x)
+        return Ratio({(self._exponent(x.top), 0): 1})
+
+    # ---- the domain -------------------------------------------------------------------------------------------------
+
+    def inputs(self, name: int, shape: tuple[int, ...]) -> Planes:
+        """A tensor of symbols."""
+        return (_objects([self.variable((name, i)) for i in range(math.prod(shape))], shape),)
+
+    def integers(self, values: tuple[int, ...]) -> Planes:
+        """A vector of integers."""
+        return (_objects([Ratio({_ONE: v} if v else {}) for v in values], (len(values),)),)
+
+    def constant(self, value: float, dtype: DType) -> Planes:
+        if not math.isfinite(value):
+            return (_objects([value if value < 0 else math.nan], ()),)
+        number = exact(value)
+        c: Number = number.rational.numerator if number.rational.denominator == 1 else number.rational
+        result: Element = Ratio({_ONE: c} if c else {})
+        for prime in prime_factors(number.radicand):
+            result = self.mul(result, Ratio({(0, self._monomial(((_Root(prime), 1),))): 1}))
+        return (_objects([result], ()),)
+
+    def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
+        value = self.constant(fill, dtype)[0][()]
+        mask = np.broadcast_to(keep, np.broadcast_shapes(keep.shape, x[0].shape))
+        source = np.broadcast_to(x[0], mask.shape)
+        return (_objects([v if k else value for k, v in zip(mask.ravel(), source.ravel(), strict=True)], mask.shape),)
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        if fn is UnaryFn.NEG:
+            return self.binary(BinaryFn.MUL, x, self.constant(-1.0, dtype), dtype)
+        if fn is UnaryFn.SQUARE:
+            return self.binary(BinaryFn.MUL, x, x, dtype)
+        if fn is UnaryFn.RECIPROCAL:
+            return (_map(self.invert, x[0]),)
+        if fn is UnaryFn.EXP:
+            return (_map(self._exp, x[0]),)
+        return (_map(lambda v: self._apply(fn, v), x[0]),)
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        if fn is BinaryFn.ADD:
+            return (_array(self._add(a[0], b[0])),)
+        if fn is BinaryFn.MUL:
+            return (_array(self._mul(a[0], b[0])),)
+        if fn is BinaryFn.SUB:
+            minus = Ratio({_ONE: -1})
+            negative = _map(lambda v: -v if isinstance(v, float) else self.mul(v, minus), b[0])
+            return (_array(self._add(a[0], negative)),)
+        if fn is BinaryFn.DIV:
+            return (_array(self._mul(a[0], _map(self.invert, b[0]))),)
+        if fn in (BinaryFn.MAX, BinaryFn.MIN):
+            return (_array(np.frompyfunc(lambda x, y: self._join(fn, [x, y]), 2, 1)(a[0], b[0])),)
+        return (_array(np.frompyfunc(lambda x, y: self._apply(fn, x, y), 2, 1)(a[0], b[0])),)
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        products = _array(self._mul(a[0][..., :, :, None], b[0][..., None, :, :]))
+        return (_array(self._add.reduce(products, axis=-2)),)
+
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        if fn is ReduceFn.SUM:
+            for d in dims:
+                x = (_array(self._add.reduce(x[0], axis=d, keepdims=True)),)
+            return x
+        kept = tuple(d for d in range(x[0].ndim) if d not in dims)
+        shape = tuple(1 if d in dims else n for d, n in enumerate(x[0].shape))
+        (rows,) = map_planes(lambda v: v.transpose((*kept, *dims)).reshape(math.prod(shape), -1), x)
+        return (_objects([self._join(BinaryFn.MAX, list(row)) for row in rows], shape),)
+
+    def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
+        def factor(b: Element, n: Element) -> Element:
+            return Ratio({_ONE: 1}) if self.same(b, n) else self._exp(self.add(b, _negated(self, n)))
+
+        return (_array(self._mul(x[0], _array(np.frompyfunc(factor, 2, 1)(before[0], now[0])))),)
+
+    def equal(self, a: Planes, b: Planes) -> Array:
+        return np.asarray(np.frompyfunc(self.same, 2, 1)(a[0], b[0])).astype(bool)
+
+
+@dataclass(frozen=True)
+class _Root:
+    """The square root of a prime."""
+
+    prime: int
+
+
+def _negated(domain: Symbolic, x: Element) -> Element:
+    return -x if isinstance(x, float) else domain.mul(x, Ratio({_ONE: -1}))
+
+
+def _objects(values: list[Any], shape: tuple[int, ...]) -> Array:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array.reshape(shape)
+
+
+def _map(function: Any, x: Array) -> Array:
+    return _objects([function(v) for v in x.ravel()], x.shape)
+
+
+def _array(x: Any) -> Array:
+    """NumPy gives bare objects instead of rank-0 arrays of them."""
+    return x if isinstance(x, np.ndarray) else _objects([x], ())
