@@ -22,11 +22,29 @@ Array = np.ndarray[Any, Any]
 Triple = tuple[int, int, int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Uninitialised:
-    """An argument whose contents the kernel must not read before it wrote them."""
+    """An argument whose contents kernels must not read before they wrote them.
+
+    The first launch fills the array with NaN poison. `written` is a bool for each byte of the memory
+    that the array is part of; a later launch with the same object goes on from there.
+    """
 
     array: Array
+    written: Array | None = None
+
+    @property
+    def unwritten(self) -> int:
+        """Bytes of the array that no launch has written."""
+        if self.written is None:
+            return self.array.nbytes
+        low, _ = np.lib.array_utils.byte_bounds(_root(self.array))
+        view = np.lib.stride_tricks.as_strided(
+            self.written[self.array.ctypes.data - low :],
+            (*self.array.shape, self.array.itemsize),
+            (*self.array.strides, 1),
+        )
+        return int(view.size - np.count_nonzero(view))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,56 +71,56 @@ class _Memory:
         self._keep: list[Array] = []
 
     def pointer(
-        self, array: Array, name: str, *, uninitialised: bool, dependent: bool = False
+        self,
+        array: Array,
+        name: str,
+        *,
+        fresh: Uninitialised | None = None,
+        dependent: bool = False,
     ) -> int:
         """Address of the first element; the allocation spans the elements of the base array."""
-        root = array
-        while isinstance(root.base, np.ndarray) and root.base.dtype != object:
-            root = root.base
+        root = _root(array)
         low, high = np.lib.array_utils.byte_bounds(root)
-        if not (low <= array.ctypes.data <= high):
-            root = array
-            low, high = np.lib.array_utils.byte_bounds(root)
         known = self._known.get((low, high))
         if known is None:
-            data = _bytes_between(root, low, high)
+            data = memory_of(root)
             known = self.globals.add(name, data)
             self._known[(low, high)] = known
             self._keep.append(root)
         known.dependent |= dependent
-        if uninitialised:
+        if fresh is not None:
             if not array.flags.writeable:
                 raise LaunchError(f"expected {name} to be writeable, but it is read-only")
             if known.written is None:
                 known.written = np.ones(len(known.data), bool)
-            start, end = np.lib.array_utils.byte_bounds(array)
-            array.view(np.uint8)[...] = 0xFF if array.flags.c_contiguous else _refuse(name)
-            known.written[start - low : end - low] = False
+            if fresh.written is None:
+                start, end = array.ctypes.data - low, np.lib.array_utils.byte_bounds(array)[1] - low
+                known.data[start:end] = 0xFF
+                known.written[start:end] = False
+                fresh.written = known.written
+            else:
+                known.written = fresh.written
         return known.base + array.ctypes.data - low
 
 
-def _refuse(name: str) -> int:
-    raise LaunchError(f"expected {name} to be contiguous for Uninitialised, but it is not")
+def _root(array: Array) -> Array:
+    """The array whose memory this is a view of."""
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    low, high = np.lib.array_utils.byte_bounds(root)
+    return root if low <= array.ctypes.data <= high else array
 
 
-def _bytes_between(root: Array, low: int, high: int) -> Array:
-    size = high - low
-    start = root.ctypes.data
-    if start == low and root.flags.c_contiguous:
-        return root.reshape(-1).view(np.uint8)
-    flat = np.lib.stride_tricks.as_strided(
-        np.asarray(root).view(np.uint8) if root.flags.c_contiguous else _first_byte(root),
-        shape=(size,),
-        strides=(1,),
-    )
-    if start != low:
+def memory_of(array: Array) -> Array:
+    """The memory that an array's elements span, as bytes [size]; writes go through."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1).view(np.uint8)
+    low, high = np.lib.array_utils.byte_bounds(array)
+    if array.ctypes.data != low:
         raise LaunchError("expected arrays with non-negative strides, got a negative one")
-    return flat
-
-
-def _first_byte(root: Array) -> Array:
-    first = root[tuple(slice(0, 1) for _ in root.shape)]
-    return first.reshape(-1).view(np.uint8)
+    first = array[tuple(slice(0, 1) for _ in array.shape)].reshape(-1).view(np.uint8)
+    return np.lib.stride_tricks.as_strided(first, (high - low,), (1,))
 
 
 class Emulator:
@@ -312,7 +330,7 @@ def _encode(
         address = memory.pointer(
             array,
             name,
-            uninitialised=isinstance(value, Uninitialised),
+            fresh=value if isinstance(value, Uninitialised) else None,
             dependent=isinstance(value, Dependent),
         )
         return address.to_bytes(8, "little")
@@ -320,7 +338,7 @@ def _encode(
         if size != 128 or parameter.align < 64:
             raise refuse("128 bytes aligned to 64 in the kernel")
         maps[parameter.offset] = value
-        address = memory.pointer(value.array, name, uninitialised=False)
+        address = memory.pointer(value.array, name)
         if address % 16:
             raise OutOfBoundsError(f"expected a tensor map address that is a multiple of 16, got {address:#x}")
         return address.to_bytes(8, "little") + bytes(120)

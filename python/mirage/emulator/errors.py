@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirage.errors import MirageError
+
 
 @dataclass(frozen=True)
 class Site:
@@ -31,7 +33,7 @@ class Thread:
         return f"block {self.block} warp {self.warp}{lane}"
 
 
-class EmulatorError(Exception):
+class EmulatorError(MirageError):
     """Base of all errors; `site`, `thread` and `address` are None where they make no sense."""
 
     def __init__(
@@ -48,7 +50,6 @@ class EmulatorError(Exception):
         if site is not None:
             parts.append(f"  at {site}")
         super().__init__("\n".join(parts))
-        self.message = message
         self.site = site
         self.thread = thread
         self.address = address

@@ -1,0 +1,211 @@
+"""Executes a compiled artifact in the emulator and compares it with a float64 reference.
+
+    from mirage.emulator.artifact import check_artifact
+
+    check_artifact(artifact, lambda x, w: x @ w)     # random inputs, all checks on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mirage.emulator.counters import Counters
+from mirage.emulator.emulator import Emulator, Uninitialised, memory_of
+from mirage.emulator.errors import EmulatorError, LaunchError
+from mirage.emulator.limits import Limits
+from mirage.runtime.artifact import Artifact
+from mirage.runtime.manifest import TensorSpec
+
+Array = np.ndarray[Any, Any]
+
+DTYPES: dict[str, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+TOLERANCE = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12}
+"""Largest error allowed, relative to the largest magnitude of the output: two roundings of the output
+type for intermediate values, and float32 accumulation of half-precision inputs."""
+
+
+class MismatchError(EmulatorError):
+    """An output differs from the reference; the message says where and by how much."""
+
+
+@dataclass(frozen=True)
+class ArtifactRun:
+    """Outputs, and the counters of each kernel in launch order."""
+
+    outputs: tuple[Array, ...]
+    counters: tuple[Counters, ...]
+
+
+def strided(spec: TensorSpec) -> Array:
+    """An array with a specification's shape and strides over memory of its own, filled with NaN."""
+    dtype = np.dtype(DTYPES[spec.dtype])
+    flat = np.full(max(spec.bytes // dtype.itemsize, 1), np.nan, dtype)
+    strides = tuple(s * dtype.itemsize for s in spec.strides)
+    return np.lib.stride_tricks.as_strided(flat, spec.shape, strides)
+
+
+def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
+    """Normal values of standard deviation 1/2, reproducible."""
+    generator = np.random.default_rng(seed)
+    arrays: list[Array] = []
+    for spec in specs:
+        array = strided(spec)
+        array[...] = (generator.standard_normal(spec.shape) * 0.5).astype(array.dtype)
+        arrays.append(array)
+    return arrays
+
+
+def run_artifact(
+    artifact: Artifact,
+    inputs: Sequence[Array],
+    *,
+    limits: Limits | None = None,
+    checks: bool = True,
+    stats: bool = True,
+) -> ArtifactRun:
+    """Outputs of the artifact for `inputs` (shapes of the manifest; converted to its element types
+    and strides).
+
+    Every intermediate buffer is an allocation of its own that starts uninitialised, even where the
+    workspace lets them share memory. Raises LaunchError where inputs do not fit or an output is not
+    written completely, and whatever the checks find.
+    """
+    manifest = artifact.manifest
+    if len(inputs) != len(manifest.inputs):
+        names = ", ".join(t.name for t in manifest.inputs)
+        raise LaunchError(f"expected {len(manifest.inputs)} inputs ({names}), got {len(inputs)}")
+    buffers: dict[tuple[str, int], Array] = {}
+    fresh: dict[tuple[str, int], Uninitialised] = {}
+    for i, (given, spec) in enumerate(zip(inputs, manifest.inputs, strict=True)):
+        if given.shape != spec.shape:
+            raise LaunchError(
+                f"expected shape {spec.shape} for input {i} ({spec.name}), got {given.shape}"
+            )
+        array = strided(spec)
+        array[...] = given.astype(array.dtype)
+        buffers["input", i] = array
+    for i, spec in enumerate(manifest.outputs):
+        buffers["output", i] = strided(spec)
+    for i, buffer in enumerate(manifest.workspace):
+        buffers["workspace", i] = np.zeros(buffer.shape, DTYPES[buffer.dtype])
+    for key, array in buffers.items():
+        if key[0] != "input":
+            memory = memory_of(array)
+            memory[...] = 0xFF
+            fresh[key] = Uninitialised(array, np.zeros(len(memory), bool))
+    modules = [Emulator(artifact.ptx(i)) for i in range(len(manifest.modules))]
+    counters: list[Counters] = []
+    for kernel in manifest.kernels:
+        arguments = [_argument(buffers, fresh, a.kind, a.index, a.offset) for a in kernel.arguments]
+        result = modules[kernel.module].launch(
+            kernel.entry,
+            grid=kernel.grid,
+            block=kernel.block,
+            cluster=kernel.cluster or (1, 1, 1),
+            shared_bytes=kernel.shared_bytes,
+            args=arguments,
+            limits=limits,
+            checks=checks,
+            stats=stats,
+        )
+        counters.append(result.stats)
+    for (kind, i), argument in fresh.items():
+        if kind == "output" and argument.unwritten and checks:
+            spec = manifest.outputs[i]
+            raise LaunchError(
+                f"expected the kernels to write all of output {i} ({spec.name}), but "
+                f"{argument.unwritten} of {argument.array.nbytes} bytes are never written"
+            )
+    outputs = tuple(buffers["output", i] for i in range(len(manifest.outputs)))
+    return ArtifactRun(outputs, tuple(counters))
+
+
+def _argument(
+    buffers: dict[tuple[str, int], Array],
+    fresh: dict[tuple[str, int], Uninitialised],
+    kind: str,
+    index: int,
+    offset: int,
+) -> Array | Uninitialised:
+    if not offset:
+        return fresh.get((kind, index), buffers[kind, index])
+    part = memory_of(buffers[kind, index])[offset:]
+    argument = fresh.get((kind, index))
+    if argument is None:
+        return part
+    return Uninitialised(part, argument.written)
+
+
+def compare(
+    outputs: Sequence[Array], references: Sequence[Array], tolerances: Sequence[float]
+) -> None:
+    """Raises MismatchError unless every output is within its tolerance of the reference, relative to
+    the reference's largest magnitude. Not-a-number only matches not-a-number."""
+    for i, (output, reference, tolerance) in enumerate(
+        zip(outputs, references, tolerances, strict=True)
+    ):
+        actual = np.asarray(output, np.float64)
+        expected = np.asarray(reference, np.float64)
+        if actual.shape != expected.shape:
+            raise MismatchError(
+                f"expected output {i} of the reference's shape {expected.shape}, got {actual.shape}"
+            )
+        if not actual.size:
+            continue
+        finite = expected[np.isfinite(expected)]
+        scale = float(np.abs(finite).max(initial=0.0)) or 1.0
+        with np.errstate(invalid="ignore"):
+            error = np.where(actual == expected, 0.0, np.abs(actual - expected))
+        error = np.where(np.isnan(actual) & np.isnan(expected), 0.0, error)
+        wrong = ~(error <= tolerance * scale)
+        if wrong.any():
+            worst = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+            place = tuple(int(v) for v in worst)
+            raise MismatchError(
+                f"expected output {i} within {tolerance:g} of the reference relative to its largest "
+                f"magnitude {scale:g}, but {int(wrong.sum())} of {wrong.size} elements differ more; "
+                f"the worst is at {place}: expected {expected[place]:g}, got {actual[place]:g}"
+            )
+
+
+def check_artifact(
+    artifact: Artifact,
+    reference: Callable[..., Any],
+    *,
+    inputs: Sequence[Array] | None = None,
+    seed: int = 0,
+    tolerance: float | None = None,
+    limits: Limits | None = None,
+) -> ArtifactRun:
+    """Runs the artifact with all checks and compares every output with `reference`, which takes the
+    inputs as float64 arrays and returns one array or a tuple.
+
+    `tolerance` replaces `TOLERANCE` of the output types. Raises MismatchError and what `run_artifact`
+    raises.
+    """
+    manifest = artifact.manifest
+    given = random_inputs(manifest.inputs, seed) if inputs is None else list(inputs)
+    run = run_artifact(artifact, given, limits=limits)
+    rounded = [
+        np.asarray(x).astype(DTYPES[spec.dtype]).astype(np.float64)
+        for x, spec in zip(given, manifest.inputs, strict=True)
+    ]
+    result = reference(*rounded)
+    references = result if isinstance(result, (tuple, list)) else (result,)
+    if len(references) != len(manifest.outputs):
+        raise LaunchError(
+            f"expected {len(manifest.outputs)} arrays from the reference, got {len(references)}"
+        )
+    tolerances = [TOLERANCE[s.dtype] if tolerance is None else tolerance for s in manifest.outputs]
+    compare(run.outputs, references, tolerances)
+    return run
