@@ -7,7 +7,15 @@ mirage.runtime.write_artifact(compiled.artifact, "program.mirage")
 """
 
 from mirage.compiler.collect import Names
-from mirage.compiler.compile import CHIPS, DEFAULT_CHIP, Compiled, CompileOptions, compile_module
+from mirage.compiler.compile import (
+    CHIPS,
+    DEFAULT_CHIP,
+    Compiled,
+    CompileOptions,
+    compile_graph,
+    compile_module,
+    compile_text,
+)
 from mirage.compiler.errors import CompileError, PtxasError, UnsupportedChipError
 
 __all__ = [
@@ -19,5 +27,7 @@ __all__ = [
     "Names",
     "PtxasError",
     "UnsupportedChipError",
+    "compile_graph",
     "compile_module",
+    "compile_text",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import mirage
@@ -15,6 +15,7 @@ from mirage.runtime.artifact import Artifact, sha256
 
 if TYPE_CHECKING:
     from mirage import ir
+    from mirage.semantics.ugraph import KernelGraph
 
 CHIPS = ("sm_80", "sm_90a")
 DEFAULT_CHIP = "sm_90a"
@@ -47,49 +48,65 @@ class Compiled:
     artifact: Artifact
     assembler: tuple[AssemblerReport, ...] = ()
     from_cache: bool = False
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+
+
+def compile_graph(
+    graph: KernelGraph,
+    options: CompileOptions | None = None,
+    *,
+    parameters: Mapping[int, str] | None = None,
+    evidence: Mapping[str, Any] | None = None,
+    prediction: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """Compiles a µGraph all of whose compute is in launches.
+
+    ``parameters`` names the inputs that are weights. ``evidence`` and ``prediction`` (JSON data) go
+    into the manifest. Raises :class:`CompileError`.
+    """
+    from mirage.passes.ugraph_io import graph_to_text
+
+    names = Names(tuple(v.name for v in graph.inputs), (), dict(parameters or {}))
+    text = graph_to_text(graph, form="selected")
+    return compile_text(text, options, names=names, evidence=evidence, prediction=prediction)
 
 
 def compile_module(
-    module: ir.Module,
+    module: ir.Module, options: CompileOptions | None = None, **about: Any
+) -> Compiled:
+    """Compiles the kernel graph in ``module``, which stays as it is; see :func:`compile_text`."""
+    text = module.operation.get_asm(enable_debug_info=False, use_local_scope=True)
+    return compile_text(text, options, **about)
+
+
+def compile_text(
+    text: str,
     options: CompileOptions | None = None,
     *,
     names: Names | None = None,
     evidence: Mapping[str, Any] | None = None,
     prediction: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Compiles the kernel graph in ``module``, whose form is ``selected`` or later. ``module``
-    stays as it is.
+    """Compiles a module with one kernel graph in form ``selected`` or later, given as MLIR text.
 
-    ``evidence`` and ``prediction`` (JSON data) go into the manifest. Raises :class:`CompileError`.
+    Raises :class:`CompileError`.
     """
     options = options or CompileOptions()
     names = names or Names()
-    text = canonical_text(module)
     ptxas = find_ptxas() if options.cubin else None
     settings = {
         "cubin": ptxas_version(ptxas) if ptxas else None,
-        "names": {**asdict(names), "parameters": sorted(names.parameters.items())},
+        "names": [names.inputs, names.outputs, sorted(names.parameters.items())],
     }
     key = cache.cache_key(text, options.chip, settings)
-    compiled = None
-    if options.use_cache:
-        found = cache.lookup(key)
-        if found is not None:
-            compiled = Compiled(found, from_cache=True)
-    if compiled is None:
-        compiled = _compile(text, options, names)
-        if options.use_cache:
-            compiled = replace(compiled, artifact=cache.store(key, compiled.artifact))
+    found = cache.lookup(key) if options.use_cache else None
+    compiled = _compile(text, options, names) if found is None else Compiled(found, from_cache=True)
+    if options.use_cache and found is None:
+        compiled = replace(compiled, artifact=cache.store(key, compiled.artifact))
     manifest = replace(
         compiled.artifact.manifest, evidence=dict(evidence or {}), prediction=dict(prediction or {})
     )
     return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
-
-
-def canonical_text(module: ir.Module) -> str:
-    """The module as text without locations: equal programs give equal text."""
-    return module.operation.get_asm(enable_debug_info=False, use_local_scope=True)
 
 
 def lower(text: str, chip: str) -> ir.Module:

@@ -1,0 +1,5 @@
+"""The command ``mirage``."""
+
+from mirage.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,85 @@
+"""What several commands say about artifacts."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirage.cli.output import Output
+
+if TYPE_CHECKING:
+    from mirage.compiler import Compiled, CompileOptions
+
+
+def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options that :func:`compile_options` reads."""
+    parser.add_argument("--chip", default="sm_90a", help="sm_80 or sm_90a (default: %(default)s)")
+    parser.add_argument(
+        "--no-cubin", action="store_true", help="PTX only, even where ptxas is there"
+    )
+    parser.add_argument(
+        "--no-cache", action="store_true", help="compile again even if that was done before"
+    )
+
+
+def compile_options(options: argparse.Namespace) -> CompileOptions:
+    """The options of the compiler."""
+    from mirage.compiler import CompileOptions
+
+    return CompileOptions(options.chip, cubin=not options.no_cubin, use_cache=not options.no_cache)
+
+
+def describe(output: Output, compiled: Compiled, path: Path) -> None:
+    """An artifact in words."""
+    manifest = compiled.artifact.manifest
+    ptx = sum(len(compiled.artifact.files[m.ptx]) for m in manifest.modules)
+    output.table(
+        ("kernel", "grid", "threads", "shared bytes"),
+        [
+            (
+                k.entry,
+                "x".join(map(str, k.grid)),
+                k.block[0] * k.block[1] * k.block[2],
+                k.shared_bytes,
+            )
+            for k in manifest.kernels
+        ],
+    )
+    cached = " (from the cache)" if compiled.from_cache else ""
+    output.say(
+        f"{ptx:,} bytes of PTX {manifest.ptx_version} for {manifest.chip}{cached}, "
+        f"{manifest.workspace_bytes:,} bytes of workspace"
+    )
+    for note in compiled.notes:
+        output.say(f"note: {note}")
+    output.say(f"artifact: {path}")
+
+
+def describe_json(compiled: Compiled, path: Path) -> dict[str, Any]:
+    """The same as data."""
+    manifest = compiled.artifact.manifest
+    return {
+        "artifact": str(path),
+        "name": manifest.name,
+        "chip": manifest.chip,
+        "ptx_version": manifest.ptx_version,
+        "ptx_bytes": sum(len(compiled.artifact.files[m.ptx]) for m in manifest.modules),
+        "workspace_bytes": manifest.workspace_bytes,
+        "from_cache": compiled.from_cache,
+        "notes": list(compiled.notes),
+        "kernels": [
+            {
+                "entry": k.entry,
+                "grid": list(k.grid),
+                "block": list(k.block),
+                "shared_bytes": k.shared_bytes,
+            }
+            for k in manifest.kernels
+        ],
+        "assembler": [
+            {**vars(e), "ptxas": report.version}
+            for report in compiled.assembler
+            for e in report.entries
+        ],
+    }

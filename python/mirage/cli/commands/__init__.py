@@ -1,0 +1,3 @@
+"""One module for each command: ``SUMMARY``, ``DESCRIPTION``, ``add_arguments(parser)`` and
+``run(options, output)``.
+"""

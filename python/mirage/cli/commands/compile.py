@@ -1,0 +1,47 @@
+"""``mirage compile``: a µGraph as it stands to an artifact."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mirage.cli.artifacts import add_compile_arguments, compile_options, describe, describe_json
+from mirage.cli.output import Output
+from mirage.cli.programs import HELP, BadProgramError, load_program
+
+SUMMARY = "compile a µGraph as it stands (no search)"
+DESCRIPTION = """\
+Compiles a program whose kernels are all written down already: a µGraph in .mlir form (as `mirage
+search --emit-best` writes it), or a mirage graph of customized kernels. `mirage optimize` searches
+first.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("program", help=HELP)
+    parser.add_argument(
+        "-o", "--output", type=Path, help="folder of the artifact (default: NAME.mirage)"
+    )
+    add_compile_arguments(parser)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Compiles and writes the artifact."""
+    from mirage.compiler.compile import compile_graph
+    from mirage.runtime.artifact import write_artifact
+    from mirage.semantics.ugraph import Launch, Reshape
+
+    program = load_program(options.program)
+    loose = [op for op in program.graph.ops if not isinstance(op, Launch | Reshape)]
+    if loose:
+        raise BadProgramError(
+            f"{options.program}: expected kernels only, got the op {type(loose[0]).__name__.lower()}; "
+            "`mirage optimize` finds kernels for it"
+        )
+    compiled = compile_graph(program.graph, compile_options(options))
+    target = options.output or Path(f"{program.graph.name or 'program'}.mirage")
+    path = write_artifact(compiled.artifact, target)
+    describe(output, compiled, path)
+    output.result(describe_json(compiled, path))
+    return 0

@@ -1,0 +1,95 @@
+"""Parses the command line and runs a command.
+
+Exit codes of every command: 0 success, 1 a negative result (refuted, a wrong number, a check that
+fails), 2 bad input, 3 unknown, 70 a bug in mirage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import mirage
+from mirage.cli.output import Output
+from mirage.errors import MirageError
+
+COMMANDS = ("verify", "compile", "run", "doctor", "workloads")
+
+BAD_INPUT = 2
+BUG = 70
+INTERRUPTED = 130
+
+EPILOG = """\
+programs:
+  file.py:object   a torch.nn.Module, a function or a mirage graph; example inputs come from a
+                   tuple `example_inputs` in the same file. `file.py` alone takes its only program.
+  file.mlir        a module with one kernel.graph
+  NAME             a built-in workload, listed by `mirage workloads`
+
+exit codes:
+  0 success   1 negative result   2 bad input   3 unknown   70 bug in mirage   130 interrupted
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="mirage",
+        description="Superoptimizer for tensor programs: finds faster equivalent programs for a GPU, "
+        "shows that they are equivalent and compiles them.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"mirage {mirage.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+    for name in COMMANDS:
+        module = import_module(f"mirage.cli.commands.{name}")
+        command = commands.add_parser(
+            name,
+            parents=[common],
+            help=module.SUMMARY,
+            description=module.DESCRIPTION,
+            epilog=getattr(module, "EPILOG", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs ``mirage`` with ``arguments`` (those of the process by default) and returns its exit
+    code.
+    """
+    try:
+        options = build_parser().parse_args(arguments)
+    except SystemExit as e:  # argparse has printed what is wrong, or the help
+        return e.code if isinstance(e.code, int) else BAD_INPUT
+    output = Output(as_json=options.json)
+    try:
+        return int(options.run(options, output))
+    except MirageError as e:
+        output.error(type(e).__name__, str(e), BAD_INPUT)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the reader is gone; exit without a complaint
+        return 0
+    except Exception as e:
+        if os.environ.get("MIRAGE_DEBUG"):
+            raise
+        output.error(
+            type(e).__name__,
+            f"internal error: {type(e).__name__}: {e}\nthis is a bug in mirage; MIRAGE_DEBUG=1 shows where",
+            BUG,
+        )
+        return BUG

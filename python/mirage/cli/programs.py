@@ -1,0 +1,254 @@
+"""What a command is asked to work on: ``file.py:object``, ``file.mlir``, or the name of a built-in
+workload.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mirage.errors import MirageError, SourceLocation
+from mirage.frontend.program import Parameter, Program
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import KernelGraph
+
+Array = np.ndarray[Any, Any]
+
+HELP = "file.py:object, file.mlir or the name of a workload"
+
+
+class BadProgramError(MirageError, ValueError):
+    """There is no such program, or it cannot be read."""
+
+
+@dataclass(frozen=True)
+class LoadedProgram:
+    """A program with what is needed to try it.
+
+    ``inputs(seed)`` gives one float array for each input of the graph, weights included, with
+    values that the element types can represent. ``module`` is the PyTorch callable, if there is
+    one; it takes ``example_inputs``.
+    """
+
+    spec: str
+    program: Program
+    inputs: Callable[[int], tuple[Array, ...]]
+    module: Callable[..., Any] | None = None
+    example_inputs: tuple[Any, ...] | None = None
+    workload: Any = None
+
+    @property
+    def graph(self) -> KernelGraph:
+        """The program as data."""
+        return self.program.graph
+
+
+def load_program(spec: str, *, allow_fallback: bool = False) -> LoadedProgram:
+    """The program that ``spec`` names. Raises :class:`BadProgramError` and what the front ends
+    raise.
+    """
+    path, colon, name = spec.rpartition(":")
+    if not colon or "." not in Path(path).name:
+        path, name = spec, ""
+    if path.endswith(".py"):
+        return _from_python(spec, Path(path), name, allow_fallback)
+    if path.endswith(".mlir"):
+        return _from_mlir(spec, Path(path), name or None)
+    if Path(spec).exists():
+        raise BadProgramError(
+            f"expected a .py or .mlir file or the name of a workload, got {spec!r}"
+        )
+    return _from_workload(spec)
+
+
+# ---- workloads
+# ------------------------------------------------------------------------------------------------------
+
+
+def _from_workload(name: str) -> LoadedProgram:
+    from mirage.workloads import get
+
+    workload = get(name)
+    return LoadedProgram(
+        name, workload.program(), workload.numpy_inputs, None, None, workload=workload
+    )
+
+
+# ---- MLIR -----------------------------------------------------------------------------------------------------------
+
+
+def read_text(path: Path) -> str:
+    """The contents of a text file. Raises :class:`BadProgramError`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        reason = e.strerror if isinstance(e, OSError) else str(e)
+        raise BadProgramError(f"{path}: cannot be read: {reason}") from None
+
+
+def _from_mlir(spec: str, path: Path, name: str | None) -> LoadedProgram:
+    from mirage.passes.ugraph_io import graph_from_text
+
+    graph = graph_from_text(read_text(path), name=name, where=str(path)).graph
+    return LoadedProgram(spec, Program(graph), lambda seed: random_inputs(graph, seed))
+
+
+def random_inputs(graph: KernelGraph, seed: int) -> tuple[Array, ...]:
+    """Normally distributed values that the inputs' element types can represent."""
+    rng = np.random.default_rng(seed)
+    return tuple(
+        v.dtype.round(rng.standard_normal(v.shape, dtype=np.float32)).astype(_carrier(v.dtype))
+        for v in graph.inputs
+    )
+
+
+def _carrier(dtype: DType) -> np.dtype[Any]:
+    return np.dtype(np.float64 if dtype is DType.F64 else np.float32)
+
+
+# ---- Python ---------------------------------------------------------------------------------------------------------
+
+
+def _from_python(spec: str, path: Path, name: str, allow_fallback: bool) -> LoadedProgram:
+    file = run_file(path)
+    item = getattr(file, name, None) if name else _only_program(file, path)
+    if item is None:
+        raise BadProgramError(
+            f"{path}: expected an object called {name!r}, got none; there are {_programs(file) or 'none'}"
+        )
+    from mirage.frontend.kernel_graph import GraphBuilder
+
+    if isinstance(item, GraphBuilder):
+        program = item.program()
+        return LoadedProgram(spec, program, lambda seed: random_inputs(program.graph, seed))
+    if isinstance(item, Program):
+        return LoadedProgram(spec, item, lambda seed: random_inputs(item.graph, seed))
+    return _from_torch(spec, path, file, item, allow_fallback)
+
+
+def _from_torch(
+    spec: str, path: Path, file: ModuleType, item: Any, allow_fallback: bool
+) -> LoadedProgram:
+    import torch
+
+    if isinstance(item, type) and issubclass(item, torch.nn.Module):
+        raise BadProgramError(
+            f"{path}: expected a module, got the class {item.__name__}; name an instance of it"
+        )
+    if not callable(item):
+        raise BadProgramError(
+            f"{path}: expected a torch.nn.Module, a function or a mirage graph, got {type(item).__name__}"
+        )
+    example: Any = getattr(file, "example_inputs", None)
+    if callable(example):
+        example = example()
+    if isinstance(example, torch.Tensor):
+        example = (example,)
+    if not isinstance(example, tuple | list):
+        raise BadProgramError(
+            f"{path}: expected a tuple `example_inputs` of tensors beside the program, got {type(example).__name__}"
+        )
+    from mirage.frontend.torch_import import from_torch
+
+    inputs = tuple(example)
+    imported = from_torch(item, *inputs, **({"allow_fallback": True} if allow_fallback else {}))
+    program = (
+        imported.program() if callable(getattr(imported, "program", None)) else imported.program
+    )
+    assert isinstance(program, Program)
+
+    def sample(seed: int) -> tuple[Array, ...]:
+        parameters = {p.index: p for p in program.parameters}
+        call = iter(random_inputs(program.graph, seed) if seed else ())
+        examples = iter(inputs)
+        values: list[Array] = []
+        for i, v in enumerate(program.graph.inputs):
+            fresh = next(call) if seed else None
+            if i in parameters:
+                values.append(_array(_data(parameters[i]), v.dtype))
+            elif fresh is not None:
+                values.append(fresh)
+                next(examples, None)
+            else:
+                values.append(_array(next(examples), v.dtype))
+        return tuple(values)
+
+    return LoadedProgram(spec, program, sample, item, inputs)
+
+
+def _data(parameter: Parameter) -> Any:
+    return parameter.data
+
+
+def _array(tensor: Any, dtype: DType) -> Array:
+    import torch
+
+    wide = torch.float64 if dtype is DType.F64 else torch.float32
+    return tensor.detach().to(device="cpu", dtype=wide).numpy()
+
+
+def run_file(path: Path) -> ModuleType:
+    """The module in ``path``. Raises :class:`BadProgramError`, with the place in the user's file where it fails."""
+    read_text(path)
+    name = f"mirage_program_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadProgramError(f"{path}: expected a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickling look modules up
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except MirageError:
+        raise
+    except (Exception, SystemExit) as e:
+        frames = [
+            f
+            for f in traceback.extract_tb(e.__traceback__)
+            if Path(f.filename).resolve() == path.resolve()
+        ]
+        line = e.lineno if isinstance(e, SyntaxError) else (frames[-1].lineno if frames else None)
+        location = SourceLocation(str(path), line or 1)
+        raise BadProgramError(f"the file fails: {type(e).__name__}: {e}", location) from None
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    return module
+
+
+def _is_program(item: object) -> bool:
+    kinds: list[type] = []
+    from mirage.frontend.kernel_graph import GraphBuilder
+
+    kinds.extend((GraphBuilder, Program))
+    if "torch" in sys.modules:
+        import torch
+
+        kinds.append(torch.nn.Module)
+    return isinstance(item, tuple(kinds))
+
+
+def _programs(file: ModuleType) -> str:
+    return ", ".join(name for name, item in vars(file).items() if _is_program(item))
+
+
+def _only_program(file: ModuleType, path: Path) -> object:
+    found = {
+        name: item
+        for name, item in vars(file).items()
+        if not name.startswith("_") and _is_program(item)
+    }
+    distinct = {id(item): name for name, item in found.items()}
+    if len(distinct) != 1:
+        there = ", ".join(found) or "none"
+        raise BadProgramError(
+            f"{path}: expected one module or graph in the file, got {there}; name one as {path.name}:NAME"
+        )
+    return next(iter(found.values()))
