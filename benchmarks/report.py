@@ -39,14 +39,19 @@ def markdown(rows: list[Row], environment: dict[str, Any]) -> str:
     lines = [
         "# Times on a GPU",
         "",
-        f"{environment['gpu']}, driver {environment['driver']}, torch {environment['torch']}, {environment['date']}.",
+        f"{environment['gpu']}, driver {environment['driver']}, torch {environment['torch']}, "
+        f"{environment['date']}.",
         f"Command: `{environment['command']}`",
         "",
-        "Microseconds a call, medians. Cold: CUDA-graph replay, inputs rotate over at least 256 MB. Hot: graph replay on the "
-        "same inputs. Plain: calls from Python without a graph. All sides of a row take turns in one process. Error: "
-        "relative L2 error against float64, ours / PyTorch eager; every result was checked, outputs were NaN before.",
+        "Microseconds a call, medians. Cold: CUDA-graph replay, inputs rotate over at least "
+        "256 MB. Hot: graph replay on the "
+        "same inputs. Plain: calls from Python without a graph. All sides of a row take turns "
+        "in one process. Error: "
+        "relative L2 error against float64, ours / PyTorch eager; every result was checked, "
+        "outputs were NaN before.",
         "",
-        "| program | ours cold | eager cold | compile cold | best PyTorch cold | speed-up | ours hot | best PyTorch hot "
+        "| program | ours cold | eager cold | compile cold | best PyTorch cold | speed-up | "
+        "ours hot | best PyTorch hot "
         "| ours plain | eager plain | error | kernels | verdict |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -89,7 +94,8 @@ def _line(row: Row) -> str:
 
 
 def plot(path: Path, rows: list[Row]) -> None:
-    """Bars of cold times relative to the best PyTorch variant; nothing where matplotlib is missing."""
+    """Bars of cold times relative to the best PyTorch variant; nothing where matplotlib is missing.
+    """
     timed = [r for r in rows if "cold" in r and r.get("correct") and best_torch(r["cold"])]
     if not timed:
         return

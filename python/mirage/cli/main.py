@@ -89,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         output.error(
             type(e).__name__,
-            f"internal error: {type(e).__name__}: {e}\nthis is a bug in mirage; MIRAGE_DEBUG=1 shows where",
+            f"internal error: {type(e).__name__}: {e}\nthis is a bug in mirage; "
+            "MIRAGE_DEBUG=1 shows where",
             BUG,
         )
         return BUG

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-
 PIPE_WIDTH = 160
 """Columns of tables where standard output is no terminal."""
 

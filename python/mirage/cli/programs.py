@@ -70,7 +70,6 @@ def load_program(spec: str, *, allow_fallback: bool = False) -> LoadedProgram:
 
 
 # ---- workloads
-# ------------------------------------------------------------------------------------------------------
 
 
 def _from_workload(name: str) -> LoadedProgram:
@@ -82,7 +81,7 @@ def _from_workload(name: str) -> LoadedProgram:
     )
 
 
-# ---- MLIR -----------------------------------------------------------------------------------------------------------
+# ---- MLIR ----------------------------------------------------------------------------------------
 
 
 def read_text(path: Path) -> str:
@@ -114,7 +113,7 @@ def _carrier(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.float64 if dtype is DType.F64 else np.float32)
 
 
-# ---- Python ---------------------------------------------------------------------------------------------------------
+# ---- Python --------------------------------------------------------------------------------------
 
 
 def _from_python(spec: str, path: Path, name: str, allow_fallback: bool) -> LoadedProgram:
@@ -122,7 +121,8 @@ def _from_python(spec: str, path: Path, name: str, allow_fallback: bool) -> Load
     item = getattr(file, name, None) if name else _only_program(file, path)
     if item is None:
         raise BadProgramError(
-            f"{path}: expected an object called {name!r}, got none; there are {_programs(file) or 'none'}"
+            f"{path}: expected an object called {name!r}, got none; there are "
+            f"{_programs(file) or 'none'}"
         )
     from mirage.frontend.kernel_graph import GraphBuilder
 
@@ -145,7 +145,8 @@ def _from_torch(
         )
     if not callable(item):
         raise BadProgramError(
-            f"{path}: expected a torch.nn.Module, a function or a mirage graph, got {type(item).__name__}"
+            f"{path}: expected a torch.nn.Module, a function or a mirage graph, got "
+            f"{type(item).__name__}"
         )
     example: Any = getattr(file, "example_inputs", None)
     if callable(example):
@@ -154,7 +155,8 @@ def _from_torch(
         example = (example,)
     if not isinstance(example, tuple | list):
         raise BadProgramError(
-            f"{path}: expected a tuple `example_inputs` of tensors beside the program, got {type(example).__name__}"
+            f"{path}: expected a tuple `example_inputs` of tensors beside the program, got "
+            f"{type(example).__name__}"
         )
     from mirage.frontend.torch_import import from_torch
 
@@ -196,7 +198,9 @@ def _array(tensor: Any, dtype: DType) -> Array:
 
 
 def run_file(path: Path) -> ModuleType:
-    """The module in ``path``. Raises :class:`BadProgramError`, with the place in the user's file where it fails."""
+    """The module in ``path``. Raises :class:`BadProgramError`, with the place in the user's file
+    where it fails.
+    """
     read_text(path)
     name = f"mirage_program_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -249,6 +253,7 @@ def _only_program(file: ModuleType, path: Path) -> object:
     if len(distinct) != 1:
         there = ", ".join(found) or "none"
         raise BadProgramError(
-            f"{path}: expected one module or graph in the file, got {there}; name one as {path.name}:NAME"
+            f"{path}: expected one module or graph in the file, got {there}; name one as "
+            f"{path.name}:NAME"
         )
     return next(iter(found.values()))

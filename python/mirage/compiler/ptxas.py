@@ -93,7 +93,8 @@ def assemble(ptx: str, chip: str) -> AssemblerReport | None:
             if "Unsupported .version" in output or "is not defined for option 'gpu-name'" in output:
                 return None
             raise PtxasError(
-                f"{path} rejects the generated code for {chip}:\n{output.replace(folder + '/', '').strip()}"
+                f"{path} rejects the generated code for "
+                f"{chip}:\n{output.replace(folder + '/', '').strip()}"
             )
         entries, warnings = parse_output(output)
         return AssemblerReport(ptxas_version(path), target.read_bytes(), entries, warnings)

@@ -27,7 +27,8 @@ def driver() -> Any:
         from cuda.bindings import driver as module  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
     except ImportError as e:
         raise NoGpuError(
-            f"cannot launch: the package cuda-bindings is missing ({e}); pip install 'cuda-bindings>=13'"
+            f"cannot launch: the package cuda-bindings is missing ({e}); pip install "
+            "'cuda-bindings>=13'"
         ) from None
     try:
         (code,) = module.cuInit(0)
@@ -114,7 +115,8 @@ class LoadedKernel:
         if code != self._success:
             k = self.launch
             raise DriverError(
-                f"launch of kernel {k.entry!r} with grid {k.grid}, block {k.block} and {k.shared_bytes} bytes of "
+                f"launch of kernel {k.entry!r} with grid {k.grid}, block {k.block} and "
+                f"{k.shared_bytes} bytes of "
                 f"shared memory: {code.name}"
             )
 
@@ -148,8 +150,10 @@ def load_kernels(
     capability = compute_capability(device)
     if not runs_on(manifest.chip, capability):
         raise WrongChipError(
-            f"artifact {manifest.name!r} was compiled for {manifest.chip}, but device {device} has compute capability "
-            f"{capability[0]}.{capability[1]}; compile it with --chip sm_{capability[0]}{capability[1]}"
+            f"artifact {manifest.name!r} was compiled for {manifest.chip}, but device "
+            f"{device} has compute capability "
+            f"{capability[0]}.{capability[1]}; compile it with --chip "
+            f"sm_{capability[0]}{capability[1]}"
         )
     ensure_context(device)
     modules = tuple(_load_module(artifact, i) for i in range(len(manifest.modules)))
@@ -195,7 +199,10 @@ def _load_module(artifact: Artifact, index: int) -> Any:
         d.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
     ]
     ptx = artifact.files[artifact.manifest.modules[index].ptx] + b"\0"
-    what = f"the driver cannot load {artifact.manifest.modules[index].ptx} of artifact {artifact.manifest.name!r}"
+    what = (
+        f"the driver cannot load {artifact.manifest.modules[index].ptx} of artifact "
+        f"{artifact.manifest.name!r}"
+    )
     return check(d.cuModuleLoadDataEx(ptx, len(options), options, [log, _LOG_BYTES]), what, log)
 
 

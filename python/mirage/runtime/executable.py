@@ -59,7 +59,10 @@ class Executable:
 
     def __repr__(self) -> str:
         m = self.manifest
-        return f"<mirage artifact {m.name!r} for {m.chip}: {len(m.inputs)} inputs, {len(m.kernels)} kernels>"
+        return (
+            f"<mirage artifact {m.name!r} for {m.chip}: {len(m.inputs)} inputs, "
+            f"{len(m.kernels)} kernels>"
+        )
 
     def __call__(
         self,
@@ -101,7 +104,6 @@ class Executable:
             self._load(device)
 
     # ---- arguments
-    # --------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _given(
@@ -140,7 +142,9 @@ class Executable:
             )
 
     def _device(self, tensors: Sequence[Any]) -> int:
-        """The device of the first input; -1 for host memory, torch's current device if there are no inputs."""
+        """The device of the first input; -1 for host memory, torch's current device if there are no
+        inputs.
+        """
         if tensors:
             get_device = getattr(tensors[0], "get_device", None)
             return -1 if get_device is None else get_device()
@@ -152,7 +156,8 @@ class Executable:
     def _reject_host_tensors(self, tensors: Sequence[torch.Tensor]) -> NoReturn:
         self._torch_cuda()
         raise ArgumentDeviceError(
-            f"input 0 ({self.manifest.inputs[0].name}): expected a tensor on a CUDA device, got one on "
+            f"input 0 ({self.manifest.inputs[0].name}): expected a tensor on a CUDA device, "
+            "got one on "
             f"{tensors[0].device}; move it with .cuda()"
         )
 
@@ -176,11 +181,12 @@ class Executable:
             end = start + spec.bytes
             if any(start < b and a < end for a, b in ranges):
                 raise ArgumentAliasError(
-                    f"output {i} ({spec.name}): expected memory of its own, got some of another argument"
+                    f"output {i} ({spec.name}): expected memory of its own, got some of "
+                    "another argument"
                 )
             ranges.append((start, end))
 
-    # ---- launching --------------------------------------------------------------------------------------------------
+    # ---- launching -------------------------------------------------------------------------------
 
     def _launch(
         self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], device: int
@@ -227,8 +233,8 @@ class Executable:
     def _workspace(self, device: int, stream: int) -> torch.Tensor:
         """The workspace of a stream, whose launches run one after the other and can share it.
 
-        While a CUDA graph is captured it comes from the graph's own memory instead, since the graph may be replayed on any
-        stream.
+        While a CUDA graph is captured it comes from the graph's own memory instead, since the graph
+        may be replayed on any stream.
         """
         import torch
 
@@ -291,12 +297,14 @@ class _Check:
             self._check_strides(tensor)
         if tensor.data_ptr() % ALIGNMENT:
             raise ArgumentStrideError(
-                f"{self.what}: expected data that starts at a multiple of {ALIGNMENT} bytes, got an offset of "
+                f"{self.what}: expected data that starts at a multiple of {ALIGNMENT} bytes, "
+                "got an offset of "
                 f"{tensor.data_ptr() % ALIGNMENT}; pass .clone()"
             )
         if tensor.requires_grad and self.grad_enabled():
             raise GradientError(
-                f"{self.what}: expected a tensor that needs no gradient, got one with requires_grad; "
+                f"{self.what}: expected a tensor that needs no gradient, got one with "
+                "requires_grad; "
                 "call under torch.no_grad() or pass .detach()"
             )
 
@@ -308,7 +316,8 @@ class _Check:
 
     def _wrong_strides(self, tensor: torch.Tensor) -> NoReturn:
         raise ArgumentStrideError(
-            f"{self.what}: expected strides {self.strides}, got {tensor.stride()}; pass .contiguous()"
+            f"{self.what}: expected strides {self.strides}, got {tensor.stride()}; pass "
+            ".contiguous()"
         )
 
 

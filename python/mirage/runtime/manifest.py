@@ -156,7 +156,8 @@ def from_json(data: object, where: str) -> Manifest:
     version = reader.integer("version")
     if version != VERSION:
         raise ArtifactVersionError(
-            f"{where}: expected manifest version {VERSION}, got {version}; compile the program again with this version"
+            f"{where}: expected manifest version {VERSION}, got {version}; compile the "
+            "program again with this version"
         )
     manifest = Manifest(
         name=reader.text("name"),
@@ -323,12 +324,14 @@ def _check_references(m: Manifest, where: str) -> None:
     for i, kernel in enumerate(m.kernels):
         if kernel.module >= len(m.modules):
             raise UnreadableArtifactError(
-                f"{where}: kernels[{i}].module: expected one of {len(m.modules)} modules, got {kernel.module}"
+                f"{where}: kernels[{i}].module: expected one of {len(m.modules)} modules, got "
+                f"{kernel.module}"
             )
         for j, a in enumerate(kernel.arguments):
             if a.index >= counts[a.kind]:
                 raise UnreadableArtifactError(
-                    f"{where}: kernels[{i}].arguments[{j}]: expected one of {counts[a.kind]} {a.kind} buffers, "
+                    f"{where}: kernels[{i}].arguments[{j}]: expected one of {counts[a.kind]} "
+                    f"{a.kind} buffers, "
                     f"got {a.index}"
                 )
     written = {a.index for k in m.kernels for a in k.arguments if a.kind == "output"}

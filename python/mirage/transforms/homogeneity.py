@@ -132,7 +132,6 @@ class LaunchAnalysis:
                 self.facts.terms[op.result] = terms
 
     # ---- rules
-    # ------------------------------------------------------------------------------------------------------
 
     def _apply(self, op: Op, loop: Loop | None) -> Terms:
         if isinstance(op, Load):
@@ -249,7 +248,8 @@ class LaunchAnalysis:
             if powers[0] != powers[1]:
                 raise NotHomogeneous(
                     s.exps,
-                    f"{op.fn.value} of values that scale with powers {powers[0]} and {powers[1]} of an exponential",
+                    f"{op.fn.value} of values that scale with powers {powers[0]} and "
+                    f"{powers[1]} of an exponential",
                 )
         return {
             s: Term(t.power, self._agree(s, self._widen(t.align, a.shape, op.result.shape),
@@ -335,11 +335,12 @@ class LaunchAnalysis:
                 if t.power < 0 and x.shape[d] > 1:
                     raise NotHomogeneous(
                         s.exps,
-                        "a sum of reciprocals of exponentials, which the row maximum does not bound",
+                        "a sum of reciprocals of exponentials, which the row maximum does not "
+                        "bound",
                     )
                 s.constant.add(a)
 
-    # ---- loops ------------------------------------------------------------------------------------------------------
+    # ---- loops -----------------------------------------------------------------------------------
 
     def _loop(self, op: Loop, outer: Loop | None) -> None:
         self._run(op.body, op)
@@ -376,7 +377,7 @@ class LaunchAnalysis:
         if escaping:
             self.facts.looped[op] = tuple(escaping.values())
 
-    # ---- stores -----------------------------------------------------------------------------------------------------
+    # ---- stores ----------------------------------------------------------------------------------
 
     def _stores(self) -> None:
         known: dict[tuple[object, ...], StoredShift] = {}
@@ -413,7 +414,7 @@ class LaunchAnalysis:
             if found:
                 self.facts.results[result] = found
 
-    # ---- conditions -------------------------------------------------------------------------------------------------
+    # ---- conditions ------------------------------------------------------------------------------
 
     def _blame(self, values: list[Value] | tuple[Value, ...], reason: str) -> NotHomogeneous:
         return NotHomogeneous(
@@ -439,7 +440,9 @@ class LaunchAnalysis:
         return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
 
     def _check_divisor(self, x: Value, what: str) -> None:
-        """Divisors must not underflow: they contain the largest exponential of everything that the maximum covers."""
+        """Divisors must not underflow: they contain the largest exponential of everything that the
+        maximum covers.
+        """
         for s, t in self.terms(x).items():
             if t.power < 0:
                 continue

@@ -148,7 +148,6 @@ class _Rewriter:
         return result
 
     # ---- where shifts start
-    # -----------------------------------------------------------------------------------------
 
     def _exp(self, op: Unary, scope: _Scope) -> None:
         b = scope.builder
@@ -231,7 +230,6 @@ class _Rewriter:
         self.new[op.result] = result
 
     # ---- loops
-    # ------------------------------------------------------------------------------------------------------
 
     def _loop(self, op: Loop, outer: _Scope) -> None:
         scope = _Scope(op)
@@ -262,7 +260,9 @@ class _Rewriter:
         return Accumulator(accumulator.fn, value, rescale)
 
     def _rescale(self, shift: Shift, power: Fraction, align: Align, b: Builder) -> Value:
-        """The running maximum of ``power * m`` in the layout of a value. (It is ``power`` times that of ``m``.)"""
+        """The running maximum of ``power * m`` in the layout of a value. (It is ``power`` times
+        that of ``m``.)
+        """
         kept: Align = tuple(
             a if a is not None and shift.result_shape[a] > 1 else None for a in align
         )
@@ -275,7 +275,7 @@ class _Rewriter:
             self.rescales[key] = b.running_max(self._scaled(b, local, power))
         return self.rescales[key]
 
-    # ---- helpers ----------------------------------------------------------------------------------------------------
+    # ---- helpers ---------------------------------------------------------------------------------
 
     @staticmethod
     def _scaled(b: Builder, x: Value, power: Fraction) -> Value:
@@ -285,7 +285,9 @@ class _Rewriter:
 
     @staticmethod
     def _arrange(b: Builder, x: Value, align: Align) -> Value:
-        """``x``, whose dimensions are a shift's, with its dimension ``align[d]`` at dimension ``d``."""
+        """``x``, whose dimensions are a shift's, with its dimension ``align[d]`` at dimension
+        ``d``.
+        """
         order = [a for a in align if a is not None and x.shape[a] > 1]
         assert set(order) == {d for d, n in enumerate(x.shape) if n > 1}, (
             "a value lost a dimension of its shift"

@@ -289,7 +289,8 @@ class Padding:
 
 
 def unsafe_paddings(padding: Padding, exp: Unary, dims: tuple[int, ...]) -> list[Pad]:
-    """The paddings along ``dims`` of the argument of ``exp`` that cannot be set to minus infinity."""
+    """The paddings along ``dims`` of the argument of ``exp`` that cannot be set to minus infinity.
+    """
     return [
         pad
         for d in dims

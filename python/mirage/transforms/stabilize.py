@@ -167,7 +167,8 @@ class _Stabilizer:
             if unsafe:
                 raise NotHomogeneous(
                     shift.exps,
-                    f"elements beyond {unsafe[0].extent} along {list(unsafe[0].axes)} are summed unmasked",
+                    f"elements beyond {unsafe[0].extent} along {list(unsafe[0].axes)} are "
+                    "summed unmasked",
                 )
         self.facts[launch] = facts
         self.tensors.update(facts.results)

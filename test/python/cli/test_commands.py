@@ -1,4 +1,5 @@
-"""The command line: programs in all their forms, exit codes, JSON, and errors without tracebacks."""
+"""The command line: programs in all their forms, exit codes, JSON, and errors without tracebacks.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_artifact import small_artifact
-
 from mirage.cli import main
 from mirage.cli.main import COMMANDS
 from mirage.runtime import write_artifact
+from small_artifact import small_artifact
 
 PROGRAM = """
 import torch

@@ -97,8 +97,10 @@ def test_reshapes_share_memory() -> None:
             "PTX that defines kernel 'other'",
         ),
         (
-            "%a = kernel.invoke @kernels::@add_one(%x, %x) grid [1, 1, 1] block [32, 1, 1] shared 0 "
-            ": (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<32xf32>\nkernel.return %a : tensor<32xf32>",
+            "%a = kernel.invoke @kernels::@add_one(%x, %x) grid [1, 1, 1] block [32, 1, 1] "
+            "shared 0 "
+            ": (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<32xf32>\nkernel.return %a : "
+            "tensor<32xf32>",
             "tensor<32xf32>",
             "expected 3 parameters, its PTX has 2",
         ),

@@ -36,7 +36,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     loose = [op for op in program.graph.ops if not isinstance(op, Launch | Reshape)]
     if loose:
         raise BadProgramError(
-            f"{options.program}: expected kernels only, got the op {type(loose[0]).__name__.lower()}; "
+            f"{options.program}: expected kernels only, got the op "
+            f"{type(loose[0]).__name__.lower()}; "
             "`mirage optimize` finds kernels for it"
         )
     compiled = compile_graph(program.graph, compile_options(options))

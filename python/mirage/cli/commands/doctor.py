@@ -73,7 +73,8 @@ def _bindings() -> str:
 
     with ir.Context():
         ir.Module.parse(
-            "kernel.graph @f(%x: tensor<1xf32>) -> tensor<1xf32> { kernel.return %x : tensor<1xf32> }"
+            "kernel.graph @f(%x: tensor<1xf32>) -> tensor<1xf32> "
+            "{ kernel.return %x : tensor<1xf32> }"
         )
     return f"kernel, block and thread dialects ({len([kernel, block, thread])} of 3)"
 
@@ -113,18 +114,18 @@ def _torch() -> str:
 
 
 def _torch_mlir() -> str:
+    from importlib import import_module
     from importlib.metadata import version
 
-    import torch_mlir  # pyright: ignore[reportUnusedImport]
-
+    import_module("torch_mlir.ir")
     return version("torch-mlir")
 
 
 def _cuda_bindings() -> str:
+    from importlib import import_module
     from importlib.metadata import version
 
-    import cuda.bindings.driver  # pyright: ignore[reportUnusedImport]
-
+    import_module("cuda.bindings.driver")
     return version("cuda-bindings")
 
 
