@@ -54,7 +54,7 @@ def cells_of(digit: Digit, singles: int) -> Weights:
     if digit.pinned:
         return (1,) * digit.radix
     result: list[int] = []
-    bounds = sorted({0, digit.radix} | digit.cuts)  # a cut at 0 cuts nothing
+    bounds = sorted({0, digit.radix} | {c for c in digit.cuts if 0 < c < digit.radix})
     for start, end in zip(bounds, bounds[1:], strict=False):
         length = end - start
         after = singles if digit.ordered else 0
@@ -78,20 +78,27 @@ class Cells:
         w = np.ones(1, dtype=object)
         for d in names:
             w = np.multiply.outer(w, np.array(self.cells[d], dtype=object)).ravel()
-        if self.structure.is_padded(slot):
-            digit = self.structure.digits[names[-1]]
-            padded = prod(self.structure.digits[d].radix for d in names)
-            w = w[: len(w) - self._after(names[-1], self.structure.size(slot) - (padded - digit.radix))]
+        w = w[: self._prefix(names, self.structure.size(slot))]
         if sum(w) != self.structure.size(slot):
             raise Irregular(f"cells cover {sum(w)} of {self.structure.size(slot)} indices")
         return tuple(int(x) for x in w)
 
-    def _after(self, name: Hashable, position: int) -> int:
-        """How many cells of a digit lie at or after a cut."""
-        start = count = 0
-        for cell in self.cells[name]:
-            count += start >= position
-            start += cell
+    def _prefix(self, names: Sequence[Hashable], size: int) -> int:
+        """How many small indices stand for the first ``size`` real ones (which end at cuts of the digits)."""
+        base = prod(self.structure.digits[d].radix for d in names)
+        small = prod(len(self.cells[d]) for d in names)
+        if size >= base:
+            return small
+        count, rest = 0, size
+        for d in names:
+            base //= self.structure.digits[d].radix
+            small //= len(self.cells[d])
+            value, rest = divmod(rest, base)
+            start = before = 0
+            for cell in self.cells[d]:
+                before += start < value
+                start += cell
+            count += before * small
         return count
 
     def size(self, slot: Slot) -> int:
@@ -100,13 +107,7 @@ class Cells:
 
     def extent_of_mask(self, parts: Sequence[Slot], extent: int) -> int:
         """Where a mask that keeps ``extent`` indices ends among the small indices."""
-        sizes = [self.structure.size(s) for s in parts]
-        rest = extent - (prod(sizes) - sizes[-1])
-        total = prod(self.size(s) for s in parts)
-        if rest == sizes[-1]:
-            return total
-        (name,) = self.structure.digits_of(parts[-1])
-        return total - self._after(name, rest)
+        return self._prefix([d for s in parts for d in self.structure.digits_of(s)], extent)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 Programs carry constants as floats: ``1/6144``, ``1e-6``, ``64**-0.5``. Testing in finite fields needs exact numbers, and two
 programs that fold the same constant in different orders, or at f32, must get the same one. So a constant stands for the
-simplest number within f32 rounding of its value: a fraction, or the square root of one where that is simpler
-(``128**-0.5`` is the root of 1/128).
+simplest number within f32 rounding of its value: a decimal of at most three digits (``1e-12``), a fraction, or the square root
+of one where that is simpler (``128**-0.5`` is the root of 1/128).
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ def exact(value: float) -> Exact:
     target = Fraction(value)
     if target == 0:
         return Exact(Fraction(0))
+    plain = _short_decimal(value)
+    if plain is not None:
+        return Exact(plain)
     plain = _simplest(target, RELATIVE)
     square = _simplest(target * target, 2 * RELATIVE)
     root = square.numerator * square.denominator
@@ -40,6 +43,12 @@ def exact(value: float) -> Exact:
         return Exact(plain)
     sign = 1 if value > 0 else -1
     return Exact(Fraction(sign * outside, square.denominator), inside)
+
+
+def _short_decimal(value: float) -> Fraction | None:
+    """The decimal with three significant digits, if it is within f32 rounding."""
+    decimal = Fraction(f"{value:.2e}")
+    return decimal if abs(decimal - Fraction(value)) <= RELATIVE * abs(decimal) else None
 
 
 def prime_factors(n: int) -> tuple[int, ...]:

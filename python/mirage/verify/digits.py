@@ -282,8 +282,6 @@ class Structure:
             if any(p.padded != p.size for p in parts):
                 raise Irregular("a tile whose size does not divide evenly is cut again")
             padded = prod(p.size for p in parts)
-            if t.size <= padded - parts[-1].size:
-                raise Irregular(f"a part lies outside: {t.size} elements in parts of {parts[-1].size}, {padded} in all")
             if t.whole is None:
                 continue
             c = self._class(t.whole)
@@ -405,17 +403,20 @@ class Structure:
         return [n for n in names if n[1] >= grain], [n for n in names if n[1] < grain]  # type: ignore[index]
 
     def _tail_cuts(self, t: _Tiling, cuts: dict[Hashable, set[int]]) -> None:
-        local = self._class(t.parts[-1]).size
-        rest = t.size - (prod(self._class(s).size for s in t.parts) - local)
-        if rest == local:
+        """Cuts where the indices below ``t.size`` end: at the digits of that number."""
+        rest = t.size
+        base = prod(self._class(s).size for s in t.parts)
+        if rest >= base:
             return
-        if len(self._digits_of(t.parts[-1])) > 1:
-            raise Irregular("a tile that is cut short at the end is cut again")
-        for slot in t.parts[:-1]:
+        for slot in t.parts:
             for name in self._digits_of(slot):
-                cuts.setdefault(name, set()).add(self._radix(slot, name) - 1)
-        (name,) = self._digits_of(t.parts[-1])
-        cuts.setdefault(name, set()).add(rest)
+                radix = self._radix(slot, name)
+                base //= radix
+                value, rest = divmod(rest, base)
+                cuts.setdefault(name, set()).add(value)
+                if rest == 0:
+                    return
+                cuts[name].add(value + 1)
 
     def _radix(self, slot: Slot, name: Hashable) -> int:
         c = self._class(slot)
@@ -427,11 +428,6 @@ class Structure:
     def digits_of(self, slot: Slot) -> tuple[Hashable, ...]:
         """Keys (into :attr:`digits`) of a slot's digits, most significant first."""
         return tuple(self._digit_sets.find(d) for d in self._digits_of(slot))
-
-    def is_padded(self, slot: Slot) -> bool:
-        """Whether the digits reach beyond the slot's size."""
-        c = self._class(slot)
-        return c.padded != c.size
 
     def size(self, slot: Slot) -> int:
         """The real size."""

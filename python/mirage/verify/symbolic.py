@@ -201,7 +201,7 @@ class Symbolic(Domain):
     def same(self, a: Element, b: Element) -> bool:
         """Whether two elements are equal (never for undefined ones)."""
         if isinstance(a, float) or isinstance(b, float):
-            return a is b or (isinstance(a, float) and isinstance(b, float) and a == b)
+            return isinstance(a, float) and isinstance(b, float) and a == b
         d1, d2 = a.bottom or {_ONE: 1}, b.bottom or {_ONE: 1}
         if d1 == d2:
             return a.top == b.top

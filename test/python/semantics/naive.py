@@ -60,7 +60,8 @@ def _op(op, xs):
     if isinstance(op, Unary):
         return UNARY[op.fn].evaluate(xs[0])
     if isinstance(op, Binary):
-        return BINARY[op.fn](*xs)
+        with np.errstate(all="ignore"):
+            return BINARY[op.fn](*xs)
     if isinstance(op, Cast):
         return xs[0]
     if isinstance(op, Matmul):

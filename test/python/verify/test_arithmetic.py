@@ -1,0 +1,162 @@
+"""Constants, primes and the vectorised finite field against Python's integers."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.verify.constants import Exact, exact
+from mirage.verify.field import FieldPair, Modulus
+from mirage.verify.primes import draw, is_prime, is_square, square_root
+
+F32 = DType.F32
+
+
+@pytest.mark.parametrize(
+    "value,expected",
+    [
+        (1.0 / 6144.0, Exact(Fraction(1, 6144))),
+        (float(np.float32(1.0 / 6144.0)), Exact(Fraction(1, 6144))),
+        (1e-6, Exact(Fraction(1, 1000000))),
+        (float(np.float32(1e-6)), Exact(Fraction(1, 1000000))),
+        (128.0**-0.5, Exact(Fraction(1, 16), 2)),
+        (-(128.0**-0.5), Exact(Fraction(-1, 16), 2)),
+        (96.0**-0.5, Exact(Fraction(1, 24), 6)),
+        (64.0**-0.5, Exact(Fraction(1, 8))),
+        (0.0, Exact(Fraction(0))),
+        (-3.0, Exact(Fraction(-3))),
+        (1e-12, Exact(Fraction(1, 10**12))),
+    ],
+)
+def test_constants_mean_the_simplest_number(value, expected):
+    assert exact(value) == expected
+
+
+@given(st.floats(1e-8, 1e8))
+def test_constants_stay_within_f32_rounding(value):
+    number = exact(value)
+    assert float(number.rational) * math.sqrt(number.radicand) == pytest.approx(value, rel=2.0**-22)
+
+
+@given(st.integers(1, 4000), st.sampled_from([1.001, 0.999, 2.0, 1.0 + 2.0**-18]))
+def test_different_constants_stay_different(n, factor):
+    assert exact(1.0 / n) != exact(factor / n)
+
+
+def test_primes():
+    assert [n for n in range(60) if is_prime(n)] == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59]
+    assert not is_prime(3215031751) and is_prime((1 << 61) - 1)
+    rng = random.Random(1)
+    for bits, below in ((22, 1 << 25), (61, None)):
+        primes = draw(rng, bits, below, (2, 3))
+        assert is_prime(primes.p) and is_prime(primes.q) and (primes.p - 1) % primes.q == 0
+        assert primes.w != 1 and pow(primes.w, primes.q, primes.p) == 1
+        for m in (primes.p, primes.q):
+            for a in (2, 3):
+                assert is_square(a, m) and square_root(a, m) ** 2 % m == a
+
+
+def test_draws_differ():
+    rng = random.Random(2)
+    assert len({draw(rng, 22, 1 << 25).p for _ in range(8)}) > 6
+
+
+P = 33554393  # the largest prime below 2^25: the hardest case for exactness
+
+
+def test_modulus_is_exact_at_the_edges():
+    m = Modulus(P)
+    edge = np.array([0.0, 1.0, P - 1.0, P - 2.0, (P - 1) // 2])
+    a, b = np.meshgrid(edge, edge)
+    for ours, python in ((m.add, int.__add__), (m.sub, int.__sub__), (m.mul, int.__mul__)):
+        want = [[python(int(x), int(y)) % P for x, y in zip(r, s)] for r, s in zip(a, b)]
+        np.testing.assert_array_equal(ours(a, b), want)
+    with pytest.raises(ValueError, match="between 3 and 2\\^25"):
+        Modulus(1 << 25)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5), st.sampled_from([1, 2, 37, 8192, 8193, 20000]), st.integers(1, 4), st.integers(0, 2**32))
+def test_matmul_is_exact(rows, inner, columns, seed):
+    rng = np.random.default_rng(seed)
+    a = rng.integers(P - 5, P, size=(rows, inner))
+    b = rng.integers(0, P, size=(inner, columns))
+    want = (a.astype(object) @ b.astype(object)) % P
+    np.testing.assert_array_equal(Modulus(P).matmul(a.astype(float), b.astype(float)), want.astype(float))
+
+
+@pytest.fixture
+def domain():
+    return FieldPair(draw(random.Random(3), 22, 1 << 25, (2,)), 7)
+
+
+def values(domain, shape, seed=0):
+    return domain.random(np.random.default_rng(seed), shape)
+
+
+def test_exp_turns_sums_into_products(domain):
+    a, b = values(domain, (100,)), values(domain, (100,), 1)
+    left = domain.unary(UnaryFn.EXP, domain.binary(BinaryFn.ADD, a, b, F32), F32)
+    right = domain.binary(
+        BinaryFn.MUL, domain.unary(UnaryFn.EXP, a, F32), domain.unary(UnaryFn.EXP, b, F32), F32
+    )
+    assert len(left) == 1 and domain.equal(left, right).all()
+    want = [pow(domain.primes.w, int(x), domain.primes.p) for x in a[1]]
+    np.testing.assert_array_equal(domain.unary(UnaryFn.EXP, a, F32)[0], want)
+
+
+def test_division_undoes_multiplication_and_zero_is_undefined(domain):
+    a, b = values(domain, (50,)), values(domain, (50,), 1)
+    back = domain.binary(BinaryFn.DIV, domain.binary(BinaryFn.MUL, a, b, F32), b, F32)
+    assert domain.equal(a, back).all()
+    zero = domain.binary(BinaryFn.SUB, a, a, F32)
+    assert np.isnan(domain.binary(BinaryFn.DIV, a, zero, F32)[0]).all()
+
+
+def test_maximum_is_a_semilattice_with_bottom(domain):
+    a, b, c = (values(domain, (200,), i) for i in range(3))
+
+    def join(x, y):
+        return domain.binary(BinaryFn.MAX, x, y, F32)
+
+    assert domain.equal(join(a, b), join(b, a)).all()
+    assert domain.equal(join(a, join(b, c)), join(join(a, b), c)).all()
+    assert domain.equal(join(a, a), a).all()
+    bottom = domain.constant(-math.inf, F32)
+    assert domain.equal(join(a, bottom), a).all()
+    stacked = tuple(np.stack(p) for p in zip(a, b, c))
+    assert domain.equal(tuple(p[0] for p in domain.reduce(ReduceFn.MAX, stacked, (0,), F32)), join(a, join(b, c))).all()
+    picks_first = (join(a, b)[0] == a[0]).mean()
+    assert 0.3 < picks_first < 0.7  # the order is random
+
+
+def test_bottom_vanishes_under_exp_and_undefined_spreads(domain):
+    bottom = domain.constant(-math.inf, F32)
+    a = values(domain, (3,))
+    assert (domain.unary(UnaryFn.EXP, domain.binary(BinaryFn.SUB, bottom, a, F32), F32)[0] == 0.0).all()
+    assert np.isnan(domain.binary(BinaryFn.SUB, bottom, bottom, F32)[0])
+    assert np.isnan(domain.binary(BinaryFn.MUL, bottom, a, F32)[0]).all()
+
+
+def test_uninterpreted_functions_are_functions_and_nothing_more(domain):
+    a = values(domain, (1000,))
+    first, again = (domain.unary(UnaryFn.SQRT, a, F32) for _ in range(2))
+    assert domain.equal(first, again).all()
+    assert not domain.equal(first, domain.unary(UnaryFn.SIGMOID, a, F32)).any()
+    square = domain.binary(BinaryFn.MUL, first, first, F32)
+    assert not domain.equal(square, a).any()
+    other = values(domain, (1000,), 1)
+    assert not domain.equal(first, domain.unary(UnaryFn.SQRT, other, F32)).any()
+
+
+def test_roots_of_primes_are_roots(domain):
+    root = domain.constant(128.0**-0.5, F32)
+    square = domain.binary(BinaryFn.MUL, root, root, F32)
+    assert domain.equal(square, domain.constant(1.0 / 128.0, F32)).all()

@@ -1,0 +1,215 @@
+"""Verdicts: what is accepted, what is refuted, and what the floating-point gate says."""
+
+from __future__ import annotations
+
+import json
+
+import graphs
+import numpy as np
+import pytest
+
+from mirage.semantics.check import InvalidGraph
+from mirage.semantics.domain import TypedFloat
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Builder, KernelGraph
+from mirage.verify import Kind, SignatureMismatch, VerifyOptions, verify
+from mirage.verify.floats import ExactConstants
+from mirage.verify.verifier import match_outputs
+
+F32 = DType.F32
+PAIRS = graphs.small_pairs()
+CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]
+REAL = {
+    "rms_linear": graphs.rms_linear(16, 4096, 6144, blocks=96, steps=64),
+    "attention": graphs.attention(4, 256, 4096, 64, splits=8, steps=4, row_blocks=2),
+    "attention_odd": graphs.attention(3, 250, 1001, 64, splits=3, steps=5, row_blocks=3, scale=96**-0.5),
+    "swiglu": graphs.swiglu(8, 4096, 4096, blocks=64, steps=64),
+    "softmax": graphs.softmax(4096, 32768, row_blocks=4096, steps=16),
+}
+
+
+@pytest.mark.parametrize("pair,candidate", CASES)
+def test_correct_candidates_are_proved(pair, candidate):
+    verdict = verify(PAIRS[pair].reference, PAIRS[pair].candidates[candidate])
+    assert verdict.kind is Kind.PROVED, verdict
+    # Without a running maximum large scores overflow: equal as functions, not acceptable in floating point.
+    assert verdict.numerics_hold is (candidate != "split"), verdict
+    assert verdict.accepted is (candidate != "split")
+    json.dumps(verdict.to_json())
+
+
+@pytest.mark.parametrize("pair", REAL)
+def test_real_sizes(pair):
+    for name, candidate in REAL[pair].candidates.items():
+        verdict = verify(REAL[pair].reference, candidate, VerifyOptions(seed=4, work=5e5))
+        assert verdict.equivalent, verdict
+        assert verdict.numerics_hold is (name != "split"), verdict
+
+
+@pytest.mark.parametrize("pair,candidate", CASES)
+def test_without_the_prover_there_is_a_bound(pair, candidate):
+    options = VerifyOptions(prove=False, numerics=False)
+    verdict = verify(PAIRS[pair].reference, PAIRS[pair].candidates[candidate], options)
+    assert verdict.kind is Kind.PROBABLE
+    assert verdict.bound_log2 is not None and verdict.bound_log2 <= -60.0
+    assert "error at most 2^-" in str(verdict)
+    figures = next(e.figures for e in verdict.evidence if e.name.startswith("small model"))
+    assert {"degree", "terms", "prime_bits", "extents", "draws"} <= set(figures)
+
+
+def test_seeds_make_runs_repeatable():
+    pair = PAIRS["attention"]
+    runs = [verify(pair.reference, pair.candidates["flash"], VerifyOptions(seed=s)).to_json() for s in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+    assert verify(pair.reference, pair.candidates["flash"]).seed != verify(pair.reference, pair.candidates["flash"]).seed
+
+
+def qk_norm(h: int, s: int, t: int, d: int) -> tuple[KernelGraph, KernelGraph]:
+    """QKNorm attention, and the original search's "optimisation" of it, which it accepted 190 times.
+
+    Instead of the contraction over ``d`` the scores are the sum of a row of the normalised Q times the first row of K.
+    """
+    q, k, v = graphs.tensor(h, s, d), graphs.tensor(h, d, t), graphs.tensor(h, t, d)
+    results = []
+    for faulty in (False, True):
+        b = Builder()
+        nq = b.rms_norm(q)
+        nk = b.transpose(b.rms_norm(b.transpose(k, (0, 2, 1))), (0, 2, 1))
+        if faulty:
+            row = b.reduce(ReduceFn.SUM, nq, (2,))
+            scores = b.binary(BinaryFn.MUL, row, b.slice(nk, (0, 0, 0), (h, 1, t)))
+        else:
+            scores = b.matmul(nq, nk)
+        y = b.matmul(b.softmax(scores, 2), v)
+        results.append(KernelGraph("qk_norm", (q, k, v), tuple(b.ops), (y,)))
+    return results[0], results[1]
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 5, 4), (2, 256, 4096, 64)])
+def test_the_fault_that_the_original_accepted(sizes):
+    reference, faulty = qk_norm(*sizes)
+    verdict = verify(reference, faulty, VerifyOptions(seed=0, work=1e6))
+    assert verdict.kind is Kind.REFUTED and verdict.witness is not None
+    evidence = {e.name: e.holds for e in verdict.evidence}
+    assert evidence["finite field at the real sizes"] is False  # by its own, without floating point
+    assert "seed 0" in str(verdict)
+    assert verify(reference, reference, VerifyOptions(work=1e6)).kind is Kind.PROVED
+
+
+def outputs(*names: str) -> KernelGraph:
+    """Several outputs of one input, in the given order."""
+    x = graphs.tensor(4, 6, dtype=F32)
+    b = Builder()
+    values = {
+        "exp": b.unary(UnaryFn.EXP, x),
+        "neg": b.unary(UnaryFn.NEG, x),
+        "double": b.binary(BinaryFn.ADD, x, x),
+        "twice": b.binary(BinaryFn.MUL, x, b.constant(2.0)),
+    }
+    return KernelGraph("outputs", (x,), tuple(b.ops), tuple(values[n] for n in names))
+
+
+def test_permuted_outputs():
+    reference = outputs("exp", "neg", "double")
+    candidate = outputs("neg", "twice", "exp")
+    assert verify(reference, candidate).kind is Kind.REFUTED
+    verdict = verify(reference, candidate, VerifyOptions(permute=True))
+    assert verdict.kind is Kind.PROVED and verdict.permutation == (2, 0, 1)
+    assert verify(reference, outputs("exp", "neg", "double")).permutation == (0, 1, 2)
+    wrong = verify(reference, outputs("neg", "exp", "exp"), VerifyOptions(permute=True))
+    assert wrong.kind is Kind.REFUTED
+
+
+def test_matching_of_outputs():
+    assert match_outputs([[True, True], [True, False]]) == (1, 0)
+    assert match_outputs([[True, False], [True, False]]) is None
+
+
+def test_signatures_must_agree():
+    with pytest.raises(SignatureMismatch, match=r"inputs: expected types \['5x10xf16'\], got \['4x6xf32'\]"):
+        verify(PAIRS["softmax"].reference, outputs("exp"))
+    with pytest.raises(SignatureMismatch, match="outputs"):
+        verify(outputs("exp"), outputs("exp", "exp"))
+
+
+def test_invalid_graphs_are_errors():
+    graph = PAIRS["lora"].reference
+    broken = KernelGraph("broken", graph.inputs, graph.ops[::-1], graph.outputs)
+    with pytest.raises(InvalidGraph):
+        verify(graph, broken)
+
+
+def pointwise(build) -> KernelGraph:
+    x = graphs.tensor(6, 5, dtype=F32)
+    b = Builder()
+    y = build(b, x)
+    return KernelGraph("pointwise", (x,), tuple(b.ops), (y,))
+
+
+@pytest.mark.parametrize(
+    "first,second",
+    [
+        (lambda b, x: b.unary(UnaryFn.SILU, x), lambda b, x: b.binary(BinaryFn.MUL, b.unary(UnaryFn.SIGMOID, x), x)),
+        (lambda b, x: b.unary(UnaryFn.RSQRT, b.unary(UnaryFn.SQUARE, x)),
+         lambda b, x: b.unary(UnaryFn.RECIPROCAL, b.unary(UnaryFn.SQRT, b.binary(BinaryFn.MUL, x, x)))),
+        (lambda b, x: b.unary(UnaryFn.RELU, x), lambda b, x: b.binary(BinaryFn.MAX, b.constant(0.0), x)),
+        (lambda b, x: b.binary(BinaryFn.POW, x, b.constant(3.0)),
+         lambda b, x: b.binary(BinaryFn.MUL, x, b.unary(UnaryFn.SQUARE, x))),
+        (lambda b, x: b.binary(BinaryFn.MUL, x, b.constant(128.0**-0.5)),
+         lambda b, x: b.binary(BinaryFn.DIV, b.binary(BinaryFn.MUL, x, b.constant(128.0**0.5)), b.constant(128.0))),
+    ],
+    ids=["silu", "rsqrt", "relu", "pow", "root"],
+)
+def test_known_identities(first, second):
+    assert verify(pointwise(first), pointwise(second), VerifyOptions(numerics=False)).kind is Kind.PROVED
+
+
+def test_unknown_identities_are_neither_accepted_nor_refuted():
+    """|x| = sqrt(x^2) holds, but nothing here knows it."""
+    first = pointwise(lambda b, x: b.unary(UnaryFn.ABS, x))
+    second = pointwise(lambda b, x: b.unary(UnaryFn.SQRT, b.unary(UnaryFn.SQUARE, x)))
+    verdict = verify(first, second)
+    assert verdict.kind is Kind.UNKNOWN and not verdict.accepted
+
+
+def test_undefined_everywhere_is_unknown():
+    zero = pointwise(lambda b, x: b.binary(BinaryFn.DIV, x, b.binary(BinaryFn.SUB, x, x)))
+    assert verify(zero, zero).kind is Kind.UNKNOWN
+
+
+def test_half_precision_accumulation_fails_the_numeric_gate():
+    """The same function with the sum of squares in f16: proved equal, and rejected."""
+    x = graphs.tensor(4, 4096)
+    results = []
+    for wide in (True, False):
+        b = Builder()
+        y = b.cast(x, F32) if wide else x
+        total = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, y), (1,))
+        root = b.unary(UnaryFn.SQRT, b.cast(total, F32) if not wide else total)
+        results.append(KernelGraph("norm", (x,), tuple(b.ops), (root,)))
+    verdict = verify(results[0], results[1], VerifyOptions(work=1e6))
+    assert verdict.kind is Kind.PROVED and verdict.numerics_hold is False and not verdict.accepted
+
+
+def test_online_maximum_survives_scores_of_1e4():
+    pair = graphs.attention(2, 16, 128, 32, splits=4, steps=2)
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal(v.shape).astype(np.float16).astype(float) * s
+          for v, s in zip(pair.reference.inputs, (50.0, 50.0, 1.0))]
+    domain = ExactConstants()
+    (exact,) = evaluate_floats(pair.reference, xs, domain)
+    assert domain.largest_exponent > 1e4
+    (reference,) = evaluate_floats(pair.reference, xs, TypedFloat())
+    for name in ("flash", "split_online"):
+        (y,) = evaluate_floats(pair.candidates[name], xs, TypedFloat())
+        assert np.isfinite(y).all()
+        assert np.abs(y - exact).max() <= 2.0 * max(np.abs(reference - exact).max(), 2.0**-11)
+    assert not np.isfinite(evaluate_floats(pair.candidates["split"], xs, TypedFloat())[0]).all()
+
+
+def test_verification_reports_what_it_did():
+    pair = PAIRS["attention"]
+    text = str(verify(pair.reference, pair.candidates["split_online"]))
+    for part in ("proved", "finite field at the real sizes: holds", "% of the outputs compared", "rounding errors: holds"):
+        assert part in text
