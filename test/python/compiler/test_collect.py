@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from mirage import ir
 from mirage.compiler.collect import Names, collect
-from mirage.compiler.emulation import emulate
 from mirage.compiler.errors import CompileError
+from mirage.emulator.artifact import run_artifact
 
 PTX = r"""
 .version 8.0\0A.target sm_80\0A.address_size 64\0A
@@ -57,7 +57,7 @@ def test_chain_reuses_memory_and_runs() -> None:
     assert manifest.outputs[0].name == "result"
     assert [b.offset for b in manifest.workspace] == [0, 256, 0, 256]
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
-    result = emulate(artifact, [x])
+    result = run_artifact(artifact, [x])
     np.testing.assert_array_equal(result.outputs[0], np.arange(32) + 5)
     assert len(result.counters) == 5
 

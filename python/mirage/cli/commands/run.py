@@ -113,11 +113,11 @@ def _emulate(
 ) -> tuple[Any, ...]:
     import json
 
-    from mirage.compiler.emulation import emulate
     from mirage.emulator import EmulatorError
+    from mirage.emulator.artifact import run_artifact
 
     try:
-        result = emulate(artifact, inputs, checks=not options.no_checks)
+        result = run_artifact(artifact, inputs, checks=not options.no_checks)
     except EmulatorError as e:
         raise BadProgramError(
             f"{options.artifact}: the emulator stopped: {type(e).__name__}: {e}"
