@@ -1,8 +1,9 @@
-"""Counts what a block does: for a :class:`Launch`, and (through :class:`Accountant`) for the search's derivations."""
+"""Counts what a block does: for a :class:`Launch`, and (through :class:`Accountant`) for the
+search's derivations."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -47,10 +48,21 @@ class Accountant:
         name = f"{what}_{'step' if in_loop else 'once'}"
         setattr(self.features, name, getattr(self.features, name) + amount)
 
+    def merge(self, added: Mapping[str, Num]) -> None:
+        """What another account has counted."""
+        for name, amount in added.items():
+            have = getattr(self.features, name)
+            setattr(
+                self.features, name, np.maximum(have, amount) if name == "live" else have + amount
+            )
+
     def read(self, total_bytes: float, run_bytes: Num) -> None:
-        """One input tensor, whatever the number of loads from it; short rows use DRAM bursts badly."""
+        """One input tensor, whatever the number of loads from it; short rows use DRAM bursts
+        badly."""
         row = np.minimum(run_bytes, total_bytes)
-        self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + 0.15 * (row < BURST) + 0.5 * (row < SECTOR))
+        self.features.dram_read = self.features.dram_read + total_bytes * (
+            1.0 + 0.15 * (row < BURST) + 0.5 * (row < SECTOR)
+        )
 
     def load(self, elements: Num, run: Num, width: int, in_loop: bool) -> None:
         """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous."""
@@ -65,18 +77,23 @@ class Accountant:
         padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
         self._add("mma" if half else "mma32", 2.0 * padded, in_loop)
         width = 2.0 if half else 4.0
-        # each warp reads its strip of one operand and all of the other; warps share strips of at least 16
+        # each warp reads its strip of one operand and all of the other; warps share strips of at
+        # least 16
         warps = self.features.warps
         across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
         self._add("move", width * k * (m * across + n * down), in_loop)
-        fragments = np.maximum(1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps))  # independent ones of a warp
+        fragments = np.maximum(
+            1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps)
+        )  # independent ones of a warp
         chain = padded / (16.0 * 8.0 * 16.0 * warps) * MMA_LATENCY / np.minimum(fragments, 4.0)
         self._add("clocks", np.maximum(chain, MMA_LATENCY) + 60.0, in_loop)
         if not in_loop:
             self.features.live = np.maximum(self.features.live, m * n)
 
-    def elementwise(self, elements: Num, flops: float, special: float, in_loop: bool, live: bool = True) -> None:
+    def elementwise(
+        self, elements: Num, flops: float, special: float, in_loop: bool, live: bool = True
+    ) -> None:
         """A scalar function of each element."""
         self._add("alu", elements * flops, in_loop)
         self._add("sfu", elements * special, in_loop)
@@ -107,7 +124,8 @@ class Accountant:
 
 
 def features_of(launch: Launch, hot: Collection[Value] = ()) -> KernelFeatures:
-    """The features of a launch; ``hot`` are operands that L2 holds, as the kernel before has just written them."""
+    """The features of a launch; ``hot`` are operands that L2 holds, as the kernel before has just
+    written them."""
     account = Accountant(
         KernelFeatures(
             blocks=float(prod(a.extent for a in launch.grid)),
@@ -115,12 +133,16 @@ def features_of(launch: Launch, hot: Collection[Value] = ()) -> KernelFeatures:
             stages=float(launch.schedule.stages),
         )
     )
-    read: set[Value] = {p for p, v in zip(launch.body.params, launch.operands, strict=True) if v in hot}
+    read: set[Value] = {
+        p for p, v in zip(launch.body.params, launch.operands, strict=True) if v in hot
+    }
     nested = sum(isinstance(op, Loop) for op in launch.body.ops)
     for op in launch.body.ops:
         if isinstance(op, Loop):
-            account.features.steps = float(op.axis.extent) if nested == 1 else max(
-                account.features.steps, float(op.axis.extent)
+            account.features.steps = (
+                float(op.axis.extent)
+                if nested == 1
+                else max(account.features.steps, float(op.axis.extent))
             )
             matmuls = {r for o in op.body if isinstance(o, Matmul) for r in o.results}
             for inner in op.body:
@@ -152,7 +174,9 @@ def _count(account: Accountant, op: Op, in_loop: bool, read: set[Value]) -> None
             (source,) = op.operands
             if source not in read:
                 read.add(source)
-                account.read(float(source.type.bytes), float(contiguous_run(op) * source.dtype.bytes))
+                account.read(
+                    float(source.type.bytes), float(contiguous_run(op) * source.dtype.bytes)
+                )
             account.load(size, float(contiguous_run(op)), source.dtype.bytes, in_loop)
         case Matmul():
             a, b = op.operands
@@ -178,7 +202,8 @@ def _count(account: Accountant, op: Op, in_loop: bool, read: set[Value]) -> None
 
 
 def isinstance_load(op: Transpose) -> bool:
-    """Whether a transpose reads a tile in the tensor's own type, that is (almost surely) a load: free through ldmatrix."""
+    """Whether a transpose reads a tile in the tensor's own type, that is (almost surely) a load:
+    free through ldmatrix."""
     return op.operands[0].dtype in (DType.F16, DType.BF16)
 
 

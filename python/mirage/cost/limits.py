@@ -43,7 +43,8 @@ def check_launch(launch: Launch, target: Target) -> None:
         for value in op.results:
             if wide_dims(value.shape) > MAX_WIDE_DIMS:
                 raise CheckError(
-                    f"expected tiles with at most {MAX_WIDE_DIMS} dimensions above 1, got {value.shape}"
+                    f"expected tiles with at most {MAX_WIDE_DIMS} dimensions above 1, "
+                    f"got {value.shape}"
                 )
         if isinstance(op, Load):
             _check_map(op.operands[0].shape, op.result.shape, op.map, extents)
@@ -54,14 +55,21 @@ def check_launch(launch: Launch, target: Target) -> None:
         used = {name for dim in output.map for name in dim}
         missing = [a.name for a in launch.grid if a.name not in used]
         if missing:
-            raise CheckError(f"expected stores to name every grid axis, got {output.map} without {missing}")
+            raise CheckError(
+                f"expected stores to name every grid axis, got {output.map} without {missing}"
+            )
     shared = features_of(launch).shared
     if shared > target.shared_block:
-        raise CheckError(f"expected at most {target.shared_block} bytes of shared memory, got {int(shared)}")
+        raise CheckError(
+            f"expected at most {target.shared_block} bytes of shared memory, got {int(shared)}"
+        )
 
 
 def _check_map(
-    shape: tuple[int, ...], tile: tuple[int, ...], axes: tuple[tuple[str, ...], ...], extents: dict[str, int]
+    shape: tuple[int, ...],
+    tile: tuple[int, ...],
+    axes: tuple[tuple[str, ...], ...],
+    extents: dict[str, int],
 ) -> None:
     if not len(shape) == len(tile) == len(axes):
         raise CheckError(f"expected a map and a tile of rank {len(shape)}, got {axes} and {tile}")
@@ -74,9 +82,13 @@ def _check_map(
 def _check_matmul(op: Matmul) -> None:
     a, b = op.operands
     if a.dtype is not b.dtype:
-        raise CheckError(f"expected matmul operands of one type, got {a.dtype.value} and {b.dtype.value}")
+        raise CheckError(
+            f"expected matmul operands of one type, got {a.dtype.value} and {b.dtype.value}"
+        )
     if wide_dims((*a.shape[:-2], *b.shape[:-2])):
         raise CheckError(f"expected matmul tiles without batch, got {a.shape} x {b.shape}")
     m, n = a.shape[-2], b.shape[-1]
     if m > MAX_ROWS or n > MAX_COLUMNS:
-        raise CheckError(f"expected a matmul tile of at most {MAX_ROWS} x {MAX_COLUMNS}, got {m} x {n}")
+        raise CheckError(
+            f"expected a matmul tile of at most {MAX_ROWS} x {MAX_COLUMNS}, got {m} x {n}"
+        )

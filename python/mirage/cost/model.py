@@ -1,12 +1,17 @@
 """The analytic cost model: from what a kernel does to how long it takes.
 
-A kernel is described by :class:`KernelFeatures`, whose fields are floats or NumPy arrays (one entry for each choice of sizes, so
-that thousands of choices are costed at once). The estimate is a roofline with the effects that decide at small sizes:
+A kernel is described by :class:`KernelFeatures`, whose fields are floats or NumPy arrays (one
+entry for each choice of sizes, so that thousands of choices are costed at once). The estimate is
+a roofline with the effects that decide at small sizes:
 
-- DRAM time: compulsory bytes over the bandwidth that the bytes in flight can sustain (a small grid cannot);
-- L2 time: all bytes that blocks read, the re-reads included, over L2's bandwidth and over what one SM takes in;
-- SM time: matmul, arithmetic, special functions and shared-memory traffic of the busiest SM (whole waves count);
-- chain: what one block does one after the other (latency of the first load, loop steps, dependent exchanges), times waves;
+- DRAM time: compulsory bytes over the bandwidth that the bytes in flight can sustain (a small
+  grid cannot);
+- L2 time: all bytes that blocks read, the re-reads included, over L2's bandwidth and over what
+  one SM takes in;
+- SM time: matmul, arithmetic, special functions and shared-memory traffic of the busiest SM
+  (whole waves count);
+- chain: what one block does one after the other (latency of the first load, loop steps, dependent
+  exchanges), times waves;
 - launch, and for a grid-split reduction the dependent combine kernel.
 """
 
@@ -34,7 +39,9 @@ class KernelFeatures:
     steps: Num = 1.0
     warps: Num = 4.0
     stages: Num = 2.0
-    dram_read: Num = 0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
+    dram_read: Num = (
+        0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
+    )
     dram_write: Num = 0.0
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0
@@ -70,7 +77,9 @@ class KernelFeatures:
         picked = {}
         for f in fields(self):
             x = getattr(self, f.name)
-            picked[f.name] = float(np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index])
+            picked[f.name] = float(
+                np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index]
+            )
         return KernelFeatures(**picked)
 
 
@@ -110,18 +119,20 @@ class CostReport:
         """Kernels that run one after the other."""
         if len(parts) == 1:
             return parts[0]
-        total = {
-            f.name: sum(getattr(p, f.name) for p in parts)
-            for f in fields(CostReport)
-            if f.name not in ("parts", "shared", "registers", "blocks", "time")
-        }
         return CostReport(
             time=sum(p.time for p in parts) + target.combine * max(0, len(parts) - 1),
+            launches=sum(p.launches for p in parts),
+            dram=sum(p.dram for p in parts),
+            l2=sum(p.l2 for p in parts),
+            compute=sum(p.compute for p in parts),
+            chain=sum(p.chain for p in parts),
+            launch=sum(p.launch for p in parts),
+            bytes_read=sum(p.bytes_read for p in parts),
+            bytes_written=sum(p.bytes_written for p in parts),
             shared=max((p.shared for p in parts), default=0),
             registers=max((p.registers for p in parts), default=0),
             blocks=max((p.blocks for p in parts), default=0),
             parts=parts,
-            **total,
         )
 
 
@@ -149,8 +160,12 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     active = np.minimum(f.blocks, target.sms)
 
     load = f.load_once + f.load_step * f.steps
-    # blocks that run together are in different phases: half of them wait for what they loaded outside the loop
-    staged = f.shared_step * np.maximum(f.stages - 1.0, 0.5) + np.where(waves > 1, 0.5, 1.0) * f.load_once
+    # blocks that run together are in different phases: half of them wait for what they loaded
+    # outside the loop
+    staged = (
+        f.shared_step * np.maximum(f.stages - 1.0, 0.5)
+        + np.where(waves > 1, 0.5, 1.0) * f.load_once
+    )
     flight = active * together * np.maximum(np.minimum(staged, load), 1.0)
     utilisation = np.minimum(1.0, flight / target.flight_total)
     dram = (f.dram_read + f.dram_write) / (target.dram_bytes * np.maximum(utilisation, 1e-3))
@@ -173,8 +188,12 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain = waves * (chain + np.where(together * f.warps >= 8, 0.5, 1.0) * busy / few)
     chain = chain + per_sm * target.block_start
     # the first load and the last store are not hidden by the work of other blocks
-    time = target.launch + target.latency * 0.6 + np.maximum.reduce(
-        np.broadcast_arrays(dram + 0.3 * compute, l2 + 0.2 * compute, compute, chain)
+    time = (
+        target.launch
+        + target.latency * 0.6
+        + np.maximum.reduce(
+            np.broadcast_arrays(dram + 0.3 * compute, l2 + 0.2 * compute, compute, chain)
+        )
     )
     time = np.where(feasible, time, np.inf)
     return {

@@ -1,6 +1,7 @@
 """What the cost model knows about a chip: one row of parameters each.
 
-H200: measured on one card (CUDA-graph replay, cold L2). A100 (SXM4, 40 GB): public data sheets, not measured.
+H200: measured on one card (CUDA-graph replay, cold L2). A100 (SXM4, 40 GB): public data sheets,
+not measured.
 """
 
 from __future__ import annotations

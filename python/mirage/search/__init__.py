@@ -3,4 +3,11 @@
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.superoptimize import Candidate, SearchResult, superoptimize
 
-__all__ = ["Candidate", "SearchLimits", "SearchReport", "SearchResult", "StopReason", "superoptimize"]
+__all__ = [
+    "Candidate",
+    "SearchLimits",
+    "SearchReport",
+    "SearchResult",
+    "StopReason",
+    "superoptimize",
+]

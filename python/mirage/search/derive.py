@@ -1,13 +1,15 @@
 """All ways to compute a value in a frame: an AND-OR graph over normal forms.
 
-A *goal* is a normal form with its set of bound sub-axes and the stage in which it is wanted: stage 1 is the kernel itself, stage
-2 the combine kernel that sums over the grid. An *edge* computes a goal from other goals by one op. Edges only lead to goals that
-the targets need, so nothing is generated that would have to be pruned, and every edge makes the normal form smaller, so the
-graph is acyclic.
+A *goal* is a normal form with its set of bound sub-axes and the stage in which it is wanted:
+stage 1 is the kernel itself, stage 2 the combine kernel that sums over the grid. An *edge*
+computes a goal from other goals by one op. Edges only lead to goals that the targets need, so
+nothing is generated that would have to be pruned, and every edge makes the normal form smaller,
+so the graph is acyclic.
 
-The phase of a value follows from its normal form: if it still depends on the loop's sub-axis it lives in the loop; if it
-has summed that sub-axis it lives after the loop; if it has summed the grid's sub-axis it lives in the combine kernel; a value that
-has summed a sub-axis *and* depends on it would need a second pass and has no derivation.
+The phase of a value follows from its normal form: if it still depends on the loop's sub-axis it
+lives in the loop; if it has summed that sub-axis it lives after the loop; if it has summed the
+grid's sub-axis it lives in the combine kernel; a value that has summed a sub-axis *and* depends
+on it would need a second pass and has no derivation.
 """
 
 from __future__ import annotations
@@ -90,9 +92,14 @@ class Derivations:
         """A goal that is one frozen atom is the goal inside it."""
         poly, stage = goal
         terms = self.algebra.polys[poly]
-        while len(terms) == 1 and terms[0][1] == 1.0 and not terms[0][0][1] and len(terms[0][0][0]) == 1:
+        while (
+            len(terms) == 1
+            and terms[0][1] == 1.0
+            and not terms[0][0][1]
+            and len(terms[0][0][0]) == 1
+        ):
             atom = self.algebra.atoms[terms[0][0][0][0]]
-            if isinstance(atom, MaxAtom) and not atom.bound or isinstance(atom, IdAtom):
+            if (isinstance(atom, MaxAtom) and not atom.bound) or isinstance(atom, IdAtom):
                 poly = atom.arg
                 terms = self.algebra.polys[poly]
             else:
@@ -156,7 +163,8 @@ class Derivations:
                         yield from self._matmuls(goal, [((atoms, rest), 1.0)], axis)
 
     def _last_sums(self, bound: tuple[SubAxis, ...]) -> Iterator[SubAxis]:
-        """Sub-axes that may be summed last: a grid sum needs the tile and loop sums of its axis done before it."""
+        """Sub-axes that may be summed last: a grid sum needs the tile and loop sums of its axis
+        done before it."""
         grid = [b for b in bound if b[1] == "G"]
         if grid:
             yield from grid
@@ -195,8 +203,11 @@ class Derivations:
 
     # ---- products
 
-    def _clusters(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> list[tuple[int, ...]]:
-        """Atoms that never need to be told apart (same axes, same phase), and atoms that a sum ties together."""
+    def _clusters(
+        self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]
+    ) -> list[tuple[int, ...]]:
+        """Atoms that never need to be told apart (same axes, same phase), and atoms that a sum
+        ties together."""
         algebra = self.algebra
         groups: dict[object, list[int]] = {}
         for x in atoms:
@@ -205,7 +216,9 @@ class Derivations:
         clusters = [tuple(g) for g in groups.values()]
         return self._tie(clusters, bound)
 
-    def _tie(self, clusters: list[tuple[int, ...]], bound: tuple[SubAxis, ...]) -> list[tuple[int, ...]]:
+    def _tie(
+        self, clusters: list[tuple[int, ...]], bound: tuple[SubAxis, ...]
+    ) -> list[tuple[int, ...]]:
         for sub in bound:
             carry = [c for c in clusters if any(sub in self.algebra.atom_free[x] for x in c)]
             if len(carry) > 1:
@@ -213,7 +226,9 @@ class Derivations:
                 clusters.append(tuple(sorted(x for c in carry for x in c)))
         return sorted(clusters)
 
-    def _halves(self, clusters: list[tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def _halves(
+        self, clusters: list[tuple[int, ...]]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """All splits of the clusters in two non-empty parts, the first cluster in the left one."""
         head, rest = clusters[0], clusters[1:]
         if len(clusters) > self.max_factors:
@@ -246,9 +261,10 @@ class Derivations:
             yield Edge("binary", goal, children, fn=BinaryFn.MUL)
 
     def _matmuls(self, goal: Goal, terms: list[tuple[Mono, float]], axis: str) -> Iterator[Edge]:
-        """Products summed over the tile's part of ``axis``: the common factor of all terms times the rest."""
+        """Products summed over the tile's part of ``axis``: the common factor of all terms times
+        the rest."""
         if len(terms) == 1:
-            (atoms, bound), c = terms[0]
+            (atoms, bound), _ = terms[0]
             clusters = self._clusters(atoms, bound)
             if len(clusters) < 2:
                 return
@@ -273,7 +289,8 @@ class Derivations:
     def _common_factors(
         self, terms: list[tuple[Mono, float]]
     ) -> Iterator[tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], list[tuple[Mono, float]]]]:
-        """Factors that all terms share, with the sums that only they carry; and the terms without them."""
+        """Factors that all terms share, with the sums that only they carry; and the terms without
+        them."""
         shared = list(terms[0][0][0])
         for (atoms, _), _ in terms[1:]:
             pool = list(atoms)
@@ -320,7 +337,12 @@ class Derivations:
         stage = goal[1]
         scales = {abs(c) for _, c in terms}
         if len(scales) == 1 and (factor := scales.pop()) != 1.0:
-            yield Edge("scale", goal, (self._goal([(m, c / factor) for m, c in terms], stage),), value=factor)
+            yield Edge(
+                "scale",
+                goal,
+                (self._goal([(m, c / factor) for m, c in terms], stage),),
+                value=factor,
+            )
             return
         common = set(terms[0][0][1]).intersection(*(set(m[1]) for m, _ in terms))
         for sub in self._last_sums(tuple(sorted(common))):

@@ -1,8 +1,10 @@
-"""From a derivation and a choice of sizes to a :class:`Launch` (and, for a grid sum, the program of its combine kernel).
+"""From a derivation and a choice of sizes to a :class:`Launch` (and, for a grid sum, the program
+of its combine kernel).
 
-Tiles are kept in two dimensions, rows and columns, behind leading dimensions of size 1. The orientation is passed down from the
-result: a matmul wants its contracted axis in the columns of its left operand and in the rows of its right one, a reduction
-removes the axis that its result does not have, elementwise ops pass on what they are asked for, and a load is viewed (or
+Tiles are kept in two dimensions, rows and columns, behind leading dimensions of size 1. The
+orientation is passed down from the result: a matmul wants its contracted axis in the columns of
+its left operand and in the rows of its right one, a reduction removes the axis that its result
+does not have, elementwise ops pass on what they are asked for, and a load is viewed (or
 transposed) as needed.
 """
 
@@ -16,8 +18,8 @@ from mirage.semantics.axes import Dims
 from mirage.semantics.normal_form import FnAtom, IdAtom, InAtom
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Accumulator,
     AccumulateFn,
+    Accumulator,
     Axis,
     BlockGraph,
     Builder,
@@ -25,6 +27,7 @@ from mirage.semantics.ugraph import (
     Loop,
     Op,
     Output,
+    Reshape,
     Schedule,
     TensorType,
     TileMap,
@@ -66,13 +69,16 @@ class Emitter:
         default_factory=dict[tuple[Goal, str | None, str | None], Value]
     )
     _loads: dict[Goal, Value] = field(default_factory=dict[Goal, Value])
-    _casts: dict[tuple[Value, DType], Value] = field(default_factory=dict[tuple[Value, DType], Value])
+    _casts: dict[tuple[Value, DType], Value] = field(
+        default_factory=dict[tuple[Value, DType], Value]
+    )
     _accumulators: list[Accumulator] = field(default_factory=list[Accumulator])
     _results: list[Value] = field(default_factory=list[Value])
     _early: set[Goal] = field(default_factory=set[Goal])
 
     def launch(self, stores: list[tuple[Goal, Value, Dims, str | None]]) -> Launch:
-        """A launch that stores goals: (goal, result tensor, its axes, the split axis if its first dimension counts parts)."""
+        """A launch that stores goals: (goal, result tensor, its axes, the split axis if its first
+        dimension counts parts)."""
         self._mark_early([s[0] for s in stores])
         outputs = [self._store(*s) for s in stores]
         ops = list(self._pre.ops)
@@ -80,13 +86,15 @@ class Emitter:
         if self._accumulators:
             assert loop is not None
             axis = Axis(loop, self.sizes.steps[loop])
-            ops.append(Loop((), tuple(self._results), axis, tuple(self._body.ops), tuple(self._accumulators)))
+            ops.append(
+                Loop(
+                    (), tuple(self._results), axis, tuple(self._body.ops), tuple(self._accumulators)
+                )
+            )
         elif self._body.ops:
             raise EmitError("expected an accumulator for the values in the loop, got none")
         ops.extend(self._post.ops)
-        grid = tuple(
-            Axis(self.grid_name(a), n) for a, n in self._grid_order(stores) if n > 1
-        )
+        grid = tuple(Axis(self.grid_name(a), n) for a, n in self._grid_order(stores) if n > 1)
         numbers = sorted(self._params)
         return Launch(
             tuple(self.tensors[i] for i in numbers),
@@ -96,7 +104,9 @@ class Emitter:
             Schedule(self.sizes.warps, self.sizes.stages),
         )
 
-    def _grid_order(self, stores: list[tuple[Goal, Value, Dims, str | None]]) -> list[tuple[str, int]]:
+    def _grid_order(
+        self, stores: list[tuple[Goal, Value, Dims, str | None]]
+    ) -> list[tuple[str, int]]:
         seen: dict[str, int] = {}
         for _, _, dims, _ in stores:
             for a in (x for dim in dims for x in dim):
@@ -156,7 +166,8 @@ class Emitter:
         return {a for a, level in free if level == "L" and self.sizes.tile[a] > 1}
 
     def get(self, goal: Goal, row: str | None, col: str | None) -> Value:
-        """The tile of ``goal`` with ``row`` and ``col`` as its last two dimensions (1 where it does not have them)."""
+        """The tile of ``goal`` with ``row`` and ``col`` as its last two dimensions (1 where it
+        does not have them)."""
         wide = self._wide(goal)
         if not wide <= {row, col}:
             raise EmitError(f"expected a tile over {row} and {col}, got one over {sorted(wide)}")
@@ -220,14 +231,20 @@ class Emitter:
             self._loads[edge.goal] = build.load(param, self._map(atom.dims), tile)
         return self._view(build, self._loads[edge.goal], atom.dims, row, col)
 
-    def _view(self, build: Builder, x: Value, dims: Dims, row: str | None, col: str | None) -> Value:
+    def _view(
+        self, build: Builder, x: Value, dims: Dims, row: str | None, col: str | None
+    ) -> Value:
         shape = (self.sizes.tile[row] if row else 1, self.sizes.tile[col] if col else 1)
         order = [a for dim in dims for a in dim if self.sizes.tile[a] > 1]
         wanted = [a for a in (row, col) if a is not None]
         if order == wanted:
             padded = (1,) * (2 - len(x.shape)) + x.shape
             if padded[-2:] == shape and prod(padded[:-2]) == 1:
-                return x if len(x.shape) >= 2 or shape[0] == 1 and len(x.shape) == 1 else build.reshape(x, shape)
+                return (
+                    x
+                    if len(x.shape) >= 2 or (shape[0] == 1 and len(x.shape) == 1)
+                    else build.reshape(x, shape)
+                )
             return build.reshape(x, shape)
         if order == wanted[::-1]:
             flipped = (shape[1], shape[0])
@@ -249,23 +266,21 @@ class Emitter:
     def _matmul(self, edge: Edge, row: str | None, col: str | None) -> Value:
         k = edge.axis
         left, right = edge.children
-        if (row in self._wide(right) and row is not None) or (col in self._wide(left) and col is not None):
+        if (row in self._wide(right) and row is not None) or (
+            col in self._wide(left) and col is not None
+        ):
             left, right = right, left
         a, b = self.get(left, row, k), self.get(right, k, col)
         build = self._builder(edge.goal)
         pad_left, pad_right = self._pads(left, right, k)
-        if pad_left:
-            a = self._mask(build, a, -1, k, 0.0)
-        if pad_right:
-            b = self._mask(build, b, -2, k, 0.0)
         dtype = self._operand_type(left, right)
-        a = self._operand(self._cast_place(left, build), a, dtype)
-        b = self._operand(self._cast_place(right, build), b, dtype)
-        return build.matmul(a, b)
-
-    def _cast_place(self, goal: Goal, build: Builder) -> Builder:
-        """Operands that do not change in the loop are converted before it (masks, which do, are never on them)."""
-        return build if self._in_loop(goal) else self._builder(goal)
+        # what does not change in the loop is masked and converted before it
+        before = self._builder(left), self._builder(right)
+        if pad_left:
+            a = self._mask(before[0], a, -1, k, 0.0)
+        if pad_right:
+            b = self._mask(before[1], b, -2, k, 0.0)
+        return build.matmul(self._operand(before[0], a, dtype), self._operand(before[1], b, dtype))
 
     def _operand_type(self, left: Goal, right: Goal) -> DType:
         loads = [
@@ -290,8 +305,12 @@ class Emitter:
         if self.sizes.tile[axis] == 1:
             return self._guard(build, self.get(child, row, col), edge)
         if row is not None and col is not None:
-            raise EmitError(f"expected a tile of two axes to reduce over {axis}, got {row}, {col} and {axis}")
-        upright = row is None and (child, axis, None) in self._memo  # the operand is there, as a column
+            raise EmitError(
+                f"expected a tile of two axes to reduce over {axis}, got {row}, {col} and {axis}"
+            )
+        upright = (
+            row is None and (child, axis, None) in self._memo
+        )  # the operand is there, as a column
         if col is not None or upright:
             x, dim = self.get(child, axis, col), -2
         else:
@@ -341,27 +360,25 @@ class Emitter:
         return self._mask(build, x, -1 if dim is None else dim, axis, fill)
 
     def _pads(self, left: Goal, right: Goal, axis: str) -> tuple[bool, bool]:
-        """Which matmul operands must be masked so that what lies outside the tensor adds nothing."""
+        """Which matmul operands must be masked for what lies outside the tensor to add nothing."""
         if self._exact(axis):
             return False, False
         zero = [self._zero(g[0], axis) for g in (left, right)]
         finite = [self._finite(g[0], axis) for g in (left, right)]
-        if zero[0] and finite[1] or zero[1] and finite[0]:
+        if (zero[0] and finite[1]) or (zero[1] and finite[0]):
             return False, False
         return not zero[0], not zero[1]
 
     def _finite(self, poly: int, axis: str) -> bool:
-        """Whether zeros outside the tensors give finite values (no function that could be infinite there)."""
+        """Whether zeros outside the tensors give finite values (no function that could be
+        infinite there)."""
         algebra = self.derivations.algebra
         for (atoms, _), _ in algebra.polys[poly]:
             for x in atoms:
                 if not any(a == axis for a, _ in algebra.atom_free[x]):
                     continue
                 atom = algebra.atoms[x]
-                if isinstance(atom, IdAtom):
-                    if not self._finite(atom.arg, axis):
-                        return False
-                elif isinstance(atom, FnAtom) and atom.fn in _FINITE:
+                if isinstance(atom, IdAtom) or (isinstance(atom, FnAtom) and atom.fn in _FINITE):
                     if not self._finite(atom.arg, axis):
                         return False
                 elif not isinstance(atom, InAtom):
@@ -413,14 +430,28 @@ class Emitter:
             x = build.broadcast(x, tile)
         elif x.type.size < prod(tile):
             x = build.broadcast(x, (1,) * (2 - len(x.shape)) + x.shape) if len(x.shape) < 2 else x
-            full = (*x.shape[:-2], self.sizes.tile[row] if row else 1, self.sizes.tile[col] if col else 1)
+            full = (
+                *x.shape[:-2],
+                self.sizes.tile[row] if row else 1,
+                self.sizes.tile[col] if col else 1,
+            )
             x = build.broadcast(x, full)
         if x.shape != tile:
             x = build.reshape(x, tile)
         return Output(x, maps)
 
 
-_ZERO = frozenset({UnaryFn.ABS, UnaryFn.SQRT, UnaryFn.SILU, UnaryFn.GELU, UnaryFn.GELU_TANH, UnaryFn.RELU, UnaryFn.TANH})
+_ZERO = frozenset(
+    {
+        UnaryFn.ABS,
+        UnaryFn.SQRT,
+        UnaryFn.SILU,
+        UnaryFn.GELU,
+        UnaryFn.GELU_TANH,
+        UnaryFn.RELU,
+        UnaryFn.TANH,
+    }
+)
 """Functions that are finite at finite arguments (roots aside) and zero at zero."""
 _FINITE = _ZERO | {UnaryFn.SIGMOID}
 
@@ -436,9 +467,11 @@ def combine_program(
     dims: Dims,
     wide: DType,
 ) -> tuple[list[Op], dict[Goal, Value]]:
-    """The positional program above the grid sums: its ops (the last one defines ``output``) and its partial inputs.
+    """The positional program above the grid sums: its ops (the last one defines ``output``) and
+    its partial inputs.
 
-    Every value has one dimension for the parts and one for each axis of the output, size 1 where it does not depend on it.
+    Every value has one dimension for the parts and one for each axis of the output, size 1 where
+    it does not depend on it.
     """
     build = Builder()
     algebra = derivations.algebra
@@ -504,7 +537,5 @@ def combine_program(
         x = build.cast(x, output.dtype)
     x = build.reshape(x, output.shape)
     last = build.ops.pop()
-    from mirage.semantics.ugraph import Reshape
-
     build.ops.append(Reshape(last.operands, (output,)))
     return build.ops, partials

@@ -16,9 +16,14 @@ class _Partial:
 
 
 def k_best(
-    derivations: Derivations, targets: Sequence[Goal], costs: dict[int, float], numbers: dict[Edge, int], k: int
+    derivations: Derivations,
+    targets: Sequence[Goal],
+    costs: dict[int, float],
+    numbers: dict[Edge, int],
+    k: int,
 ) -> list[frozenset[int]]:
-    """Edge sets of up to ``k`` derivations of all ``targets``; ``costs`` by the number of the edge."""
+    """Edge sets of up to ``k`` derivations of all ``targets``; ``costs`` by the number of the
+    edge."""
     best: dict[Goal, list[_Partial]] = {}
     for goal in derivations.order:
         found: dict[frozenset[int], float] = {}

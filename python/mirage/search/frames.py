@@ -1,7 +1,9 @@
-"""Frames: which axes a kernel splits over the grid, which one it loops over, and how large the tiles are.
+"""Frames: which axes a kernel splits over the grid, which one it loops over, and how large the
+tiles are.
 
-A *frame type* fixes the structure (the loop's axis, the reduced axis that the grid splits); saturation depends on nothing else.
-The *columns* of a type are all choices of sizes, as NumPy arrays with one entry per choice.
+A *frame type* fixes the structure (the loop's axis, the reduced axis that the grid splits);
+saturation depends on nothing else. The *columns* of a type are all choices of sizes, as NumPy
+arrays with one entry per choice.
 """
 
 from __future__ import annotations
@@ -50,14 +52,21 @@ class AxisUse:
 
     def types(self) -> list[FrameType]:
         """All frame types, the simplest first."""
-        can_loop = [a for a in self.reduced if self.sizes[a] >= 32]
-        choices: list[str | None] = [None, *can_loop]
-        return [FrameType(loop, split) for split in choices for loop in choices]
+        long = [a for a in self.reduced if self.sizes[a] >= 32]
+        short = [a for a in self.reduced if 2 <= self.sizes[a] < 32 and not self.contracted(a)]
+        splits: list[str | None] = [None, *long]
+        loops: list[str | None] = [None, *long, *short]
+        return [FrameType(loop, split) for split in splits for loop in loops]
+
+    def contracted(self, axis: str) -> bool:
+        """Whether a matmul of the program sums over the axis."""
+        return any(axis in m.contracted for m in self.matmuls)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Sizes: per axis the tile's extent, the number of loop steps and of grid parts; and the schedule."""
+    """Sizes: per axis the tile's extent, the number of loop steps and of grid parts; and the
+    schedule."""
 
     tile: dict[str, IntArray]
     steps: dict[str, IntArray]
@@ -77,7 +86,11 @@ class Columns:
             return {k: v[index] for k, v in table.items()}
 
         return Columns(
-            pick(self.tile), pick(self.steps), pick(self.grid), self.warps[index], self.stages[index]
+            pick(self.tile),
+            pick(self.steps),
+            pick(self.grid),
+            self.warps[index],
+            self.stages[index],
         )
 
     def blocks(self) -> IntArray:
@@ -117,7 +130,9 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
         return [1]
     if rows or columns:
         limit = MAX_ROWS if rows else MAX_COLUMNS
-        merged = any(axis in side and len(side) > 1 for m in use.matmuls for side in (m.rows, m.columns))
+        merged = any(
+            axis in side and len(side) > 1 for m in use.matmuls for side in (m.rows, m.columns)
+        )
         if size <= 16:
             return sorted({1, size} if merged else {size})
         options = _dividing([o for o in _powers(16, limit) if o <= size], size)
@@ -130,10 +145,6 @@ def tile_options(axis: str, use: AxisUse) -> list[int]:
     return sorted(set(options))
 
 
-def _contracted(axis: str, use: AxisUse) -> bool:
-    return any(axis in m.contracted for m in use.matmuls)
-
-
 def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, int, int]]:
     """(tile, steps, parts) to try for one axis."""
     size = use.sizes[axis]
@@ -141,7 +152,7 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
         return [(size, 1, 1)]
     if axis in use.free:
         return [(t, 1, ceil(size / t)) for t in tile_options(axis, use)]
-    low = 16 if _contracted(axis, use) else 32
+    low = 16 if use.contracted(axis) else 32 if size > 64 else 1
     tiles = _dividing([t for t in _powers(low, 512) if t < size], size) or [size]
     parts = [p for p in (2, 4, 8, 16, 32, 64) if size // p >= 16] or [1]
     parts = _dividing(parts, size)
@@ -166,7 +177,8 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
 
 
 def columns_of(use: AxisUse, kind: FrameType, limit: int, seed: int) -> tuple[Columns, bool] | None:
-    """All choices of sizes of a type (and whether ``limit`` cut some off), or None where there is none."""
+    """All choices of sizes of a type (and whether ``limit`` cut some off), or None where there is
+    none."""
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
     schedules = [(w, s) for w in (4, 8, 16) for s in ((2, 3, 4) if kind.loop else (1,))]

@@ -13,7 +13,7 @@ from mirage.cost.limits import CheckError, check_launch
 from mirage.cost.model import CostReport, report
 from mirage.cost.target import Target
 from mirage.search.derive import Derivations, Edge, Goal
-from mirage.search.emit import Emitter, EmitError, Sizes, combine_program
+from mirage.search.emit import EmitError, Emitter, Sizes, combine_program
 from mirage.search.extract import k_best, select
 from mirage.search.frames import AxisUse, Columns, FrameType, columns_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
@@ -39,12 +39,15 @@ class KernelProblem:
     definitions: dict[Value, Op]
     table: AxisTable
     allow_matmul: bool = True
-    hot: frozenset[Value] = frozenset()  # leaves that L2 still holds, as kernels before have just written them
+    hot: frozenset[Value] = (
+        frozenset()
+    )  # leaves that L2 still holds, as kernels before have just written them
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Launches (a kernel and perhaps its combine kernel) that compute a problem's output, and what they cost."""
+    """Launches (a kernel and perhaps its combine kernel) that compute a problem's output, and
+    what they cost."""
 
     ops: tuple[Launch, ...]
     cost: CostReport
@@ -76,7 +79,8 @@ class KernelSolver:
     deadline: float = field(default=float("inf"))
 
     def solve(self, problem: KernelProblem) -> list[Pick]:
-        """Ways to compute the output, cheapest first; empty where it cannot be labelled or does not fit."""
+        """Ways to compute the output, cheapest first; empty where it cannot be labelled or does
+        not fit."""
         self.report.kernels += 1
         try:
             dims = self._output_dims(problem)
@@ -85,6 +89,11 @@ class KernelSolver:
             self.report.note(str(error))
             return []
         picks: list[Pick] = []
+        if len(use.matmuls) > self.limits.matmuls:
+            self.report.note(
+                f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
+            )
+            return []
         for kind in use.types():
             if time.perf_counter() > self.deadline and picks:
                 self.report.stop = StopReason.BUDGET
@@ -126,7 +135,9 @@ class KernelSolver:
 
     # ---- one frame type
 
-    def _solve_type(self, problem: KernelProblem, dims: Dims, use: AxisUse, kind: FrameType) -> list[Pick]:
+    def _solve_type(
+        self, problem: KernelProblem, dims: Dims, use: AxisUse, kind: FrameType
+    ) -> list[Pick]:
         picks: list[Pick] = []
         with Timer(self.report, "derive"):
             graphs = self._derive(problem, dims, kind)
@@ -149,18 +160,23 @@ class KernelSolver:
                 for edges in structures:
                     times = measure.time(edges, size)
                     times = np.where(self._stores_ok(measure, edges, target, dims), times, np.inf)
-                    for column in self._best_columns(times, columns):
-                        picks.append(
-                            Pick(problem, dims, float(times[column]), measure, target, edges, column, kind)
-                        )
+                    picks.extend(
+                        Pick(problem, dims, float(times[i]), measure, target, edges, i, kind)
+                        for i in self._best_columns(times, columns)
+                    )
         return picks
 
-    def _derive(self, problem: KernelProblem, dims: Dims, kind: FrameType) -> list[tuple[Derivations, Goal]]:
-        """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that may gain something."""
+    def _derive(
+        self, problem: KernelProblem, dims: Dims, kind: FrameType
+    ) -> list[tuple[Derivations, Goal]]:
+        """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that
+        may gain something."""
         out: list[tuple[Derivations, Goal]] = []
         for expand in (False, True):
             algebra, _, poly = self._normalize(problem, dims, kind, expand)
-            if expand and max(map(len, algebra.polys)) > (EXPAND_TERMS if out else EXPAND_TERMS_MAX):
+            if expand and max(map(len, algebra.polys)) > (
+                EXPAND_TERMS if out else EXPAND_TERMS_MAX
+            ):
                 self.report.note("a product of sums was not multiplied out: too many terms")
                 break
             bound = algebra.bound(poly)
@@ -190,20 +206,30 @@ class KernelSolver:
         if derivations.algebra.truncated:
             self.report.note("a product of sums was too large to multiply out")
 
-    def _measure(self, problem: KernelProblem, derivations: Derivations, columns: Columns) -> Measure:
+    def _measure(
+        self, problem: KernelProblem, derivations: Derivations, columns: Columns
+    ) -> Measure:
         tensors = list(problem.leaves)
         half = half_type(tensors)
         hot = frozenset(i for i, v in enumerate(tensors) if v in problem.hot)
-        return Measure(derivations, columns, tensors, problem.table.sizes, self.target, half is not None, hot)
+        return Measure(
+            derivations, columns, tensors, problem.table.sizes, self.target, half is not None, hot
+        )
 
-    def _extract(self, problem: KernelProblem, measure: Measure, target: Goal, dims: Dims) -> list[list[Edge]]:
+    def _extract(
+        self, problem: KernelProblem, measure: Measure, target: Goal, dims: Dims
+    ) -> list[list[Edge]]:
         """The best derivations at a few promising choices of sizes."""
         derivations, count = measure.derivations, measure.columns.count
         few = np.unique(np.linspace(0, count - 1, min(count, SURROGATE_COLUMNS)).astype(np.int64))
         rough = self._measure(problem, derivations, measure.columns.take(few))
         usable, costs, numbers, by_number = self._edge_costs(rough, target, dims)
         structures: dict[frozenset[int], list[Edge]] = {}
-        k = self.limits.derivations if len(by_number) <= 500 else max(2, self.limits.derivations // 2)
+        k = (
+            self.limits.derivations
+            if len(by_number) <= 500
+            else max(2, self.limits.derivations // 2)
+        )
         for sample in usable:
             table = {number: float(c[sample]) for number, c in costs.items()}
             for chosen in k_best(derivations, [target], table, numbers, k):
@@ -213,9 +239,10 @@ class KernelSolver:
         return list(structures.values())
 
     def _stores_ok(self, measure: Measure, edges: list[Edge], target: Goal, dims: Dims) -> Any:
-        """Partial results must depend on every axis that the grid splits, or several blocks would write one element."""
+        """Partial results must depend on every axis that the grid splits, or several blocks would
+        write one element."""
         ok = measure.map_ok(dims)
-        axes = [a for dim in dims for a in dim]
+        axes = tuple(a for dim in dims for a in dim)
         stored = [e.children[0] for e in edges if e.kind == "gather"] or [target]
         for goal in stored:
             labels = measure.labels(goal)
@@ -300,7 +327,9 @@ class KernelSolver:
         )
         choice = {e.goal: e for e in pick.edges}
         tensors = measure.tensors
-        emitter = Emitter(measure.derivations, choice, tensors, measure.sizes, sizes, half_type(tensors))
+        emitter = Emitter(
+            measure.derivations, choice, tensors, measure.sizes, sizes, half_type(tensors)
+        )
         split = pick.kind.split
         launches: tuple[Launch, ...]
         if split is None:
@@ -315,7 +344,9 @@ class KernelSolver:
             stores: list[tuple[Goal, Value, Dims, str | None]] = []
             for goal, value in partials.items():
                 labels = measure.labels(goal)
-                stores.append((goal, value, tuple((a,) if a in labels else () for a in axes), split))
+                stores.append(
+                    (goal, value, tuple((a,) if a in labels else () for a in axes), split)
+                )
             first = emitter.launch(stores)
             launches = (first, *self._combine(problem, ops, list(partials.values())))
         for launch in launches:
@@ -326,15 +357,23 @@ class KernelSolver:
         cost = CostReport.sequence(parts, self.target)
         return Solution(launches, cost, str(pick.kind))
 
-    def _combine(self, problem: KernelProblem, ops: list[Op], partials: list[Value]) -> tuple[Launch, ...]:
+    def _combine(
+        self, problem: KernelProblem, ops: list[Op], partials: list[Value]
+    ) -> tuple[Launch, ...]:
         """The best launch of the combine program."""
         used = {v for op in ops for v in op.operands}
         leaves = tuple(v for v in (*partials, *problem.leaves) if v in used)
         graph = KernelGraph("combine", leaves, tuple(ops), (problem.output,))
         definitions = {r: op for op in ops for r in op.results}
         table = AxisTable.of(graph)
-        hot = frozenset(partials) if sum(v.type.bytes for v in partials) < self.target.l2_size / 2 else frozenset[Value]()
-        inner = KernelProblem(problem.output, leaves, definitions, table, allow_matmul=False, hot=hot)
+        hot = (
+            frozenset(partials)
+            if sum(v.type.bytes for v in partials) < self.target.l2_size / 2
+            else frozenset[Value]()
+        )
+        inner = KernelProblem(
+            problem.output, leaves, definitions, table, allow_matmul=False, hot=hot
+        )
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
         for pick in solver.solve(inner):

@@ -19,12 +19,14 @@ class StopReason(enum.Enum):
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """Bounds of the search. The result depends on them only, not on the machine's speed, unless the budget ends it."""
+    """Bounds of the search. The result depends on them only, not on the machine's speed, unless
+    the budget ends it."""
 
     budget: float = 60.0  # seconds
     candidates: int = 10  # graphs to return
     cuts: int = 3  # intermediates that may be written to device memory
     plans: int = 64  # sets of such intermediates that are looked at
+    matmuls: int = 4  # matmuls in one kernel
     derivations: int = 6  # derivations kept per value
     goals: int = 4000  # values per frame type
     columns: int = 6000  # choices of sizes per frame type
@@ -56,7 +58,12 @@ class SearchReport:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**vars(self), "stop": self.stop.value, "seconds": dict(self.seconds), "notes": list(self.notes)}
+        return {
+            **vars(self),
+            "stop": self.stop.value,
+            "seconds": dict(self.seconds),
+            "notes": list(self.notes),
+        }
 
     def table(self) -> str:
         """A table for people."""

@@ -32,29 +32,44 @@ class Measure:
     half: bool
     hot: frozenset[int] = frozenset()  # tensors that a kernel before has just written
 
-    def labels(self, goal: Goal) -> list[str]:
+    def __post_init__(self) -> None:
+        self._labels: dict[Goal, tuple[str, ...]] = {}
+        self._elements: dict[tuple[str, ...], Num] = {}
+        self._wide: dict[tuple[str, ...], Num] = {}
+        self._edges: dict[Edge, tuple[dict[str, Num], Num]] = {}
+
+    def labels(self, goal: Goal) -> tuple[str, ...]:
         """Axes along which the value is a tile."""
-        free = self.derivations.algebra.free(goal[0])
-        return sorted(a for a, level in free if level == "L")
+        found = self._labels.get(goal)
+        if found is None:
+            free = self.derivations.algebra.free(goal[0])
+            found = self._labels[goal] = tuple(sorted(a for a, level in free if level == "L"))
+        return found
 
     def in_loop(self, goal: Goal) -> bool:
         """Whether the value changes with the loop's step."""
         loop = self.derivations.loop
         return loop is not None and (loop, "T") in self.derivations.algebra.free(goal[0])
 
-    def elements(self, labels: list[str]) -> Num:
+    def elements(self, labels: tuple[str, ...]) -> Num:
         """Elements of a tile."""
-        out: Num = np.ones(self.columns.count)
-        for a in labels:
-            out = out * self.columns.tile[a]
-        return out
+        found = self._elements.get(labels)
+        if found is None:
+            found = np.ones(self.columns.count)
+            for a in labels:
+                found = found * self.columns.tile[a]
+            self._elements[labels] = found
+        return found
 
-    def wide(self, labels: list[str]) -> Num:
+    def wide(self, labels: tuple[str, ...]) -> Num:
         """Number of axes along which a tile is larger than one."""
-        out: Num = np.zeros(self.columns.count, dtype=np.int64)
-        for a in labels:
-            out = out + (self.columns.tile[a] > 1)
-        return out
+        found = self._wide.get(labels)
+        if found is None:
+            found = np.zeros(self.columns.count, dtype=np.int64)
+            for a in labels:
+                found = found + (self.columns.tile[a] > 1)
+            self._wide[labels] = found
+        return found
 
     # ---- one edge
 
@@ -126,13 +141,15 @@ class Measure:
     def _matmul(self, account: Accountant, edge: Edge, inside: bool) -> Num:
         a, b = (set(self.labels(c)) for c in edge.children)
         k = edge.axis
-        shared = sorted((a & b) - {k})
-        m, n = self.elements(sorted(a - b)), self.elements(sorted(b - a))
+        shared = tuple(sorted((a & b) - {k}))
+        m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
         account.matmul(m, n, self.columns.tile[k], self.half, inside)
         if self.half:
             for child in edge.children:  # computed operands are converted
                 if not self._is_load(child):
-                    account.elementwise(self.elements(self.labels(child)), 0.5, 0.0, self.in_loop(child), False)
+                    account.elementwise(
+                        self.elements(self.labels(child)), 0.5, 0.0, self.in_loop(child), False
+                    )
         ok = self.elements(shared) == 1
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
@@ -151,11 +168,26 @@ class Measure:
 
     # ---- whole derivations
 
+    def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
+        """What an edge adds to each feature, and where sizes permit it."""
+        found = self._edges.get(edge)
+        if found is None:
+            account = Accountant(KernelFeatures(warps=self.columns.warps.astype(float)))
+            feasible = self.account(account, edge)
+            given = ("blocks", "steps", "warps", "stages")
+            added = {
+                k: v
+                for k, v in vars(account.features).items()
+                if k not in given and (isinstance(v, np.ndarray) or v)
+            }
+            found = self._edges[edge] = (added, feasible)
+        return found
+
     def edge_cost(self, edge: Edge) -> Num:
-        """µs of one block on its own, as a guide for extraction; infinite where sizes forbid the edge."""
-        account = Accountant(KernelFeatures(warps=self.columns.warps.astype(float)))
-        ok = self.account(account, edge)
-        f, t = account.features, self.target
+        """µs of one block on its own, as a guide for extraction; infinite where sizes forbid the
+        edge."""
+        added, ok = self.work(edge)
+        t = self.target
         steps = self._steps()
         time = np.zeros(self.columns.count)
         for name, rate in (
@@ -165,12 +197,24 @@ class Measure:
             ("alu", t.alu),
             ("sfu", t.sfu),
             ("move", t.shared_bytes),
+            ("clocks", 2.0 * t.clock),
         ):
-            time = time + (getattr(f, f"{name}_once") + getattr(f, f"{name}_step") * steps) / rate
-        time = time + 0.5 * (f.clocks_once + f.clocks_step * steps) / t.clock
-        time = time + f.accumulators * 1e-6
+            if f"{name}_once" in added:
+                time = time + added[f"{name}_once"] / rate
+            if f"{name}_step" in added:
+                time = time + added[f"{name}_step"] * steps / rate
+        if "accumulators" in added:
+            time = time + added["accumulators"] * 1e-6
         if edge.goal[1] == 2:
-            time = time + 0.01 + (self.partial_bytes(edge.children[0]) / t.l2_bytes if edge.kind == "gather" else 0.0)
+            time = (
+                time
+                + 0.01
+                + (
+                    self.partial_bytes(edge.children[0]) / t.l2_bytes
+                    if edge.kind == "gather"
+                    else 0.0
+                )
+            )
         return np.where(ok, time + 1e-6, np.inf)
 
     def _steps(self) -> Num:
@@ -205,9 +249,13 @@ class Measure:
         gathered: set[Goal] = set()
         for edge in edges:
             if edge.kind == "accumulate":
-                account.accumulate(self.elements(self.labels(edge.goal)), edge.children[0] in products)
+                account.accumulate(
+                    self.elements(self.labels(edge.goal)), edge.children[0] in products
+                )
                 continue
-            feasible = feasible & self.account(account, edge)
+            added, ok = self.work(edge)
+            feasible = feasible & ok
+            account.merge(added)
             if edge.kind == "load" and edge.goal[1] == 1:
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
@@ -223,7 +271,9 @@ class Measure:
                 account.store(self.partial_bytes(goal))
                 size = size + self.partial_bytes(goal)
             t = self.target
-            extra = t.launch + t.latency * 1.6 + t.combine + (size + output_bytes) / (0.5 * t.l2_bytes)
+            extra = (
+                t.launch + t.latency * 1.6 + t.combine + (size + output_bytes) / (0.5 * t.l2_bytes)
+            )
         else:
             account.store(output_bytes)
         return account.features, feasible, extra

@@ -17,7 +17,9 @@ def signature(graph: KernelGraph) -> str:
 
     def visit(op: Op) -> None:
         skipped = ("operands", "results", "body", "accumulators")
-        attributes = [f"{f.name}={getattr(op, f.name)}" for f in fields(op) if f.name not in skipped]
+        attributes = [
+            f"{f.name}={getattr(op, f.name)}" for f in fields(op) if f.name not in skipped
+        ]
         operands = ",".join(number(v) for v in op.operands)
         if isinstance(op, Launch):
             for param, operand in zip(op.body.params, op.operands, strict=True):

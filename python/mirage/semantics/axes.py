@@ -1,13 +1,15 @@
 """Axis labels for the dimensions of a positional tensor program.
 
-Every dimension of size greater than one is a list of *axes*, outermost first (one axis, unless a reshape merges or splits
-dimensions: then a dimension is factored, and a flattened ``heads*width`` dimension is the list ``[heads, width]``). The
-program says which axes are the same: a matmul identifies the last dimension of its left operand with the second last of its
-right one, elementwise ops identify what they align, a reshape identifies factors. :class:`AxisTable` solves these equations
-by union-find with splitting.
+Every dimension of size greater than one is a list of *axes*, outermost first (one axis, unless a
+reshape merges or splits dimensions: then a dimension is factored, and a flattened ``heads*width``
+dimension is the list ``[heads, width]``). The program says which axes are the same: a matmul
+identifies the last dimension of its left operand with the second last of its right one,
+elementwise ops identify what they align, a reshape identifies factors. :class:`AxisTable` solves
+these equations by union-find with splitting.
 
-The table only *suggests names*. What is computed follows from substitution from the outputs inwards
-(``normal_form.Normalizer``), which renames a bound axis where its name is already taken (``X @ X.T``).
+The table only *suggests names*. What is computed follows from substitution from the outputs
+inwards (``normal_form.Normalizer``), which renames a bound axis where its name is already taken
+(``X @ X.T``).
 """
 
 from __future__ import annotations
@@ -68,12 +70,11 @@ class AxisTable:
 
     def dims(self, value: Value) -> Dims:
         """Axis names of each dimension of ``value``."""
-        return tuple(
-            tuple(self._names[v] for v in self._resolve(dim)) for dim in self._vars[value]
-        )
+        return tuple(tuple(self._names[v] for v in self._resolve(dim)) for dim in self._vars[value])
 
     def fresh(self, label: str, taken: Iterable[str]) -> str:
-        """``label``, or the first of ``label_1``, ``label_2``, ... that is not taken; the extent is recorded."""
+        """``label``, or the first of ``label_1``, ``label_2``, ... that is not taken; the extent
+        is recorded."""
         used = set(taken)
         name, count = label, 0
         while name in used:
@@ -109,7 +110,8 @@ class AxisTable:
         return out
 
     def _unify(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-        """Makes two axis lists equal from the innermost axis on; false where the sizes do not factor."""
+        """Makes two axis lists equal from the innermost axis on; false where the sizes do not
+        factor."""
         left, right = self._resolve(a), self._resolve(b)
         while left and right:
             x, y = left.pop(), right.pop()
@@ -156,7 +158,9 @@ class AxisTable:
             for i, p in enumerate(op.permutation):
                 self._unify(source[p], self._vars[op.result][i])
         elif isinstance(op, Reshape):
-            flat = [tuple(v for dim in self._vars[x] for v in dim) for x in (op.operands[0], op.result)]
+            flat = [
+                tuple(v for dim in self._vars[x] for v in dim) for x in (op.operands[0], op.result)
+            ]
             self._unify(flat[0], flat[1])
 
     def _align(self, a: tuple[tuple[int, ...], ...], b: tuple[tuple[int, ...], ...]) -> None:
@@ -193,7 +197,8 @@ class AxisTable:
 
 
 def regroup(labels: tuple[str, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> Dims:
-    """Distributes a flat list of axes over the dimensions of ``shape``; raises :class:`UnlabelableError`."""
+    """Distributes a flat list of axes over the dimensions of ``shape``; raises
+    :class:`UnlabelableError`."""
     rest = list(labels)
     dims: list[Labels] = []
     for n in reversed(shape):

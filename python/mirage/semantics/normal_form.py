@@ -1,15 +1,18 @@
 """Normal forms: every value of a program as a sum of products over named axes.
 
-A *polynomial* is a sum of monomials with coefficients. A *monomial* is a multiset of atoms and a set of summed sub-axes. An
-*atom* is an input with its axes, a scalar function of a polynomial, a maximum over axes of a polynomial, or a *frozen*
-polynomial (a sum that is used as one factor). Everything is interned: equal normal forms are equal integers.
+A *polynomial* is a sum of monomials with coefficients. A *monomial* is a multiset of atoms and a
+set of summed sub-axes. An *atom* is an input with its axes, a scalar function of a polynomial, a
+maximum over axes of a polynomial, or a *frozen* polynomial (a sum that is used as one factor).
+Everything is interned: equal normal forms are equal integers.
 
-A *sub-axis* is a pair (axis, level). A frame (see ``mirage.search.frames``) splits a reduced axis into the levels ``G`` (over the
-grid), ``T`` (over the steps of a loop) and ``L`` (inside a tile); an axis that is not split has the level ``L`` only. A sum over
-an axis binds all its levels; a value that has bound some of them is a partial sum.
+A *sub-axis* is a pair (axis, level). A frame (see ``mirage.search.frames``) splits a reduced axis
+into the levels ``G`` (over the grid), ``T`` (over the steps of a loop) and ``L`` (inside a tile);
+an axis that is not split has the level ``L`` only. A sum over an axis binds all its levels; a
+value that has bound some of them is a partial sum.
 
-Two policies exist for a product of sums: *frozen* keeps each sum as one factor, *expanded* multiplies out (which is what lets a
-mean be subtracted after a loop). Casts are the identity, as everything here is over the reals.
+Two policies exist for a product of sums: *frozen* keeps each sum as one factor, *expanded*
+multiplies out (which is what lets a mean be subtracted after a loop). Casts are the identity, as
+everything here is over the reals.
 """
 
 from __future__ import annotations
@@ -95,7 +98,11 @@ class Algebra:
     atom_free: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
     atom_bound: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
     truncated: bool = False
-    sum_products: bool = False  # whether a product of sums was met, that is, whether ``expand`` matters
+    sum_products: bool = (
+        False  # whether a product of sums was met, that is, whether ``expand`` matters
+    )
+    _free: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
+    _bound: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
     _atom_index: dict[Atom, int] = field(default_factory=dict[Atom, int])
     _poly_index: dict[Terms, int] = field(default_factory=dict[Terms, int])
 
@@ -135,6 +142,10 @@ class Algebra:
         if found is None:
             found = self._poly_index[key] = len(self.polys)
             self.polys.append(key)
+            none: frozenset[SubAxis] = frozenset()
+            self._free.append(none.union(*(self.mono_free(m) for m, _ in key)))
+            inner = (self.atom_bound[a] for (atoms, _), _ in key for a in atoms)
+            self._bound.append(none.union(*inner, *(bound for (_, bound), _ in key)))
         return found
 
     def mono_free(self, mono: Mono) -> frozenset[SubAxis]:
@@ -146,16 +157,11 @@ class Algebra:
 
     def free(self, poly: int) -> frozenset[SubAxis]:
         """Sub-axes on which a polynomial still depends."""
-        return frozenset().union(*(self.mono_free(m) for m, _ in self.polys[poly]))
+        return self._free[poly]
 
     def bound(self, poly: int) -> frozenset[SubAxis]:
         """Sub-axes that were summed anywhere inside."""
-        out: set[SubAxis] = set()
-        for (atoms, bound), _ in self.polys[poly]:
-            out.update(bound)
-            for a in atoms:
-                out |= self.atom_bound[a]
-        return frozenset(out)
+        return self._bound[poly]
 
     # ---- arithmetic
 
@@ -200,7 +206,7 @@ class Algebra:
 
     def _collide(self, a: int, b: int) -> bool:
         names = {x for (_, bound), _ in self.polys[a] for x, _ in bound}
-        used = {x for (atoms, bound), _ in self.polys[b] for x, _ in bound}
+        used = {x for (_, bound), _ in self.polys[b] for x, _ in bound}
         for (atoms, _), _ in self.polys[b]:
             for atom in atoms:
                 used |= {x for x, _ in self.atom_free[atom]}
@@ -238,11 +244,14 @@ class Algebra:
         return out
 
     def sum(self, a: int, axes: Iterable[str]) -> int:
-        """The sum over whole axes; a term that does not depend on an axis is multiplied by its extent."""
+        """The sum over whole axes; a term that does not depend on an axis is multiplied by its
+        extent."""
         for axis in axes:
             terms: list[tuple[Mono, float]] = []
             for (atoms, bound), c in self.polys[a]:
-                if (axis, "L") in self.mono_free((atoms, bound)):  # a sum inside may bind the same name
+                if (axis, "L") in self.mono_free(
+                    (atoms, bound)
+                ):  # a sum inside may bind the same name
                     subs = tuple((axis, v) for v in self.levels(axis))
                     terms.append(((atoms, tuple(sorted(bound + subs))), c))
                 else:
@@ -316,7 +325,8 @@ class Algebra:
 
 @dataclass
 class MatmulRoles:
-    """The axes that a matmul of the program contracts, and those that run over its rows, columns and batches."""
+    """The axes that a matmul of the program contracts, and those that run over its rows, columns
+    and batches."""
 
     contracted: frozenset[str]
     rows: frozenset[str]
@@ -336,7 +346,8 @@ class Normalizer:
     _memo: dict[tuple[Value, Dims], int] = field(default_factory=dict[tuple[Value, Dims], int])
 
     def poly(self, value: Value, dims: Dims) -> int:
-        """The normal form of ``value`` when its dimensions are named ``dims``; raises :class:`UnlabelableError`."""
+        """The normal form of ``value`` when its dimensions are named ``dims``; raises
+        :class:`UnlabelableError`."""
         key = (value, dims)
         found = self._memo.get(key)
         if found is None:
@@ -369,7 +380,9 @@ class Normalizer:
                 return self.poly(op.operands[0], tuple(inner))
             case Reshape():
                 flat = tuple(x for dim in dims for x in dim)
-                return self.poly(op.operands[0], regroup(flat, op.operands[0].shape, self.table.sizes))
+                return self.poly(
+                    op.operands[0], regroup(flat, op.operands[0].shape, self.table.sizes)
+                )
             case _:
                 what = type(op).__name__.lower() if op is not None else "an unknown value"
                 raise UnlabelableError(f"expected an op that axis labels can follow, got {what}")
@@ -377,7 +390,9 @@ class Normalizer:
     def _operand(self, operand: Value, result: Value, dims: Dims) -> int:
         rank = len(operand.shape)
         aligned = dims[len(dims) - rank :] if rank else ()
-        return self.poly(operand, tuple(d if n > 1 else () for d, n in zip(aligned, operand.shape, strict=True)))
+        return self.poly(
+            operand, tuple(d if n > 1 else () for d, n in zip(aligned, operand.shape, strict=True))
+        )
 
     def _bound(self, source: Value, dim: int, taken: set[str]) -> tuple[str, ...]:
         names: list[str] = []
@@ -415,7 +430,9 @@ class Normalizer:
             lead = tuple(d if n > 1 else () for d, n in zip(lead, x.shape[:-2], strict=True))
             sides.append((*lead, *tail))
         flat = [frozenset(n for dim in side for n in dim) for side in sides]
-        roles = MatmulRoles(frozenset(k), frozenset(dims[-2]), frozenset(dims[-1]), (flat[0] & flat[1]) - set(k))
+        roles = MatmulRoles(
+            frozenset(k), frozenset(dims[-2]), frozenset(dims[-1]), (flat[0] & flat[1]) - set(k)
+        )
         self.matmuls.append(roles)
         product = self.algebra.mul(self.poly(a, sides[0]), self.poly(b, sides[1]))
         return self.algebra.sum(product, k)
