@@ -66,8 +66,8 @@ kernel.graph @constants() -> (tensor<f32>, tensor<f32>, tensor<f32>) {
 
 // CHECK-LABEL: kernel.graph @alternatives
 kernel.graph @alternatives(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form = #kernel.form<verified>} {
-  // CHECK: kernel.alternatives(%{{.*}}) verdicts [#kernel.verdict<probable, -67, "3 draws">] costs [1.000000e+00, 5.000000e-01] : (tensor<8xf32>) -> tensor<8xf32> {
-  %y = kernel.alternatives(%x) verdicts [#kernel.verdict<probable, -67, "3 draws">] costs [1.0, 0.5]
+  // CHECK: kernel.alternatives(%{{.*}}) verdicts [#kernel.verdict<probable bound -67, "3 draws">] costs [1.000000e+00, 5.000000e-01] : (tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.alternatives(%x) verdicts [#kernel.verdict<probable bound -67, "3 draws">] costs [1.0, 0.5]
       : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<8xf32>):
     %0 = kernel.binary mul %a, %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>

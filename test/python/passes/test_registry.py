@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from mirage import ir
 from mirage.passes import registry
 from mirage.passes.options import PassOptionError, option_default, option_name

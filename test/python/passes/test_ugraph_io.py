@@ -156,13 +156,13 @@ def test_alternatives_verdicts_costs() -> None:
     out = Value(reference.outputs[0].type)
     verdicts = (VerdictNote("probable", -67, 'three "draws"\nover two primes'),)
     programs = tuple(unnamed(g, i) for i, g in enumerate((reference, candidate)))
-    op = Alternatives((x,), (out,), programs, verdicts, (1.5, 0.25))
+    op = Alternatives((x,), (out,), programs, verdicts, (None, 0.25))
     graph = KernelGraph("f", (x,), (op,), (out,))
     back = round_trip(graph, "verified")
     (found,) = back.ops
     assert isinstance(found, Alternatives)
     assert found.verdicts == verdicts
-    assert found.costs == (1.5, 0.25)
+    assert found.costs == (None, 0.25)
     bare = Alternatives((x,), (out,), programs)
     round_trip(KernelGraph("f", (x,), (bare,), (out,)), "candidates")
 

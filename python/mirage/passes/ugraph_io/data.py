@@ -32,12 +32,12 @@ class Alternatives(Op):
     """`kernel.alternatives`: programs that are claimed to be equivalent, the reference first.
 
     Each program's inputs stand for the operands. ``verdicts`` has one entry for each candidate, ``costs`` (µs) one for each
-    program.
+    program, None (in the IR -1) where there is no prediction.
     """
 
     programs: tuple[KernelGraph, ...]
     verdicts: tuple[VerdictNote, ...] | None = None
-    costs: tuple[float, ...] | None = None
+    costs: tuple[float | None, ...] | None = None
 
 
 @dataclass(frozen=True)

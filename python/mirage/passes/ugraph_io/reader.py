@@ -135,11 +135,10 @@ class _Reader:
         verdicts = None
         if "verdicts" in op.attributes:
             verdicts = tuple(a.read_verdict(v) for v in ir.ArrayAttr(op.attributes["verdicts"]))
-        costs = (
-            tuple(ir.DenseF64ArrayAttr(op.attributes["costs"]))
-            if "costs" in op.attributes
-            else None
-        )
+        costs = None
+        if "costs" in op.attributes:
+            numbers = ir.DenseF64ArrayAttr(op.attributes["costs"])
+            costs = tuple(None if cost < 0 else cost for cost in numbers)
         return Alternatives(self._operands(op), self._results(op), programs, verdicts, costs)
 
     def _launch(self, op: ir.Operation) -> Op:

@@ -21,12 +21,15 @@ def write_graph(
     form: str | None = None,
     locations: Mapping[Op, ir.Location] | Mapping[Op, SourceLocation] | None = None,
     notes: Mapping[int, InputNote] | None = None,
+    default: ir.Location | None = None,
 ) -> ir.Operation:
     """Writes a `kernel.graph` at the current insertion point, in the current context, and verifies it.
 
+    ``default`` is the location of ops that ``locations`` does not have.
+
     Raises :class:`GraphIOError` for data that has no counterpart and ``ir.MLIRError`` for what the dialects' verifiers refuse.
     """
-    with ir.Location.unknown():
+    with default or ir.Location.unknown():
         return _Writer(locations or {}).graph(graph, form, notes or {})
 
 
@@ -91,7 +94,7 @@ class _Writer:
         if isinstance(place, SourceLocation):
             location = ir.Location.file(place.file, place.line, 0)
         else:
-            location = ir.Location.unknown() if place is None else place
+            location = ir.Location.current if place is None else place
         name = op.results[0].name if op.results else ""
         if name and not (location.is_a_name() and location.name_str == name):
             location = ir.Location.name(name, location)
@@ -141,7 +144,9 @@ class _Writer:
         if op.verdicts is not None:
             attributes["verdicts"] = ir.ArrayAttr.get([a.write_verdict(v) for v in op.verdicts])
         if op.costs is not None:
-            attributes["costs"] = ir.DenseF64ArrayAttr.get(list(op.costs))
+            attributes["costs"] = ir.DenseF64ArrayAttr.get(
+                [-1.0 if cost is None else cost for cost in op.costs]
+            )
         created = self._create(op, "alternatives", attributes, regions=len(op.programs))
         for region, program in zip(created.regions, op.programs, strict=True):
             self.region(region, program, "kernel.yield")

@@ -58,12 +58,12 @@ def Kernel_VerdictAttr : Kernel_Attr<"Verdict", "verdict"> {
     probability that inequivalent programs would have passed, as its base-2
     logarithm. The evidence says in words what was run.
 
-    Example: `#kernel.verdict<probable, -67, "3 draws over 2 primes">`.
+    Example: `#kernel.verdict<probable bound -67, "3 draws over 2 primes">`.
   }];
   let parameters = (ins EnumParameter<Kernel_VerdictKind>:$kind,
                         DefaultValuedParameter<"int64_t", "0">:$boundLog2,
                         OptionalParameter<"::mlir::StringAttr">:$evidence);
-  let assemblyFormat = "`<` $kind (`,` $boundLog2^)? (`,` $evidence^)? `>`";
+  let assemblyFormat = "`<` $kind (`bound` $boundLog2^)? (`,` $evidence^)? `>`";
 }
 
 def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {

@@ -1,0 +1,64 @@
+"""`mirage-search`: the reference and what the search found, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mirage.passes._rewrite import rewrite_graphs
+from mirage.passes.registry import PythonPass, remark
+
+if TYPE_CHECKING:
+    from mirage import ir
+    from mirage.passes.ugraph_io import ReadGraph
+    from mirage.semantics.ugraph import KernelGraph
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of the pass."""
+
+    seed: int = 0
+    time_limit: float = 60.0
+    max_candidates: int = 8
+    chip: str = "sm_90a"
+
+
+def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
+    """Form ``reference`` (or none) to ``candidates``."""
+    from mirage.passes.registry import PassError
+    from mirage.search import SearchLimits
+    from mirage.stages import StageError, add_candidates, target_for
+
+    target = target_for(options.chip)
+    if options.time_limit <= 0 or options.max_candidates < 1:
+        raise PassError("expected a positive time limit and at least one candidate")
+    limits = SearchLimits(
+        budget=options.time_limit, candidates=options.max_candidates, seed=options.seed
+    )
+    found = 0
+
+    def stage(read: ReadGraph, at: ir.Operation) -> KernelGraph:
+        nonlocal found
+        graph, results = add_candidates(read.graph, target, limits)
+        for result in results:
+            report = result.report
+            notes = "".join(f"; {note}" for note in report.notes)
+            if not result.candidates:
+                raise StageError(f"no candidate was found ({report.stop.value}){notes}")
+            found += len(result.candidates)
+            remark(
+                at,
+                f"search: {len(result.candidates)} candidates, best {result.candidates[0].cost.time:.2f} us; "
+                f"{report.frames} frames, {report.values} values, {report.plans} plans; stopped: {report.stop.value}{notes}",
+            )
+        return graph
+
+    rewrite_graphs(op, (None, "reference"), "candidates", stage)
+    return {"candidates": found}
+
+
+PASS = PythonPass(
+    "mirage-search", "find candidate µGraphs for each reference graph", SearchOptions, run
+)

@@ -1,0 +1,35 @@
+"""`mirage-stabilize`: exponentials relative to a running maximum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mirage.passes._rewrite import rewrite_graphs
+from mirage.passes.registry import NoOptions, PythonPass, remark
+
+if TYPE_CHECKING:
+    from mirage import ir
+    from mirage.passes.ugraph_io import ReadGraph
+    from mirage.semantics.ugraph import KernelGraph
+
+
+def run(op: ir.Operation, options: NoOptions) -> Mapping[str, int]:
+    """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is about what was verified."""
+    from mirage.stages import stabilize_candidates
+
+    def stage(read: ReadGraph, at: ir.Operation) -> KernelGraph:
+        graph, exponentials = stabilize_candidates(read.graph)
+        for number, found in enumerate(exponentials):
+            for exponential in found:
+                if not exponential.stable:
+                    remark(at, f"stabilize: candidate {number}: {exponential}")
+        return graph
+
+    rewrite_graphs(op, (None, "candidates"), None, stage)
+    return {}
+
+
+PASS = PythonPass(
+    "mirage-stabilize", "rewrite exponentials so that they cannot overflow", NoOptions, run
+)

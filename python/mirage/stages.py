@@ -1,0 +1,244 @@
+"""The stages of the pipeline on µGraph data; the passes and the driver are thin layers over these.
+
+    reference --search--> candidates --stabilize--> candidates --verify--> verified --select--> selected
+
+In the middle forms each searchable part of the program is an :class:`~mirage.passes.ugraph_io.Alternatives` op.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from mirage.cost import TARGETS, CheckError, CostReport, Target, check_launch, features_of
+from mirage.cost.model import report
+from mirage.errors import MirageError
+from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
+from mirage.search import SearchLimits, SearchResult, superoptimize
+from mirage.semantics.check import InvalidGraph
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, Value
+from mirage.transforms import Exponential, stabilize
+from mirage.transforms.partition import Part, partition
+from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions, verify
+
+
+class StageError(MirageError):
+    """A stage was given a graph that it does not take, or it found nothing."""
+
+
+class UnknownTargetError(MirageError, LookupError):
+    """No parameters are known for that chip."""
+
+
+def target_for(chip: str) -> Target:
+    """The parameters of a chip (``sm_90a``) or card (``h200``). Raises :class:`UnknownTargetError`."""
+    target = TARGETS.get(chip)
+    if target is None:
+        known = ", ".join(sorted(TARGETS))
+        raise UnknownTargetError(f"expected a chip among {known}, got {chip!r}")
+    return target
+
+
+def reference_graph(graph: KernelGraph) -> KernelGraph:
+    """The program that ``graph`` claims to be: of each set of alternatives the reference."""
+    return _inline(graph, lambda op: 0)
+
+
+# ---- search
+
+
+def add_candidates(
+    graph: KernelGraph, target: Target, limits: SearchLimits | None = None, executor: Executor | None = None
+) -> tuple[KernelGraph, tuple[SearchResult, ...]]:
+    """Form ``candidates``: each part of the program beside what the search found for it, cheapest first.
+
+    Raises :class:`StageError` for kernels that are there already.
+    """
+    for op in graph.ops:
+        if isinstance(op, Launch | Alternatives):
+            raise StageError(f"search: expected predefined ops only, got {type(op).__name__.lower()}")
+    ops: list[Op] = []
+    results: list[SearchResult] = []
+    for step in partition(graph):
+        if isinstance(step, External):
+            ops.append(step)
+            continue
+        result = superoptimize(step.graph, target, limits, executor)
+        results.append(result)
+        ops.append(_alternatives(step, result))
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(results)
+
+
+def _alternatives(part: Part, result: SearchResult) -> Alternatives:
+    reference = part.graph
+    programs = (reference, *(c.graph for c in result.candidates))
+    costs = (None, *(c.cost.time for c in result.candidates))
+    return Alternatives(reference.inputs, reference.outputs, programs, None, costs)
+
+
+# ---- stabilize
+
+
+def stabilize_candidates(graph: KernelGraph) -> tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]]:
+    """Every candidate (or the graph itself, where its kernels are chosen) safe from overflow where algebra allows it.
+
+    The second result has the exponentials of each. Verdicts speak about what was verified: alternatives that have them are
+    refused with :class:`StageError`.
+    """
+    exponentials: list[tuple[Exponential, ...]] = []
+
+    def stable(program: KernelGraph) -> KernelGraph:
+        done = stabilize(program)
+        exponentials.append(done.exponentials)
+        return done.graph
+
+    if not any(isinstance(op, Alternatives) for op in graph.ops):
+        return stable(graph), tuple(exponentials)
+    ops: list[Op] = []
+    for op in graph.ops:
+        if isinstance(op, Alternatives):
+            if op.verdicts is not None:
+                raise StageError("stabilize: expected candidates without verdicts, got verified ones; it comes before verify")
+            op = replace(op, programs=(op.programs[0], *map(stable, op.programs[1:])))
+        ops.append(op)
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(exponentials)
+
+
+# ---- verify
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What verification said about one candidate. ``index`` counts the candidates of its part, from 0."""
+
+    part: int
+    index: int
+    verdict: Verdict
+
+    @property
+    def kept(self) -> bool:
+        """Whether the candidate goes on."""
+        return self.verdict.accepted
+
+
+def verify_candidates(
+    graph: KernelGraph,
+    options: VerifyOptions | None = None,
+    watch: Callable[[Checked], None] | None = None,
+) -> tuple[KernelGraph, tuple[Checked, ...]]:
+    """Form ``verified``: only candidates that are equivalent to their reference, each with its verdict.
+
+    ``watch`` is called as verdicts come in. Raises :class:`StageError` for graphs that cannot be compared at all.
+    """
+    ops: list[Op] = []
+    checked: list[Checked] = []
+    part = 0
+    for op in graph.ops:
+        if not isinstance(op, Alternatives):
+            ops.append(op)
+            continue
+        reference, *candidates = op.programs
+        mine: list[Checked] = []
+        for index, candidate in enumerate(candidates):
+            try:
+                verdict = verify(reference, candidate, options or VerifyOptions())
+            except (SignatureMismatch, InvalidGraph) as error:
+                raise StageError(f"verify: candidate {index}: {error}") from error
+            mine.append(Checked(part, index, verdict))
+            if watch is not None:
+                watch(mine[-1])
+        kept = [c for c in mine if c.kept]
+        ops.append(_with_verdicts(op, kept))
+        checked.extend(mine)
+        part += 1
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(checked)
+
+
+def _with_verdicts(op: Alternatives, kept: Sequence[Checked]) -> Alternatives:
+    places = [0, *(c.index + 1 for c in kept)]
+    costs = None if op.costs is None else tuple(op.costs[i] for i in places)
+    notes = tuple(note_of(c.verdict) for c in kept)
+    return replace(op, programs=tuple(op.programs[i] for i in places), verdicts=notes, costs=costs)
+
+
+def note_of(verdict: Verdict) -> VerdictNote:
+    """A verdict as the IR keeps it: the bound rounded up, the evidence in one line."""
+    bound = 0
+    if verdict.kind is Kind.PROBABLE and verdict.bound_log2 is not None:
+        bound = min(0, math.ceil(verdict.bound_log2))
+    evidence = "; ".join(f"{e.name}: {e.text}" for e in verdict.evidence)
+    return VerdictNote(verdict.kind.value, bound, evidence or None)
+
+
+# ---- select
+
+
+def ranking(op: Alternatives, target: Target) -> list[tuple[float, int]]:
+    """``(predicted µs, position)`` of the candidates that can be compiled, cheapest first."""
+    ranked: list[tuple[float, int]] = []
+    for position, program in enumerate(op.programs[1:], start=1):
+        cost = predict(program, target)
+        if cost is not None:
+            ranked.append((cost.time, position))
+    return sorted(ranked)
+
+
+def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[KernelGraph, int]:
+    """Form ``selected``: of each part the candidate that the cost model likes best (after the first ``skip``).
+
+    A part without a candidate keeps its reference; the second result counts such parts.
+    """
+    without = 0
+
+    def choose(op: Alternatives) -> int:
+        nonlocal without
+        if op.verdicts is None:
+            raise StageError("select: expected verified candidates, got candidates without verdicts")
+        ranked = ranking(op, target)[skip:]
+        without += not ranked
+        return ranked[0][1] if ranked else 0
+
+    return _inline(graph, choose), without
+
+
+def _inline(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> KernelGraph:
+    """Alternatives replaced by the chosen program's ops."""
+    ops: list[Op] = []
+    names: dict[Value, Value] = {}
+    for op in graph.ops:
+        if not isinstance(op, Alternatives):
+            ops.append(op)
+            continue
+        program = op.programs[choose(op)]
+        mapping = dict(zip(program.inputs, op.operands, strict=True))
+        renamed = rename_graph(program, mapping)
+        ops.extend(renamed.ops)
+        names.update(zip(op.results, renamed.outputs, strict=True))
+    whole = KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+    changed = {old: new for old, new in names.items() if old is not new}
+    return rename_graph(whole, changed) if changed else whole
+
+
+# ---- cost
+
+
+def predict(graph: KernelGraph, target: Target) -> CostReport | None:
+    """The predicted cost of a graph's kernels; None where one of them breaks a limit of ``target``."""
+    parts: list[CostReport] = []
+    written: set[Value] = set()
+    for op in graph.ops:
+        if not isinstance(op, Launch):
+            continue
+        try:
+            check_launch(op, target)
+        except CheckError:
+            return None
+        hot = {v for v in op.operands if v in written and v.type.bytes < target.l2_size / 2}
+        parts.append(report(features_of(op, hot), target))
+        written.update(op.results)
+    if not parts or not all(math.isfinite(p.time) for p in parts):
+        return None
+    return CostReport.sequence(tuple(parts), target)
