@@ -26,6 +26,17 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return s, (a - (s - t)) + (b - t)
 
 
+def directed_sum(a: Array, b: Array, kind: str, rounding: str) -> Array:
+    """float64 a + b rounded once to `kind`; an exact zero of opposite signs is -0 toward minus
+    infinity, else +0."""
+    a, b = np.broadcast_arrays(a, b)
+    result = round_to(odd_sum(a, b), kind, rounding)
+    if rounding == "rm":
+        cancels = (a == -b) & (np.signbit(a) != np.signbit(b)) & np.isfinite(a)
+        result = np.where(cancels, np.array(-0.0, result.dtype), result)
+    return result
+
+
 def odd_sum(a: Array, b: Array) -> Array:
     """float64 a + b rounded to odd."""
     s, error = two_sum(a, b)
@@ -130,7 +141,7 @@ def fma(a: Array, b: Array, c: Array, kind: str, rounding: str = "rn") -> Array:
         risky = (tail == 0x10000000) | (np.abs(total) < 2.0**-125)
         if not risky.any():
             return total.astype(np.float32)
-    return round_to(odd_sum(*np.broadcast_arrays(product, wide_c)), kind, rounding)
+    return directed_sum(product, wide_c, kind, rounding)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
@@ -148,9 +159,12 @@ def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
     th, tl = two_sum(c, low)
     vh, vl = two_sum(high, th)
     result = vh + odd_sum(tl, vl)
-    scale = np.maximum(np.abs(high), np.abs(c))
-    risky = ~(scale < 2.0**900) | ((np.abs(high) < 2.0**-900) & (high != 0)) | (rounding != "rn")
-    risky |= (high == 0) | ((np.abs(result) < 2.0**-900))
+    # Within these bounds nothing overflows or loses bits below the smallest number.
+    risky = np.full(result.shape, rounding != "rn")
+    for operand, bound in ((a, 2.0**300), (b, 2.0**300), (c, 2.0**600)):
+        magnitude = np.abs(operand)
+        risky |= ~(magnitude < bound) | (magnitude < 1 / bound)
+    risky |= np.abs(result) < 2.0**-600
     if not risky.any():
         return result
     result = np.array(result, copy=True)
@@ -164,11 +178,14 @@ def fma_exact(a: float, b: float, c: float, rounding: str = "rn") -> float:
     """a * b + c in float64 through rationals: slow, right in every case."""
     with np.errstate(all="ignore"):
         plain = float(np.float64(a) * np.float64(b) + np.float64(c))
-    if not all(np.isfinite(v) for v in (a, b, c)):
+    if not (np.isfinite(a) and np.isfinite(b)):
         return plain
+    if not np.isfinite(c):
+        return c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
-        return plain if a == 0 or b == 0 or c == 0 else (-0.0 if rounding == "rm" else 0.0)
+        signs = {bool(np.signbit(a)) != bool(np.signbit(b)), bool(np.signbit(c))}
+        return -0.0 if signs == {True} or (len(signs) == 2 and rounding == "rm") else 0.0
     try:
         nearest = exact.numerator / exact.denominator
     except OverflowError:
@@ -199,7 +216,8 @@ def exact_f64(operation: str, a: Array, b: Array, rounding: str) -> Array:
     result = np.empty(a.shape, np.float64)
     for at in np.ndindex(a.shape):
         x, y = float(a[at]), float(b[at])
-        terms = (x, 1.0, y) if operation == "add" else (x, y, -0.0)
+        zero = float(np.copysign(0.0, x) * np.copysign(1.0, y))  # of the product's sign
+        terms = (x, 1.0, y) if operation == "add" else (x, y, zero)
         result[at] = fma_exact(*terms, rounding)
     return result
 

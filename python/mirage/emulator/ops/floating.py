@@ -47,11 +47,6 @@ def _finish(kind: str, *, ftz: bool, sat: bool, relu: bool) -> Callable[[Array],
     return finish
 
 
-def _bf16(value: Array) -> Array:
-    """Rounds exact float64 results to bf16 numbers."""
-    return numerics.round_to(value, "bf16")
-
-
 def _add(kind: str, rounding: str, sign: int) -> Callable[[Array, Array], Array]:
     base = _base(kind)
 
@@ -61,8 +56,7 @@ def _add(kind: str, rounding: str, sign: int) -> Callable[[Array, Array], Array]
             return a + b
         if base == "f64":
             return numerics.exact_f64("add", a, b, rounding)
-        wide = numerics.odd_sum(*np.broadcast_arrays(a.astype(np.float64), b.astype(np.float64)))
-        return numerics.round_to(wide, base, rounding)
+        return numerics.directed_sum(a.astype(np.float64), b.astype(np.float64), base, rounding)
 
     return compute
 
