@@ -17,7 +17,7 @@ def ConvertBlockToThread : Pass<"mirage-convert-block-to-thread", "::mlir::Modul
     `kernel.invoke`. The axes of the grid become one dimension, the first axis
     being the most significant. Loops become `scf.for` with accumulators in
     registers; copies to shared memory are issued ahead, with the waits and
-    barriers that they need. Offsets in shared memory are left at 0 for
+    barriers that they need. Shared tiles lie one after the other until
     `mirage-plan-shared-memory`. Graphs without launches left get the form
     `thread`.
   }];

@@ -105,7 +105,7 @@ void TileEmitter::emitLoad(block::LoadOp op) {
     // Loads of a loop with stages are emitted by the loop.
     if (shared.isRing())
       return;
-    Value slot = thread::SharedAllocOp::create(builder, loc, shared, builder.getI64IntegerAttr(0));
+    Value slot = allocate(op);
     copyToShared(op, slot, Value());
     commitCopies();
     sharedViews[op.getResult()] = {slot, false};

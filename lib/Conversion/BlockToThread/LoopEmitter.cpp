@@ -87,9 +87,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   SmallVector<std::pair<block::LoadOp, Value>> rings;
   for (auto load : body.getOps<block::LoadOp>())
     if (getShared(load.getResult()))
-      rings.push_back({load, thread::SharedAllocOp::create(builder, load.getLoc(),
-                                                           getShared(load.getResult()),
-                                                           builder.getI64IntegerAttr(0))});
+      rings.push_back({load, allocate(load)});
   auto copyStep = [&](Value step, Value slot, Value when) {
     position[axis] = step;
     for (auto [load, ring] : rings)

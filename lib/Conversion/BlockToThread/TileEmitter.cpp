@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mirage;
@@ -213,6 +214,14 @@ void TileEmitter::emitConvertLayout(block::ConvertLayoutOp op) {
 //===----------------------------------------------------------------------===//
 // Shared memory
 //===----------------------------------------------------------------------===//
+
+Value TileEmitter::allocate(block::LoadOp load) {
+  thread::SharedType type = getShared(load.getResult());
+  int64_t offset = llvm::alignTo(allocated, type.getAlignment());
+  allocated = offset + type.getTotalBytes();
+  return thread::SharedAllocOp::create(builder, load.getLoc(), type,
+                                       builder.getI64IntegerAttr(offset));
+}
 
 void TileEmitter::commitCopies() {
   thread::CopyCommitOp::create(builder, loc);

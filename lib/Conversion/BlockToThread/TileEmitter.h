@@ -80,6 +80,7 @@ private:
   void copyToShared(block::LoadOp load, mlir::Value slot, mlir::Value when);
 
   // Shared memory.
+  mlir::Value allocate(block::LoadOp load);
   SharedView getSharedView(mlir::Value value);
   void commitCopies();
   void waitForCopies(int64_t group);
@@ -110,6 +111,9 @@ private:
   /// The group of copies that a shared tile waits for; absent when it is usable.
   llvm::DenseMap<mlir::Value, int64_t> pendingGroup;
   int64_t committed = 0;
+  /// End of the last allocation: until they are planned by lifetime, tiles lie
+  /// one after the other.
+  int64_t allocated = 0;
 
   /// Of the loops around: the accumulators before this step, by loop result.
   llvm::DenseMap<mlir::Value, mlir::Value> accumulators;

@@ -5,6 +5,20 @@
 
 include "mlir/Pass/PassBase.td"
 
+def LegalizeTiles : Pass<"mirage-legalize-tiles"> {
+  let summary = "rewrite block graphs into what code is generated for";
+  let description = [{
+    - Ops in a loop that depend neither on its axis nor on what it computes move
+      out of it.
+    - A matmul over one column becomes an elementwise product.
+    - Operands of a matmul that have different element types are converted to
+      f32, which holds both exactly.
+    - Loops of one step stay loops; loads that nothing uses are dropped.
+  }];
+  let statistics = [Statistic<"numHoisted", "hoisted", "ops moved out of loops">];
+  let dependentDialects = ["::mirage::block::BlockDialect"];
+}
+
 def FlattenTiles : Pass<"mirage-flatten-tiles"> {
   let summary = "make every tile a matrix";
   let description = [{
@@ -15,9 +29,7 @@ def FlattenTiles : Pass<"mirage-flatten-tiles"> {
     drops the others. After it tiles are of rank 2, except for scalar constants,
     results of loads and operands of the store, which keep the rank of their
     tensor beside a `block.reshape`; reshapes and transposes of unit dimensions
-    are gone. Also: a product over a single column becomes an elementwise one,
-    matmul operands of different types get a common one, values that do not
-    depend on a loop move out of it.
+    are gone.
 
     An error names the tile that has more dimensions; the remedy is a smaller
     tile along one of them (split it over the grid or a loop).

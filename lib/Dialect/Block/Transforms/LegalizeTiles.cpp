@@ -1,0 +1,90 @@
+//===- LegalizeTiles.cpp - what code is generated for ---------------------===//
+
+#include "mirage/Dialect/Block/IR/Block.h"
+#include "mirage/Dialect/Block/Transforms/Passes.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+#include "mlir/IR/PatternMatch.h"
+
+namespace mirage::block {
+#define GEN_PASS_DEF_LEGALIZETILES
+#include "mirage/Dialect/Block/Transforms/Passes.h.inc"
+} // namespace mirage::block
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+
+namespace {
+struct LegalizeTiles : block::impl::LegalizeTilesBase<LegalizeTiles> {
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    getOperation()->walk([&](kernel::LaunchOp launch) {
+      dropUnused(launch, rewriter);
+      // Inner loops first: what leaves one may leave the next as well.
+      launch.getBody().walk<WalkOrder::PostOrder>([&](LoopOp loop) { hoist(loop); });
+      launch.getBody().walk([&](MatmulOp matmul) { legalize(matmul, rewriter); });
+    });
+  }
+
+private:
+  static void dropUnused(kernel::LaunchOp launch, IRRewriter &rewriter) {
+    SmallVector<Operation *> ops;
+    launch.getBody().walk<WalkOrder::PostOrder>([&](Operation *op) { ops.push_back(op); });
+    DenseSet<Operation *> erased;
+    for (Operation *op : llvm::reverse(ops)) {
+      if (erased.contains(op) || op->hasTrait<OpTrait::IsTerminator>() || !op->use_empty() ||
+          !isMemoryEffectFree(op))
+        continue;
+      op->walk([&](Operation *inner) { erased.insert(inner); });
+      rewriter.eraseOp(op);
+    }
+  }
+
+  static bool mentions(Attribute axes, StringRef axis) {
+    return llvm::any_of(cast<ArrayAttr>(axes), [&](Attribute name) {
+      return cast<StringAttr>(name).getValue() == axis;
+    });
+  }
+
+  static bool dependsOnAxis(Operation *op, StringRef axis) {
+    if (auto load = dyn_cast<LoadOp>(op))
+      return llvm::any_of(load.getMap(),
+                          [&](Attribute axes) { return mentions(axes, axis); });
+    if (auto mask = dyn_cast<MaskOp>(op))
+      return mentions(mask.getAxes(), axis);
+    return isa<RunningMaxOp>(op) || op->getNumRegions() > 0;
+  }
+
+  void hoist(LoopOp loop) {
+    for (Operation &op : llvm::make_early_inc_range(loop.getBody().front().without_terminator())) {
+      bool usesBody = llvm::any_of(op.getOperands(), [&](Value operand) {
+        return loop.getBody().isAncestor(operand.getParentRegion());
+      });
+      if (usesBody || dependsOnAxis(&op, loop.getAxis()))
+        continue;
+      op.moveBefore(loop);
+      ++numHoisted;
+    }
+  }
+
+  static void legalize(MatmulOp matmul, IRRewriter &rewriter) {
+    auto lhs = cast<TileType>(matmul.getLhs().getType()),
+         rhs = cast<TileType>(matmul.getRhs().getType());
+    rewriter.setInsertionPoint(matmul);
+    if (lhs.getShape().back() == 1) {
+      rewriter.replaceOpWithNewOp<BinaryOp>(matmul, matmul.getType(), BinaryFn::Mul,
+                                            matmul.getLhs(), matmul.getRhs());
+      return;
+    }
+    if (lhs.getElementType() == rhs.getElementType())
+      return;
+    for (OpOperand &operand : matmul->getOpOperands()) {
+      auto type = cast<TileType>(operand.get().getType());
+      if (!type.getElementType().isF32() && !type.getElementType().isF64())
+        operand.set(CastOp::create(rewriter, matmul.getLoc(),
+                                   type.withElementType(rewriter.getF32Type()), operand.get()));
+    }
+  }
+};
+} // namespace
