@@ -51,7 +51,10 @@ def reference_graph(graph: KernelGraph) -> KernelGraph:
 
 
 def add_candidates(
-    graph: KernelGraph, target: Target, limits: SearchLimits | None = None, executor: Executor | None = None
+    graph: KernelGraph,
+    target: Target,
+    limits: SearchLimits | None = None,
+    executor: Executor | None = None,
 ) -> tuple[KernelGraph, tuple[SearchResult, ...]]:
     """Form ``candidates``: each part of the program beside what the search found for it, cheapest first.
 
@@ -59,7 +62,9 @@ def add_candidates(
     """
     for op in graph.ops:
         if isinstance(op, Launch | Alternatives):
-            raise StageError(f"search: expected predefined ops only, got {type(op).__name__.lower()}")
+            raise StageError(
+                f"search: expected predefined ops only, got {type(op).__name__.lower()}"
+            )
     ops: list[Op] = []
     results: list[SearchResult] = []
     for step in partition(graph):
@@ -82,7 +87,9 @@ def _alternatives(part: Part, result: SearchResult) -> Alternatives:
 # ---- stabilize
 
 
-def stabilize_candidates(graph: KernelGraph) -> tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]]:
+def stabilize_candidates(
+    graph: KernelGraph,
+) -> tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]]:
     """Every candidate (or the graph itself, where its kernels are chosen) safe from overflow where algebra allows it.
 
     The second result has the exponentials of each. Verdicts speak about what was verified: alternatives that have them are
@@ -101,7 +108,9 @@ def stabilize_candidates(graph: KernelGraph) -> tuple[KernelGraph, tuple[tuple[E
     for op in graph.ops:
         if isinstance(op, Alternatives):
             if op.verdicts is not None:
-                raise StageError("stabilize: expected candidates without verdicts, got verified ones; it comes before verify")
+                raise StageError(
+                    "stabilize: expected candidates without verdicts, got verified ones; it comes before verify"
+                )
             op = replace(op, programs=(op.programs[0], *map(stable, op.programs[1:])))
         ops.append(op)
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(exponentials)
@@ -196,7 +205,9 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
     def choose(op: Alternatives) -> int:
         nonlocal without
         if op.verdicts is None:
-            raise StageError("select: expected verified candidates, got candidates without verdicts")
+            raise StageError(
+                "select: expected verified candidates, got candidates without verdicts"
+            )
         ranked = ranking(op, target)[skip:]
         without += not ranked
         return ranked[0][1] if ranked else 0

@@ -41,7 +41,9 @@ def partition(graph: KernelGraph) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _part(graph: KernelGraph, ops: list[Op], constants: dict[Value, Constant], number: int) -> KernelGraph:
+def _part(
+    graph: KernelGraph, ops: list[Op], constants: dict[Value, Constant], number: int
+) -> KernelGraph:
     defined = {v for op in ops for v in op.results}
     read = dict.fromkeys(v for op in ops for v in op.operands)
     # A constant is repeated in every part that reads it: it needs no memory.

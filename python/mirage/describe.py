@@ -1,0 +1,181 @@
+"""µGraphs in words, for people.
+
+kernel 1 of 1: grid n = 128, 4 warps, 3 stages
+  for k in 64 steps over x[16, 4096/k], w[4096/k, 6144/n]:
+    a0 += x @ w
+    a1 += sum1(square(x))
+  out0[16, 6144/n] = a0 * rsqrt(a1 * 0.000244140625 + 1e-06)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Binary,
+    Broadcast,
+    Cast,
+    Constant,
+    External,
+    KernelGraph,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RunningMax,
+    TileMap,
+    Transpose,
+    Unary,
+    Value,
+    walk,
+)
+
+_INFIX = {
+    BinaryFn.ADD: "+",
+    BinaryFn.SUB: "-",
+    BinaryFn.MUL: "*",
+    BinaryFn.DIV: "/",
+    BinaryFn.POW: "**",
+}
+_UPDATE = {AccumulateFn.SUM: "+=", AccumulateFn.MAX: "max=", AccumulateFn.LAST: "="}
+
+
+def describe(graph: KernelGraph) -> str:
+    """The kernels of ``graph``, one paragraph each; ops between them a line."""
+    launches = sum(isinstance(op, Launch) for op in graph.ops)
+    names: dict[Value, str] = {v: v.name or f"in{i}" for i, v in enumerate(graph.inputs)}
+    names.update((v, f"out{i}") for i, v in enumerate(graph.outputs) if v not in names)
+    lines: list[str] = []
+    number = temporaries = 0
+    for op in graph.ops:
+        for v in op.results:
+            if v not in names:
+                names[v] = f"tmp{temporaries}"
+                temporaries += 1
+        if isinstance(op, Launch):
+            number += 1
+            lines.extend(_Kernel(op, names).lines(f"kernel {number} of {launches}"))
+        elif not isinstance(op, Constant):
+            operands = ", ".join(names[v] for v in op.operands)
+            what = f"torch {op.target}" if isinstance(op, External) else type(op).__name__.lower()
+            lines.append(f"{', '.join(names[v] for v in op.results)} = {what}({operands})")
+    return "\n".join(lines)
+
+
+class _Kernel:
+    def __init__(self, launch: Launch, names: dict[Value, str]) -> None:
+        self.launch = launch
+        self.names = names
+        self.params = {
+            p: names[v] for p, v in zip(launch.body.params, launch.operands, strict=True)
+        }
+        self.text: dict[Value, str] = {}
+        self.uses: dict[Value, int] = {}
+        for op in walk(launch.body.ops):
+            read = op.operands
+            if isinstance(op, Loop):
+                read = tuple(
+                    v for a in op.accumulators for v in (a.value, a.rescale) if v is not None
+                )
+            for v in read:
+                self.uses[v] = self.uses.get(v, 0) + 1
+        for output in launch.body.outputs:
+            self.uses[output.value] = self.uses.get(output.value, 0) + 1
+        self.counters = {"a": 0, "t": 0, "m": 0}
+
+    def lines(self, title: str) -> Iterator[str]:
+        launch = self.launch
+        grid = " x ".join(f"{a.name} = {a.extent}" for a in launch.grid) or "one block"
+        yield f"{title}: grid {grid}, {launch.schedule.warps} warps, {launch.schedule.stages} stages"
+        yield from self._body(launch.body.ops, "  ")
+        for output, result in zip(launch.body.outputs, launch.results, strict=True):
+            where = _place(result.shape, output.map)
+            yield f"  {self.names[result]}{where} = {_bare(self.text[output.value])}"
+
+    def _body(self, ops: tuple[Op, ...], indent: str) -> Iterator[str]:
+        for op in ops:
+            if isinstance(op, Loop):
+                yield from self._loop(op, indent)
+                continue
+            text = self._expression(op)
+            shared = self.uses.get(op.result, 0) > 1 and not isinstance(
+                op, Load | Constant | Cast | Broadcast
+            )
+            if isinstance(op, RunningMax) or shared:
+                name = self._fresh("m" if isinstance(op, RunningMax) else "t")
+                yield f"{indent}{name} = {_bare(text)}"
+                text = name
+            self.text[op.result] = text
+
+    def _loop(self, loop: Loop, indent: str) -> Iterator[str]:
+        loads = [op for op in loop.body if isinstance(op, Load)]
+        over = ", ".join(
+            dict.fromkeys(
+                f"{self.params[op.operands[0]]}{_place(op.operands[0].shape, op.map)}"
+                for op in loads
+            )
+        )
+        yield f"{indent}for {loop.axis.name} in {loop.axis.extent} steps{f' over {over}' if over else ''}:"
+        yield from self._body(loop.body, indent + "  ")
+        for accumulator, result in zip(loop.accumulators, loop.results, strict=True):
+            name = self._fresh("a")
+            note = ""
+            if accumulator.rescale is not None:
+                note = f" (rescaled by {self.text[accumulator.rescale]})"
+            yield f"{indent}  {name} {_UPDATE[accumulator.fn]} {_bare(self.text[accumulator.value])}{note}"
+            self.text[result] = name
+
+    def _fresh(self, kind: str) -> str:
+        name = f"{kind}{self.counters[kind]}"
+        self.counters[kind] += 1
+        return name
+
+    def _expression(self, op: Op) -> str:
+        xs = [self.text[v] for v in op.operands if v in self.text]
+        if isinstance(op, Load):
+            return self.params[op.operands[0]]
+        if isinstance(op, Constant):
+            return f"{op.value:g}"
+        if isinstance(op, Cast | Broadcast | Reshape):
+            return xs[0]
+        if isinstance(op, Matmul):
+            return f"({xs[0]} @ {xs[1]})"
+        if isinstance(op, Binary):
+            sign = _INFIX.get(op.fn)
+            return f"({xs[0]} {sign} {xs[1]})" if sign else f"{op.fn.value}({xs[0]}, {xs[1]})"
+        what = type(op).__name__.lower()
+        if isinstance(op, Unary):
+            what = op.fn.value
+        elif isinstance(op, Reduce):
+            what = f"{op.fn.value}{','.join(map(str, op.dims))}"
+        elif isinstance(op, Transpose):
+            what = "transpose"
+        elif isinstance(op, Mask):
+            return f"mask({_bare(xs[0])}, {op.fill:g} from {op.extent})"
+        elif isinstance(op, RunningMax):
+            what = "running_max"
+        return f"{what}({', '.join(map(_bare, xs))})"
+
+
+def _bare(text: str) -> str:
+    """``text`` without parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def _place(shape: tuple[int, ...], tile_map: TileMap) -> str:
+    """A tensor's shape with the axes that cut each dimension."""
+    dims = ("/".join((str(n), *axes)) for n, axes in zip(shape, tile_map, strict=True))
+    return f"[{', '.join(dims)}]"

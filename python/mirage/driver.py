@@ -1,0 +1,372 @@
+"""The whole way, from a program to something that can be called.
+
+optimized = optimize(program, OptimizeOptions(chip="sm_90a"))
+print(optimized.describe())
+out, = optimized(x, w)
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirage.cost import CostReport
+from mirage.errors import MirageError
+from mirage.frontend.errors import InvalidGraphError
+from mirage.frontend.program import Program
+from mirage.passes.ugraph_io.data import InputNote
+from mirage.search import SearchLimits, SearchResult
+from mirage.semantics.ugraph import External, KernelGraph, Launch
+from mirage.stages import (
+    Checked,
+    StageError,
+    add_candidates,
+    predict,
+    select_cheapest,
+    stabilize_candidates,
+    target_for,
+    verify_candidates,
+)
+from mirage.transforms import Exponential
+from mirage.transforms.partition import Part, partition
+from mirage.verify import VerifyOptions
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirage.compiler import Compiled
+    from mirage.runtime import Executable
+    from mirage.runtime.artifact import Artifact
+
+
+class OptionError(MirageError, TypeError):
+    """An option that there is not, or a value that it does not take."""
+
+
+class NothingFoundError(MirageError):
+    """No candidate survived verification, or none could be compiled; the message says why."""
+
+
+@dataclass(frozen=True)
+class OptimizeOptions:
+    """How to optimize. Times in seconds.
+
+    ``budget`` ends the search, ``candidates`` are verified. ``seed`` makes the search repeatable; ``verify_seed`` the random
+    tests too (by default they draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``compile``
+    False stops after the choice. ``watch`` is told what happens, in sentences.
+    """
+
+    chip: str = "sm_90a"
+    budget: float = 60.0
+    candidates: int = 6
+    seed: int = 0
+    verify_seed: int | None = None
+    draws: int = 2
+    numerics: bool = True
+    compile: bool = True
+    cubin: bool = True
+    use_cache: bool = True
+    watch: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        target_for(self.chip)
+        for name in ("budget", "candidates", "draws"):
+            if not getattr(self, name) > 0:
+                raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
+
+    @staticmethod
+    def of(**options: Any) -> OptimizeOptions:
+        """The options with these values. Raises :class:`OptionError` for names that there are not."""
+        known = [f.name for f in fields(OptimizeOptions)]
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise OptionError(
+                f"expected options among {', '.join(known)}, got {', '.join(unknown)}"
+            )
+        return OptimizeOptions(**options)
+
+    def say(self, text: str) -> None:
+        """Tells the watcher."""
+        if self.watch is not None:
+            self.watch(text)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the program that runs by itself: a compiled one, or a call that stays with torch."""
+
+    graph: KernelGraph | None
+    external: External | None
+    compiled: Compiled | None
+
+
+@dataclass
+class Report:
+    """What happened on the way."""
+
+    searches: tuple[SearchResult, ...] = ()
+    exponentials: tuple[tuple[Exponential, ...], ...] = ()
+    checked: tuple[Checked, ...] = ()
+    prediction: CostReport | None = None
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    notes: list[str] = field(default_factory=list[str])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "search": [r.report.to_json() for r in self.searches],
+            "candidates": [
+                {"part": i, "time_us": c.cost.time, "description": c.description}
+                for i, r in enumerate(self.searches)
+                for c in r.candidates
+            ],
+            "verdicts": [
+                {"part": c.part, "candidate": c.index, "kept": c.kept, **c.verdict.to_json()}
+                for c in self.checked
+            ],
+            "prediction": None if self.prediction is None else self.prediction.to_json(),
+            "seconds": dict(self.seconds),
+            "notes": list(self.notes),
+        }
+
+
+class Optimized:
+    """An optimized program: a function of torch tensors, and the account of how it came about.
+
+    Call it with the program's inputs, one by one, as one list or as ``inputs=``; weights of an imported module are bound. It
+    returns a tuple. ``mlir`` has the text of every form that the program went through.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        options: OptimizeOptions,
+        graph: KernelGraph,
+        steps: tuple[Step, ...],
+        mlir: Mapping[str, str],
+        report: Report,
+    ) -> None:
+        self.program = program
+        self.options = options
+        self.graph = graph
+        """The chosen µGraph."""
+        self.steps = steps
+        self.mlir = mlir
+        self.report = report
+        self._executables: dict[int, Executable] = {}
+
+    def __repr__(self) -> str:
+        kernels = sum(isinstance(op, Launch) for op in self.graph.ops)
+        return f"<optimized {self.graph.name!r} for {self.options.chip}: {kernels} kernels>"
+
+    def describe(self) -> str:
+        """The chosen µGraph in words."""
+        from mirage.describe import describe
+
+        return describe(self.graph)
+
+    @property
+    def verdicts(self) -> tuple[Checked, ...]:
+        """What verification said about each candidate."""
+        return self.report.checked
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """The compiled parts, in order; one, unless ops stay with torch."""
+        return tuple(step.compiled.artifact for step in self.steps if step.compiled is not None)
+
+    @property
+    def artifact(self) -> Artifact:
+        """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly one."""
+        artifacts = self.artifacts
+        if len(artifacts) != 1 or len(self.steps) != 1:
+            raise NothingFoundError(
+                f"expected a program that is one artifact, got {len(artifacts)} of {len(self.steps)} parts"
+            )
+        return artifacts[0]
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes the artifact to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads it."""
+        from mirage.runtime import write_artifact
+
+        return Path(write_artifact(self.artifact, folder))
+
+    def __call__(
+        self,
+        *tensors: torch.Tensor | Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor] | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        from mirage.execution import run_steps
+
+        return run_steps(self.program, self.graph, self.steps, self._executables, tensors, inputs)
+
+
+def optimize(program: Program | KernelGraph, options: OptimizeOptions | None = None) -> Optimized:
+    """Searches for faster equivalent programs, verifies each, takes the cheapest and compiles it.
+
+    Raises :class:`NothingFoundError` where no candidate is left, and the errors of the stages.
+    """
+    options = options or OptimizeOptions()
+    if isinstance(program, KernelGraph):
+        program = Program(program)
+    return _Run(program, options).optimize()
+
+
+def compile_graph(
+    program: Program | KernelGraph, options: OptimizeOptions | None = None
+) -> Optimized:
+    """Compiles a program whose kernels are chosen already (written by hand): no search, nothing to verify against."""
+    options = options or OptimizeOptions()
+    if isinstance(program, KernelGraph):
+        program = Program(program)
+    return _Run(program, options).compile_only()
+
+
+class _Run:
+    def __init__(self, program: Program, options: OptimizeOptions) -> None:
+        self.program = program
+        self.options = options
+        self.target = target_for(options.chip)
+        self.report = Report()
+        self.mlir: dict[str, str] = {}
+
+    def optimize(self) -> Optimized:
+        o = self.options
+        self._text("reference", self.program.graph)
+        with self._timed("search"):
+            limits = SearchLimits(budget=o.budget, candidates=o.candidates, seed=o.seed)
+            graph, self.report.searches = add_candidates(self.program.graph, self.target, limits)
+        for result in self.report.searches:
+            o.say(
+                f"search: {len(result.candidates)} candidates, stopped: {result.report.stop.value}"
+            )
+            if not result.candidates:
+                raise NothingFoundError(
+                    f"the search found no candidate: {'; '.join(result.report.notes) or result.report.stop.value}"
+                )
+        self._text("candidates", graph)
+        with self._timed("stabilize"):
+            graph, self.report.exponentials = stabilize_candidates(graph)
+        self._text("stabilized", graph, "candidates")
+        with self._timed("verify"):
+            settings = VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics)
+            graph, self.report.checked = verify_candidates(graph, settings, self._watch_verdict)
+        self._text("verified", graph)
+        return self._choose(graph)
+
+    def _watch_verdict(self, checked: Checked) -> None:
+        self.options.say(
+            f"verify: candidate {checked.index}: {str(checked.verdict).splitlines()[0]}"
+        )
+
+    def _choose(self, verified: KernelGraph) -> Optimized:
+        """The cheapest candidates that compile; those that do not are noted."""
+        from mirage.compiler import CompileError
+
+        failure: CompileError | None = None
+        for skip in range(self.options.candidates):
+            selected, without = select_cheapest(verified, self.target, skip)
+            if without:
+                break
+            try:
+                with self._timed("compile"):
+                    return self._finish(selected)
+            except CompileError as error:
+                failure = failure or error
+                self.report.notes.append(
+                    f"candidate {skip} by predicted time does not compile: {error.message}"
+                )
+                self.options.say(self.report.notes[-1])
+        if failure is not None:
+            raise failure
+        dropped = "\n".join(f"candidate {c.index}: {c.verdict}" for c in self.report.checked)
+        raise NothingFoundError(
+            f"no candidate that {self.options.chip} can run passed verification\n{dropped}"
+        )
+
+    def _finish(self, selected: KernelGraph) -> Optimized:
+        self._text("selected", selected)
+        self.report.prediction = predict(selected, self.target)
+        steps = tuple(self._steps(selected)) if self.options.compile else ()
+        return Optimized(self.program, self.options, selected, steps, dict(self.mlir), self.report)
+
+    def compile_only(self) -> Optimized:
+        """For kernels written by hand."""
+        self._text("selected", self.program.graph)
+        for op in self.program.graph.ops:
+            if not isinstance(op, Launch | External):
+                raise InvalidGraphError(
+                    f"compile: expected customized kernels only, got {type(op).__name__.lower()}; use superoptimize()",
+                    self.program.locations.get(op),
+                )
+        with self._timed("compile"):
+            return self._finish(self.program.graph)
+
+    def _steps(self, selected: KernelGraph) -> Iterator[Step]:
+        for step in partition(selected):
+            if isinstance(step, External):
+                yield Step(None, step, None)
+            else:
+                yield Step(step.graph, None, self._compile(step))
+
+    def _compile(self, part: Part) -> Compiled:
+        from mirage import ir
+        from mirage.compiler import CompileOptions, Names, compile_module
+        from mirage.passes.ugraph_io import write_graph
+
+        o = self.options
+        weights = {self.program.graph.inputs[p.index]: p.name for p in self.program.parameters}
+        parameters = {i: weights[v] for i, v in enumerate(part.graph.inputs) if v in weights}
+        names = Names(
+            inputs=tuple(v.name or f"x{i}" for i, v in enumerate(part.graph.inputs)),
+            outputs=tuple(v.name or f"y{i}" for i, v in enumerate(part.graph.outputs)),
+            parameters=parameters,
+        )
+        with ir.Context():
+            module = ir.Module.create(ir.Location.unknown())
+            with ir.InsertionPoint(module.body):
+                write_graph(part.graph, form="selected")
+            evidence = {"verdicts": [c.verdict.to_json() for c in self.report.checked if c.kept]}
+            prediction = predict(part.graph, self.target)
+            return compile_module(
+                module,
+                CompileOptions(chip=o.chip, cubin=o.cubin, use_cache=o.use_cache),
+                names=names,
+                evidence=evidence,
+                prediction={} if prediction is None else prediction.to_json(),
+            )
+
+    def _text(self, stage: str, graph: KernelGraph, form: str | None = None) -> None:
+        from mirage.passes.ugraph_io import graph_to_text
+
+        notes = {p.index: InputNote(p.name) for p in self.program.parameters}
+        self.mlir[stage] = graph_to_text(
+            graph, form=form or stage, locations=self.program.locations, notes=notes
+        )
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.report.seconds[what] = self.report.seconds.get(what, 0.0) + spent
+
+
+__all__ = [
+    "NothingFoundError",
+    "OptimizeOptions",
+    "Optimized",
+    "OptionError",
+    "Report",
+    "StageError",
+    "Step",
+    "compile_graph",
+    "optimize",
+]
