@@ -210,7 +210,12 @@ def report(f: KernelFeatures, target: Target) -> CostReport:
     """The estimate for scalar features."""
     parts = {k: float(v) for k, v in estimate(f, target).items()}
     return CostReport(
-        **parts,
+        time=parts["time"],
+        dram=parts["dram"],
+        l2=parts["l2"],
+        compute=parts["compute"],
+        chain=parts["chain"],
+        launch=parts["launch"],
         bytes_read=float(f.dram_read),
         bytes_written=float(f.dram_write),
         shared=int(f.shared),

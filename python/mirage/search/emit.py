@@ -266,9 +266,7 @@ class Emitter:
     def _matmul(self, edge: Edge, row: str | None, col: str | None) -> Value:
         k = edge.axis
         left, right = edge.children
-        if (row in self._wide(right) and row is not None) or (
-            col in self._wide(left) and col is not None
-        ):
+        if row in self._wide(right) or col in self._wide(left):
             left, right = right, left
         a, b = self.get(left, row, k), self.get(right, k, col)
         build = self._builder(edge.goal)

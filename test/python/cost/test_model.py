@@ -1,0 +1,115 @@
+"""The cost model: what must hold whatever the parameters, and a few absolute anchors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
+from mirage.search import superoptimize
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import (
+    Axis,
+    BlockGraph,
+    Builder,
+    Launch,
+    Output,
+    Schedule,
+    TensorType,
+    Value,
+)
+from search_programs import attention, matmul, rms_linear
+
+
+def copy_features(blocks: float, size: float) -> KernelFeatures:
+    return KernelFeatures(
+        blocks=blocks, warps=4.0, stages=1.0, dram_read=size, load_once=size / blocks,
+        shared_once=size / blocks,
+    )  # fmt: skip
+
+
+def test_an_empty_kernel_costs_its_launch() -> None:
+    time = float(estimate(KernelFeatures(), H200)["time"])
+    assert H200.launch < time < 3.0
+
+
+def test_more_bytes_take_longer() -> None:
+    times = [float(estimate(copy_features(1024.0, s), H200)["time"]) for s in (1e6, 1e7, 1e8)]
+    assert times == sorted(times)
+    assert times[-1] == pytest.approx(1e8 / H200.dram_bytes, rel=0.2)
+
+
+def test_a_tiny_grid_cannot_saturate_bandwidth() -> None:
+    def per_byte(blocks: float) -> float:
+        f = KernelFeatures(blocks=blocks, steps=64.0, stages=3.0, load_step=16e3, shared_step=16e3)
+        f.dram_read = blocks * 1e6
+        return float(estimate(f, H200)["dram"]) / (blocks * 1e6)
+
+    assert per_byte(4.0) > 10 * per_byte(264.0)
+    assert per_byte(264.0) == pytest.approx(1 / H200.dram_bytes)
+
+
+def test_arrays_and_scalars_agree() -> None:
+    blocks = np.array([64.0, 132.0, 1024.0])
+    together = estimate(copy_features(blocks, 1e7), H200)["time"]  # pyright: ignore[reportArgumentType]
+    apart = [float(estimate(copy_features(float(b), 1e7), H200)["time"]) for b in blocks]
+    np.testing.assert_allclose(together, apart)
+
+
+def test_shared_memory_is_limited() -> None:
+    assert np.isinf(estimate(KernelFeatures(shared_once=300e3), H200)["time"])
+    assert np.isfinite(estimate(KernelFeatures(shared_once=200e3), H200)["time"])
+    assert np.isinf(estimate(KernelFeatures(shared_once=200e3), A100)["time"])
+
+
+@pytest.mark.parametrize(
+    "graph", [rms_linear(16, 4096, 6144), attention(2, 256, 4096, 64), matmul(1024, 1024, 1024)]
+)
+def test_features_of_launches_agree_with_the_prediction(graph: object) -> None:
+    for candidate in superoptimize(graph, H200).candidates:  # pyright: ignore[reportArgumentType]
+        for op in candidate.graph.ops:
+            assert isinstance(op, Launch)
+            f = features_of(op)
+            assert f.dram_write == sum(v.type.bytes for v in op.results)
+            assert np.isfinite(estimate(f, H200)["time"])
+
+
+def test_streaming_programs_come_close_to_measured_times() -> None:
+    # tuned kernels on an H200, cold L2: 13.2 to 18 µs
+    assert 12.0 < superoptimize(rms_linear(2, 4096, 6144), H200).candidates[0].cost.time < 18.0
+    # 61.7 µs is the time to read the operands
+    assert 60.0 < superoptimize(attention(256, 16, 4096, 64), H200).candidates[0].cost.time < 80.0
+
+
+def launch_of(tile: tuple[int, ...], parts: int = 4, warps: int = 4) -> Launch:
+    source = Value(TensorType((64, 64), DType.F16), "x")
+    param = Value(source.type, "x")
+    b = Builder(in_block=True)
+    x = b.load(param, (("m",), ()), tile)
+    body = BlockGraph((param,), tuple(b.ops), (Output(x, (("m",), ())),))
+    return Launch((source,), (Value(source.type),), (Axis("m", parts),), body, Schedule(warps))
+
+
+def test_check_launch_accepts_and_refuses() -> None:
+    check_launch(launch_of((16, 64)), H200)
+    with pytest.raises(CheckError, match="4 parts of 8 to cover 64"):
+        check_launch(launch_of((8, 64)), H200)
+    with pytest.raises(CheckError, match="1 to 16 warps"):
+        check_launch(launch_of((16, 64), warps=32), H200)
+
+
+def test_check_launch_refuses_wide_tiles_and_large_matmuls() -> None:
+    source = Value(TensorType((4, 4, 4), DType.F16))
+    param = Value(source.type)
+    b = Builder(in_block=True)
+    x = b.load(param, ((), (), ()), (4, 4, 4))
+    body = BlockGraph((param,), tuple(b.ops), (Output(x, ((), (), ())),))
+    with pytest.raises(CheckError, match="at most 2 dimensions"):
+        check_launch(Launch((source,), (Value(source.type),), (), body), H200)
+    left, right = Value(TensorType((256, 16), DType.F16)), Value(TensorType((16, 16), DType.F16))
+    params = (Value(left.type), Value(right.type))
+    b = Builder(in_block=True)
+    y = b.matmul(b.load(params[0], ((), ()), (256, 16)), b.load(params[1], ((), ()), (16, 16)))
+    body = BlockGraph(params, tuple(b.ops), (Output(y, ((), ())),))
+    result = Value(TensorType((256, 16), DType.F16))
+    with pytest.raises(CheckError, match="128 x 256, got 256 x 16"):
+        check_launch(Launch((left, right), (result,), (), body), H200)

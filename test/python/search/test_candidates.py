@@ -1,0 +1,123 @@
+"""Every candidate computes what its program computes, whatever the sizes; checked in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirage.cost import A100, H200, check_launch
+from mirage.search import SearchLimits, superoptimize
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import KernelGraph, Launch
+from search_programs import (
+    attention,
+    grouped_heads,
+    layer_norm_linear_gelu,
+    lora,
+    matmul,
+    n_transformer,
+    qk_norm_attention,
+    residual_rms_linear,
+    rms_linear,
+    rms_swiglu_down,
+    self_attention,
+    softmax,
+    swiglu,
+)
+
+PROGRAMS = [
+    rms_linear(4, 64, 96),
+    rms_linear(3, 100, 70),
+    rms_linear(1, 7, 1),
+    rms_linear(5, 48, 40, DType.F32),
+    rms_linear(5, 48, 40, DType.BF16),
+    swiglu(5, 96, 80),
+    swiglu(130, 33, 17),
+    lora(7, 64, 8, 48),
+    lora(16, 80, 20, 100),
+    attention(2, 16, 64, 16),
+    attention(2, 20, 101, 24),
+    attention(3, 1, 130, 16),
+    qk_norm_attention(2, 9, 77, 10),
+    softmax(5, 37),
+    softmax(64, 64),
+    matmul(1, 1, 1),
+    matmul(1, 600, 1),
+    matmul(257, 33, 131),
+    n_transformer(4, 96),
+    layer_norm_linear_gelu(8, 100, 48),
+    residual_rms_linear(6, 128, 56),
+    rms_swiglu_down(4, 64, 96),
+    self_attention(24, 40, 16),
+    grouped_heads(12, 4, 16, 50),
+]
+
+
+def check_all(graph: KernelGraph, limits: SearchLimits) -> None:
+    result = superoptimize(graph, H200, limits)
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(v.shape) * 0.5 for v in graph.inputs]
+    (expected,) = evaluate_floats(graph, inputs)
+    assert result.candidates
+    for candidate in result.candidates:
+        check_graph(candidate.graph)
+        for op in candidate.graph.ops:
+            assert isinstance(op, Launch)
+            check_launch(op, H200)
+        (got,) = evaluate_floats(candidate.graph, inputs)
+        assert np.max(np.abs(got - expected)) <= 1e-9 * max(1.0, float(np.max(np.abs(expected))))
+
+
+@pytest.mark.parametrize("graph", PROGRAMS, ids=lambda g: f"{g.name}-{g.inputs[0].type}")
+def test_candidates_compute_the_program(graph: KernelGraph) -> None:
+    check_all(graph, SearchLimits(candidates=8, plans=12))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        rms_linear(2, 352, 48),
+        rms_swiglu_down(2, 96, 160),
+        attention(1, 16, 352, 16),
+        layer_norm_linear_gelu(2, 352, 32),
+        lora(4, 352, 16, 32),
+        matmul(16, 352, 16),
+    ],
+    ids=lambda g: g.name,
+)
+def test_every_frame_type_computes_the_program(graph: KernelGraph) -> None:
+    """Loops and grid sums that a small program would not choose, with parts that do not divide."""
+    from mirage.search.kernel import KernelProblem, KernelSolver
+    from mirage.search.limits import SearchReport
+    from mirage.semantics.axes import AxisTable
+    from mirage.semantics.decompose import decompose
+
+    plain = decompose(graph)
+    definitions = {r: op for op in plain.ops for r in op.results}
+    solver = KernelSolver(H200, SearchLimits(derivations=4), SearchReport())
+    problem = KernelProblem(plain.outputs[0], plain.inputs, definitions, AxisTable.of(plain))
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(v.shape) * 0.5 for v in graph.inputs]
+    (expected,) = evaluate_floats(graph, inputs)
+    kinds: dict[str, int] = {}
+    for pick in solver.solve(problem):
+        kind = str(pick.kind)
+        if kinds.get(kind, 0) >= 4:
+            continue
+        solution = solver.write(pick)
+        if solution is None:
+            continue
+        kinds[kind] = kinds.get(kind, 0) + 1
+        candidate = KernelGraph(graph.name, graph.inputs, solution.ops, plain.outputs)
+        check_graph(candidate)
+        (got,) = evaluate_floats(candidate, inputs)
+        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10, err_msg=kind)
+    assert len(kinds) >= 3, kinds
+
+
+def test_other_chips_have_their_own_limits() -> None:
+    for candidate in superoptimize(attention(4, 64, 1024, 64), A100).candidates:
+        for op in candidate.graph.ops:
+            assert isinstance(op, Launch)
+            check_launch(op, A100)

@@ -1,0 +1,134 @@
+"""The graphs of the literature are found at their sizes, as the cheapest candidate."""
+
+from __future__ import annotations
+
+from mirage.cost import H200
+from mirage.search import superoptimize
+from mirage.semantics.scalar import UnaryFn
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Launch,
+    Load,
+    Loop,
+    Matmul,
+    Op,
+    Reduce,
+    Unary,
+    walk,
+)
+from search_programs import (
+    attention,
+    layer_norm_linear_gelu,
+    lora,
+    n_transformer,
+    qk_norm_attention,
+    residual_rms_linear,
+    rms_linear,
+    rms_swiglu_down,
+    softmax,
+    swiglu,
+)
+
+
+def launches(graph: KernelGraph) -> list[Launch]:
+    best = superoptimize(graph, H200).candidates[0].graph
+    assert all(isinstance(op, Launch) for op in best.ops)
+    return [op for op in best.ops if isinstance(op, Launch)]
+
+
+def loops(launch: Launch) -> list[Loop]:
+    return [op for op in launch.body.ops if isinstance(op, Loop)]
+
+
+def count(ops: tuple[Op, ...], kind: type[Op]) -> int:
+    return sum(isinstance(op, kind) for op in walk(ops))
+
+
+def functions(ops: tuple[Op, ...]) -> list[UnaryFn]:
+    return [op.fn for op in walk(ops) if isinstance(op, Unary)]
+
+
+def test_rms_linear_scales_after_the_loop() -> None:
+    (launch,) = launches(rms_linear(16, 4096, 6144))
+    (loop,) = loops(launch)
+    assert len(loop.accumulators) == 2  # the product and the sum of squares
+    assert count(loop.body, Matmul) == 1
+    assert UnaryFn.RSQRT not in functions(loop.body)
+    assert UnaryFn.RSQRT in functions(launch.body.ops)
+
+
+def test_swiglu_shares_its_input() -> None:
+    (launch,) = launches(swiglu(8, 4096, 4096))
+    (loop,) = loops(launch)
+    assert count(loop.body, Matmul) == 2
+    assert count(loop.body, Load) == 3  # x once
+
+
+def test_lora_is_one_kernel() -> None:
+    (launch,) = launches(lora(16, 256, 16, 4096))
+    assert count(launch.body.ops, Matmul) == 3
+
+
+def test_decode_attention_splits_the_keys() -> None:
+    first, combine = launches(attention(2, 256, 4096, 64))
+    assert any(axis.name.endswith("_part") for axis in first.grid)
+    assert len(first.results) == 2  # partial numerator and denominator
+    assert count(combine.body.ops, Matmul) == 0
+    assert UnaryFn.RECIPROCAL in functions(combine.body.ops)
+
+
+def test_prefill_attention_is_one_kernel_with_a_loop() -> None:
+    (launch,) = launches(attention(64, 2048, 2048, 128))
+    (loop,) = loops(launch)
+    assert count(loop.body, Matmul) == 2
+    assert UnaryFn.EXP in functions(loop.body)
+
+
+def test_qk_norm_is_fused_into_attention() -> None:
+    first, _ = launches(qk_norm_attention(2, 256, 4096, 64))
+    assert count(first.body.ops, Matmul) == 2
+    assert functions(first.body.ops).count(UnaryFn.RSQRT) == 2
+
+
+def test_qk_norm_gains_can_be_folded_onto_one_side() -> None:
+    found = superoptimize(qk_norm_attention(2, 256, 4096, 64), H200).candidates
+    texts = [
+        list(walk(c.graph.ops[0].body.ops)) for c in found if isinstance(c.graph.ops[0], Launch)
+    ]
+    assert (
+        texts
+    )  # the gains are two one-dimensional loads; in some candidate they meet before q or k
+
+    def folded(ops: list[Op]) -> bool:
+        gains = {op.result for op in ops if isinstance(op, Load) and len(op.result.shape) == 1}
+        views = {op.result for op in ops if op.operands and op.operands[0] in gains}
+        return any(len(op.operands) == 2 and set(op.operands) <= gains | views for op in ops)
+
+    assert any(folded(ops) for ops in texts)
+
+
+def test_n_transformer_is_one_kernel() -> None:
+    (launch,) = launches(n_transformer(8, 4096))
+    assert count(launch.body.ops, Reduce) == 2
+
+
+def test_softmax_is_one_kernel() -> None:
+    for n in (256, 4096, 32768):
+        assert len(launches(softmax(4096, n))) == 1
+
+
+def test_layer_norm_linear_is_one_kernel() -> None:
+    assert len(launches(layer_norm_linear_gelu(8, 1024, 4096))) == 1
+
+
+def test_residual_rms_linear_is_one_kernel() -> None:
+    (launch,) = launches(residual_rms_linear(8, 4096, 6144))
+    assert len(loops(launch)) == 1
+
+
+def test_rms_swiglu_down_is_two_kernels_with_a_deferred_scale() -> None:
+    first, second = launches(rms_swiglu_down(8, 4096, 14336))
+    (loop,) = loops(first)
+    assert len(loop.accumulators) == 3
+    assert UnaryFn.RSQRT not in functions(loop.body)
+    assert count(second.body.ops, Matmul) == 1

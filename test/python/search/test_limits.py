@@ -1,0 +1,110 @@
+"""Limits, reports and determinism."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mirage.cost import H200
+from mirage.search import SearchLimits, StopReason, superoptimize
+from mirage.semantics.ugraph import Builder, Concat, Launch, Slice
+from search_programs import attention, graph, matmul, qk_norm_attention, tensor
+
+SCRIPT = """
+from search_programs import attention, lora, rms_linear
+from mirage.cost import H200
+from mirage.search import superoptimize
+from mirage.search.signature import signature
+import hashlib
+programs = attention(2, 64, 512, 64), lora(16, 256, 16, 512), rms_linear(4, 512, 512)
+texts = [signature(c.graph) for g in programs
+         for c in superoptimize(g, H200).candidates]
+print(hashlib.sha256("".join(texts).encode()).hexdigest())
+"""
+
+
+def test_the_result_does_not_depend_on_hash_seeds() -> None:
+    root = Path(__file__).parents[1]
+    seen: set[str] = set()
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        env["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
+        run = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=env, check=True, capture_output=True, text=True
+        )
+        seen.add(run.stdout)
+    assert len(seen) == 1
+
+
+def test_candidates_are_ranked_and_distinct() -> None:
+    from mirage.search.signature import signature
+
+    found = superoptimize(attention(2, 256, 4096, 64), H200).candidates
+    times = [c.cost.time for c in found]
+    assert times == sorted(times)
+    assert len({signature(c.graph) for c in found}) == len(found)
+
+
+def test_report_is_complete() -> None:
+    result = superoptimize(attention(2, 64, 512, 64), H200)
+    data = json.loads(json.dumps(result.report.to_json()))
+    assert data["stop"] == "exhausted"
+    for key in ("frames", "values", "edges", "kernels", "plans", "candidates"):
+        assert data[key] > 0
+    assert {"derive", "extract", "cost", "total"} <= set(data["seconds"])
+    table = result.report.table()
+    assert "stopped because" in table
+    assert "exhausted" in table
+    json.dumps(result.candidates[0].cost.to_json())
+
+
+def test_budget_ends_the_search_with_the_best_so_far() -> None:
+    result = superoptimize(qk_norm_attention(2, 256, 4096, 64), H200, SearchLimits(budget=1e-6))
+    assert result.report.stop is StopReason.BUDGET
+    assert result.candidates
+
+
+def test_limit_of_plans_is_reported() -> None:
+    result = superoptimize(attention(2, 256, 4096, 64), H200, SearchLimits(plans=1))
+    assert result.report.stop is StopReason.LIMIT
+    assert result.report.plans == 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_number_of_candidates(count: int) -> None:
+    found = superoptimize(matmul(128, 512, 128), H200, SearchLimits(candidates=count)).candidates
+    assert len(found) == count
+
+
+def test_ops_that_labels_cannot_follow_stay() -> None:
+    x, b = tensor("x", 8, 64), Builder()
+    left, right = b.slice(x, (0, 0), (8, 32)), b.slice(x, (0, 32), (8, 32))
+    y = b.softmax(b.concat((right, left), 1), 1)
+    result = superoptimize(graph("rotate", (x,), b, y), H200)
+    ops = result.candidates[0].graph.ops
+    assert [type(op) for op in ops] == [Slice, Slice, Concat, Launch]
+    assert any("concat" in note for note in result.report.notes)
+
+
+def test_nothing_to_gain_is_said() -> None:
+    x, b = tensor("x", 8, 64), Builder()
+    result = superoptimize(graph("cut", (x,), b, b.slice(x, (0, 8), (8, 8))), H200)
+    assert result.report.stop is StopReason.NOTHING
+
+
+def test_several_outputs() -> None:
+    x, w, b = tensor("x", 8, 64), tensor("w", 64, 32), Builder()
+    normal = b.rms_norm(x)
+    result = superoptimize(graph("two", (x, w), b, normal, b.matmul(normal, w)), H200)
+    best = result.candidates[0].graph
+    assert [v.shape for v in best.outputs] == [(8, 64), (8, 32)]
+
+
+def test_an_input_may_be_an_output() -> None:
+    x, b = tensor("x", 8, 64), Builder()
+    result = superoptimize(graph("same", (x,), b, x, b.rms_norm(x)), H200)
+    assert result.candidates[0].graph.outputs[0] is x

@@ -1,0 +1,114 @@
+"""Programs that the tests of the search share."""
+
+from __future__ import annotations
+
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Builder, KernelGraph, TensorType, Value
+
+
+def tensor(name: str, *shape: int, dtype: DType = DType.F16) -> Value:
+    """An input."""
+    return Value(TensorType(shape, dtype), name)
+
+
+def graph(name: str, inputs: tuple[Value, ...], b: Builder, *outputs: Value) -> KernelGraph:
+    """The program that ``b`` built."""
+    return KernelGraph(name, inputs, tuple(b.ops), outputs)
+
+
+def rms_linear(m: int, k: int, n: int, dtype: DType = DType.F16) -> KernelGraph:
+    x, g, w = (
+        tensor("x", m, k, dtype=dtype),
+        tensor("g", k, dtype=dtype),
+        tensor("w", k, n, dtype=dtype),
+    )
+    b = Builder()
+    return graph("rms_linear", (x, g, w), b, b.matmul(b.rms_norm(x, g), w))
+
+
+def swiglu(m: int, k: int, n: int) -> KernelGraph:
+    x, w1, w2 = tensor("x", m, k), tensor("w1", k, n), tensor("w2", k, n)
+    b = Builder()
+    gate = b.unary(UnaryFn.SILU, b.matmul(x, w1))
+    return graph("swiglu", (x, w1, w2), b, b.binary(BinaryFn.MUL, gate, b.matmul(x, w2)))
+
+
+def lora(m: int, k: int, r: int, n: int) -> KernelGraph:
+    x, w, a, c = tensor("x", m, k), tensor("w", k, n), tensor("a", k, r), tensor("c", r, n)
+    b = Builder()
+    low = b.matmul(b.matmul(x, a), c)
+    return graph("lora", (x, w, a, c), b, b.binary(BinaryFn.ADD, b.matmul(x, w), low))
+
+
+def attention(h: int, s: int, t: int, d: int) -> KernelGraph:
+    q, k, v = tensor("q", h, s, d), tensor("k", h, d, t), tensor("v", h, t, d)
+    b = Builder()
+    return graph("attention", (q, k, v), b, b.matmul(b.softmax(b.matmul(q, k), -1), v))
+
+
+def qk_norm_attention(h: int, s: int, t: int, d: int) -> KernelGraph:
+    q, k, v = tensor("q", h, s, d), tensor("k", h, t, d), tensor("v", h, t, d)
+    gq, gk = tensor("gq", d), tensor("gk", d)
+    b = Builder()
+    scores = b.matmul(b.rms_norm(q, gq), b.transpose(b.rms_norm(k, gk), (0, 2, 1)))
+    return graph("qk_norm", (q, k, v, gq, gk), b, b.matmul(b.softmax(scores, -1), v))
+
+
+def softmax(m: int, n: int) -> KernelGraph:
+    x, b = tensor("x", m, n), Builder()
+    return graph("softmax", (x,), b, b.softmax(x, -1))
+
+
+def matmul(m: int, k: int, n: int) -> KernelGraph:
+    x, w, b = tensor("x", m, k), tensor("w", k, n), Builder()
+    return graph("matmul", (x, w), b, b.matmul(x, w))
+
+
+def n_transformer(m: int, n: int) -> KernelGraph:
+    x, h, a = tensor("x", m, n), tensor("h", m, n), tensor("a", n)
+    b = Builder()
+    inner = b.binary(BinaryFn.MUL, a, b.binary(BinaryFn.ADD, b.rms_norm(h), x))
+    return graph("n_transformer", (x, h, a), b, b.rms_norm(b.binary(BinaryFn.ADD, x, inner)))
+
+
+def layer_norm_linear_gelu(m: int, k: int, n: int) -> KernelGraph:
+    x, g, c = tensor("x", m, k), tensor("g", k), tensor("c", k)
+    w, bias = tensor("w", k, n), tensor("bias", n)
+    b = Builder()
+    y = b.binary(BinaryFn.ADD, b.matmul(b.layer_norm(x, g, c), w), bias)
+    return graph("layer_norm_linear_gelu", (x, g, c, w, bias), b, b.unary(UnaryFn.GELU, y))
+
+
+def residual_rms_linear(m: int, k: int, n: int) -> KernelGraph:
+    x, r, g, w = tensor("x", m, k), tensor("r", m, k), tensor("g", k), tensor("w", k, n)
+    b = Builder()
+    y = b.rms_norm(b.binary(BinaryFn.ADD, x, r), g)
+    return graph("residual_rms_linear", (x, r, g, w), b, b.matmul(y, w))
+
+
+def rms_swiglu_down(m: int, k: int, n: int) -> KernelGraph:
+    x, g, w1, w2 = tensor("x", m, k), tensor("g", k), tensor("w1", k, n), tensor("w2", k, n)
+    down = tensor("down", n, k)
+    b = Builder()
+    y = b.rms_norm(x, g)
+    gate = b.binary(BinaryFn.MUL, b.unary(UnaryFn.SILU, b.matmul(y, w1)), b.matmul(y, w2))
+    return graph("rms_swiglu_down", (x, g, w1, w2, down), b, b.matmul(gate, down))
+
+
+def self_attention(s: int, k: int, d: int) -> KernelGraph:
+    """One head; the same input gives queries, keys and values, so axis names collide."""
+    x, wq, wk, wv = tensor("x", s, k), tensor("wq", k, d), tensor("wk", k, d), tensor("wv", k, d)
+    b = Builder()
+    q, key, v = b.matmul(x, wq), b.matmul(x, wk), b.matmul(x, wv)
+    scores = b.matmul(q, b.transpose(key, (1, 0)))
+    return graph("self_attention", (x, wq, wk, wv), b, b.matmul(b.softmax(scores, -1), v))
+
+
+def grouped_heads(s: int, heads: int, d: int, t: int) -> KernelGraph:
+    """Heads split from and merged into one dimension by reshapes."""
+    q, k, v = tensor("q", s, heads * d), tensor("k", heads, t, d), tensor("v", heads, t, d)
+    b = Builder()
+    split = b.transpose(b.reshape(q, (s, heads, d)), (1, 0, 2))
+    scores = b.softmax(b.matmul(split, b.transpose(k, (0, 2, 1))), -1)
+    out = b.transpose(b.matmul(scores, v), (1, 0, 2))
+    return graph("grouped_heads", (q, k, v), b, b.reshape(out, (s, heads * d)))
