@@ -40,7 +40,10 @@ def tensor(*shape: int, dtype: DType = F16, name: str = "") -> Value:
 
 
 def launch(
-    inputs: tuple[Value, ...], grid: tuple[Axis, ...], body: BlockGraph, results: tuple[TensorType, ...]
+    inputs: tuple[Value, ...],
+    grid: tuple[Axis, ...],
+    body: BlockGraph,
+    results: tuple[TensorType, ...],
 ) -> Launch:
     """A launch that defines tensors of the given types."""
     return Launch(inputs, tuple(Value(t) for t in results), grid, body)
@@ -56,11 +59,15 @@ def cut(size: int, parts: int) -> int:
     return ceil(size / parts)
 
 
-# ---- RMSNorm (with gain) and a linear layer ---------------------------------------------------------------------
+# ---- RMSNorm (with gain) and a linear layer ------------------------------------------------------
 
 
-def rms_linear(m: int, k: int, n: int, *, blocks: int, steps: int, eps: float = 1e-6, dtype: DType = F16) -> Pair:
-    """``rms_norm(X, g) @ W``; the candidate is one kernel whose loop feeds both the norm and the matmul."""
+def rms_linear(
+    m: int, k: int, n: int, *, blocks: int, steps: int, eps: float = 1e-6, dtype: DType = F16
+) -> Pair:
+    """``rms_norm(X, g) @ W``; the candidate is one kernel whose loop feeds both the norm and the
+    matmul.
+    """
     x, g, w = tensor(m, k, dtype=dtype), tensor(k, dtype=dtype), tensor(k, n, dtype=dtype)
     b = Builder()
     y = b.matmul(b.rms_norm(x, g, eps), w)
@@ -76,7 +83,9 @@ def rms_linear(m: int, k: int, n: int, *, blocks: int, steps: int, eps: float = 
     product = inner.matmul(inner.cast(inner.binary(BinaryFn.MUL, tx, tg), dtype), tw)
     squares = inner.reduce(ReduceFn.SUM, inner.unary(UnaryFn.SQUARE, tx), (1,))
     outer = Builder(in_block=True)
-    total, norm = outer.loop(step, tuple(inner.ops), (Accumulator(SUM, product), Accumulator(SUM, squares)))
+    total, norm = outer.loop(
+        step, tuple(inner.ops), (Accumulator(SUM, product), Accumulator(SUM, squares))
+    )
     mean = outer.binary(BinaryFn.MUL, norm, outer.constant(1.0 / k))
     scale = outer.unary(UnaryFn.RSQRT, outer.binary(BinaryFn.ADD, mean, outer.constant(eps)))
     out = outer.binary(BinaryFn.MUL, total, scale)
@@ -86,7 +95,7 @@ def rms_linear(m: int, k: int, n: int, *, blocks: int, steps: int, eps: float = 
     return Pair(reference, {"one_kernel": one})
 
 
-# ---- attention --------------------------------------------------------------------------------------------------
+# ---- attention -----------------------------------------------------------------------------------
 
 
 def attention(
@@ -103,9 +112,9 @@ def attention(
 ) -> Pair:
     """``softmax(Q K) V`` with ``Q (h, s, d)``, ``K (h, d, t)``, ``V (h, t, d)``.
 
-    Candidates: ``split`` (partial sums over parts of the keys, then a combine kernel, no maximum), ``split_online`` (the same
-    with a running maximum in each part), ``flash`` (one kernel, one loop over the keys, running maximum). The part sizes need
-    not divide: what lies outside is masked.
+    Candidates: ``split`` (partial sums over parts of the keys, then a combine kernel, no maximum),
+    ``split_online`` (the same with a running maximum in each part), ``flash`` (one kernel, one loop
+    over the keys, running maximum). The part sizes need not divide: what lies outside is masked.
     """
     q = tensor(heads, s, d, dtype=dtype)
     k = tensor(heads, d, t, dtype=dtype)
@@ -136,8 +145,15 @@ class _Attention:
     row_blocks: int
     scale: float | None
 
-    def _loop(self, params: tuple[Value, ...], key_axes: tuple[str, ...], parts: int, steps: int, online: bool):
-        """Loads of Q and the loop over key tiles: returns the builder and the accumulated values."""
+    def _loop(
+        self,
+        params: tuple[Value, ...],
+        key_axes: tuple[str, ...],
+        parts: int,
+        steps: int,
+        online: bool,
+    ):
+        """Loads of Q and the loop over key tiles: the builder and the accumulated values."""
         pq, pk, pv = params
         _, s, d = self.q.shape
         t = self.k.shape[2]
@@ -159,7 +175,9 @@ class _Attention:
             accumulators.append(Accumulator(AccumulateFn.LAST, rescale))
         e = inner.unary(UnaryFn.EXP, scores)
         accumulators.append(Accumulator(SUM, inner.reduce(ReduceFn.SUM, e, (2,)), rescale))
-        accumulators.append(Accumulator(SUM, inner.matmul(inner.cast(e, self.v.dtype), tv), rescale))
+        accumulators.append(
+            Accumulator(SUM, inner.matmul(inner.cast(e, self.v.dtype), tv), rescale)
+        )
         results = outer.loop(Axis("t", steps), tuple(inner.ops), tuple(accumulators))
         return outer, results, ts
 
@@ -186,7 +204,9 @@ class _Attention:
         types = tuple(TensorType((splits * heads, s, w), F32) for w in widths)
         first = launch(inputs, grid, body, types)
         second = self._combine(first.results, splits, online)
-        return KernelGraph("split_online" if online else "split", inputs, (first, second), second.results)
+        return KernelGraph(
+            "split_online" if online else "split", inputs, (first, second), second.results
+        )
 
     def _combine(self, partials: tuple[Value, ...], splits: int, online: bool) -> Launch:
         heads, s, _ = self.q.shape
@@ -201,14 +221,18 @@ class _Attention:
             tiles = [inner.binary(BinaryFn.MUL, tile, factor) for tile in tiles[1:]]
         outer = Builder(in_block=True)
         denominator, numerator = outer.loop(
-            Axis("split", splits), tuple(inner.ops), tuple(Accumulator(SUM, tile, rescale) for tile in tiles)
+            Axis("split", splits),
+            tuple(inner.ops),
+            tuple(Accumulator(SUM, tile, rescale) for tile in tiles),
         )
         out = outer.binary(BinaryFn.DIV, numerator, denominator)
         body = BlockGraph(params, tuple(outer.ops), (Output(out, (("h",), ("s",), ())),))
-        return launch(partials, (Axis("h", heads), Axis("s", self.row_blocks)), body, (self.result,))
+        return launch(
+            partials, (Axis("h", heads), Axis("s", self.row_blocks)), body, (self.result,)
+        )
 
 
-# ---- LoRA and gated linear layers ---------------------------------------------------------------------------------
+# ---- LoRA and gated linear layers ----------------------------------------------------------------
 
 
 def lora(m: int, k: int, n: int, r: int, *, blocks: int, steps: int, dtype: DType = F16) -> Pair:
@@ -227,12 +251,16 @@ def lora(m: int, k: int, n: int, r: int, *, blocks: int, steps: int, dtype: DTyp
     main = inner.matmul(tx, inner.load(pw, (("k",), ("n",)), (tk, tn)))
     down = inner.matmul(tx, inner.load(pa, (("k",), ()), (tk, r)))
     outer = Builder(in_block=True)
-    total, low = outer.loop(Axis("k", steps), tuple(inner.ops), (Accumulator(SUM, main), Accumulator(SUM, down)))
+    total, low = outer.loop(
+        Axis("k", steps), tuple(inner.ops), (Accumulator(SUM, main), Accumulator(SUM, down))
+    )
     up = outer.matmul(outer.cast(low, dtype), outer.load(pb, ((), ("n",)), (r, tn)))
     out = outer.binary(BinaryFn.ADD, total, up)
     body = BlockGraph(params, tuple(outer.ops), (Output(out, ((), ("n",))),))
     kernel = launch(inputs, (Axis("n", blocks),), body, (y.type,))
-    return Pair(reference, {"one_kernel": KernelGraph("lora_one_kernel", inputs, (kernel,), kernel.results)})
+    return Pair(
+        reference, {"one_kernel": KernelGraph("lora_one_kernel", inputs, (kernel,), kernel.results)}
+    )
 
 
 def swiglu(m: int, k: int, n: int, *, blocks: int, steps: int, dtype: DType = F16) -> Pair:
@@ -250,14 +278,19 @@ def swiglu(m: int, k: int, n: int, *, blocks: int, steps: int, dtype: DType = F1
     tx = inner.load(px, ((), ("k",)), (m, tk))
     products = [inner.matmul(tx, inner.load(p, (("k",), ("n",)), (tk, tn))) for p in (p1, p2)]
     outer = Builder(in_block=True)
-    gate, up = outer.loop(Axis("k", steps), tuple(inner.ops), tuple(Accumulator(SUM, p) for p in products))
+    gate, up = outer.loop(
+        Axis("k", steps), tuple(inner.ops), tuple(Accumulator(SUM, p) for p in products)
+    )
     out = outer.binary(BinaryFn.MUL, outer.unary(UnaryFn.SILU, gate), up)
     body = BlockGraph(params, tuple(outer.ops), (Output(out, ((), ("n",))),))
     kernel = launch(inputs, (Axis("n", blocks),), body, (y.type,))
-    return Pair(reference, {"one_kernel": KernelGraph("swiglu_one_kernel", inputs, (kernel,), kernel.results)})
+    return Pair(
+        reference,
+        {"one_kernel": KernelGraph("swiglu_one_kernel", inputs, (kernel,), kernel.results)},
+    )
 
 
-# ---- softmax and normalisations ---------------------------------------------------------------------------------
+# ---- softmax and normalisations ------------------------------------------------------------------
 
 
 def softmax(m: int, n: int, *, row_blocks: int, steps: int, dtype: DType = F16) -> Pair:
@@ -272,21 +305,31 @@ def softmax(m: int, n: int, *, row_blocks: int, steps: int, dtype: DType = F16) 
     inner = Builder(in_block=True)
     tile = inner.mask(inner.load(p, (("m",), ("n",)), (tm, tn)), 1, ("n",), n, -inf)
     top = inner.running_max(inner.cast(inner.reduce(ReduceFn.MAX, tile, (1,)), F32))
-    part = inner.reduce(ReduceFn.SUM, inner.unary(UnaryFn.EXP, inner.binary(BinaryFn.SUB, tile, top)), (1,))
+    part = inner.reduce(
+        ReduceFn.SUM, inner.unary(UnaryFn.EXP, inner.binary(BinaryFn.SUB, tile, top)), (1,)
+    )
     outer = Builder(in_block=True)
     total, maximum = outer.loop(
-        Axis("n", steps), tuple(inner.ops), (Accumulator(SUM, part, top), Accumulator(AccumulateFn.LAST, top))
+        Axis("n", steps),
+        tuple(inner.ops),
+        (Accumulator(SUM, part, top), Accumulator(AccumulateFn.LAST, top)),
     )
     row = outer.load(p, (("m",), ()), (tm, n))
     e = outer.unary(UnaryFn.EXP, outer.binary(BinaryFn.SUB, row, maximum))
     out = outer.binary(BinaryFn.DIV, e, total)
     body = BlockGraph(params, tuple(outer.ops), (Output(out, (("m",), ())),))
     kernel = launch((x,), (Axis("m", row_blocks),), body, (y.type,))
-    return Pair(reference, {"online": KernelGraph("softmax_online", (x,), (kernel,), kernel.results)})
+    return Pair(
+        reference, {"online": KernelGraph("softmax_online", (x,), (kernel,), kernel.results)}
+    )
 
 
-def layer_norm(m: int, n: int, *, row_blocks: int, steps: int, eps: float = 1e-5, dtype: DType = F16) -> Pair:
-    """Layer norm with gain and bias; ``whole`` keeps the row, ``moments`` sums ``x`` and ``x^2`` in one loop."""
+def layer_norm(
+    m: int, n: int, *, row_blocks: int, steps: int, eps: float = 1e-5, dtype: DType = F16
+) -> Pair:
+    """Layer norm with gain and bias; ``whole`` keeps the row, ``moments`` sums ``x`` and ``x^2`` in
+    one loop.
+    """
     x, g, c = tensor(m, n, dtype=dtype), tensor(n, dtype=dtype), tensor(n, dtype=dtype)
     b = Builder()
     y = b.layer_norm(x, g, c, eps)
@@ -308,12 +351,20 @@ def layer_norm(m: int, n: int, *, row_blocks: int, steps: int, eps: float = 1e-5
             tile = inner.load(px, (("m",), ("n",)), (tm, cut(n, steps)))
             first = inner.reduce(ReduceFn.SUM, tile, (1,))
             second = inner.reduce(ReduceFn.SUM, inner.unary(UnaryFn.SQUARE, tile), (1,))
-            s1, s2 = outer.loop(Axis("n", steps), tuple(inner.ops), (Accumulator(SUM, first), Accumulator(SUM, second)))
+            s1, s2 = outer.loop(
+                Axis("n", steps),
+                tuple(inner.ops),
+                (Accumulator(SUM, first), Accumulator(SUM, second)),
+            )
             mean = outer.binary(BinaryFn.MUL, s1, inverse)
             variance = outer.binary(
-                BinaryFn.SUB, outer.binary(BinaryFn.MUL, s2, inverse), outer.unary(UnaryFn.SQUARE, mean)
+                BinaryFn.SUB,
+                outer.binary(BinaryFn.MUL, s2, inverse),
+                outer.unary(UnaryFn.SQUARE, mean),
             )
-        scale = outer.unary(UnaryFn.RSQRT, outer.binary(BinaryFn.ADD, variance, outer.constant(eps)))
+        scale = outer.unary(
+            UnaryFn.RSQRT, outer.binary(BinaryFn.ADD, variance, outer.constant(eps))
+        )
         normal = outer.binary(BinaryFn.MUL, outer.binary(BinaryFn.SUB, row, mean), scale)
         gained = outer.binary(BinaryFn.MUL, normal, outer.load(pg, ((),), (n,)))
         out = outer.binary(BinaryFn.ADD, gained, outer.load(pc, ((),), (n,)))
@@ -324,7 +375,9 @@ def layer_norm(m: int, n: int, *, row_blocks: int, steps: int, eps: float = 1e-5
 
 
 def small_pairs() -> dict[str, Pair]:
-    """Every family at sizes that run in milliseconds, with tiles that do not divide where masks allow."""
+    """Every family at sizes that run in milliseconds, with tiles that do not divide where masks
+    allow.
+    """
     return {
         "rms_linear": rms_linear(4, 12, 10, blocks=4, steps=3),
         "attention": attention(2, 3, 7, 4, splits=2, steps=2),

@@ -39,13 +39,17 @@ class Tensor:
     region: Region
 
     def take(self, region: Region, shape: tuple[int, ...]) -> Planes:
-        """The elements of ``region``, which must have been computed; ``shape`` is the whole tensor's."""
+        """The elements of ``region``, which must have been computed; ``shape`` is the whole
+        tensor's.
+        """
         planes = self.planes
         for dim, (wanted, have, size) in enumerate(zip(region, self.region, shape, strict=True)):
             if wanted is None and have is None:
                 continue
             index = np.arange(size) if wanted is None else wanted
-            planes = map_planes(lambda p, i=index, h=have, d=dim: np.take(p, locate(i, h), axis=d), planes)
+            planes = map_planes(
+                lambda p, i=index, h=have, d=dim: np.take(p, locate(i, h), axis=d), planes
+            )
         return planes
 
 
@@ -96,9 +100,11 @@ class BlockEvaluator:
                 self._loop(op)
             else:
                 xs = [self.values[v] for v in op.operands]
-                self.values[op.result] = apply_primitive(self.domain, op, xs, len(self.grid), op.result.shape)
+                self.values[op.result] = apply_primitive(
+                    self.domain, op, xs, len(self.grid), op.result.shape
+                )
 
-    # ---- loads ------------------------------------------------------------------------------------------------------
+    # ---- loads -----------------------------------------------------------------------------------
 
     def _load(self, op: Load) -> Planes:
         if op not in self.tiles:
@@ -108,17 +114,23 @@ class BlockEvaluator:
         return map_planes(lambda p: p[key], planes)
 
     def _cut(self, op: Load) -> tuple[Planes, tuple[str, ...]]:
-        """All tiles of a load: dimensions for the grid axes, then for the loop axes (named), then the tile's own."""
+        """All tiles of a load: dimensions for the grid axes, then for the loop axes (named), then
+        the tile's own.
+        """
         source = op.operands[0]
         tensor = self.params[source]
         planes = tensor.planes
-        names: list[str | int] = []  # of the array dimensions: an axis, or the number of a tile dimension
+        names: list[
+            str | int
+        ] = []  # of the array dimensions: an axis, or the number of a tile dimension
         for dim in range(len(source.shape)):
             at = len(names)
             planes = self._cut_dim(planes, at, op, dim, tensor.region[dim])
             names.extend((*op.map[dim], dim))
         for axis in {n for n in names if isinstance(n, str)}:
-            while names.count(axis) > 1:  # one axis that splits two dimensions walks along the diagonal
+            while (
+                names.count(axis) > 1
+            ):  # one axis that splits two dimensions walks along the diagonal
                 i = names.index(axis)
                 j = names.index(axis, i + 1)
                 planes = map_planes(lambda p, i=i, j=j: np.diagonal(p, axis1=i, axis2=j), planes)
@@ -134,7 +146,10 @@ class BlockEvaluator:
         size, tile, axes = op.operands[0].shape[dim], op.result.shape[dim], op.map[dim]
         parts = part_numbers(axes, self.extents, self.positions)
         if have is None and parts.size * tile == size:  # all parts, nothing outside
-            return map_planes(lambda p: p.reshape(p.shape[:at] + parts.shape + (tile,) + p.shape[at + 1 :]), planes)
+            return map_planes(
+                lambda p: p.reshape(p.shape[:at] + parts.shape + (tile,) + p.shape[at + 1 :]),
+                planes,
+            )
         index = parts[..., None] * tile + np.arange(tile)
         inside = index < size
         first = 0 if have is None else int(have[0])
@@ -142,10 +157,12 @@ class BlockEvaluator:
         planes = map_planes(lambda p: np.take(p, at_index, axis=at), planes)
         if inside.all():
             return planes
-        keep = inside.reshape((1,) * at + inside.shape + (1,) * (len(shape_of(planes)) - at - inside.ndim))
+        keep = inside.reshape(
+            (1,) * at + inside.shape + (1,) * (len(shape_of(planes)) - at - inside.ndim)
+        )
         return self.domain.select(keep, planes, 0.0, op.result.dtype)
 
-    # ---- masks, maxima, loops ---------------------------------------------------------------------------------------
+    # ---- masks, maxima, loops --------------------------------------------------------------------
 
     def _mask(self, op: Mask) -> Planes:
         x = self.values[op.operands[0]]
@@ -166,7 +183,11 @@ class BlockEvaluator:
     def _running_max(self, op: RunningMax) -> None:
         x = self.values[op.operands[0]]
         previous = self.before.get(op.result)
-        now = x if previous is None else self.domain.binary(BinaryFn.MAX, previous, x, op.result.dtype)
+        now = (
+            x
+            if previous is None
+            else self.domain.binary(BinaryFn.MAX, previous, x, op.result.dtype)
+        )
         self.values[op.result] = now
 
     def _loop(self, op: Loop) -> None:
@@ -194,36 +215,49 @@ class BlockEvaluator:
         if a.rescale is not None:
             lead, rank = len(self.grid), len(a.value.shape)
             before = pad_rank(self.before[a.rescale], lead, rank)
-            total = self.domain.rescale(total, before, pad_rank(self.values[a.rescale], lead, rank), dtype)
+            total = self.domain.rescale(
+                total, before, pad_rank(self.values[a.rescale], lead, rank), dtype
+            )
         return self.domain.binary(BinaryFn.ADD, total, value, dtype)
 
-    # ---- stores -----------------------------------------------------------------------------------------------------
+    # ---- stores ----------------------------------------------------------------------------------
 
     def _store(self, x: Planes, tile: tuple[int, ...], tile_map: TileMap, result: Value) -> Tensor:
         lead = len(self.grid)
         named = [axis for axes in tile_map for axis in axes]
         if len(set(named)) != len(named):
-            raise EvaluationError(f"store map {tile_map}: an axis is named twice, so elements stay unwritten")
+            raise EvaluationError(
+                f"store map {tile_map}: an axis is named twice, so elements stay unwritten"
+            )
         for i, axis in enumerate(self.grid):
             if axis not in named and shape_of(x)[i] > 1:
                 first = map_planes(lambda p, i=i: np.take(p, [0], axis=i), x)
                 if not self.domain.equal(x, first).all():
-                    raise EvaluationError(f"blocks along grid axis '{axis}' store different values to the same elements")
+                    raise EvaluationError(
+                        f"blocks along grid axis '{axis}' store different values to one element"
+                    )
                 x = first
         target = tuple(len(self.positions[a]) if a in named else 1 for a in self.grid)
-        x = self.domain.cast(map_planes(lambda p: np.broadcast_to(p, target + p.shape[lead:]), x), result.dtype)
+        x = self.domain.cast(
+            map_planes(lambda p: np.broadcast_to(p, target + p.shape[lead:]), x), result.dtype
+        )
         order: list[int] = []
         for dim, axes in enumerate(tile_map):
             order.extend((*(self.grid.index(a) for a in axes), lead + dim))
         skipped = tuple(i for i, a in enumerate(self.grid) if a not in named)
-        flat = tuple(prod(len(self.positions[a]) for a in axes) * t for axes, t in zip(tile_map, tile, strict=True))
+        flat = tuple(
+            prod(len(self.positions[a]) for a in axes) * t
+            for axes, t in zip(tile_map, tile, strict=True)
+        )
         planes = map_planes(lambda p: p.transpose((*skipped, *order)).reshape(flat), x)
         region: list[Array | None] = []
         for dim, (axes, t, size) in enumerate(zip(tile_map, tile, result.shape, strict=True)):
             parts = part_numbers(axes, self.extents, self.positions)
             if prod(self.extents[a] for a in axes) * t < size:
-                raise EvaluationError(f"dimension {dim} of a result has {size} elements, blocks write only the first "
-                                      f"{prod(self.extents[a] for a in axes) * t}")
+                raise EvaluationError(
+                    f"dimension {dim} of a result has {size} elements, blocks write only the first "
+                    f"{prod(self.extents[a] for a in axes) * t}"
+                )
             index = (parts[..., None] * t + np.arange(t)).ravel()
             inside = index < size
             if not inside.all():
@@ -231,5 +265,3 @@ class BlockEvaluator:
                 index = index[inside]
             region.append(None if len(index) == size else index)
         return Tensor(planes, tuple(region))
-
-

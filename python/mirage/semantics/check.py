@@ -1,16 +1,21 @@
 """Structural rules of µGraphs, checked before anything is made of a graph.
 
-Search results, hand-written graphs and mutants all pass through :func:`check_graph`. The rules, which error messages cite:
+Search results, hand-written graphs and mutants all pass through :func:`check_graph`. The rules,
+which error messages cite:
 
 * C1 every operand is defined before it is used and in scope; a value is defined once;
 * C2 shapes and element types of results follow from the operands (``Builder`` states the rules);
 * C3 every size, extent and tile size is at least 1;
-* C4 an op stands at a level where it has a meaning (loads, masks and loops in blocks; composites and launches outside);
-* C5 the params of a launch match its operands in number and type, its outputs match its results in number and shape rank;
-* C6 axis names are unique within a launch; a map names only axes that are in scope, each at most once in a dimension;
+* C4 an op stands at a level where it has a meaning (loads, masks and loops in blocks; composites
+  and launches outside);
+* C5 the params of a launch match its operands in number and type, its outputs match its results in
+  number and shape rank;
+* C6 axis names are unique within a launch; a map names only axes that are in scope, each at most
+  once in a dimension;
 * C7 maps cover: ``tile * parts >= size`` in every dimension;
 * C8 a store's map names each grid axis once, or the stored value does not depend on that axis;
-* C9 accumulators read values in scope; ``rescale`` goes with SUM and names a running maximum of the same loop;
+* C9 accumulators read values in scope; ``rescale`` goes with SUM and names a running maximum of the
+  same loop;
 * C10 constants are not NaN; a mask's extent lies within the masked dimension.
 """
 
@@ -75,7 +80,9 @@ def check_graph(graph: KernelGraph) -> None:
         at = f"{where}, op {number} ({type(op).__name__.lower()})"
         _check_scope(op, defined, at)
         if isinstance(op, (Load, Mask, Loop, RunningMax)):
-            raise InvalidGraph("C4", at, "expected an op of the kernel level, got one of the block level")
+            raise InvalidGraph(
+                "C4", at, "expected an op of the kernel level, got one of the block level"
+            )
         if isinstance(op, Launch):
             _LaunchChecker(op, at).check()
         else:
@@ -86,7 +93,11 @@ def check_graph(graph: KernelGraph) -> None:
         raise InvalidGraph("C1", where, "expected at least one output, got none")
     for i, v in enumerate(graph.outputs):
         if v not in defined:
-            raise InvalidGraph("C1", f"{where}, output {i}", "expected a value that the graph defines, got another one")
+            raise InvalidGraph(
+                "C1",
+                f"{where}, output {i}",
+                "expected a value that the graph defines, got another one",
+            )
 
 
 def _define(defined: set[Value], value: Value, where: str) -> None:
@@ -100,7 +111,11 @@ def _define(defined: set[Value], value: Value, where: str) -> None:
 def _check_scope(op: Op, defined: set[Value], where: str) -> None:
     for i, v in enumerate(op.operands):
         if v not in defined:
-            raise InvalidGraph("C1", where, f"operand {i} ({v.type}) is not defined before it is used, or not in scope")
+            raise InvalidGraph(
+                "C1",
+                where,
+                f"operand {i} ({v.type}) is not defined before it is used, or not in scope",
+            )
 
 
 def _check_type(op: Op, where: str, *, in_block: bool) -> None:
@@ -113,7 +128,9 @@ def _check_type(op: Op, where: str, *, in_block: bool) -> None:
             raise
         raise InvalidGraph("C2", where, str(error)) from error
     if expected != op.result.type:
-        raise InvalidGraph("C2", where, f"expected a result of type {expected}, got {op.result.type}")
+        raise InvalidGraph(
+            "C2", where, f"expected a result of type {expected}, got {op.result.type}"
+        )
 
 
 def _arity(op: Op, where: str, low: int, high: int) -> None:
@@ -123,9 +140,11 @@ def _arity(op: Op, where: str, low: int, high: int) -> None:
 
 
 def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
-    """The type that the result of an op has by its operands (ops that are neither launches nor loops, loads or masks).
+    """The type that the result of an op has by its operands (ops that are neither launches nor
+    loops, loads or masks).
 
-    Raises :class:`InvalidGraph` and :class:`mirage.semantics.ugraph.ShapeError`; ``where`` goes into messages.
+    Raises :class:`InvalidGraph` and :class:`mirage.semantics.ugraph.ShapeError`; ``where`` goes
+    into messages.
     """
     b = Builder(in_block)
     xs = op.operands
@@ -142,7 +161,9 @@ def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
         return b.concat(xs, op.dim).type
     if isinstance(op, Composite):
         if in_block:
-            raise InvalidGraph("C4", where, "expected a primitive op in a block, got a composite one")
+            raise InvalidGraph(
+                "C4", where, "expected a primitive op in a block, got a composite one"
+            )
         return _composite_type(op, where)
     _arity(op, where, 1, 1)
     (x,) = xs
@@ -152,7 +173,9 @@ def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
         return b.cast(x, op.result.dtype).type
     if isinstance(op, Reduce):
         if tuple(sorted(set(op.dims))) != op.dims or not op.dims:
-            raise InvalidGraph("C2", where, f"expected sorted distinct dimensions to reduce, got {op.dims}")
+            raise InvalidGraph(
+                "C2", where, f"expected sorted distinct dimensions to reduce, got {op.dims}"
+            )
         return b.reduce(op.fn, x, op.dims).type
     if isinstance(op, Transpose):
         return b.transpose(x, op.permutation).type
@@ -169,15 +192,21 @@ def _composite_type(op: Composite, where: str) -> TensorType:
     if isinstance(op, Softmax):
         _arity(op, where, 1, 1)
         if not 0 <= op.dim < len(op.operands[0].shape):
-            raise InvalidGraph("C2", where, f"expected a dimension of {op.operands[0].type}, got {op.dim}")
+            raise InvalidGraph(
+                "C2", where, f"expected a dimension of {op.operands[0].type}, got {op.dim}"
+            )
     elif isinstance(op, (RmsNorm, LayerNorm)):
         _arity(op, where, 1, 2 if isinstance(op, RmsNorm) else 3)
         x = op.operands[0]
         if not 1 <= op.dims <= len(x.shape):
-            raise InvalidGraph("C2", where, f"expected 1 to {len(x.shape)} dimensions, got {op.dims}")
+            raise InvalidGraph(
+                "C2", where, f"expected 1 to {len(x.shape)} dimensions, got {op.dims}"
+            )
         for v in op.operands[1:]:
             if broadcast_shapes(v.shape, x.shape) != x.shape:
-                raise InvalidGraph("C2", where, f"expected a gain that broadcasts to {x.shape}, got {v.shape}")
+                raise InvalidGraph(
+                    "C2", where, f"expected a gain that broadcasts to {x.shape}, got {v.shape}"
+                )
     return op.operands[0].type
 
 
@@ -199,43 +228,75 @@ class _LaunchChecker:
         names = [a.name for a in axes]
         for name in names:
             if names.count(name) > 1:
-                raise InvalidGraph("C6", self.where, f"expected unique axis names, got '{name}' {names.count(name)} times")
+                raise InvalidGraph(
+                    "C6",
+                    self.where,
+                    f"expected unique axis names, got '{name}' {names.count(name)} times",
+                )
         for a in axes:
             if a.extent < 1:
-                raise InvalidGraph("C3", self.where, f"expected axis '{a.name}' to have at least 1 step, got {a.extent}")
+                raise InvalidGraph(
+                    "C3",
+                    self.where,
+                    f"expected axis '{a.name}' to have at least 1 step, got {a.extent}",
+                )
         types, given = [p.type for p in body.params], [v.type for v in launch.operands]
         if types != given or len(set(body.params)) != len(body.params):
-            raise InvalidGraph("C5", self.where, f"expected params of types {_list(given)}, got {_list(types)}")
+            raise InvalidGraph(
+                "C5", self.where, f"expected params of types {_list(given)}, got {_list(types)}"
+            )
         for i, p in enumerate(body.params):
             _define(self.defined, p, f"{self.where}, param {i}")
         params = frozenset(body.params)
         self._ops(body.ops, params, scope=frozenset(self.grid), loop=None)
         if len(body.outputs) != len(launch.results) or not body.outputs:
             raise InvalidGraph(
-                "C5", self.where, f"expected {len(launch.results)} stores (at least one), got {len(body.outputs)}"
+                "C5",
+                self.where,
+                f"expected {len(launch.results)} stores (at least one), got {len(body.outputs)}",
             )
         for i, (output, result) in enumerate(zip(body.outputs, launch.results, strict=True)):
             at = f"{self.where}, store {i}"
             if output.value not in self.defined or output.value in params:
-                raise InvalidGraph("C1", at, "expected a tile that the block defines outside its loops")
+                raise InvalidGraph(
+                    "C1", at, "expected a tile that the block defines outside its loops"
+                )
             self._map(at, output.map, output.value.shape, result.shape, frozenset(self.grid))
             named = [a for group in output.map for a in group]
             for axis in self.launch.grid:
                 if named.count(axis.name) > 1:
-                    raise InvalidGraph("C8", at, f"expected grid axis '{axis.name}' at most once in the map, got {output.map}")
-                if axis.name not in named and axis.extent > 1 and axis.name in self.depends[output.value]:
                     raise InvalidGraph(
-                        "C8", at, f"blocks along grid axis '{axis.name}' compute different values, but {output.map} "
-                        "gives them the same elements"
+                        "C8",
+                        at,
+                        f"expected grid axis '{axis.name}' at most once, got {output.map}",
+                    )
+                if (
+                    axis.name not in named
+                    and axis.extent > 1
+                    and axis.name in self.depends[output.value]
+                ):
+                    raise InvalidGraph(
+                        "C8",
+                        at,
+                        f"blocks along grid axis '{axis.name}' compute different values, "
+                        f"but {output.map} gives them the same elements",
                     )
 
-    def _ops(self, ops: tuple[Op, ...], params: frozenset[Value], scope: frozenset[str], loop: Loop | None) -> None:
+    def _ops(
+        self,
+        ops: tuple[Op, ...],
+        params: frozenset[Value],
+        scope: frozenset[str],
+        loop: Loop | None,
+    ) -> None:
         for op in ops:
             at = f"{self.where}, block op {self.number} ({type(op).__name__.lower()})"
             self.number += 1
             _check_scope(op, self.defined, at)
             if isinstance(op, (Launch, Composite)):
-                raise InvalidGraph("C4", at, "expected an op of the block level, got one of the kernel level")
+                raise InvalidGraph(
+                    "C4", at, "expected an op of the block level, got one of the kernel level"
+                )
             if isinstance(op, Loop):
                 self._loop(op, params, scope, at)
             elif isinstance(op, Load):
@@ -243,13 +304,19 @@ class _LaunchChecker:
                 if op.operands[0] not in params:
                     raise InvalidGraph("C4", at, "expected a param of the block, got a tile")
                 if op.result.dtype is not op.operands[0].dtype:
-                    raise InvalidGraph("C2", at, f"expected element type {op.operands[0].dtype.value}, "
-                                       f"got {op.result.dtype.value}")
+                    raise InvalidGraph(
+                        "C2",
+                        at,
+                        f"expected element type {op.operands[0].dtype.value}, "
+                        f"got {op.result.dtype.value}",
+                    )
                 self._map(at, op.map, op.result.shape, op.operands[0].shape, scope)
                 self.depends[op.result] = frozenset(a for group in op.map for a in group)
             else:
                 if any(v in params for v in op.operands):
-                    raise InvalidGraph("C4", at, "expected tiles, got a param of the block (load it first)")
+                    raise InvalidGraph(
+                        "C4", at, "expected tiles, got a param of the block (load it first)"
+                    )
                 self._inner(op, scope, loop, at)
             for v in op.results:
                 _define(self.defined, v, at)
@@ -265,7 +332,11 @@ class _LaunchChecker:
             if loop is None:
                 raise InvalidGraph("C4", at, "expected a loop around a running maximum, got none")
             if op.result.type != op.operands[0].type:
-                raise InvalidGraph("C2", at, f"expected a result of type {op.operands[0].type}, got {op.result.type}")
+                raise InvalidGraph(
+                    "C2",
+                    at,
+                    f"expected a result of type {op.operands[0].type}, got {op.result.type}",
+                )
         else:
             _check_type(op, at, in_block=True)
         self.depends[op.result] = depends
@@ -273,13 +344,17 @@ class _LaunchChecker:
     def _mask(self, op: Mask, scope: frozenset[str], at: str) -> None:
         x = op.operands[0]
         if op.result.type != x.type:
-            raise InvalidGraph("C2", at, f"expected a result of type {x.type}, got {op.result.type}")
+            raise InvalidGraph(
+                "C2", at, f"expected a result of type {x.type}, got {op.result.type}"
+            )
         if not 0 <= op.dim < len(x.shape):
             raise InvalidGraph("C2", at, f"expected a dimension of {x.type}, got {op.dim}")
         self._axes(at, op.axes, scope)
         covered = prod(self.extents[a] for a in op.axes) * x.shape[op.dim]
         if not 1 <= op.extent <= covered:
-            raise InvalidGraph("C10", at, f"expected an extent between 1 and {covered}, got {op.extent}")
+            raise InvalidGraph(
+                "C10", at, f"expected an extent between 1 and {covered}, got {op.extent}"
+            )
         if math.isnan(op.fill):
             raise InvalidGraph("C10", at, "expected a number to fill with, got NaN")
 
@@ -288,7 +363,9 @@ class _LaunchChecker:
         self._ops(op.body, params, scope | {op.axis.name}, op)
         maxima = {inner.result for inner in op.body if isinstance(inner, RunningMax)}
         if len(op.results) != len(op.accumulators):
-            raise InvalidGraph("C9", at, f"expected {len(op.accumulators)} results, got {len(op.results)}")
+            raise InvalidGraph(
+                "C9", at, f"expected {len(op.accumulators)} results, got {len(op.results)}"
+            )
         for i, (a, result) in enumerate(zip(op.accumulators, op.results, strict=True)):
             self._accumulator(a, result, maxima, f"{at}, accumulator {i}")
             # The final value depends on what each step depends on, and no longer on the step.
@@ -304,17 +381,29 @@ class _LaunchChecker:
         if a.value.dtype not in (DType.F32, DType.F64) and a.fn is not AccumulateFn.LAST:
             wanted = TensorType(a.value.shape, DType.F32)
             if result.type not in (wanted, a.value.type):
-                raise InvalidGraph("C2", at, f"expected a result of type {wanted}, got {result.type}")
+                raise InvalidGraph(
+                    "C2", at, f"expected a result of type {wanted}, got {result.type}"
+                )
         elif result.type != a.value.type:
-            raise InvalidGraph("C2", at, f"expected a result of type {a.value.type}, got {result.type}")
+            raise InvalidGraph(
+                "C2", at, f"expected a result of type {a.value.type}, got {result.type}"
+            )
         if a.rescale is None:
             return
         if a.fn is not AccumulateFn.SUM:
             raise InvalidGraph("C9", at, f"expected a sum to rescale, got '{a.fn.value}'")
         if a.rescale not in maxima:
-            raise InvalidGraph("C9", at, "expected a running maximum of the same loop as rescale, got another value")
+            raise InvalidGraph(
+                "C9",
+                at,
+                "expected a running maximum of the same loop as rescale, got another value",
+            )
         if broadcast_shapes(a.rescale.shape, a.value.shape) != a.value.shape:
-            raise InvalidGraph("C9", at, f"expected a maximum that broadcasts to {a.value.shape}, got {a.rescale.shape}")
+            raise InvalidGraph(
+                "C9",
+                at,
+                f"expected a maximum that broadcasts to {a.value.shape}, got {a.rescale.shape}",
+            )
 
     def _axes(self, at: str, axes: tuple[str, ...], scope: frozenset[str]) -> None:
         for axis in axes:
@@ -325,15 +414,26 @@ class _LaunchChecker:
             raise InvalidGraph("C6", at, f"expected distinct axes in one dimension, got {axes}")
 
     def _map(
-        self, at: str, tile_map: TileMap, tile: tuple[int, ...], shape: tuple[int, ...], scope: frozenset[str]
+        self,
+        at: str,
+        tile_map: TileMap,
+        tile: tuple[int, ...],
+        shape: tuple[int, ...],
+        scope: frozenset[str],
     ) -> None:
         if not len(tile_map) == len(tile) == len(shape):
-            raise InvalidGraph("C2", at, f"expected a map and a tile of rank {len(shape)}, got {tile_map} and {tile}")
+            raise InvalidGraph(
+                "C2",
+                at,
+                f"expected a map and a tile of rank {len(shape)}, got {tile_map} and {tile}",
+            )
         for dim, (axes, t, size) in enumerate(zip(tile_map, tile, shape, strict=True)):
             self._axes(at, axes, scope)
             parts = prod(self.extents[a] for a in axes)
             if parts * t < size:
-                raise InvalidGraph("C7", at, f"dimension {dim}: expected tile * parts >= {size}, got {t} * {parts}")
+                raise InvalidGraph(
+                    "C7", at, f"dimension {dim}: expected tile * parts >= {size}, got {t} * {parts}"
+                )
 
 
 def _list(types: list[TensorType]) -> str:

@@ -1,9 +1,9 @@
 """Composite ops written out in primitive ones.
 
-Softmax comes in two forms that are equal on real numbers: ``stable`` subtracts the row maximum first, as PyTorch does and as
-a reference evaluation in floating point needs; the plain form has no maximum and is what the search starts from.
-Intermediate results of a composite are f32 (f64 for f64 inputs), as PyTorch's kernels have them; casts are the identity on
-real numbers.
+Softmax comes in two forms that are equal on real numbers: ``stable`` subtracts the row maximum
+first, as PyTorch does and as a reference evaluation in floating point needs; the plain form has no
+maximum and is what the search starts from. Intermediate results of a composite are f32 (f64 for f64
+inputs), as PyTorch's kernels have them; casts are the identity on real numbers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
     Builder,
     Composite,
@@ -21,7 +22,6 @@ from mirage.semantics.ugraph import (
     Softmax,
     Value,
 )
-from mirage.semantics.substitute import with_operands
 
 
 class UnknownComposite(TypeError):
@@ -29,7 +29,8 @@ class UnknownComposite(TypeError):
 
 
 def decompose(graph: KernelGraph, *, stable: bool = False) -> KernelGraph:
-    """``graph`` without composite ops; inputs are the same objects, ops that need no change are kept.
+    """``graph`` without composite ops; inputs are the same objects, ops that need no change are
+    kept.
 
     Raises :class:`UnknownComposite`.
     """
@@ -43,7 +44,9 @@ def decompose(graph: KernelGraph, *, stable: bool = False) -> KernelGraph:
         builder = Builder()
         renamed[op.result] = _expand(builder, op, operands, stable)
         ops.extend(builder.ops)
-    return KernelGraph(graph.name, graph.inputs, tuple(ops), tuple(renamed.get(v, v) for v in graph.outputs))
+    return KernelGraph(
+        graph.name, graph.inputs, tuple(ops), tuple(renamed.get(v, v) for v in graph.outputs)
+    )
 
 
 def _expand(b: Builder, op: Composite, operands: tuple[Value, ...], stable: bool) -> Value:
@@ -56,13 +59,17 @@ def _expand(b: Builder, op: Composite, operands: tuple[Value, ...], stable: bool
         e = b.unary(UnaryFn.EXP, x)
         y = b.binary(BinaryFn.DIV, e, b.reduce(ReduceFn.SUM, e, (op.dim,)))
     elif isinstance(op, RmsNorm):
-        y = b.binary(BinaryFn.MUL, x, _inverse_root(b, _mean(b, b.unary(UnaryFn.SQUARE, x), op.dims), op.eps))
+        y = b.binary(
+            BinaryFn.MUL, x, _inverse_root(b, _mean(b, b.unary(UnaryFn.SQUARE, x), op.dims), op.eps)
+        )
     elif isinstance(op, LayerNorm):
         centred = b.binary(BinaryFn.SUB, x, _mean(b, x, op.dims))
         variance = _mean(b, b.unary(UnaryFn.SQUARE, centred), op.dims)
         y = b.binary(BinaryFn.MUL, centred, _inverse_root(b, variance, op.eps))
     else:
-        raise UnknownComposite(f"expected a composite op with a decomposition, got {type(op).__name__}")
+        raise UnknownComposite(
+            f"expected a composite op with a decomposition, got {type(op).__name__}"
+        )
     for fn, v in zip((BinaryFn.MUL, BinaryFn.ADD), values[1:], strict=False):
         y = b.binary(fn, y, v)
     return y if y.dtype is op.result.dtype else b.cast(y, op.result.dtype)

@@ -1,8 +1,9 @@
 """Arithmetics in which a µGraph can be evaluated.
 
-The evaluator (:mod:`mirage.semantics.evaluate`) walks a graph once and leaves the arithmetic to a :class:`Domain`. A value is
-a tuple of *planes*, NumPy arrays of one shape: one plane for floating point, two for a pair of residues. Moving elements
-about (slicing, transposing, joining) is the same in every domain and lives in the base class.
+The evaluator (:mod:`mirage.semantics.evaluate`) walks a graph once and leaves the arithmetic to a
+:class:`Domain`. A value is a tuple of *planes*, NumPy arrays of one shape: one plane for floating
+point, two for a pair of residues. Moving elements about (slicing, transposing, joining) is the same
+in every domain and lives in the base class.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Planes = tuple[Array, ...]
 
 
 class Undefined(ArithmeticError):
-    """A value that the domain cannot represent was asked for (for instance infinity minus infinity in a field)."""
+    """A value that the domain cannot represent was asked for (for instance infinity minus infinity
+    in a field).
+    """
 
 
 def shape_of(x: Planes) -> tuple[int, ...]:
@@ -34,7 +37,9 @@ def map_planes(function: Callable[[Array], Array], x: Planes) -> Planes:
 
 
 class Domain(ABC):
-    """Arithmetic on tuples of planes. ``dtype`` is always the element type that the op's result has."""
+    """Arithmetic on tuples of planes. ``dtype`` is always the element type that the op's result
+    has.
+    """
 
     @abstractmethod
     def constant(self, value: float, dtype: DType) -> Planes:
@@ -50,7 +55,9 @@ class Domain(ABC):
 
     @abstractmethod
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
-        """``np.matmul``: contraction of the last with the last but one dimension, leading ones broadcast."""
+        """``np.matmul``: contraction of the last with the last but one dimension, leading ones
+        broadcast.
+        """
 
     @abstractmethod
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
@@ -78,7 +85,9 @@ class Domain(ABC):
 
     def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
         """``x`` where ``keep``, else ``fill``."""
-        return tuple(np.where(keep, p, f) for p, f in zip(x, self.constant(fill, dtype), strict=False))
+        return tuple(
+            np.where(keep, p, f) for p, f in zip(x, self.constant(fill, dtype), strict=False)
+        )
 
     def concat(self, xs: Sequence[Planes], dim: int) -> Planes:
         """Values joined along ``dim``; planes that not all of them have are dropped."""
@@ -114,7 +123,8 @@ class Float64(Domain):
 
 
 class TypedFloat(Domain):
-    """Predicts what a GPU computes: every op is evaluated in f32 (f64 for f64 results) and rounded to its result's type.
+    """Predicts what a GPU computes: every op is evaluated in f32 (f64 for f64 results) and rounded
+    to its result's type.
 
     Matmuls and sums accumulate in f32, as tensor cores and PyTorch do for half types.
     """
@@ -132,7 +142,8 @@ class TypedFloat(Domain):
         return x[0].astype(self._carrier(dtype), copy=False)
 
     def constant(self, value: float, dtype: DType) -> Planes:
-        # Scalars stay f32 (f64): PyTorch and our kernels keep them in the type of the computation, not of the tensor.
+        # Scalars stay f32 (f64): PyTorch and our kernels keep them in the type of the computation,
+        # not of the tensor.
         with np.errstate(over="ignore"):
             return (np.asarray(value, dtype=self._carrier(dtype)),)
 
@@ -150,7 +161,9 @@ class TypedFloat(Domain):
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
-            return self._round(np.asarray(REDUCE[fn](self._in(x, dtype), axis=dims, keepdims=True)), dtype)
+            return self._round(
+                np.asarray(REDUCE[fn](self._in(x, dtype), axis=dims, keepdims=True)), dtype
+            )
 
     def cast(self, x: Planes, dtype: DType) -> Planes:
         with np.errstate(over="ignore"):
@@ -159,4 +172,6 @@ class TypedFloat(Domain):
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
             b, n = self._in(before, dtype), self._in(now, dtype)
-            return self._round(self._in(x, dtype) * np.exp(np.where(b == n, np.zeros_like(b), b - n)), dtype)
+            return self._round(
+                self._in(x, dtype) * np.exp(np.where(b == n, np.zeros_like(b), b - n)), dtype
+            )

@@ -1,9 +1,10 @@
 """What a µGraph means: one evaluator for both levels, generic over the arithmetic.
 
-Every block of a launch really executes: its loads cut tiles out of the operands (zeros outside), its loops run step by step,
-its stores put tiles together. The blocks of a launch run side by side: inside a launch each value carries one leading array
-dimension for each grid axis, of size 1 where the value is the same along that axis. Nothing is assumed about results that
-blocks do not write or write differently; both raise.
+Every block of a launch really executes: its loads cut tiles out of the operands (zeros outside),
+its loops run step by step, its stores put tiles together. The blocks of a launch run side by side:
+inside a launch each value carries one leading array dimension for each grid axis, of size 1 where
+the value is the same along that axis. Nothing is assumed about results that blocks do not write or
+write differently; both raise.
 
 Composite ops are decomposed in their stable form first.
 """
@@ -20,7 +21,15 @@ from mirage.semantics.block_evaluator import BlockEvaluator, EvaluationError, Te
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, map_planes, shape_of
 from mirage.semantics.primitive import apply_primitive
-from mirage.semantics.region import Demand, Region, operand_regions, region_shape, reshape_groups, whole, whole_demand
+from mirage.semantics.region import (
+    Demand,
+    Region,
+    operand_regions,
+    region_shape,
+    reshape_groups,
+    whole,
+    whole_demand,
+)
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import Composite, KernelGraph, Launch, Op, Reshape, Slice, Value
 
@@ -35,13 +44,19 @@ class Sampled:
     region: Region
 
 
-def evaluate_floats(graph: KernelGraph, inputs: Sequence[Array], domain: Domain | None = None) -> tuple[Array, ...]:
+def evaluate_floats(
+    graph: KernelGraph, inputs: Sequence[Array], domain: Domain | None = None
+) -> tuple[Array, ...]:
     """Outputs of ``graph`` on float arrays, in ``domain`` (float64 by default).
 
-    Raises :class:`EvaluationError` where the graph leaves an output undefined or the inputs do not fit.
+    Raises :class:`EvaluationError` where the graph leaves an output undefined or the inputs do not
+    fit.
     """
     domain = Float64() if domain is None else domain
-    planes = [domain.cast((np.asarray(x, dtype=np.float64),), v.dtype) for x, v in zip(inputs, graph.inputs, strict=True)]
+    planes = [
+        domain.cast((np.asarray(x, dtype=np.float64),), v.dtype)
+        for x, v in zip(inputs, graph.inputs, strict=True)
+    ]
     return tuple(y[0] for y in evaluate(graph, domain, planes))
 
 
@@ -76,7 +91,11 @@ def evaluate_sampled(
         if not any(v in wanted.regions for v in op.results):
             continue
         if isinstance(op, Launch):
-            params = {p: values[v] for p, v in zip(op.body.params, op.operands, strict=True) if v in values}
+            params = {
+                p: values[v]
+                for p, v in zip(op.body.params, op.operands, strict=True)
+                if v in values
+            }
             blocks = BlockEvaluator(domain, op, params, wanted.positions[op])
             values.update(zip(op.results, blocks.run(), strict=True))
         else:

@@ -28,7 +28,9 @@ class UnknownOp(TypeError):
 
 
 def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
-    """``x`` with dimensions of size 1 put after its first ``lead`` ones, until ``rank`` others are there."""
+    """``x`` with dimensions of size 1 put after its first ``lead`` ones, until ``rank`` others are
+    there.
+    """
     shape = shape_of(x)
     missing = rank - (len(shape) - lead)
     if missing == 0:
@@ -36,8 +38,11 @@ def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
     return map_planes(lambda p: p.reshape(shape[:lead] + (1,) * missing + shape[lead:]), x)
 
 
-def apply_primitive(domain: Domain, op: Op, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]) -> Planes:
-    """The result of ``op`` on ``xs``, all of which carry ``lead`` leading dimensions that broadcast.
+def apply_primitive(
+    domain: Domain, op: Op, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+) -> Planes:
+    """The result of ``op`` on ``xs``, all of which carry ``lead`` leading dimensions that
+    broadcast.
 
     ``shape`` is the shape of the result without those. Raises :class:`UnknownOp`.
     """
@@ -69,6 +74,8 @@ def apply_primitive(domain: Domain, op: Op, xs: Sequence[Planes], lead: int, sha
         wide = [map_planes(lambda p: np.broadcast_to(p, common + p.shape[lead:]), x) for x in xs]
         return domain.concat(wide, lead + op.dim)
     if isinstance(op, Slice):
-        key = (slice(None),) * lead + tuple(slice(o, o + n) for o, n in zip(op.offsets, shape, strict=True))
+        key = (slice(None),) * lead + tuple(
+            slice(o, o + n) for o, n in zip(op.offsets, shape, strict=True)
+        )
         return map_planes(lambda p: p[key], xs[0])
     raise UnknownOp(f"expected an op with a meaning at this level, got {type(op).__name__}")

@@ -1,7 +1,7 @@
 """Parts of tensors, and which parts of its operands an op needs for a part of its result.
 
-A full-size evaluation may look at a sample of the outputs only. What that sample needs is found by walking the graph
-backwards with :func:`demand`; the evaluator then computes just those parts.
+A full-size evaluation may look at a sample of the outputs only. What that sample needs is found by
+walking the graph backwards with :func:`demand`; the evaluator then computes just those parts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def region_shape(region: Region, shape: tuple[int, ...]) -> tuple[int, ...]:
 def union(a: Region, b: Region, shape: tuple[int, ...]) -> Region:
     """The smallest region that contains both."""
     return tuple(
-        None if x is None or y is None else _simplify(np.union1d(x, y), n) for x, y, n in zip(a, b, shape, strict=True)
+        None if x is None or y is None else _simplify(np.union1d(x, y), n)
+        for x, y, n in zip(a, b, shape, strict=True)
     )
 
 
@@ -126,7 +127,11 @@ def operand_regions(op: Op, result: Region) -> tuple[Region, ...]:
         for v in op.operands:
             size = v.shape[op.dim]
             part = result[op.dim]
-            inside = None if part is None else _simplify(part[(part >= start) & (part < start + size)] - start, size)
+            inside = (
+                None
+                if part is None
+                else _simplify(part[(part >= start) & (part < start + size)] - start, size)
+            )
             regions.append((*result[: op.dim], inside, *result[op.dim + 1 :]))
             start += size
         return tuple(regions)
@@ -134,17 +139,23 @@ def operand_regions(op: Op, result: Region) -> tuple[Region, ...]:
 
 
 def _aligned(result: Region, shape: tuple[int, ...]) -> Region:
-    """What of a tensor of ``shape`` is needed when it broadcasts to a result of which ``result`` is wanted."""
+    """What of a tensor of ``shape`` is needed when it broadcasts to a result of which ``result`` is
+    wanted.
+    """
     last = result[len(result) - len(shape) :]
     return tuple(None if n == 1 else r for r, n in zip(last, shape, strict=True))
 
 
 def part_numbers(axes: tuple[str, ...], extents: Mapping[str, int], positions: Positions) -> Array:
-    """Mixed-radix part numbers, one array dimension for each axis; axes without positions (loops) run over all steps."""
+    """Mixed-radix part numbers, one array dimension for each axis; axes without positions (loops)
+    run over all steps.
+    """
     number = np.zeros((1,) * len(axes), dtype=np.int64)
     for i, axis in enumerate(axes):
         steps = positions[axis] if axis in positions else np.arange(extents[axis])
-        number = number * extents[axis] + steps.reshape((1,) * i + (-1,) + (1,) * (len(axes) - i - 1))
+        number = number * extents[axis] + steps.reshape(
+            (1,) * i + (-1,) + (1,) * (len(axes) - i - 1)
+        )
     return number
 
 
@@ -164,7 +175,8 @@ def launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> dict[st
                 stride //= extents[axis]
                 steps = np.unique(parts // stride % extents[axis])
                 wanted[axis] = np.union1d(wanted[axis], steps) if axis in wanted else steps
-    # An axis that no wanted output names: every block stores the same, so running all of them checks just that.
+    # An axis that no wanted output names: every block stores the same, so running all of them
+    # checks just that.
     return {a.name: wanted.get(a.name, np.arange(a.extent)) for a in launch.grid}
 
 
@@ -213,7 +225,9 @@ def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:
             for value, region in launch_demand(op, positions[op]).items():
                 want(value, region)
         else:
-            for value, region in zip(op.operands, operand_regions(op, regions[op.result]), strict=True):
+            for value, region in zip(
+                op.operands, operand_regions(op, regions[op.result]), strict=True
+            ):
                 want(value, region)
     return Demand(regions, positions)
 

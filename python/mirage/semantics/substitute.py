@@ -24,7 +24,8 @@ def with_operands(op: Op, operands: tuple[Value, ...]) -> Op:
 
 
 def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, ...]:
-    """``ops`` with every value in ``names`` replaced, where it is used and where it is defined, loop bodies included.
+    """``ops`` with every value in ``names`` replaced, where it is used and where it is defined,
+    loop bodies included.
 
     The params and bodies of launches stay as they are.
     """
@@ -33,7 +34,9 @@ def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, .
         return names.get(value, value)
 
     def copy(op: Op) -> Op:
-        changed = replace(op, operands=tuple(map(new, op.operands)), results=tuple(map(new, op.results)))
+        changed = replace(
+            op, operands=tuple(map(new, op.operands)), results=tuple(map(new, op.results))
+        )
         if isinstance(changed, Loop):
             accumulators = tuple(
                 Accumulator(a.fn, new(a.value), None if a.rescale is None else new(a.rescale))
@@ -63,7 +66,11 @@ def rename_graph(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGrap
 
     def copy(op: Op) -> Op:
         (renamed,) = rename_ops((op,), names)
-        return replace(renamed, body=rename_block(renamed.body, names)) if isinstance(renamed, Launch) else renamed
+        return (
+            replace(renamed, body=rename_block(renamed.body, names))
+            if isinstance(renamed, Launch)
+            else renamed
+        )
 
     return KernelGraph(
         graph.name,

@@ -1,18 +1,21 @@
 """The real program on inputs that repeat themselves, as a small program.
 
-Give every digit of the index structure (:mod:`mirage.verify.digits`) a few *cells*: some single indices and one cell for all
-the others, the *bulk*. On inputs that are constant within cells the program's values are constant within cells too, because no
-op tells apart indices within a segment of a digit. So one representative of each cell is enough, and a sum over an index
-becomes a sum over cells weighted with the numbers of indices in them. The result is an ordinary graph with small extents and
-a few more inputs, the weights. It computes *exactly* what the real program computes on such inputs, real sizes, constants,
-masks and tails included; nothing is approximated and no constant needs to be recognised as a size.
+Give every digit of the index structure (:mod:`mirage.verify.digits`) a few *cells*: some single
+indices and one cell for all the others, the *bulk*. On inputs that are constant within cells the
+program's values are constant within cells too, because no op tells apart indices within a segment
+of a digit. So one representative of each cell is enough, and a sum over an index becomes a sum over
+cells weighted with the numbers of indices in them. The result is an ordinary graph with small
+extents and a few more inputs, the weights. It computes *exactly* what the real program computes on
+such inputs, real sizes, constants, masks and tails included; nothing is approximated and no
+constant needs to be recognised as a size.
 
-Loops run through the cells in the order of the indices: a bulk step adds its value times its weight. With a running maximum
-that is right too, since equal steps leave the maximum as it is.
+Loops run through the cells in the order of the indices: a bulk step adds its value times its
+weight. With a running maximum that is right too, since equal steps leave the maximum as it is.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -47,7 +50,8 @@ Weights = tuple[int, ...]
 
 
 def cells_of(digit: Digit, singles: int) -> Weights:
-    """Numbers of indices in the cells of one digit, in order: in each segment ``singles`` single indices and the bulk.
+    """Numbers of indices in the cells of one digit, in order: in each segment ``singles`` single
+    indices and the bulk.
 
     Where order matters there are single indices on both sides of the bulk.
     """
@@ -55,7 +59,7 @@ def cells_of(digit: Digit, singles: int) -> Weights:
         return (1,) * digit.radix
     result: list[int] = []
     bounds = sorted({0, digit.radix} | {c for c in digit.cuts if 0 < c < digit.radix})
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in itertools.pairwise(bounds):
         length = end - start
         after = singles if digit.ordered else 0
         if length <= singles + after + 1:
@@ -70,7 +74,9 @@ class Cells:
 
     def __init__(self, structure: Structure, singles: Mapping[Hashable, int]) -> None:
         self.structure = structure
-        self.cells = {d: cells_of(digit, singles.get(d, 1)) for d, digit in structure.digits.items()}
+        self.cells = {
+            d: cells_of(digit, singles.get(d, 1)) for d, digit in structure.digits.items()
+        }
 
     def weights(self, slot: Slot) -> Weights:
         """For each small index of the slot the number of real indices it stands for."""
@@ -84,7 +90,9 @@ class Cells:
         return tuple(int(x) for x in w)
 
     def _prefix(self, names: Sequence[Hashable], size: int) -> int:
-        """How many small indices stand for the first ``size`` real ones (which end at cuts of the digits)."""
+        """How many small indices stand for the first ``size`` real ones (which end at cuts of the
+        digits).
+        """
         base = prod(self.structure.digits[d].radix for d in names)
         small = prod(len(self.cells[d]) for d in names)
         if size >= base:
@@ -142,7 +150,9 @@ class _Compressor:
         return SmallGraph(small, tuple(self.weight_inputs))
 
     def _shape(self, value: Value) -> tuple[int, ...]:
-        return tuple(self.cells.size(self.structure.slot(value, d)) for d in range(len(value.shape)))
+        return tuple(
+            self.cells.size(self.structure.slot(value, d)) for d in range(len(value.shape))
+        )
 
     def _new(self, value: Value) -> Value:
         self.names[value] = Value(TensorType(self._shape(value), value.dtype), value.name)
@@ -153,7 +163,7 @@ class _Compressor:
             self.weight_inputs[weights] = Value(TensorType((len(weights),), DType.F32))
         return self.weight_inputs[weights]
 
-    # ---- sums -------------------------------------------------------------------------------------------------------
+    # ---- sums ------------------------------------------------------------------------------------
 
     def _op(self, op: Op, block: _Block | None) -> list[Op]:
         xs = [self.names[v] for v in op.operands]
@@ -172,8 +182,12 @@ class _Compressor:
             assert isinstance(new, Slice)
             new = replace(new, offsets=self._offsets(op))
         if isinstance(op, Mask):
-            assert isinstance(new, Mask) and block is not None
-            parts = (*(self.structure.axis(block.launch, a) for a in op.axes), self.structure.slot(op.result, op.dim))
+            assert isinstance(new, Mask)
+            assert block is not None
+            parts = (
+                *(self.structure.axis(block.launch, a) for a in op.axes),
+                self.structure.slot(op.result, op.dim),
+            )
             new = replace(new, extent=self.cells.extent_of_mask(parts, op.extent))
         if isinstance(new, Reshape) and prod(xs[0].shape) != new.result.type.size:
             raise Irregular(f"a reshape joins cells of {xs[0].shape} and {new.result.shape}")
@@ -206,7 +220,7 @@ class _Compressor:
             result.append(offset // grain * prod(len(self.cells.cells[d]) for d in low))
         return tuple(result)
 
-    # ---- launches ---------------------------------------------------------------------------------------------------
+    # ---- launches --------------------------------------------------------------------------------
 
     def _launch(self, launch: Launch) -> list[Op]:
         block = _Block(self, launch)
@@ -217,14 +231,22 @@ class _Compressor:
         results = tuple(map(self._new, launch.results))
         extra = tuple(block.params)
         body = BlockGraph((*params, *(block.params[w] for w in extra)), ops, outputs)
-        grid = tuple(Axis(a.name, self.cells.size(self.structure.axis(launch, a.name))) for a in launch.grid)
-        return [Launch((*operands, *map(self._weight, extra)), results, grid, body, launch.schedule)]
+        grid = tuple(
+            Axis(a.name, self.cells.size(self.structure.axis(launch, a.name))) for a in launch.grid
+        )
+        return [
+            Launch((*operands, *map(self._weight, extra)), results, grid, body, launch.schedule)
+        ]
 
     def _block_ops(self, ops: tuple[Op, ...], block: _Block) -> tuple[Op, ...]:
         result: list[Op] = []
         for op in ops:
             if isinstance(op, Load):
-                result.append(replace(op, operands=(self.names[op.operands[0]],), results=(self._new(op.result),)))
+                result.append(
+                    replace(
+                        op, operands=(self.names[op.operands[0]],), results=(self._new(op.result),)
+                    )
+                )
             elif isinstance(op, Loop):
                 result.append(self._loop(op, block))
             else:
@@ -240,11 +262,15 @@ class _Compressor:
             value = self.names[a.value]
             if a.fn is AccumulateFn.SUM and any(w != 1 for w in weights):
                 value = self._step_weighted(value, weights, op.axis.name, block, body)
-            accumulators.append(Accumulator(a.fn, value, None if a.rescale is None else self.names[a.rescale]))
+            accumulators.append(
+                Accumulator(a.fn, value, None if a.rescale is None else self.names[a.rescale])
+            )
         results = tuple(map(self._new, op.results))
         return Loop((), results, Axis(op.axis.name, len(weights)), tuple(body), tuple(accumulators))
 
-    def _step_weighted(self, x: Value, weights: Weights, axis: str, block: _Block, ops: list[Op]) -> Value:
+    def _step_weighted(
+        self, x: Value, weights: Weights, axis: str, block: _Block, ops: list[Op]
+    ) -> Value:
         w = Value(TensorType((1,), DType.F32))
         ops.append(Load((block.param(weights),), (w,), ((axis,),)))
         if x.shape == ():

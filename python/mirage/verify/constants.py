@@ -1,9 +1,10 @@
 """What a floating-point constant in a program means as an exact number.
 
-Programs carry constants as floats: ``1/6144``, ``1e-6``, ``64**-0.5``. Testing in finite fields needs exact numbers, and two
-programs that fold the same constant in different orders, or at f32, must get the same one. So a constant stands for the
-simplest number within f32 rounding of its value: a decimal of at most three digits (``1e-12``), a fraction, or the square root
-of one where that is simpler (``128**-0.5`` is the root of 1/128).
+Programs carry constants as floats: ``1/6144``, ``1e-6``, ``64**-0.5``. Testing in finite fields
+needs exact numbers, and two programs that fold the same constant in different orders, or at f32,
+must get the same one. So a constant stands for the simplest number within f32 rounding of its
+value: a decimal of at most three digits (``1e-12``), a fraction, or the square root of one where
+that is simpler (``128**-0.5`` is the root of 1/128).
 """
 
 from __future__ import annotations
@@ -35,8 +36,13 @@ def exact(value: float) -> Exact:
     plain = _simplest(target, RELATIVE)
     square = _simplest(target * target, 2 * RELATIVE)
     root = square.numerator * square.denominator
-    # A root is meant only where it is far simpler than the fraction: by chance both have height about 2^24.
-    if plain.denominator == 1 or root * 256 > abs(plain.numerator) * plain.denominator or root > 1 << 24:
+    # A root is meant only where it is far simpler than the fraction: by chance both have height
+    # about 2^24.
+    if (
+        plain.denominator == 1
+        or root * 256 > abs(plain.numerator) * plain.denominator
+        or root > 1 << 24
+    ):
         return Exact(plain)
     outside, inside = _square_part(root)
     if inside == 1:
@@ -77,7 +83,9 @@ def _square_part(n: int) -> tuple[int, int]:
 
 
 def _simplest(target: Fraction, relative: Fraction) -> Fraction:
-    """The fraction with the smallest denominator within ``relative`` of ``target`` (Stern-Brocot, by continued fractions)."""
+    """The fraction with the smallest denominator within ``relative`` of ``target`` (Stern-Brocot,
+    by continued fractions).
+    """
     if target < 0:
         return -_simplest(-target, relative)
     return _between(target * (1 - relative), target * (1 + relative))

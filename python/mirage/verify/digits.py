@@ -1,16 +1,19 @@
 """Index structure shared by two programs: every dimension and axis written as mixed-radix digits.
 
-A tile map cuts a dimension of 4096 elements into, say, 8 parts x 4 steps x 128 local elements; a reshape cuts or joins
-dimensions likewise. All of these are statements about *digits* of indices. This module finds, for the two programs
-together, the coarsest digits such that every dimension, tile, grid axis and loop axis is a sequence of them, and which
-digits must be the same one because both programs meet in inputs, outputs and ops. Where a size does not divide, the last part
-is cut short; the positions where that happens are recorded as *cuts* of the digits.
+A tile map cuts a dimension of 4096 elements into, say, 8 parts x 4 steps x 128 local elements; a
+reshape cuts or joins dimensions likewise. All of these are statements about *digits* of indices.
+This module finds, for the two programs together, the coarsest digits such that every dimension,
+tile, grid axis and loop axis is a sequence of them, and which digits must be the same one because
+both programs meet in inputs, outputs and ops. Where a size does not divide, the last part is cut
+short; the positions where that happens are recorded as *cuts* of the digits.
 
-:class:`Irregular` says that there is no such structure (tilings of 96 and 64 over the same dimension, slices at odd places).
+:class:`Irregular` says that there is no such structure (tilings of 96 and 64 over the same
+dimension, slices at odd places).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
@@ -39,6 +42,7 @@ from mirage.semantics.ugraph import (
 )
 
 Slot = Hashable
+_Name = tuple[Hashable, int]  # a digit before joining: its class, and the product of the lower ones
 _MAX_PINNED = 16
 
 
@@ -52,12 +56,16 @@ class _Class:
 
     size: int
     padded: int
-    boundaries: set[int] = field(default_factory=set[int])  # products of the lower digits, the padded size included
+    boundaries: set[int] = field(
+        default_factory=set[int]
+    )  # products of the lower digits, the padded size included
 
 
 @dataclass(frozen=True)
 class Digit:
-    """One digit: indices ``range(radix)``, cut into segments; ``ordered`` where steps follow one another."""
+    """One digit: indices ``range(radix)``, cut into segments; ``ordered`` where steps follow one
+    another.
+    """
 
     radix: int
     cuts: frozenset[int]
@@ -102,7 +110,9 @@ class _Cut:
 
 
 class Structure:
-    """Digits of all dimensions and axes of several graphs with the same signature (primitive ops only)."""
+    """Digits of all dimensions and axes of several graphs with the same signature (primitive ops
+    only).
+    """
 
     def __init__(self, graphs: Sequence[KernelGraph]) -> None:
         self._slots = _Union()
@@ -116,11 +126,14 @@ class Structure:
             self._graph(graph)
         first = graphs[0]
         for other in graphs[1:]:
-            for a, b in (*zip(first.inputs, other.inputs, strict=True), *zip(first.outputs, other.outputs, strict=True)):
+            for a, b in (
+                *zip(first.inputs, other.inputs, strict=True),
+                *zip(first.outputs, other.outputs, strict=True),
+            ):
                 self._same_shape(a, b)
         self._solve()
 
-    # ---- what ops say about slots -----------------------------------------------------------------------------------
+    # ---- what ops say about slots ----------------------------------------------------------------
 
     def slot(self, value: Value, dim: int) -> Slot:
         """The slot of a dimension of a tensor or tile."""
@@ -197,7 +210,9 @@ class Structure:
 
     def _tile(self, launch: Launch, tile_map: TileMap, tile: Value, whole: Value) -> None:
         for dim, axes in enumerate(tile_map):
-            if tile.shape[dim] == whole.shape[dim] and all(self._size["axis", launch, a] == 1 for a in axes):
+            if tile.shape[dim] == whole.shape[dim] and all(
+                self._size["axis", launch, a] == 1 for a in axes
+            ):
                 self._same(tile, dim, whole, dim)
                 continue
             parts = (*(self.axis(launch, a) for a in axes), self.slot(tile, dim))
@@ -252,7 +267,7 @@ class Structure:
                     self._cuts.append(_Cut(self.slot(y, dim), self.slot(v, dim), offset))
             offset += v.shape[op.dim]
 
-    # ---- solving ----------------------------------------------------------------------------------------------------
+    # ---- solving ---------------------------------------------------------------------------------
 
     def _class(self, slot: Slot) -> _Class:
         return self._classes[self._slots.find(slot)]
@@ -268,11 +283,15 @@ class Structure:
         for c in self._classes.values():
             c.boundaries.add(c.padded)
         grains = self._cut_grains()
-        relations = [(t.parts, (t.whole,)) for t in self._tilings if t.whole is not None] + self._joins
+        relations = [
+            (t.parts, (t.whole,)) for t in self._tilings if t.whole is not None
+        ] + self._joins
         changed = True
         while changed:
-            changed = any([self._refine(left, right) for left, right in relations])
-            changed |= any([self._share_low(cut, grains[self._slots.find(cut.whole)]) for cut in self._cuts])
+            changed = any(self._refine(left, right) for left, right in relations)
+            changed |= any(
+                self._share_low(cut, grains[self._slots.find(cut.whole)]) for cut in self._cuts
+            )
         self._name_digits(relations, grains)
 
     def _truncate(self) -> None:
@@ -291,9 +310,14 @@ class Structure:
         for t in self._tilings:
             if any(self._class(s).padded != self._class(s).size for s in t.parts):
                 raise Irregular("a tile whose size does not divide evenly is cut again")
-            if t.whole is not None and self._class(t.whole).padded != prod(self._class(s).size for s in t.parts):
+            if t.whole is not None and self._class(t.whole).padded != prod(
+                self._class(s).size for s in t.parts
+            ):
                 raise Irregular(f"dimension of {self._class(t.whole).size} is padded in two ways")
-        for group in (*(side for join in self._joins for side in join), *((c.whole, c.part) for c in self._cuts)):
+        for group in (
+            *(side for join in self._joins for side in join),
+            *((c.whole, c.part) for c in self._cuts),
+        ):
             if any(self._class(s).padded != self._class(s).size for s in group):
                 raise Irregular("a dimension that tiles do not divide evenly is reshaped or sliced")
 
@@ -307,12 +331,15 @@ class Structure:
         for cut in self._cuts:
             grain = grains[self._slots.find(cut.whole)]
             if self._class(cut.whole).size // grain > _MAX_PINNED:
-                raise Irregular(f"slices of a dimension of {self._class(cut.whole).size} at multiples of {grain}")
+                raise Irregular(
+                    f"slices of a dimension of {self._class(cut.whole).size} "
+                    f"at multiples of {grain}"
+                )
         return grains
 
     def _refine(self, left: tuple[Slot, ...], right: tuple[Slot, ...]) -> bool:
         every = sorted(self._suffixes(left) | self._suffixes(right))
-        for low, high in zip(every, every[1:], strict=False):
+        for low, high in itertools.pairwise(every):
             if high % low:
                 raise Irregular(f"cuts at multiples of {low} and of {high} in one dimension")
         changed = False
@@ -338,26 +365,30 @@ class Structure:
         a, b = self._class(cut.whole), self._class(cut.part)
         low = {x for x in a.boundaries | b.boundaries if x < grain} | {grain}
         ordered = sorted(low)
-        if any(high % small for small, high in zip(ordered, ordered[1:], strict=False)):
+        if any(high % small for small, high in itertools.pairwise(ordered)):
             raise Irregular(f"slices at multiples of {grain} and other cuts in one dimension")
         changed = not (low <= a.boundaries and low <= b.boundaries)
         a.boundaries |= low
         b.boundaries |= low
         for c in (a, b):
             ordered = sorted(c.boundaries)
-            if any(high % small for small, high in zip(ordered, ordered[1:], strict=False)):
+            if any(high % small for small, high in itertools.pairwise(ordered)):
                 raise Irregular(f"slices at multiples of {grain} and other cuts in one dimension")
         return changed
 
-    # ---- digits -----------------------------------------------------------------------------------------------------
+    # ---- digits ----------------------------------------------------------------------------------
 
-    def _name_digits(self, relations: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]], grains: dict[Hashable, int]) -> None:
+    def _name_digits(
+        self,
+        relations: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]],
+        grains: dict[Hashable, int],
+    ) -> None:
         self._digit_sets = _Union()
-        self._names: dict[Hashable, tuple[Hashable, ...]] = {}
+        self._names: dict[Hashable, tuple[_Name, ...]] = {}
         radix: dict[Hashable, int] = {}
         for root, c in self._classes.items():
             bounds = sorted(c.boundaries | {1})
-            steps = list(zip(bounds, bounds[1:], strict=False))[::-1]
+            steps = list(itertools.pairwise(bounds))[::-1]
             names = tuple((root, low) for low, _ in steps)
             for name, (low, high) in zip(names, steps, strict=True):
                 radix[name] = high // low
@@ -392,15 +423,17 @@ class Structure:
         for name, positions in cuts.items():
             root = self._digit_sets.find(name)
             old = self.digits[root]
-            self.digits[root] = Digit(old.radix, old.cuts | frozenset(positions), old.pinned, old.ordered)
+            self.digits[root] = Digit(
+                old.radix, old.cuts | frozenset(positions), old.pinned, old.ordered
+            )
 
-    def _digits_of(self, slot: Slot) -> tuple[Hashable, ...]:
+    def _digits_of(self, slot: Slot) -> tuple[_Name, ...]:
         return self._names[self._slots.find(slot)]
 
-    def _split(self, slot: Slot, grain: int) -> tuple[list[Hashable], list[Hashable]]:
+    def _split(self, slot: Slot, grain: int) -> tuple[list[_Name], list[_Name]]:
         """The digits at and above ``grain``, and those below."""
         names = self._digits_of(slot)
-        return [n for n in names if n[1] >= grain], [n for n in names if n[1] < grain]  # type: ignore[index]
+        return [n for n in names if n[1] >= grain], [n for n in names if n[1] < grain]
 
     def _tail_cuts(self, t: _Tiling, cuts: dict[Hashable, set[int]]) -> None:
         """Cuts where the indices below ``t.size`` end: at the digits of that number."""
@@ -418,12 +451,12 @@ class Structure:
                     return
                 cuts[name].add(value + 1)
 
-    def _radix(self, slot: Slot, name: Hashable) -> int:
+    def _radix(self, slot: Slot, name: _Name) -> int:
         c = self._class(slot)
-        low = name[1]  # type: ignore[index]
+        low = name[1]
         return min(b for b in c.boundaries if b > low) // low
 
-    # ---- results ----------------------------------------------------------------------------------------------------
+    # ---- results ---------------------------------------------------------------------------------
 
     def digits_of(self, slot: Slot) -> tuple[Hashable, ...]:
         """Keys (into :attr:`digits`) of a slot's digits, most significant first."""

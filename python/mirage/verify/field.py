@@ -1,16 +1,18 @@
 """Arithmetic on pairs of residues, vectorised: the real sizes over a finite field.
 
-A number is ``(x_p, x_q)``, residues modulo two primes with ``q | p - 1``. Ring operations act on both; ``exp`` gives
-``w ** x_q`` modulo ``p`` and the second residue is no longer known (its plane is dropped). Both planes are float64 arrays of
-integers: products of two residues stay below 2^50, so that every step is exact, and matrix products go through BLAS with one
-operand cut into limbs. Source of the method: Wu et al., OSDI'25, section 5; Li & Wu, ITCS'26.
+A number is ``(x_p, x_q)``, residues modulo two primes with ``q | p - 1``. Ring operations act on
+both; ``exp`` gives ``w ** x_q`` modulo ``p`` and the second residue is no longer known (its plane
+is dropped). Both planes are float64 arrays of integers: products of two residues stay below 2^50,
+so that every step is exact, and matrix products go through BLAS with one operand cut into limbs.
+Source of the method: Wu et al., OSDI'25, section 5; Li & Wu, ITCS'26.
 
-Functions outside the algebra (``sqrt``, ``sigmoid``, ...) are keyed random functions of the first residue. ``max`` takes the
-argument that comes last in a random total order of the residues: associative, commutative and idempotent, as the maximum is,
-and blind to everything else about it.
+Functions outside the algebra (``sqrt``, ``sigmoid``, ...) are keyed random functions of the first
+residue. ``max`` takes the argument that comes last in a random total order of the residues:
+associative, commutative and idempotent, as the maximum is, and blind to everything else about it.
 
-Two values are no residues. NaN stands for "undefined" (a division by zero); it spreads like a NaN does, and reaching an
-output means that the draw says nothing. ``-inf`` is the least element: the identity of ``max``, and ``exp`` takes it to 0.
+Two values are no residues. NaN stands for "undefined" (a division by zero); it spreads like a NaN
+does, and reaching an output means that the draw says nothing. ``-inf`` is the least element: the
+identity of ``max``, and ``exp`` takes it to 0.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _STEP = 1 << 12
 
 
 class Modulus:
-    """Exact arithmetic modulo a prime below 2^25 on float64 arrays of residues; NaN and infinities spread."""
+    """Exact arithmetic modulo a prime below 2^25 on float64 arrays of residues; NaN and infinities
+    spread.
+    """
 
     def __init__(self, m: int) -> None:
         if not 2 < m < 1 << 25:
@@ -73,7 +77,9 @@ class Modulus:
         return np.where(a == 0.0, np.nan, result)
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """Product of matrices, exact: one operand is cut into two limbs, long contractions into pieces."""
+        """Product of matrices, exact: one operand is cut into two limbs, long contractions into
+        pieces.
+        """
         high = np.floor(b / _LIMB)
         low = b - high * _LIMB
         total: Array | None = None
@@ -89,7 +95,9 @@ class Modulus:
 
 
 def _mix(x: Array, key: tuple[int, int]) -> Array:
-    """A keyed pseudorandom function of integers below 2^53, as uint64 (two rounds of splitmix64's finaliser)."""
+    """A keyed pseudorandom function of integers below 2^53, as uint64 (two rounds of splitmix64's
+    finaliser).
+    """
     z = x.astype(np.uint64)
     for k in key:
         z = z + np.uint64(k)
@@ -166,7 +174,11 @@ class FieldPair(Domain):
         finite = np.isfinite(x)
         clean = np.where(finite, x, 0.0)
         return tuple(
-            np.where(finite, (_mix(clean, self._keys[fn, i]) % np.uint64(int(m.m))).astype(np.float64), np.nan)
+            np.where(
+                finite,
+                (_mix(clean, self._keys[fn, i]) % np.uint64(int(m.m))).astype(np.float64),
+                np.nan,
+            )
             for i, m in enumerate(self.moduli)
         )
 
@@ -175,8 +187,12 @@ class FieldPair(Domain):
         finite = np.isfinite(x)
         if finite.all():
             return (_mix(x, self._keys["order", 0]) >> np.uint64(2)).astype(np.int64)
-        rank = (_mix(np.where(finite, x, 0.0), self._keys["order", 0]) >> np.uint64(2)).astype(np.int64)
-        return np.where(finite, rank, np.where(x == -np.inf, np.int64(-1), np.int64(1) << np.int64(62)))
+        rank = (_mix(np.where(finite, x, 0.0), self._keys["order", 0]) >> np.uint64(2)).astype(
+            np.int64
+        )
+        return np.where(
+            finite, rank, np.where(x == -np.inf, np.int64(-1), np.int64(1) << np.int64(62))
+        )
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
@@ -185,7 +201,9 @@ class FieldPair(Domain):
                 return self.binary(BinaryFn.MUL, a, inverse, dtype)
             if fn in (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL):
                 name = fn.value
-                return tuple(getattr(m, name)(x, y) for m, x, y in zip(self.moduli, a, b, strict=False))
+                return tuple(
+                    getattr(m, name)(x, y) for m, x, y in zip(self.moduli, a, b, strict=False)
+                )
             if fn in (BinaryFn.MAX, BinaryFn.MIN):
                 first, second = self._rank(a[0]), self._rank(b[0])
                 undefined = np.int64(1) << np.int64(62)
@@ -195,8 +213,12 @@ class FieldPair(Domain):
                     left = ((first <= second) & (second != undefined)) | (first == undefined)
                 return tuple(np.where(left, x, y) for x, y in zip(a, b, strict=False))
             mixed = _mix(np.where(np.isfinite(a[0]), a[0], 0.0), self._keys[fn, 0]) >> np.uint64(12)
-            both = (mixed ^ np.where(np.isfinite(b[0]), b[0], 0.0).astype(np.uint64)).astype(np.float64)
-            return self._random_function(fn, np.where(np.isfinite(a[0]) & np.isfinite(b[0]), both, np.nan))
+            both = (mixed ^ np.where(np.isfinite(b[0]), b[0], 0.0).astype(np.uint64)).astype(
+                np.float64
+            )
+            return self._random_function(
+                fn, np.where(np.isfinite(a[0]) & np.isfinite(b[0]), both, np.nan)
+            )
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
@@ -206,11 +228,14 @@ class FieldPair(Domain):
         with np.errstate(all="ignore"):
             if fn is ReduceFn.SUM:
                 return tuple(
-                    m.reduce(np.sum(v, axis=dims, keepdims=True)) for m, v in zip(self.moduli, x, strict=False)
+                    m.reduce(np.sum(v, axis=dims, keepdims=True))
+                    for m, v in zip(self.moduli, x, strict=False)
                 )
             kept = tuple(d for d in range(x[0].ndim) if d not in dims)
             shape = tuple(1 if d in dims else n for d, n in enumerate(x[0].shape))
-            rows = map_planes(lambda v: v.transpose((*kept, *dims)).reshape([v.shape[d] for d in kept] + [-1]), x)
+            rows = map_planes(
+                lambda v: v.transpose((*kept, *dims)).reshape([v.shape[d] for d in kept] + [-1]), x
+            )
             best = np.argmax(self._rank(rows[0]), axis=-1)[..., None]
             return map_planes(lambda v: np.take_along_axis(v, best, axis=-1).reshape(shape), rows)
 

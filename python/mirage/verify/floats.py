@@ -1,11 +1,13 @@
-"""The programs in floating point: do they differ as real functions, and how large are their rounding errors?
+"""The programs in floating point: do they differ as real functions, and how large are their
+rounding errors?
 
-*Difference.* Both programs in float64 on the same inputs. Rounding there is about 1e-16, so a relative difference of 1e-9 is
-a difference of the functions, and a witness that anybody can check.
+*Difference.* Both programs in float64 on the same inputs. Rounding there is about 1e-16, so a
+relative difference of 1e-9 is a difference of the functions, and a witness that anybody can check.
 
-*Numerics.* Both programs as a GPU computes them (each op rounded to its type), against float64, on several magnitudes of
-inputs, among them one that brings the arguments of exponentials to 1e4. The candidate's error may be at most twice the
-reference's. Both are measured with respect to the scale of each output.
+*Numerics.* Both programs as a GPU computes them (each op rounded to its type), against float64, on
+several magnitudes of inputs, among them one that brings the arguments of exponentials to 1e4. The
+candidate's error may be at most twice the reference's. Both are measured with respect to the scale
+of each output.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from mirage.verify.constants import exact
 from mirage.verify.realsize import restrict
 from mirage.verify.sampling import Sample
 
-TOLERANCE = 1e-9  # relative to the largest output: far above float64's rounding, far below any real difference
+# Relative to the largest output: far above float64's rounding, far below any real difference.
+TOLERANCE = 1e-9
 _SCORE = 1e4
 
 
@@ -58,7 +61,9 @@ class Difference:
     scale: float  # of the inputs' standard normal distribution
 
 
-def draw_inputs(graph: KernelGraph, sample: Sample, rng: np.random.Generator, scale: float) -> list[Sampled]:
+def draw_inputs(
+    graph: KernelGraph, sample: Sample, rng: np.random.Generator, scale: float
+) -> list[Sampled]:
     """Normal inputs, rounded to their element types, in float64."""
     result: list[Sampled] = []
     for v, region in zip(graph.inputs, sample.inputs, strict=True):
@@ -67,7 +72,9 @@ def draw_inputs(graph: KernelGraph, sample: Sample, rng: np.random.Generator, sc
     return result
 
 
-def outputs_of(graph: KernelGraph, number: int, domain: Domain, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
+def outputs_of(
+    graph: KernelGraph, number: int, domain: Domain, inputs: Sequence[Sampled], sample: Sample
+) -> list[Array]:
     """The sampled part of each output; ``number`` is the graph's place in the sample."""
     values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
     return [
@@ -77,9 +84,14 @@ def outputs_of(graph: KernelGraph, number: int, domain: Domain, inputs: Sequence
 
 
 def find_difference(
-    graphs: Sequence[KernelGraph], sample: Sample, rng: np.random.Generator, permutation: Sequence[int]
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    permutation: Sequence[int],
 ) -> tuple[Difference | None, int]:
-    """A difference in float64 and the number of inputs tried; graphs are free of composites, the reference stable."""
+    """A difference in float64 and the number of inputs tried; graphs are free of composites, the
+    reference stable.
+    """
     tried = 0
     for scale in (1.0, 0.05):
         inputs = draw_inputs(graphs[0], sample, rng, scale)
@@ -99,14 +111,20 @@ def find_difference(
             if wrong.any():
                 at = np.unravel_index(int(np.argmax(wrong)), x.shape)
                 element = tuple(
-                    int(k) if r is None else int(r[k]) for k, r in zip(at, sample.outputs[i], strict=True)
+                    int(k) if r is None else int(r[k])
+                    for k, r in zip(at, sample.outputs[i], strict=True)
                 )
                 return Difference(i, element, float(x[at]), float(y[at]), scale), tried
     return None, tried
 
 
 def _permuted(
-    graph: KernelGraph, number: int, domain: Domain, inputs: Sequence[Sampled], sample: Sample, permutation: Sequence[int]
+    graph: KernelGraph,
+    number: int,
+    domain: Domain,
+    inputs: Sequence[Sampled],
+    sample: Sample,
+    permutation: Sequence[int],
 ) -> list[Array]:
     values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
     return [
@@ -127,14 +145,20 @@ class Numerics:
 
 
 def measure_numerics(
-    graphs: Sequence[KernelGraph], sample: Sample, rng: np.random.Generator, permutation: Sequence[int]
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    permutation: Sequence[int],
 ) -> list[Numerics]:
-    """Errors on inputs of several magnitudes. Graphs are free of composites and the reference is stable."""
+    """Errors on inputs of several magnitudes. Graphs are free of composites and the reference is
+    stable.
+    """
     plain = ExactConstants()
     first = _numerics(graphs, sample, rng, permutation, 1.0, plain)
     results = [first, _numerics(graphs, sample, rng, permutation, 1.0 / 64.0, ExactConstants())]
     if first.exponent > 0.0:
-        # Scores are mostly products of two inputs, so the square root of the factor brings them to 1e4.
+        # Scores are mostly products of two inputs, so the square root of the factor brings them to
+        # 1e4.
         scale = min(float(np.sqrt(_SCORE / first.exponent)), 256.0)
         results.append(_numerics(graphs, sample, rng, permutation, scale, ExactConstants()))
     return results
@@ -158,8 +182,16 @@ def _numerics(
         size = float(np.abs(x).max(initial=0.0)) or 1.0
         error_r, error_c = _error(x, r) / size, _error(x, c) / size
         # Half a unit in the last place of the output is what any program may lose.
-        floor = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}[v.dtype]
-        worst_reference, worst_candidate = max(worst_reference, error_r), max(worst_candidate, error_c)
+        floor = {
+            DType.F16: 2.0**-11,
+            DType.BF16: 2.0**-8,
+            DType.F32: 2.0**-22,
+            DType.F64: 2.0**-50,
+        }[v.dtype]
+        worst_reference, worst_candidate = (
+            max(worst_reference, error_r),
+            max(worst_candidate, error_c),
+        )
         # An infinite error of the reference excuses an infinite one of the candidate.
         if not error_c <= 2.0 * max(error_r, floor):
             holds = False

@@ -1,13 +1,15 @@
 """Exact arithmetic with formal exponentials, for small programs.
 
-A value is a residue modulo a large prime ``p`` as long as no exponential enters, and then a quotient of *group-ring elements*:
-sums of ``c_j e^(l_j)`` with ``c_j`` modulo ``p`` and exponents ``l_j`` modulo another large prime ``q``. ``e^a e^b = e^(a+b)``
-holds by construction and nothing else does, so two different programs agree only if a polynomial happens to vanish at a random
-point or two different exponents happen to coincide; both have probability about 2^-60 a time and the number of occasions is
-counted (:class:`Counts`).
+A value is a residue modulo a large prime ``p`` as long as no exponential enters, and then a
+quotient of *group-ring elements*: sums of ``c_j e^(l_j)`` with ``c_j`` modulo ``p`` and exponents
+``l_j`` modulo another large prime ``q``. ``e^a e^b = e^(a+b)`` holds by construction and nothing
+else does, so two different programs agree only if a polynomial happens to vanish at a random point
+or two different exponents happen to coincide; both have probability about 2^-60 a time and the
+number of occasions is counted (:class:`Counts`).
 
-Functions outside the algebra are random functions: arguments are compared exactly, equal ones get the same fresh random value.
-``max`` (``min``) is the free semilattice: the maximum of a set of arguments is a fresh random value that belongs to the set.
+Functions outside the algebra are random functions: arguments are compared exactly, equal ones get
+the same fresh random value. ``max`` (``min``) is the free semilattice: the maximum of a set of
+arguments is a fresh random value that belongs to the set.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class TooLarge(ArithmeticError):
 
 @dataclass(frozen=True)
 class Quotient:
-    """``numerator / denominator``, sums of ``coefficient * e^exponent`` as maps; a missing denominator is 1."""
+    """``numerator / denominator``, sums of ``coefficient * e^exponent`` as maps; a missing
+    denominator is 1.
+    """
 
     numerator: Terms
     denominator: Terms | None = None
@@ -51,11 +55,16 @@ class Counts:
 
     terms: int = 1  # most terms in a comparison of two outputs, after clearing denominators
     arguments: int = 0  # different arguments of uninterpreted functions, sets of maxima included
-    argument_terms: tuple[int, int] = (1, 1)  # most terms in numerator and denominator of an argument
+    argument_terms: tuple[int, int] = (
+        1,
+        1,
+    )  # most terms in numerator and denominator of an argument
 
 
 class FormalExp(Domain):
-    """The domain described in the module's docstring. Plane 0 holds elements, plane 1 (while known) residues modulo q."""
+    """The domain described in the module's docstring. Plane 0 holds elements, plane 1 (while known)
+    residues modulo q.
+    """
 
     def __init__(self, primes: Primes, rng: random.Random) -> None:
         self.primes = primes
@@ -69,7 +78,7 @@ class FormalExp(Domain):
         self._add_q = np.frompyfunc(self._plain_add(primes.q), 2, 1)
         self._mul_q = np.frompyfunc(self._plain_mul(primes.q), 2, 1)
 
-    # ---- elements ---------------------------------------------------------------------------------------------------
+    # ---- elements --------------------------------------------------------------------------------
 
     def add(self, a: Element, b: Element) -> Element:
         """Sum of two elements."""
@@ -83,14 +92,20 @@ class FormalExp(Domain):
         if isinstance(b, int):
             if b == 0:
                 return a
-            scaled = {0: b} if a.denominator is None else {l: c * b % self.primes.p for l, c in a.denominator.items()}
+            scaled = (
+                {0: b}
+                if a.denominator is None
+                else {l: c * b % self.primes.p for l, c in a.denominator.items()}
+            )
             return self._make(self._sum(a.numerator, scaled), a.denominator)
         if a.denominator is b.denominator or a.denominator == b.denominator:
             return self._make(self._sum(a.numerator, b.numerator), a.denominator)
         if a.denominator is not None and b.denominator is not None:
             unit = self._ratio(b.denominator, a.denominator)
             if unit is not None:
-                return self._make(self._sum(self._times(a.numerator, *unit), b.numerator), b.denominator)
+                return self._make(
+                    self._sum(self._times(a.numerator, *unit), b.numerator), b.denominator
+                )
         left = a.numerator if b.denominator is None else self._product(a.numerator, b.denominator)
         right = b.numerator if a.denominator is None else self._product(b.numerator, a.denominator)
         return self._make(self._sum(left, right), self._denominators(a, b))
@@ -107,7 +122,9 @@ class FormalExp(Domain):
         if isinstance(b, int):
             if b == 0:
                 return 0
-            return Quotient({l: c * b % self.primes.p for l, c in a.numerator.items()}, a.denominator)
+            return Quotient(
+                {l: c * b % self.primes.p for l, c in a.numerator.items()}, a.denominator
+            )
         if a.denominator is not None and a.denominator == b.numerator:
             return self._make(a.numerator, b.denominator)
         if b.denominator is not None and b.denominator == a.numerator:
@@ -191,10 +208,12 @@ class FormalExp(Domain):
                 return exponent, factor
         return None
 
-    # ---- uninterpreted functions --------------------------------------------------------------------------------------
+    # ---- uninterpreted functions -----------------------------------------------------------------
 
     def identity(self, a: Element) -> int | None:
-        """A number that equal elements share and different ones do not; none for undefined elements."""
+        """A number that equal elements share and different ones do not; none for undefined
+        elements.
+        """
         if isinstance(a, float):
             return None
         if isinstance(a, int):
@@ -222,7 +241,10 @@ class FormalExp(Domain):
 
     def _fresh(self, key: object) -> tuple[int, int]:
         if key not in self._values:
-            self._values[key] = (self.rng.randrange(1, self.primes.p), self.rng.randrange(1, self.primes.q))
+            self._values[key] = (
+                self.rng.randrange(1, self.primes.p),
+                self.rng.randrange(1, self.primes.q),
+            )
         return self._values[key]
 
     def _function(self, fn: object, *arguments: Array) -> Planes:
@@ -236,7 +258,7 @@ class FormalExp(Domain):
 
     def _join(self, fn: BinaryFn, items: list[tuple[Element, ...]]) -> tuple[Element, ...]:
         """The maximum (minimum) of elements with all their planes."""
-        if any(isinstance(x[0], float) and not x[0] == -math.inf for x in items):
+        if any(isinstance(x[0], float) and x[0] != -math.inf for x in items):
             return (math.nan,) * len(items[0])
         least = [x for x in items if isinstance(x[0], float)]
         rest = [x for x in items if not isinstance(x[0], float)]
@@ -248,7 +270,10 @@ class FormalExp(Domain):
             if number is None:
                 return (math.nan,) * len(x)
             members |= self._sets.get((fn, number), frozenset((number,)))
-        if all(self._sets.get((fn, n), frozenset((n,))) == members for n in [self.identity(rest[0][0])] if n):
+        first = self.identity(rest[0][0])
+        if first is not None and self._sets.get((fn, first), frozenset((first,))) == frozenset(
+            members
+        ):
             return rest[0]
         fresh = self._fresh((fn, frozenset(members)))
         number = self.identity(fresh[0])
@@ -256,18 +281,22 @@ class FormalExp(Domain):
         self._sets[fn, number] = frozenset(members)
         return fresh[: len(rest[0])]
 
-    # ---- the domain -------------------------------------------------------------------------------------------------
+    # ---- the domain ------------------------------------------------------------------------------
 
     def random(self, shape: tuple[int, ...]) -> Planes:
         """Uniformly random residues, not zero."""
         count = math.prod(shape)
         return tuple(
-            _objects([self.rng.randrange(1, m) for _ in range(count)], shape) for m in (self.primes.p, self.primes.q)
+            _objects([self.rng.randrange(1, m) for _ in range(count)], shape)
+            for m in (self.primes.p, self.primes.q)
         )
 
     def integers(self, values: tuple[int, ...]) -> Planes:
         """A vector of integers."""
-        return tuple(_objects([v % m for v in values], (len(values),)) for m in (self.primes.p, self.primes.q))
+        return tuple(
+            _objects([v % m for v in values], (len(values),))
+            for m in (self.primes.p, self.primes.q)
+        )
 
     def constant(self, value: float, dtype: DType) -> Planes:
         if not math.isfinite(value):
@@ -307,9 +336,13 @@ class FormalExp(Domain):
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         if fn is BinaryFn.ADD:
-            return tuple(_array(f(x, y)) for f, x, y in zip((self._add, self._add_q), a, b, strict=False))
+            return tuple(
+                _array(f(x, y)) for f, x, y in zip((self._add, self._add_q), a, b, strict=False)
+            )
         if fn is BinaryFn.MUL:
-            return tuple(_array(f(x, y)) for f, x, y in zip((self._mul, self._mul_q), a, b, strict=False))
+            return tuple(
+                _array(f(x, y)) for f, x, y in zip((self._mul, self._mul_q), a, b, strict=False)
+            )
         if fn is BinaryFn.SUB:
             return self.binary(BinaryFn.ADD, a, self._negative(b), dtype)
         if fn is BinaryFn.DIV:
@@ -328,13 +361,18 @@ class FormalExp(Domain):
         return tuple(
             _map(lambda v, f=f, m=m: -v if isinstance(v, float) else f(v, m - 1), plane)
             for f, m, plane in zip(
-                (self.mul, self._plain_mul(self.primes.q)), (self.primes.p, self.primes.q), x, strict=False
+                (self.mul, self._plain_mul(self.primes.q)),
+                (self.primes.p, self.primes.q),
+                x,
+                strict=False,
             )
         )
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         planes: list[Array] = []
-        for x, y, mul, add in zip(a, b, (self._mul, self._mul_q), (self._add, self._add_q), strict=False):
+        for x, y, mul, add in zip(
+            a, b, (self._mul, self._mul_q), (self._add, self._add_q), strict=False
+        ):
             products = _array(mul(x[..., :, :, None], y[..., None, :, :]))
             planes.append(_array(add.reduce(products, axis=-2)))
         return tuple(planes)
@@ -358,7 +396,7 @@ class FormalExp(Domain):
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         planes = self.binary(BinaryFn.SUB, before, now, dtype)
-        both = np.frompyfunc(self.same, 2, 1)(before[0], now[0]).astype(bool)
+        both = self.equal(before, now)
         difference = map_planes(lambda v: np.where(both, 0, v), planes)
         return self.binary(BinaryFn.MUL, x, self.unary(UnaryFn.EXP, difference, dtype), dtype)
 

@@ -1,11 +1,13 @@
 """How many indices of one axis a program's values can relate to each other.
 
-Clear all denominators in the statement "reference equals candidate". What remains is a sum of terms in which a number of index
-variables run over each digit of the index structure. If ``v`` variables at most run over a digit, then the statement holds for
-all inputs as soon as it holds for inputs that are constant but for ``v`` indices of that digit: a sum of functions of at most
-``v`` indices' data is determined by its values there (Moebius inversion over the subsets of at most ``v`` indices). So ``v``
-single indices and the bulk are enough cells. This module bounds ``v`` for each digit, and the degrees of the polynomials for
-the probability of an error. ``docs/verification.md`` has the argument in full.
+Clear all denominators in the statement "reference equals candidate". What remains is a sum of terms
+in which a number of index variables run over each digit of the index structure. If ``v`` variables
+at most run over a digit, then the statement holds for all inputs as soon as it holds for inputs
+that are constant but for ``v`` indices of that digit: a sum of functions of at most ``v`` indices'
+data is determined by its values there (Moebius inversion over the subsets of at most ``v``
+indices). So ``v`` single indices and the bulk are enough cells. This module bounds ``v`` for each
+digit, and the degrees of the polynomials for the probability of an error. ``docs/verification.md``
+has the argument in full.
 """
 
 from __future__ import annotations
@@ -47,9 +49,10 @@ Count = Counter[Hashable]
 class Shape:
     """Bounds for one value, written as a quotient of polynomials in inputs and exponentials.
 
-    ``top`` and ``bottom`` count the summed index variables of each digit in a term of numerator and denominator; ``degree``
-    and ``exps`` bound the degree and the number of exponential factors of (numerator, denominator). ``varies`` are the
-    digits along which the denominator is not constant, ``key`` identifies the denominator (None: it is 1).
+    ``top`` and ``bottom`` count the summed index variables of each digit in a term of numerator and
+    denominator; ``degree`` and ``exps`` bound the degree and the number of exponential factors of
+    (numerator, denominator). ``varies`` are the digits along which the denominator is not constant,
+    ``key`` identifies the denominator (None: it is 1).
     """
 
     top: Count = field(default_factory=Count)
@@ -80,12 +83,14 @@ def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
 
 def multiply(a: Shape, b: Shape) -> Shape:
     """Bounds for a product."""
-    if a.key is None or b.key is None:
-        key = a.key if b.key is None else b.key
-    else:
-        key = (a.key, b.key)
+    key = (a.key if b.key is None else b.key) if a.key is None or b.key is None else (a.key, b.key)
     return Shape(
-        a.top + b.top, a.bottom + b.bottom, _sum(a.degree, b.degree), _sum(a.exps, b.exps), a.varies | b.varies, key
+        a.top + b.top,
+        a.bottom + b.bottom,
+        _sum(a.degree, b.degree),
+        _sum(a.exps, b.exps),
+        a.varies | b.varies,
+        key,
     )
 
 
@@ -123,7 +128,7 @@ class Interactions:
         results = [self._graph(g) for g in graphs]
         self._finish(graphs[0], results)
 
-    # ---- requirements -----------------------------------------------------------------------------------------------
+    # ---- requirements ----------------------------------------------------------------------------
 
     def _finish(self, reference: KernelGraph, results: list[list[Shape]]) -> None:
         for value, a, b in zip(reference.outputs, results[0], results[1], strict=True):
@@ -167,7 +172,7 @@ class Interactions:
     def _dims(self, value: Value, dims: tuple[int, ...]) -> tuple[Hashable, ...]:
         return tuple(d for dim in dims for d in self._digits(self.structure.slot(value, dim)))
 
-    # ---- rules ------------------------------------------------------------------------------------------------------
+    # ---- rules -----------------------------------------------------------------------------------
 
     def _graph(self, graph: KernelGraph) -> list[Shape]:
         shapes: dict[Value, Shape] = {v: Shape(degree=(1, 0)) for v in graph.inputs}
@@ -211,7 +216,8 @@ class Interactions:
         more = Count(digits)
         if s.key is None or not s.varies & set(digits):
             return Shape(s.top + more, s.bottom, s.degree, s.exps, s.varies, s.key)
-        # Denominators differ from term to term: their product over the cells becomes the common one.
+        # Denominators differ from term to term: their product over the cells becomes the common
+        # one.
         cells = 1
         for d in digits:
             cells *= len(self.cells.cells[d])
@@ -227,14 +233,16 @@ class Interactions:
 
     def _op(self, op: Op, shapes: Mapping[Value, Shape]) -> Shape:
         if isinstance(op, Constant):
-            return Shape(degree=(1, 0))  # a number of at most 64 bits: counts for the size of coefficients
+            return Shape(
+                degree=(1, 0)
+            )  # a number of at most 64 bits: counts for the size of coefficients
         xs = [shapes[v] for v in op.operands]
         if isinstance(op, Unary):
             return self._unary(op, xs[0])
         if isinstance(op, Binary):
             return self._binary(op, xs)
         if isinstance(op, Matmul):
-            a, b = op.operands
+            a = op.operands[0]
             return self._summed(multiply(*xs), self._dims(a, (len(a.shape) - 1,)), op.result)
         if isinstance(op, Reduce):
             digits = self._dims(op.operands[0], op.dims)

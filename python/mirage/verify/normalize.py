@@ -1,7 +1,8 @@
 """Functions written out by others, so that less stays uninterpreted.
 
-``silu(x) = x sigmoid(x)``, ``rsqrt(x) = 1 / sqrt(x)``, ``relu(x) = max(x, 0)`` and powers with a constant exponent that is an
-integer or plus or minus a half. Only the verifier does this, to both programs, before it reads them in a finite field.
+``silu(x) = x sigmoid(x)``, ``rsqrt(x) = 1 / sqrt(x)``, ``relu(x) = max(x, 0)`` and powers with a
+constant exponent that is an integer or plus or minus a half. Only the verifier does this, to both
+programs, before it reads them in a finite field.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class _Rewriter:
             if isinstance(op, Loop):
                 body = self.rewrite(op.body)
                 accumulators = tuple(
-                    Accumulator(a.fn, self.now(a.value), a.rescale and self.now(a.rescale)) for a in op.accumulators
+                    Accumulator(a.fn, self.now(a.value), a.rescale and self.now(a.rescale))
+                    for a in op.accumulators
                 )
                 result.append(replace(op, body=body, accumulators=accumulators))
                 continue

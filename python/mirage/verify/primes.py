@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Primes:
-    """Primes ``p`` and ``q`` with ``q`` dividing ``p - 1``, and an element ``w`` of order ``q`` modulo ``p``.
+    """Primes ``p`` and ``q`` with ``q`` dividing ``p - 1``, and an element ``w`` of order ``q``
+    modulo ``p``.
 
     A number is a pair of residues; ``exp`` takes the second one to ``w ** x_q`` modulo ``p``.
     """
@@ -49,7 +50,9 @@ def is_square(a: int, p: int) -> bool:
 
 
 def square_root(a: int, p: int) -> int:
-    """A square root modulo the odd prime ``p`` (Tonelli-Shanks); ``a`` must be a square. The smaller of the two."""
+    """A square root modulo the odd prime ``p`` (Tonelli-Shanks); ``a`` must be a square. The
+    smaller of the two.
+    """
     a %= p
     if a == 0:
         return 0
@@ -68,8 +71,11 @@ def square_root(a: int, p: int) -> int:
     return min(r, p - r)
 
 
-def draw(rng: random.Random, q_bits: int, p_below: int | None, squares: Iterable[int] = ()) -> Primes:
-    """Random primes: ``q`` of exactly ``q_bits`` bits, ``p = r q + 1`` the smallest prime of that form (at most ``p_below``).
+def draw(
+    rng: random.Random, q_bits: int, p_below: int | None, squares: Iterable[int] = ()
+) -> Primes:
+    """Random primes: ``q`` of exactly ``q_bits`` bits, ``p = r q + 1`` the smallest prime of that
+    form (at most ``p_below``).
 
     Every number in ``squares`` is a square modulo both.
     """

@@ -1,7 +1,8 @@
 """Proofs: the small programs of :mod:`mirage.verify.smallmodel` compared symbolically.
 
-The small programs decide equality of the real ones (``docs/verification.md``); compared in exact symbolic arithmetic instead
-of at random points, they give a proof, for the sizes, maps and constants at hand.
+The small programs decide equality of the real ones (``docs/verification.md``); compared in exact
+symbolic arithmetic instead of at random points, they give a proof, for the sizes, maps and
+constants at hand.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from mirage.verify.verdict import Evidence
 
 
 def prove(pair: SmallPair) -> Evidence:
-    """``holds`` is True if the outputs have equal normal forms, else None: failing to prove says nothing."""
+    """``holds`` is True if the outputs have equal normal forms, else None: failing to prove says
+    nothing.
+    """
     name = "proof by normal forms"
     domain = Symbolic()
     sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
@@ -34,4 +37,6 @@ def prove(pair: SmallPair) -> Evidence:
     except NoProof as reason:
         return Evidence(name, None, str(reason))
     elements = sum(x[0].size for x in first)
-    return Evidence(name, True, f"{elements} outputs with {terms} terms", {"elements": elements, "terms": terms})
+    return Evidence(
+        name, True, f"{elements} outputs with {terms} terms", {"elements": elements, "terms": terms}
+    )

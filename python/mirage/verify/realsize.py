@@ -1,4 +1,4 @@
-"""The programs as they are, over a finite field: masks, tails, maps, constants and sizes included."""
+"""The programs as they are, over a finite field: masks, tails, maps, constants, sizes included."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _Q_BITS = 22  # p = r q + 1 below 2^25 leaves r up to 8
 
 @dataclass(frozen=True)
 class FieldDraw:
-    """One draw. ``equal[i][j]``: output ``i`` of the reference equals output ``j`` of the candidate wherever computed."""
+    """One draw. ``equal[i][j]``: output ``i`` of the reference equals output ``j`` of the candidate
+    wherever computed.
+    """
 
     equal: tuple[tuple[bool, ...], ...]
     primes: tuple[int, int]
@@ -60,7 +62,9 @@ def needed_roots(graphs: Sequence[KernelGraph]) -> tuple[int, ...]:
 
 
 def field_draw(graphs: Sequence[KernelGraph], sample: Sample, rng: random.Random) -> FieldDraw:
-    """Both programs on one random input over one random field. Graphs are normalized and free of composites."""
+    """Both programs on one random input over one random field. Graphs are normalized and free of
+    composites.
+    """
     primes = draw(rng, _Q_BITS, 1 << 25, needed_roots(graphs))
     domain = FieldPair(primes, rng.getrandbits(64))
     source = np.random.default_rng(rng.getrandbits(128))

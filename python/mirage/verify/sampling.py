@@ -1,7 +1,8 @@
 """Which part of the outputs to compute so that a test at the real sizes ends in time.
 
-The free dimensions of the outputs are cut down until the estimated work fits: runs of indices at both ends (where masks and
-tails are) and at random places between. What the chosen part needs is computed in full: no reduction is ever shortened.
+The free dimensions of the outputs are cut down until the estimated work fits: runs of indices at
+both ends (where masks and tails are) and at random places between. What the chosen part needs is
+computed in full: no reduction is ever shortened.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Sample:
 
 
 def choose_sample(graphs: Sequence[KernelGraph], budget: float, rng: np.random.Generator) -> Sample:
-    """The largest sample (by halving) whose work, in elements of elementwise ops, is at most ``budget``.
+    """The largest sample (by halving) whose work, in elements of elementwise ops, is at most
+    ``budget``.
 
     The graphs have the same signature and no composite ops.
     """
@@ -55,7 +57,7 @@ def choose_sample(graphs: Sequence[KernelGraph], budget: float, rng: np.random.G
 
 
 class _Indices:
-    """Nested samples of ``range(n)``: a quarter at each end, the rest in a run somewhere between."""
+    """Nested samples of ``range(n)``: a quarter at each end, the rest in a run between."""
 
     def __init__(self, n: int, rng: np.random.Generator) -> None:
         self.n = n
@@ -71,11 +73,15 @@ class _Indices:
         inner = count - 2 * ends
         start = ends + int(self.at * (self.n - 2 * ends - inner))
         return np.unique(
-            np.concatenate([np.arange(ends), np.arange(start, start + inner), np.arange(self.n - ends, self.n)])
+            np.concatenate(
+                [np.arange(ends), np.arange(start, start + inner), np.arange(self.n - ends, self.n)]
+            )
         )
 
 
-def _sample(graphs: Sequence[KernelGraph], counts: dict[int, int], order: dict[int, _Indices]) -> Sample:
+def _sample(
+    graphs: Sequence[KernelGraph], counts: dict[int, int], order: dict[int, _Indices]
+) -> Sample:
     outputs: tuple[Region, ...] = tuple(
         tuple(order[n].first(counts[n]) for n in v.shape) for v in graphs[0].outputs
     )
@@ -89,10 +95,20 @@ def _sample(graphs: Sequence[KernelGraph], counts: dict[int, int], order: dict[i
                 region = part if region is None else union(region, part, v.shape)
         # An input that nothing reads still exists; one element of it is as good as all.
         inputs.append(tuple(np.arange(1) for _ in v.shape) if region is None else region)
-    computed = sum(prod(region_shape(r, v.shape)) for r, v in zip(outputs, graphs[0].outputs, strict=True))
+    computed = sum(
+        prod(region_shape(r, v.shape)) for r, v in zip(outputs, graphs[0].outputs, strict=True)
+    )
     work = sum(graph_work(g, d) for g, d in zip(graphs, demands, strict=True))
-    work += sum(prod(region_shape(r, v.shape)) for r, v in zip(inputs, graphs[0].inputs, strict=True))
-    return Sample(outputs, demands, tuple(inputs), computed / sum(v.type.size for v in graphs[0].outputs), work)
+    work += sum(
+        prod(region_shape(r, v.shape)) for r, v in zip(inputs, graphs[0].inputs, strict=True)
+    )
+    return Sample(
+        outputs,
+        demands,
+        tuple(inputs),
+        computed / sum(v.type.size for v in graphs[0].outputs),
+        work,
+    )
 
 
 def graph_work(graph: KernelGraph, wanted: Demand) -> float:
@@ -124,7 +140,9 @@ def _launch_work(launch: Launch, positions: Positions) -> float:
             if isinstance(op, Loop):
                 work += run(op.body, trips * op.axis.extent)
                 for a, result in zip(op.accumulators, op.results, strict=True):
-                    depends[result] = depends[a.value] | (depends[a.rescale] if a.rescale else frozenset())
+                    depends[result] = depends[a.value] | (
+                        depends[a.rescale] if a.rescale else frozenset()
+                    )
                     blocks = prod(steps[x] for x in depends[result])
                     work += trips * op.axis.extent * blocks * result.type.size
                 continue
@@ -134,7 +152,11 @@ def _launch_work(launch: Launch, positions: Positions) -> float:
             if isinstance(op, Mask):
                 axes |= frozenset(a for a in op.axes if a in steps)
             depends[op.result] = axes
-            elements = trips * prod(steps[a] for a in axes) * max((v.type.size for v in op.operands), default=1)
+            elements = (
+                trips
+                * prod(steps[a] for a in axes)
+                * max((v.type.size for v in op.operands), default=1)
+            )
             if isinstance(op, Load):
                 elements = trips * prod(steps[a] for a in axes) * op.result.type.size * 0.25
             work += elements

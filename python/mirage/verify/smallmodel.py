@@ -1,8 +1,11 @@
-"""Equality with a bounded probability of error, by way of a small program that stands for the real one.
+"""Equality with a bounded probability of error, by way of a small program that stands for the real
+one.
 
 1. :mod:`mirage.verify.digits` finds the common index structure of both programs;
-2. :mod:`mirage.verify.interactions` bounds how many indices of each digit interact, which gives the number of cells needed;
-3. :mod:`mirage.verify.compress` writes both programs on inputs that are constant within cells, exactly;
+2. :mod:`mirage.verify.interactions` bounds how many indices of each digit interact, which gives the
+   number of cells needed;
+3. :mod:`mirage.verify.compress` writes both programs on inputs that are constant within cells,
+   exactly;
 4. :mod:`mirage.verify.formal` evaluates them at random points with formal exponentials.
 """
 
@@ -66,35 +69,44 @@ def small_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair:
         if wanted == singles:
             break
         if max(wanted.values()) > _MAX_SINGLES:
-            raise Irregular(f"{max(wanted.values())} indices of one axis interact, at most {_MAX_SINGLES} are tried")
+            raise Irregular(
+                f"{max(wanted.values())} indices of one axis interact, limit {_MAX_SINGLES}"
+            )
         singles = wanted
     pair = SmallPair(compress(reference, cells), compress(candidate, cells), cells, needs)
     work = sum(graph_work(s.graph, whole_demand(s.graph)) for s in (pair.reference, pair.candidate))
     if work > _MAX_WORK:
-        raise Irregular(f"the small programs are too large ({work:.0f} elements, at most {_MAX_WORK:.0f} are tried)")
+        raise Irregular(f"the small programs have {work:.0f} elements, limit {_MAX_WORK:.0f}")
     return pair
 
 
 def error_log2(needs: Requirements, counts: Counts, q: int) -> float:
-    """Base-2 logarithm of a bound for the chance that one draw does not tell different programs apart.
+    """Base-2 logarithm of a bound for the chance that one draw does not tell different programs
+    apart.
 
-    Union bound over: two of the exponents in the deciding comparison coincide; its coefficient vanishes; two different
-    arguments of uninterpreted functions (compared pairwise) coincide; the prime divides a coefficient. Discarding draws with
-    zero divisors at most doubles it.
+    Union bound over: two of the exponents in the deciding comparison coincide; its coefficient
+    vanishes; two different arguments of uninterpreted functions (compared pairwise) coincide; the
+    prime divides a coefficient. Discarding draws with zero divisors at most doubles it.
     """
 
     def deciding(terms: int, degree: int) -> float:
         return terms * (terms - 1) / 2 * needs.exponent_degree + degree
 
     pairs = counts.arguments * (counts.arguments - 1) / 2
-    of_arguments = deciding(2 * counts.argument_terms[0] * counts.argument_terms[1], needs.argument_degree)
+    of_arguments = deciding(
+        2 * counts.argument_terms[0] * counts.argument_terms[1], needs.argument_degree
+    )
     chance = (deciding(counts.terms, needs.degree) + pairs * of_arguments) / q
-    bits = 64.0 * (needs.degree + needs.argument_degree + needs.exponent_degree + sum(needs.singles.values()))
+    bits = 64.0 * (
+        needs.degree + needs.argument_degree + needs.exponent_degree + sum(needs.singles.values())
+    )
     chance += bits / _Q_BITS * 2.0**-_PRIMES_LOG2
     return math.log2(2.0 * chance)
 
 
-def run_small_model(pair: SmallPair, rng: random.Random, max_error_log2: float) -> tuple[Evidence, float | None]:
+def run_small_model(
+    pair: SmallPair, rng: random.Random, max_error_log2: float
+) -> tuple[Evidence, float | None]:
     """Evidence, and the bound if both programs agree and it is low enough."""
     name = "small model with formal exponentials"
     try:
@@ -103,7 +115,9 @@ def run_small_model(pair: SmallPair, rng: random.Random, max_error_log2: float) 
         return Evidence(name, None, str(reason)), None
 
 
-def _draws(name: str, pair: SmallPair, rng: random.Random, max_error_log2: float) -> tuple[Evidence, float | None]:
+def _draws(
+    name: str, pair: SmallPair, rng: random.Random, max_error_log2: float
+) -> tuple[Evidence, float | None]:
     bound, count, redrawn = 0.0, 0, 0
     roots = needed_roots((pair.reference.graph, pair.candidate.graph))
     terms = arguments = 0
@@ -116,13 +130,22 @@ def _draws(name: str, pair: SmallPair, rng: random.Random, max_error_log2: float
         if any(is_undefined(x[0]).any() for x in (*first, *second)):
             redrawn += 1
             if redrawn > _REDRAWS:
-                return Evidence(name, None, "divisions by zero in every draw", {"redrawn": redrawn}), None
+                return Evidence(
+                    name, None, "divisions by zero in every draw", {"redrawn": redrawn}
+                ), None
             continue
         if not all(domain.equal_outputs(x, y) for x, y in zip(first, second, strict=True)):
-            return Evidence(name, False, "the programs differ on inputs constant within cells", {"draws": count + 1}), None
+            return Evidence(
+                name,
+                False,
+                "the programs differ on inputs constant within cells",
+                {"draws": count + 1},
+            ), None
         one = error_log2(pair.needs, domain.counts, primes.q)
         if one >= -1.0:
-            return Evidence(name, None, f"no useful bound: error up to 2^{one:.1f} a draw", {}), None
+            return Evidence(
+                name, None, f"no useful bound: error up to 2^{one:.1f} a draw", {}
+            ), None
         bound += one
         terms, arguments = max(terms, domain.counts.terms), max(arguments, domain.counts.arguments)
         count += 1
@@ -147,12 +170,18 @@ def _draws(name: str, pair: SmallPair, rng: random.Random, max_error_log2: float
 
 
 def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference | None:
-    """A difference of the small programs in float64: one of the real programs on inputs constant within cells."""
+    """A difference of the small programs in float64: one of the real programs on inputs constant
+    within cells.
+    """
     for scale in (1.0, 0.1):
         sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
         inputs = [source.standard_normal(s) * scale for s in sizes]
         first, second = (
-            evaluate(s.graph, ExactConstants(), [(x,) for x in (*inputs, *(np.array(w, dtype=float) for w in s.weights))])
+            evaluate(
+                s.graph,
+                ExactConstants(),
+                [(x,) for x in (*inputs, *(np.array(w, dtype=float) for w in s.weights))],
+            )
             for s in (pair.reference, pair.candidate)
         )
         for i, ((x,), (y,)) in enumerate(zip(first, second, strict=True)):

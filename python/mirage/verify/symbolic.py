@@ -1,12 +1,14 @@
 """Exact symbolic arithmetic for small programs: equality without chance.
 
-A value is a quotient of sums of terms ``c * monomial * e^(polynomial)`` with rational ``c``. Monomials are Laurent monomials
-(negative powers allowed) in the inputs, in values of uninterpreted functions and in square roots of primes. Sums are kept in
-normal form (like terms collected, exponents and monomials interned), so that two sums are equal exactly if they look equal;
-two quotients are compared by cross-multiplication.
+A value is a quotient of sums of terms ``c * monomial * e^(polynomial)`` with rational ``c``.
+Monomials are Laurent monomials (negative powers allowed) in the inputs, in values of uninterpreted
+functions and in square roots of primes. Sums are kept in normal form (like terms collected,
+exponents and monomials interned), so that two sums are equal exactly if they look equal; two
+quotients are compared by cross-multiplication.
 
-Uninterpreted functions and maxima are treated as in :mod:`mirage.verify.formal`: one symbol for each argument (each set of
-arguments). Here arguments count as equal only if their normal forms look alike, so a proof may be missed, never invented.
+Uninterpreted functions and maxima are treated as in :mod:`mirage.verify.formal`: one symbol for
+each argument (each set of arguments). Here arguments count as equal only if their normal forms look
+alike, so a proof may be missed, never invented.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class Symbolic(Domain):
         self._mul = np.frompyfunc(self.mul, 2, 1)
         self._work = 0
 
-    # ---- interned monomials and exponents ---------------------------------------------------------------------------
+    # ---- interned monomials and exponents --------------------------------------------------------
 
     def variable(self, name: object) -> Ratio:
         """A symbol."""
@@ -87,7 +89,9 @@ class Symbolic(Domain):
                 if isinstance(name, _Root):
                     factor *= name.prime ** (power // 2)
                     powers[name] = power % 2
-            clean = tuple(sorted(((n, p) for n, p in powers.items() if p), key=lambda x: repr(x[0])))
+            clean = tuple(
+                sorted(((n, p) for n, p in powers.items() if p), key=lambda x: repr(x[0]))
+            )
             self._products[key] = (self._monomial(clean), factor)
         return self._products[key]
 
@@ -103,10 +107,12 @@ class Symbolic(Domain):
             return a or b
         key = (a, b) if a < b else (b, a)
         if key not in self._exponent_sums:
-            self._exponent_sums[key] = self._exponent(self._sum(self._exponents[a], self._exponents[b]))
+            self._exponent_sums[key] = self._exponent(
+                self._sum(self._exponents[a], self._exponents[b])
+            )
         return self._exponent_sums[key]
 
-    # ---- sums -------------------------------------------------------------------------------------------------------
+    # ---- sums ------------------------------------------------------------------------------------
 
     def _sum(self, a: Sum, b: Sum) -> Sum:
         result = dict(a)
@@ -135,12 +141,19 @@ class Symbolic(Domain):
         powers = tuple((n, -p) for n, p in self._monomials[monomial] if not isinstance(n, _Root))
         roots = [n.prime for n, p in self._monomials[monomial] if isinstance(n, _Root) and p]
         factor: Number = Fraction(1) / c
-        inverse: Sum = {(self._exponent({t: -x for t, x in self._exponents[exponent].items()}), self._monomial(powers)): factor}
+        inverse: Sum = {
+            (
+                self._exponent({t: -x for t, x in self._exponents[exponent].items()}),
+                self._monomial(powers),
+            ): factor
+        }
         for prime in roots:  # 1 / sqrt(p) = sqrt(p) / p
-            inverse = self._product(inverse, {(0, self._monomial(((_Root(prime), 1),))): Fraction(1, prime)})
+            inverse = self._product(
+                inverse, {(0, self._monomial(((_Root(prime), 1),))): Fraction(1, prime)}
+            )
         return inverse
 
-    # ---- elements ---------------------------------------------------------------------------------------------------
+    # ---- elements --------------------------------------------------------------------------------
 
     def _make(self, top: Sum, bottom: Sum | None) -> Ratio:
         if bottom is not None and len(bottom) == 1:
@@ -150,8 +163,8 @@ class Symbolic(Domain):
 
     def add(self, a: Element, b: Element) -> Element:
         """Sum of two elements."""
-        if isinstance(a, float) or isinstance(b, float):
-            return sum(x for x in (a, b) if isinstance(x, float))
+        if not isinstance(a, Ratio) or not isinstance(b, Ratio):
+            return sum(x for x in (a, b) if not isinstance(x, Ratio))
         if not a.top or not b.top:
             return a if a.top else b
         if a.bottom is b.bottom or a.bottom == b.bottom:
@@ -166,7 +179,7 @@ class Symbolic(Domain):
 
     def mul(self, a: Element, b: Element) -> Element:
         """Product of two elements."""
-        if isinstance(a, float) or isinstance(b, float):
+        if not isinstance(a, Ratio) or not isinstance(b, Ratio):
             return math.nan
         if a.bottom is not None and a.bottom == b.top:
             return self._make(a.top, b.bottom)
@@ -176,7 +189,7 @@ class Symbolic(Domain):
 
     def invert(self, a: Element) -> Element:
         """Reciprocal; NaN for zero."""
-        if isinstance(a, float) or not a.top:
+        if not isinstance(a, Ratio) or not a.top:
             return math.nan
         return self._make(a.bottom or {_ONE: 1}, a.top)
 
@@ -200,8 +213,8 @@ class Symbolic(Domain):
 
     def same(self, a: Element, b: Element) -> bool:
         """Whether two elements are equal (never for undefined ones)."""
-        if isinstance(a, float) or isinstance(b, float):
-            return isinstance(a, float) and isinstance(b, float) and a == b
+        if not isinstance(a, Ratio) or not isinstance(b, Ratio):
+            return not isinstance(a, Ratio) and not isinstance(b, Ratio) and a == b
         d1, d2 = a.bottom or {_ONE: 1}, b.bottom or {_ONE: 1}
         if d1 == d2:
             return a.top == b.top
@@ -212,13 +225,15 @@ class Symbolic(Domain):
 
     def _key(self, a: Element) -> object:
         """Equal for elements that look alike in normal form; None for undefined ones."""
-        if isinstance(a, float):
+        if not isinstance(a, Ratio):
             return None
         if a.bottom is None:
             return frozenset(a.top.items())
         term, c = min(a.bottom.items())
         scale = self._inverse_term(term, c)
-        return frozenset(self._product(a.top, scale).items()), frozenset(self._product(a.bottom, scale).items())
+        return frozenset(self._product(a.top, scale).items()), frozenset(
+            self._product(a.bottom, scale).items()
+        )
 
     def _symbol(self, key: object) -> Ratio:
         number = self._arguments.setdefault(key, len(self._arguments))
@@ -230,7 +245,7 @@ class Symbolic(Domain):
 
     def _join(self, fn: BinaryFn, items: list[Element]) -> Element:
         finite = [x for x in items if isinstance(x, Ratio)]
-        floats = [x for x in items if isinstance(x, float)]
+        floats = [x for x in items if not isinstance(x, Ratio)]
         if any(x != -math.inf for x in floats):
             return math.nan
         if not finite or (floats and fn is BinaryFn.MIN):
@@ -239,20 +254,21 @@ class Symbolic(Domain):
         for x in finite:
             key = self._key(x)
             members |= self._sets.get((fn, key), frozenset((key,)))
-        if self._sets.get((fn, self._key(finite[0])), frozenset((self._key(finite[0]),))) == members:
+        first = self._key(finite[0])
+        if self._sets.get((fn, first), frozenset((first,))) == frozenset(members):
             return finite[0]
         result = self._symbol((fn, frozenset(members)))
         self._sets[fn, self._key(result)] = frozenset(members)
         return result
 
     def _exp(self, x: Element) -> Element:
-        if isinstance(x, float):
+        if not isinstance(x, Ratio):
             return Ratio({}) if x == -math.inf else math.nan
         if x.bottom is not None or any(e for e, _ in x.top):
             return self._apply(UnaryFn.EXP, x)
         return Ratio({(self._exponent(x.top), 0): 1})
 
-    # ---- the domain -------------------------------------------------------------------------------------------------
+    # ---- the domain ------------------------------------------------------------------------------
 
     def inputs(self, name: int, shape: tuple[int, ...]) -> Planes:
         """A tensor of symbols."""
@@ -266,7 +282,9 @@ class Symbolic(Domain):
         if not math.isfinite(value):
             return (_objects([value if value < 0 else math.nan], ()),)
         number = exact(value)
-        c: Number = number.rational.numerator if number.rational.denominator == 1 else number.rational
+        c: Number = (
+            number.rational.numerator if number.rational.denominator == 1 else number.rational
+        )
         result: Element = Ratio({_ONE: c} if c else {})
         for prime in prime_factors(number.radicand):
             result = self.mul(result, Ratio({(0, self._monomial(((_Root(prime), 1),))): 1}))
@@ -276,7 +294,12 @@ class Symbolic(Domain):
         value = self.constant(fill, dtype)[0][()]
         mask = np.broadcast_to(keep, np.broadcast_shapes(keep.shape, x[0].shape))
         source = np.broadcast_to(x[0], mask.shape)
-        return (_objects([v if k else value for k, v in zip(mask.ravel(), source.ravel(), strict=True)], mask.shape),)
+        return (
+            _objects(
+                [v if k else value for k, v in zip(mask.ravel(), source.ravel(), strict=True)],
+                mask.shape,
+            ),
+        )
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         if fn is UnaryFn.NEG:
@@ -320,7 +343,9 @@ class Symbolic(Domain):
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         def factor(b: Element, n: Element) -> Element:
-            return Ratio({_ONE: 1}) if self.same(b, n) else self._exp(self.add(b, _negated(self, n)))
+            return (
+                Ratio({_ONE: 1}) if self.same(b, n) else self._exp(self.add(b, _negated(self, n)))
+            )
 
         return (_array(self._mul(x[0], _array(np.frompyfunc(factor, 2, 1)(before[0], now[0])))),)
 
@@ -336,7 +361,7 @@ class _Root:
 
 
 def _negated(domain: Symbolic, x: Element) -> Element:
-    return -x if isinstance(x, float) else domain.mul(x, Ratio({_ONE: -1}))
+    return -x if not isinstance(x, Ratio) else domain.mul(x, Ratio({_ONE: -1}))
 
 
 def _objects(values: list[Any], shape: tuple[int, ...]) -> Array:

@@ -8,7 +8,9 @@ from typing import Any
 
 
 class Kind(enum.Enum):
-    """How sure it is that a candidate computes the same function as its reference (over the real numbers)."""
+    """How sure it is that a candidate computes the same function as its reference (over the real
+    numbers).
+    """
 
     PROVED = "proved"  # equal, by an argument without chance
     PROBABLE = "probable"  # equal except with the probability that the bound gives
@@ -29,7 +31,8 @@ class Witness:
 
     def __str__(self) -> str:
         return (
-            f"output {self.output}, element {list(self.element)}: expected {self.expected:.9g}, got {self.actual:.9g} "
+            f"output {self.output}, element {list(self.element)}: "
+            f"expected {self.expected:.9g}, got {self.actual:.9g} "
             f"({self.inputs}, seed {self.seed})"
         )
 
@@ -63,10 +66,10 @@ class Evidence:
 class Verdict:
     """The result of :func:`mirage.verify.verify`.
 
-    ``bound_log2`` (PROBABLE only) is the base-2 logarithm of the chance that a wrong candidate passes; ``None`` says that the
-    evidence comes without a bound. ``numerics_hold`` says whether the candidate's rounding error is at most twice the
-    reference's (``None``: not measured). ``permutation[i]`` is the candidate's output that equals output ``i`` of the
-    reference.
+    ``bound_log2`` (PROBABLE only) is the base-2 logarithm of the chance that a wrong candidate
+    passes; ``None`` says that the evidence comes without a bound. ``numerics_hold`` says whether
+    the candidate's rounding error is at most twice the reference's (``None``: not measured).
+    ``permutation[i]`` is the candidate's output that equals output ``i`` of the reference.
     """
 
     kind: Kind
@@ -90,7 +93,9 @@ class Verdict:
     def __str__(self) -> str:
         lines = [self.kind.value]
         if self.kind is Kind.PROBABLE:
-            bound = "no bound" if self.bound_log2 is None else f"error at most 2^{self.bound_log2:.1f}"
+            bound = (
+                "no bound" if self.bound_log2 is None else f"error at most 2^{self.bound_log2:.1f}"
+            )
             lines[0] += f" ({bound})"
         if self.witness:
             lines.append(f"  witness: {self.witness}")

@@ -30,10 +30,10 @@ class SignatureMismatch(ValueError):
 class VerifyOptions:
     """How to verify.
 
-    ``seed`` fixes all random choices (by default a secret one is drawn, so that no candidate can be fitted to it).
-    ``work`` limits the elements computed for one draw at the real sizes (1e6 is about 50 ms); larger programs are
-    sampled. ``permute`` accepts outputs in another order. ``numerics`` measures rounding errors, ``prove`` tries
-    for a proof. ``max_error_log2`` is the
+    ``seed`` fixes all random choices (by default a secret one is drawn, so that no candidate can be
+    fitted to it). ``work`` limits the elements computed for one draw at the real sizes (1e6 is
+    about 50 ms); larger programs are sampled. ``permute`` accepts outputs in another order.
+    ``numerics`` measures rounding errors, ``prove`` tries for a proof. ``max_error_log2`` is the
     bound that PROBABLE needs.
     """
 
@@ -47,7 +47,9 @@ class VerifyOptions:
     redraws: int = 6
 
 
-def verify(reference: KernelGraph, candidate: KernelGraph, options: VerifyOptions = VerifyOptions()) -> Verdict:
+def verify(
+    reference: KernelGraph, candidate: KernelGraph, options: VerifyOptions = VerifyOptions()
+) -> Verdict:
     """Whether ``candidate`` is the same function of its inputs as ``reference``.
 
     Raises :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
@@ -82,7 +84,9 @@ class _Small:
 
 
 class _Verification:
-    def __init__(self, reference: KernelGraph, candidate: KernelGraph, options: VerifyOptions, seed: int) -> None:
+    def __init__(
+        self, reference: KernelGraph, candidate: KernelGraph, options: VerifyOptions, seed: int
+    ) -> None:
         self.reference = reference
         self.candidate = candidate
         self.options = options
@@ -96,7 +100,9 @@ class _Verification:
         order = self._real_sizes((first, second), rng)
         small = _Small(None, None, None, False)
         if order is not None:
-            permuted = KernelGraph(second.name, second.inputs, second.ops, tuple(second.outputs[j] for j in order))
+            permuted = KernelGraph(
+                second.name, second.inputs, second.ops, tuple(second.outputs[j] for j in order)
+            )
             small = self._small_models(first, permuted, rng)
         source = np.random.default_rng(rng.getrandbits(128))
         sample = choose_sample(stable, 2.0 * self.options.work, source)
@@ -113,7 +119,9 @@ class _Verification:
         if difference is not None:
             return self._refuted(difference, "standard normal")
         if small.difference is not None:
-            return self._refuted(small.difference, "standard normal, constant within cells; element of the cells")
+            return self._refuted(
+                small.difference, "standard normal, constant within cells; element of the cells"
+            )
         if order is None or small.agrees is False:
             return self._verdict(Kind.UNKNOWN, None, None, None)
         numerics = self._numerics(stable, source, order) if self.options.numerics else None
@@ -131,14 +139,23 @@ class _Verification:
         evidence, bound = run_small_model(pair, rng, self.options.max_error_log2)
         self.evidence.append(evidence)
         if evidence.holds is False:
-            return _Small(None, False, small_difference(pair, np.random.default_rng(rng.getrandbits(128))), False)
+            return _Small(
+                None,
+                False,
+                small_difference(pair, np.random.default_rng(rng.getrandbits(128))),
+                False,
+            )
         proof = prove(pair) if self.options.prove else None
         if proof is not None:
             self.evidence.append(proof)
         return _Small(bound, evidence.holds, None, proof is not None and proof.holds is True)
 
     def _verdict(
-        self, kind: Kind, bound: float | None, numerics: bool | None, permutation: tuple[int, ...] | None
+        self,
+        kind: Kind,
+        bound: float | None,
+        numerics: bool | None,
+        permutation: tuple[int, ...] | None,
     ) -> Verdict:
         return Verdict(kind, bound, tuple(self.evidence), self.seed, None, numerics, permutation)
 
@@ -147,7 +164,9 @@ class _Verification:
         witness = Witness(self.seed, d.output, d.element, d.expected, d.actual, inputs)
         return Verdict(Kind.REFUTED, None, tuple(self.evidence), self.seed, witness)
 
-    def _real_sizes(self, graphs: Sequence[KernelGraph], rng: random.Random) -> tuple[int, ...] | None:
+    def _real_sizes(
+        self, graphs: Sequence[KernelGraph], rng: random.Random
+    ) -> tuple[int, ...] | None:
         """The order of outputs under which all draws agree, if any."""
         source = np.random.default_rng(rng.getrandbits(128))
         sample = choose_sample(graphs, self.options.work, source)
@@ -162,12 +181,15 @@ class _Verification:
         count = len(self.reference.outputs)
         permutation: tuple[int, ...] | None = None
         if len(draws) == self.options.draws:
-            allowed = [[all(d.equal[i][j] for d in draws) for j in range(count)] for i in range(count)]
+            allowed = [
+                [all(d.equal[i][j] for d in draws) for j in range(count)] for i in range(count)
+            ]
             permutation = match_outputs(allowed) if self.options.permute else None
             if all(allowed[i][i] for i in range(count)):
                 permutation = tuple(range(count))
         holds = permutation is not None if len(draws) == self.options.draws else None
-        text = f"{len(draws)} draws, {100 * sample.fraction:.3g} % of the outputs compared, {redrawn} redrawn"
+        compared = f"{100 * sample.fraction:.3g} % of the outputs compared"
+        text = f"{len(draws)} draws, {compared}, {redrawn} redrawn"
         self.evidence.append(
             Evidence(
                 "finite field at the real sizes",
@@ -183,7 +205,9 @@ class _Verification:
         )
         return permutation
 
-    def _numerics(self, graphs: Sequence[KernelGraph], source: np.random.Generator, order: tuple[int, ...]) -> bool:
+    def _numerics(
+        self, graphs: Sequence[KernelGraph], source: np.random.Generator, order: tuple[int, ...]
+    ) -> bool:
         sample = choose_sample(graphs, self.options.work, source)
         results = measure_numerics(graphs, sample, source, order)
         holds = all(r.holds for r in results)
@@ -192,16 +216,24 @@ class _Verification:
             Evidence(
                 "rounding errors",
                 holds,
-                f"worst of {len(results)} magnitudes: {worst.candidate:.2g}, reference {worst.reference:.2g} "
+                f"worst of {len(results)} magnitudes: {worst.candidate:.2g}, "
+                f"reference {worst.reference:.2g} "
                 f"(inputs times {worst.scale:.3g}, exponents up to {worst.exponent:.3g})",
-                {"magnitudes": [[r.scale, r.exponent, r.reference, str(r.candidate), r.holds] for r in results]},
+                {
+                    "magnitudes": [
+                        [r.scale, r.exponent, r.reference, str(r.candidate), r.holds]
+                        for r in results
+                    ]
+                },
             )
         )
         return holds
 
 
 def match_outputs(allowed: Sequence[Sequence[bool]]) -> tuple[int, ...] | None:
-    """A perfect matching (augmenting paths): ``result[i]`` is an allowed partner of ``i``, all different."""
+    """A perfect matching (augmenting paths): ``result[i]`` is an allowed partner of ``i``, all
+    different.
+    """
     partner: dict[int, int] = {}
 
     def place(i: int, seen: set[int]) -> bool:

@@ -1,4 +1,5 @@
-"""A second executor, as literal as possible: one block at a time, every output element poisoned first.
+"""A second executor, as literal as possible: one block at a time, every output element poisoned
+first.
 
 It knows float64 only and shares no code with the evaluator that it checks.
 """
@@ -9,7 +10,6 @@ import itertools
 from math import inf, prod
 
 import numpy as np
-
 from mirage.semantics.scalar import BINARY, REDUCE, UNARY
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -112,10 +112,13 @@ def _launch(launch, operands):
             tile = values[output.value]
             for index in np.ndindex(*tile.shape):
                 at = tuple(
-                    _part(axes, extents, position) * t + i for axes, t, i in zip(output.map, tile.shape, index)
+                    _part(axes, extents, position) * t + i
+                    for axes, t, i in zip(output.map, tile.shape, index)
                 )
                 if all(i < n for i, n in zip(at, y.shape)):
-                    if w[at] and not (y[at] == tile[index] or np.isnan(y[at]) and np.isnan(tile[index])):
+                    if w[at] and not (
+                        y[at] == tile[index] or (np.isnan(y[at]) and np.isnan(tile[index]))
+                    ):
                         raise Poisoned(f"{at} is written with {y[at]} and {tile[index]}")
                     y[at], w[at] = tile[index], True
     for w in written:
@@ -130,7 +133,10 @@ def _block(ops, values, position, extents):
             x = values[op.operands[0]]
             tile = np.zeros(op.result.shape)
             for index in np.ndindex(*tile.shape):
-                at = tuple(_part(axes, extents, position) * t + i for axes, t, i in zip(op.map, tile.shape, index))
+                at = tuple(
+                    _part(axes, extents, position) * t + i
+                    for axes, t, i in zip(op.map, tile.shape, index)
+                )
                 if all(i < n for i, n in zip(at, x.shape)):
                     tile[index] = x[at]
             values[op.result] = tile
@@ -141,7 +147,9 @@ def _block(ops, values, position, extents):
                     x[(slice(None),) * op.dim + (i,)] = op.fill
             values[op.result] = x
         elif isinstance(op, RunningMax):
-            values[op.result] = np.maximum(values.get(("before", op.result), -inf), values[op.operands[0]])
+            values[op.result] = np.maximum(
+                values.get(("before", op.result), -inf), values[op.operands[0]]
+            )
         elif isinstance(op, Loop):
             _loop(op, values, position, extents)
         else:
@@ -162,7 +170,9 @@ def _loop(op, values, position, extents):
             if a.fn is AccumulateFn.LAST:
                 totals[i] = values[a.value]
             else:
-                totals[i] = (np.add if a.fn is AccumulateFn.SUM else np.maximum)(totals[i], values[a.value])
+                totals[i] = (np.add if a.fn is AccumulateFn.SUM else np.maximum)(
+                    totals[i], values[a.value]
+                )
         for m in maxima:
             values["before", m] = values[m]
     assert prod(extents.values()) > 0

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import graphs
 import pytest
-
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -30,6 +29,9 @@ from mirage.semantics.ugraph import (
 F32 = DType.F32
 
 
+ROWS = (Axis("i", 2),)
+
+
 def fails(rule: str, graph: KernelGraph, match: str | None = None) -> None:
     with pytest.raises(InvalidGraph, match=match) as info:
         check_graph(graph)
@@ -41,7 +43,7 @@ def kernel(ops, inputs, outputs) -> KernelGraph:
     return KernelGraph("g", tuple(inputs), tuple(ops), tuple(outputs))
 
 
-def block(build, *, grid=(Axis("i", 2),), store=(("i",), ()), shape=(4, 6), result=None) -> KernelGraph:
+def block(build, *, grid=ROWS, store=(("i",), ()), shape=(4, 6), result=None) -> KernelGraph:
     """One launch on one input; ``build(builder, param)`` gives the stored tile."""
     x = graphs.tensor(*shape, dtype=F32)
     (p,) = params = graphs.params_of((x,))
@@ -86,7 +88,11 @@ def test_c1_values_of_a_loop_stay_inside():
 def test_c2_types():
     x = graphs.tensor(2, 3)
     wrong = Value(TensorType((3, 2), DType.F16))
-    fails("C2", kernel([Unary((x,), (wrong,), UnaryFn.EXP)], [x], [wrong]), "expected a result of type 2x3xf16, got 3x2xf16")
+    fails(
+        "C2",
+        kernel([Unary((x,), (wrong,), UnaryFn.EXP)], [x], [wrong]),
+        "expected a result of type 2x3xf16, got 3x2xf16",
+    )
     y = graphs.tensor(4, 5)
     z = Value(TensorType((2, 3), DType.F16))
     fails("C2", kernel([Binary((x, y), (z,), BinaryFn.ADD)], [x, y], [z]), "shapes that broadcast")
@@ -126,8 +132,12 @@ def test_c4_levels():
 def test_c5_params_and_results():
     graph = block(rows)
     (op,) = graph.ops
-    fails("C5", kernel([replace(op, body=replace(op.body, params=()))], graph.inputs, graph.outputs))
-    fails("C5", kernel([replace(op, body=replace(op.body, outputs=()))], graph.inputs, graph.outputs))
+    fails(
+        "C5", kernel([replace(op, body=replace(op.body, params=()))], graph.inputs, graph.outputs)
+    )
+    fails(
+        "C5", kernel([replace(op, body=replace(op.body, outputs=()))], graph.inputs, graph.outputs)
+    )
 
 
 def test_c6_axes():
@@ -137,15 +147,25 @@ def test_c6_axes():
 
 
 def test_c7_coverage():
-    fails("C7", block(lambda b, p: b.load(p, (("i",), ()), (1, 6))), r"tile \* parts >= 4, got 1 \* 2")
+    fails(
+        "C7", block(lambda b, p: b.load(p, (("i",), ()), (1, 6))), r"tile \* parts >= 4, got 1 \* 2"
+    )
     fails("C7", block(rows, result=(5, 6)))
 
 
 def test_c8_every_grid_axis_is_stored_once():
     both = (Axis("i", 2), Axis("j", 2))
-    fails("C8", block(lambda b, p: b.load(p, (("i",), ("j",)), (2, 3)), grid=both, result=(4, 3)), "axis 'j'")
+    fails(
+        "C8",
+        block(lambda b, p: b.load(p, (("i",), ("j",)), (2, 3)), grid=both, result=(4, 3)),
+        "axis 'j'",
+    )
     check_graph(block(rows, grid=both))  # does not depend on j
-    fails("C8", block(lambda b, p: b.load(p, (("i",), ()), (2, 6)), store=(("i",), ("i",)), result=(4, 12)), "at most once")
+    fails(
+        "C8",
+        block(lambda b, p: b.load(p, (("i",), ()), (2, 6)), store=(("i",), ("i",)), result=(4, 12)),
+        "at most once",
+    )
 
 
 def test_c8_masks_and_loops_carry_dependence():
@@ -169,14 +189,23 @@ def loop_with(accumulators):
 def test_c9_accumulators():
     check_graph(loop_with(lambda t, m: (Accumulator(AccumulateFn.SUM, t, m),)))
     fails("C9", loop_with(lambda t, m: (Accumulator(AccumulateFn.MAX, t, m),)), "a sum to rescale")
-    fails("C9", loop_with(lambda t, m: (Accumulator(AccumulateFn.SUM, t, t),)), "running maximum of the same loop")
-    fails("C9", loop_with(lambda t, m: (Accumulator(AccumulateFn.SUM, graphs.tensor(2, 3, dtype=F32)),)))
+    fails(
+        "C9",
+        loop_with(lambda t, m: (Accumulator(AccumulateFn.SUM, t, t),)),
+        "running maximum of the same loop",
+    )
+    fails(
+        "C9",
+        loop_with(lambda t, m: (Accumulator(AccumulateFn.SUM, graphs.tensor(2, 3, dtype=F32)),)),
+    )
 
 
 def test_c10_constants_and_masks():
     x = Value(TensorType((), F32))
     fails("C10", kernel([Constant((), (x,), math.nan)], [], [x]), "got NaN")
-    fails("C10", block(lambda b, p: b.mask(rows(b, p), 0, ("i",), 5, 0.0)), "between 1 and 4, got 5")
+    fails(
+        "C10", block(lambda b, p: b.mask(rows(b, p), 0, ("i",), 5, 0.0)), "between 1 and 4, got 5"
+    )
 
     def nan_fill(b: Builder, p: Value) -> Value:
         t = rows(b, p)

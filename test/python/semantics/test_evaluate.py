@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Float64, TypedFloat
@@ -42,7 +41,7 @@ def inputs_of(graph, seed=0):
     return [rng.standard_normal(v.shape) for v in graph.inputs]
 
 
-@pytest.mark.parametrize("pair,candidate", CASES)
+@pytest.mark.parametrize(("pair", "candidate"), CASES)
 def test_agrees_with_the_naive_executor(pair, candidate):
     reference, graph = PAIRS[pair].reference, PAIRS[pair].candidates[candidate]
     check_graph(reference)
@@ -62,7 +61,9 @@ def test_decomposition_leaves_no_composites_and_the_same_function(pair, stable):
     assert not any(isinstance(op, Composite) for op in plain.ops)
     check_graph(plain)
     xs = inputs_of(graph)
-    np.testing.assert_allclose(evaluate_floats(plain, xs)[0], naive.run(graph, xs)[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        evaluate_floats(plain, xs)[0], naive.run(graph, xs)[0], rtol=1e-12, atol=1e-14
+    )
 
 
 def test_plain_softmax_has_no_maximum():
@@ -72,12 +73,17 @@ def test_plain_softmax_has_no_maximum():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(1, 3), st.integers(1, 7), st.integers(1, 11), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 7),
+    st.integers(1, 11),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 3),
     st.integers(1, 3),
 )
 def test_attention_at_any_sizes(heads, s, t, d, splits, steps, row_blocks):
     if (splits * steps - 1) * -(-t // (splits * steps)) >= t:
-        return  # a part without any key: its maximum is minus infinity, and its share of the sum is not a number
+        return  # a part without any key: its share of the sum is not a number
     pair = graphs.attention(heads, s, t, d, splits=splits, steps=steps, row_blocks=row_blocks)
     xs = inputs_of(pair.reference, seed=t)
     want = naive.run(pair.reference, xs)[0]
@@ -86,7 +92,9 @@ def test_attention_at_any_sizes(heads, s, t, d, splits, steps, row_blocks):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 5), st.integers(1, 12), st.integers(1, 12), st.integers(1, 4), st.integers(1, 4))
+@given(
+    st.integers(1, 5), st.integers(1, 12), st.integers(1, 12), st.integers(1, 4), st.integers(1, 4)
+)
 def test_rms_linear_at_any_sizes(m, k, n, blocks, steps):
     pair = graphs.rms_linear(m, k, n, blocks=blocks, steps=steps)
     xs = inputs_of(pair.reference, seed=k)
@@ -101,7 +109,8 @@ def test_sampled_evaluation_agrees_with_the_whole(case, random):
     for graph in (decompose(PAIRS[pair].reference), PAIRS[pair].candidates[name]):
         xs = inputs_of(graph)
         region = tuple(
-            np.array(sorted(random.sample(range(n), random.randint(1, n)))) for n in graph.outputs[0].shape
+            np.array(sorted(random.sample(range(n), random.randint(1, n))))
+            for n in graph.outputs[0].shape
         )
         wanted = demand(graph, [region])
         given_inputs = []
@@ -145,8 +154,13 @@ def column_sums(*, load_map, store_map, tile, rows=6, columns=4, extents=(2, 2))
 
 
 @pytest.mark.parametrize(
-    "store_map,tile",
-    [((("i",), ()), (3, 2)), (((), ()), (3, 2)), ((("i", "j"), ()), (3, 2)), ((("i",), ("i",)), (3, 2))],
+    ("store_map", "tile"),
+    [
+        ((("i",), ()), (3, 2)),
+        (((), ()), (3, 2)),
+        ((("i", "j"), ()), (3, 2)),
+        ((("i",), ("i",)), (3, 2)),
+    ],
 )
 def test_unwritten_or_contradictory_outputs_are_errors(store_map, tile):
     graph = column_sums(load_map=(("i",), ("j",)), store_map=store_map, tile=tile)
@@ -188,8 +202,11 @@ def test_nested_loops_with_all_accumulators():
     sums = middle.loop(
         Axis("b", 2),
         tuple(inner.ops),
-        (Accumulator(AccumulateFn.SUM, term, top), Accumulator(AccumulateFn.MAX, product),
-         Accumulator(AccumulateFn.LAST, top)),
+        (
+            Accumulator(AccumulateFn.SUM, term, top),
+            Accumulator(AccumulateFn.MAX, product),
+            Accumulator(AccumulateFn.LAST, top),
+        ),
     )
     mixed = middle.binary(BinaryFn.MUL, middle.binary(BinaryFn.ADD, sums[0], sums[1]), sums[2])
     outer = Builder(in_block=True)
@@ -243,6 +260,11 @@ def test_replacing_a_tile_map_changes_the_result():
         replace(op, body=tuple(wrong if o is load else o for o in op.body)) if op is loop else op
         for op in kernel.body.ops
     )
-    mutant = KernelGraph("wrong", graph.inputs, (replace(kernel, body=replace(kernel.body, ops=body)),), graph.outputs)
+    mutant = KernelGraph(
+        "wrong",
+        graph.inputs,
+        (replace(kernel, body=replace(kernel.body, ops=body)),),
+        graph.outputs,
+    )
     xs = inputs_of(graph)
     assert np.abs(evaluate_floats(mutant, xs)[0] - evaluate_floats(graph, xs)[0]).max() > 1e-3

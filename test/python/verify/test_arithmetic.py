@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.constants import Exact, exact
 from mirage.verify.field import FieldPair, Modulus
@@ -20,7 +19,7 @@ F32 = DType.F32
 
 
 @pytest.mark.parametrize(
-    "value,expected",
+    ("value", "expected"),
     [
         (1.0 / 6144.0, Exact(Fraction(1, 6144))),
         (float(np.float32(1.0 / 6144.0)), Exact(Fraction(1, 6144))),
@@ -51,16 +50,39 @@ def test_different_constants_stay_different(n, factor):
 
 
 def test_primes():
-    assert [n for n in range(60) if is_prime(n)] == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59]
-    assert not is_prime(3215031751) and is_prime((1 << 61) - 1)
+    assert [n for n in range(60) if is_prime(n)] == [
+        2,
+        3,
+        5,
+        7,
+        11,
+        13,
+        17,
+        19,
+        23,
+        29,
+        31,
+        37,
+        41,
+        43,
+        47,
+        53,
+        59,
+    ]
+    assert not is_prime(3215031751)
+    assert is_prime((1 << 61) - 1)
     rng = random.Random(1)
     for bits, below in ((22, 1 << 25), (61, None)):
         primes = draw(rng, bits, below, (2, 3))
-        assert is_prime(primes.p) and is_prime(primes.q) and (primes.p - 1) % primes.q == 0
-        assert primes.w != 1 and pow(primes.w, primes.q, primes.p) == 1
+        assert is_prime(primes.p)
+        assert is_prime(primes.q)
+        assert (primes.p - 1) % primes.q == 0
+        assert primes.w != 1
+        assert pow(primes.w, primes.q, primes.p) == 1
         for m in (primes.p, primes.q):
             for a in (2, 3):
-                assert is_square(a, m) and square_root(a, m) ** 2 % m == a
+                assert is_square(a, m)
+                assert square_root(a, m) ** 2 % m == a
 
 
 def test_draws_differ():
@@ -83,13 +105,20 @@ def test_modulus_is_exact_at_the_edges():
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(1, 5), st.sampled_from([1, 2, 37, 8192, 8193, 20000]), st.integers(1, 4), st.integers(0, 2**32))
+@given(
+    st.integers(1, 5),
+    st.sampled_from([1, 2, 37, 8192, 8193, 20000]),
+    st.integers(1, 4),
+    st.integers(0, 2**32),
+)
 def test_matmul_is_exact(rows, inner, columns, seed):
     rng = np.random.default_rng(seed)
     a = rng.integers(P - 5, P, size=(rows, inner))
     b = rng.integers(0, P, size=(inner, columns))
     want = (a.astype(object) @ b.astype(object)) % P
-    np.testing.assert_array_equal(Modulus(P).matmul(a.astype(float), b.astype(float)), want.astype(float))
+    np.testing.assert_array_equal(
+        Modulus(P).matmul(a.astype(float), b.astype(float)), want.astype(float)
+    )
 
 
 @pytest.fixture
@@ -107,7 +136,8 @@ def test_exp_turns_sums_into_products(domain):
     right = domain.binary(
         BinaryFn.MUL, domain.unary(UnaryFn.EXP, a, F32), domain.unary(UnaryFn.EXP, b, F32), F32
     )
-    assert len(left) == 1 and domain.equal(left, right).all()
+    assert len(left) == 1
+    assert domain.equal(left, right).all()
     want = [pow(domain.primes.w, int(x), domain.primes.p) for x in a[1]]
     np.testing.assert_array_equal(domain.unary(UnaryFn.EXP, a, F32)[0], want)
 
@@ -132,7 +162,9 @@ def test_maximum_is_a_semilattice_with_bottom(domain):
     bottom = domain.constant(-math.inf, F32)
     assert domain.equal(join(a, bottom), a).all()
     stacked = tuple(np.stack(p) for p in zip(a, b, c))
-    assert domain.equal(tuple(p[0] for p in domain.reduce(ReduceFn.MAX, stacked, (0,), F32)), join(a, join(b, c))).all()
+    assert domain.equal(
+        tuple(p[0] for p in domain.reduce(ReduceFn.MAX, stacked, (0,), F32)), join(a, join(b, c))
+    ).all()
     picks_first = (join(a, b)[0] == a[0]).mean()
     assert 0.3 < picks_first < 0.7  # the order is random
 
@@ -140,7 +172,9 @@ def test_maximum_is_a_semilattice_with_bottom(domain):
 def test_bottom_vanishes_under_exp_and_undefined_spreads(domain):
     bottom = domain.constant(-math.inf, F32)
     a = values(domain, (3,))
-    assert (domain.unary(UnaryFn.EXP, domain.binary(BinaryFn.SUB, bottom, a, F32), F32)[0] == 0.0).all()
+    assert (
+        domain.unary(UnaryFn.EXP, domain.binary(BinaryFn.SUB, bottom, a, F32), F32)[0] == 0.0
+    ).all()
     assert np.isnan(domain.binary(BinaryFn.SUB, bottom, bottom, F32)[0])
     assert np.isnan(domain.binary(BinaryFn.MUL, bottom, a, F32)[0]).all()
 

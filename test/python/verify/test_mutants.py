@@ -8,7 +8,6 @@ from collections import Counter
 import graphs
 import numpy as np
 import pytest
-
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.verify import Kind, VerifyOptions, verify
@@ -18,8 +17,18 @@ from mirage.verify.mutate import mutants
 PAIRS = graphs.small_pairs()
 CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]
 KINDS = {
-    "dropped operand", "extra operand", "mask off by one", "missing accumulate", "off-by-one map", "swapped operands",
-    "wrong axis", "wrong function", "wrong operand", "wrong order", "wrong reduction", "wrong scale",
+    "dropped operand",
+    "extra operand",
+    "mask off by one",
+    "missing accumulate",
+    "off-by-one map",
+    "swapped operands",
+    "wrong axis",
+    "wrong function",
+    "wrong operand",
+    "wrong order",
+    "wrong reduction",
+    "wrong scale",
 }
 
 
@@ -28,14 +37,16 @@ def differs(first, second, rng) -> bool:
     for scale in (1.0, 0.3):
         xs = [rng.standard_normal(v.shape) * scale for v in first.inputs]
         for x, y in zip(
-            evaluate_floats(first, xs, ExactConstants()), evaluate_floats(second, xs, ExactConstants()), strict=True
+            evaluate_floats(first, xs, ExactConstants()),
+            evaluate_floats(second, xs, ExactConstants()),
+            strict=True,
         ):
             if not np.allclose(x, y, rtol=0.0, atol=1e-9 * np.abs(x).max()):
                 return True
     return False
 
 
-@pytest.mark.parametrize("pair,candidate", CASES)
+@pytest.mark.parametrize(("pair", "candidate"), CASES)
 def test_mutants(pair, candidate):
     reference, graph = PAIRS[pair].reference, PAIRS[pair].candidates[candidate]
     rng = random.Random(f"{pair} {candidate}")
@@ -44,12 +55,18 @@ def test_mutants(pair, candidate):
         check_graph(mutant.graph)
         seen += 1
         different = differs(reference, mutant.graph, np.random.default_rng(rng.getrandbits(64)))
-        verdict = verify(reference, mutant.graph, VerifyOptions(seed=rng.getrandbits(64), numerics=False))
+        verdict = verify(
+            reference, mutant.graph, VerifyOptions(seed=rng.getrandbits(64), numerics=False)
+        )
         if different:
             assert verdict.kind is Kind.REFUTED, (mutant.kind, mutant.description, str(verdict))
             # The exact layers alone must not have been fooled either.
             exact = [e.holds for e in verdict.evidence if not e.name.startswith("float64")]
-            assert not (exact and all(h is True for h in exact)), (mutant.kind, mutant.description, str(verdict))
+            assert not (exact and all(h is True for h in exact)), (
+                mutant.kind,
+                mutant.description,
+                str(verdict),
+            )
         else:
             assert verdict.kind is not Kind.REFUTED, (mutant.kind, mutant.description, str(verdict))
     assert seen == 25

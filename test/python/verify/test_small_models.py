@@ -1,4 +1,6 @@
-"""Small models: exactness of the compression, completeness of its cells, and the arithmetics behind."""
+"""Small models: exactness of the compression, completeness of its cells, and the arithmetics
+behind.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,6 @@ from math import inf
 import graphs
 import numpy as np
 import pytest
-
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluate import evaluate, evaluate_floats
@@ -57,10 +58,12 @@ def test_cells():
     assert cells_of(Digit(4, frozenset(), True, False), 1) == (1, 1, 1, 1)
 
 
-@pytest.mark.parametrize("pair,candidate", CASES)
+@pytest.mark.parametrize(("pair", "candidate"), CASES)
 @pytest.mark.parametrize("singles", [1, 2])
 def test_the_small_program_is_the_real_one_on_repeated_inputs(pair, candidate, singles):
-    """Exactness by brute force, in float64: expand the inputs, run the real program, compare everywhere."""
+    """Exactness by brute force, in float64: expand the inputs, run the real program, compare
+    everywhere.
+    """
     case = [plain(LARGER[pair].reference), plain(LARGER[pair].candidates[candidate])]
     structure = Structure(case)
     cells = Cells(structure, dict.fromkeys(structure.digits, singles))
@@ -79,11 +82,13 @@ def test_the_small_program_is_the_real_one_on_repeated_inputs(pair, candidate, s
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("pair,candidate", CASES)
+@pytest.mark.parametrize(("pair", "candidate"), CASES)
 def test_small_models_prove_and_bound(pair, candidate):
     small = small_pair(plain(LARGER[pair].reference), plain(LARGER[pair].candidates[candidate]))
     evidence, bound = run_small_model(small, random.Random(5), -60.0)
-    assert evidence.holds is True and bound is not None and bound <= -60.0
+    assert evidence.holds is True
+    assert bound is not None
+    assert bound <= -60.0
     assert prove(small).holds is True
 
 
@@ -92,7 +97,9 @@ def equal_at_full_size(first, second):
     for seed in range(2):
         domain = FormalExp(draw(random.Random(seed), 61, None, (2,)), random.Random(seed))
         inputs = [domain.random(v.shape) for v in first.inputs]
-        for x, y in zip(evaluate(first, domain, inputs), evaluate(second, domain, inputs), strict=True):
+        for x, y in zip(
+            evaluate(first, domain, inputs), evaluate(second, domain, inputs), strict=True
+        ):
             if not domain.equal_outputs(x, y):
                 return False
     return True
@@ -109,7 +116,9 @@ TINY = {
 
 @pytest.mark.parametrize("pair", TINY)
 def test_small_models_decide_as_the_full_size_does(pair):
-    """Completeness by brute force: with the cells that the argument asks for, mutants are judged as at full size."""
+    """Completeness by brute force: with the cells that the argument asks for, mutants are judged as
+    at full size.
+    """
     compared = 0
     first = plain(TINY[pair].reference)
     for name, candidate in TINY[pair].candidates.items():
@@ -176,7 +185,9 @@ def test_sizes_as_factors_are_exact():
 
 
 def test_interactions_ask_for_as_many_cells_as_needed():
-    """(sum x)^2 (sum x) against sum x^2 ... : three indices interact, and with fewer cells the difference would vanish."""
+    """(sum x)^2 (sum x) against sum x^2 ... : three indices interact, and with fewer cells the
+    difference would vanish.
+    """
     n = 64
 
     def cube(b, x):
@@ -227,17 +238,22 @@ def test_slices_and_concat():
         first = b.binary(BinaryFn.MUL, b.binary(BinaryFn.MUL, upper, minus), w_low)
         z = b.concat((first, b.binary(BinaryFn.MUL, lower, w_high)), 1)
         two = KernelGraph("rotate2", (x, w), tuple(b.ops), (z,))
-        wrong = b.concat((b.binary(BinaryFn.MUL, upper, w_low), b.binary(BinaryFn.MUL, lower, w_high)), 1)
+        wrong = b.concat(
+            (b.binary(BinaryFn.MUL, upper, w_low), b.binary(BinaryFn.MUL, lower, w_high)), 1
+        )
         return one, two, KernelGraph("wrong", (x, w), tuple(b.ops), (wrong,))
 
     one, two, wrong = rotate(128)
     small = small_pair(one, two)
-    assert prove(small).holds and small.reference.graph.inputs[0].shape[1] < 20
+    assert prove(small).holds
+    assert small.reference.graph.inputs[0].shape[1] < 20
     assert run_small_model(small_pair(one, wrong), random.Random(0), -60.0)[0].holds is False
 
 
 def test_a_last_step_is_not_any_step():
-    """'The last tile' and 'the last tile but one' differ although all tiles are treated alike otherwise."""
+    """'The last tile' and 'the last tile but one' differ although all tiles are treated alike
+    otherwise.
+    """
 
     def last(n, steps, shift):
         x = graphs.tensor(n, dtype=F32)
@@ -252,16 +268,23 @@ def test_a_last_step_is_not_any_step():
         inner = Builder(in_block=True)
         tile = inner.load(p, (("k",),), (n // steps,))
         outer = Builder(in_block=True)
-        (y,) = outer.loop(Axis("k", steps), tuple(inner.ops), (Accumulator(AccumulateFn.LAST, tile),))
+        (y,) = outer.loop(
+            Axis("k", steps), tuple(inner.ops), (Accumulator(AccumulateFn.LAST, tile),)
+        )
         body = BlockGraph(params, tuple(outer.ops), (Output(y, ((),)),))
         op = graphs.launch((x,), (Axis("b", 1),), body, (TensorType((n // steps,), F32),))
         return KernelGraph("last", (x,), (op,), op.results)
 
     assert prove(small_pair(last(64, 8, 0), loop(64, 8))).holds
-    assert run_small_model(small_pair(last(64, 8, 1), loop(64, 8)), random.Random(0), -60.0)[0].holds is False
+    assert (
+        run_small_model(small_pair(last(64, 8, 1), loop(64, 8)), random.Random(0), -60.0)[0].holds
+        is False
+    )
 
 
-@pytest.mark.parametrize("make", [Symbolic, lambda: FormalExp(draw(random.Random(0), 61, None, (2,)), random.Random(0))])
+@pytest.mark.parametrize(
+    "make", [Symbolic, lambda: FormalExp(draw(random.Random(0), 61, None, (2,)), random.Random(0))]
+)
 class TestExactDomains:
     """What the symbolic and the formal domain have in common."""
 

@@ -7,7 +7,6 @@ import json
 import graphs
 import numpy as np
 import pytest
-
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluate import evaluate_floats
@@ -23,17 +22,20 @@ CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]
 REAL = {
     "rms_linear": graphs.rms_linear(16, 4096, 6144, blocks=96, steps=64),
     "attention": graphs.attention(4, 256, 4096, 64, splits=8, steps=4, row_blocks=2),
-    "attention_odd": graphs.attention(3, 250, 1001, 64, splits=3, steps=5, row_blocks=3, scale=96**-0.5),
+    "attention_odd": graphs.attention(
+        3, 250, 1001, 64, splits=3, steps=5, row_blocks=3, scale=96**-0.5
+    ),
     "swiglu": graphs.swiglu(8, 4096, 4096, blocks=64, steps=64),
     "softmax": graphs.softmax(4096, 32768, row_blocks=4096, steps=16),
 }
 
 
-@pytest.mark.parametrize("pair,candidate", CASES)
+@pytest.mark.parametrize(("pair", "candidate"), CASES)
 def test_correct_candidates_are_proved(pair, candidate):
     verdict = verify(PAIRS[pair].reference, PAIRS[pair].candidates[candidate])
     assert verdict.kind is Kind.PROVED, verdict
-    # Without a running maximum large scores overflow: equal as functions, not acceptable in floating point.
+    # Without a running maximum large scores overflow: equal as functions, not acceptable in
+    # floating point.
     assert verdict.numerics_hold is (candidate != "split"), verdict
     assert verdict.accepted is (candidate != "split")
     json.dumps(verdict.to_json())
@@ -47,12 +49,13 @@ def test_real_sizes(pair):
         assert verdict.numerics_hold is (name != "split"), verdict
 
 
-@pytest.mark.parametrize("pair,candidate", CASES)
+@pytest.mark.parametrize(("pair", "candidate"), CASES)
 def test_without_the_prover_there_is_a_bound(pair, candidate):
     options = VerifyOptions(prove=False, numerics=False)
     verdict = verify(PAIRS[pair].reference, PAIRS[pair].candidates[candidate], options)
     assert verdict.kind is Kind.PROBABLE
-    assert verdict.bound_log2 is not None and verdict.bound_log2 <= -60.0
+    assert verdict.bound_log2 is not None
+    assert verdict.bound_log2 <= -60.0
     assert "error at most 2^-" in str(verdict)
     figures = next(e.figures for e in verdict.evidence if e.name.startswith("small model"))
     assert {"degree", "terms", "prime_bits", "extents", "draws"} <= set(figures)
@@ -60,15 +63,23 @@ def test_without_the_prover_there_is_a_bound(pair, candidate):
 
 def test_seeds_make_runs_repeatable():
     pair = PAIRS["attention"]
-    runs = [verify(pair.reference, pair.candidates["flash"], VerifyOptions(seed=s)).to_json() for s in (1, 1, 2)]
+    runs = [
+        verify(pair.reference, pair.candidates["flash"], VerifyOptions(seed=s)).to_json()
+        for s in (1, 1, 2)
+    ]
     assert runs[0] == runs[1] != runs[2]
-    assert verify(pair.reference, pair.candidates["flash"]).seed != verify(pair.reference, pair.candidates["flash"]).seed
+    assert (
+        verify(pair.reference, pair.candidates["flash"]).seed
+        != verify(pair.reference, pair.candidates["flash"]).seed
+    )
 
 
 def qk_norm(h: int, s: int, t: int, d: int) -> tuple[KernelGraph, KernelGraph]:
-    """QKNorm attention, and the original search's "optimisation" of it, which it accepted 190 times.
+    """QKNorm attention, and the original search's "optimisation" of it, which it accepted 190
+    times.
 
-    Instead of the contraction over ``d`` the scores are the sum of a row of the normalised Q times the first row of K.
+    Instead of the contraction over ``d`` the scores are the sum of a row of the normalised Q times
+    the first row of K.
     """
     q, k, v = graphs.tensor(h, s, d), graphs.tensor(h, d, t), graphs.tensor(h, t, d)
     results = []
@@ -90,7 +101,8 @@ def qk_norm(h: int, s: int, t: int, d: int) -> tuple[KernelGraph, KernelGraph]:
 def test_the_fault_that_the_original_accepted(sizes):
     reference, faulty = qk_norm(*sizes)
     verdict = verify(reference, faulty, VerifyOptions(seed=0, work=1e6))
-    assert verdict.kind is Kind.REFUTED and verdict.witness is not None
+    assert verdict.kind is Kind.REFUTED
+    assert verdict.witness is not None
     evidence = {e.name: e.holds for e in verdict.evidence}
     assert evidence["finite field at the real sizes"] is False  # by its own, without floating point
     assert "seed 0" in str(verdict)
@@ -115,7 +127,8 @@ def test_permuted_outputs():
     candidate = outputs("neg", "twice", "exp")
     assert verify(reference, candidate).kind is Kind.REFUTED
     verdict = verify(reference, candidate, VerifyOptions(permute=True))
-    assert verdict.kind is Kind.PROVED and verdict.permutation == (2, 0, 1)
+    assert verdict.kind is Kind.PROVED
+    assert verdict.permutation == (2, 0, 1)
     assert verify(reference, outputs("exp", "neg", "double")).permutation == (0, 1, 2)
     wrong = verify(reference, outputs("neg", "exp", "exp"), VerifyOptions(permute=True))
     assert wrong.kind is Kind.REFUTED
@@ -127,7 +140,9 @@ def test_matching_of_outputs():
 
 
 def test_signatures_must_agree():
-    with pytest.raises(SignatureMismatch, match=r"inputs: expected types \['5x10xf16'\], got \['4x6xf32'\]"):
+    with pytest.raises(
+        SignatureMismatch, match=r"inputs: expected types \['5x10xf16'\], got \['4x6xf32'\]"
+    ):
         verify(PAIRS["softmax"].reference, outputs("exp"))
     with pytest.raises(SignatureMismatch, match="outputs"):
         verify(outputs("exp"), outputs("exp", "exp"))
@@ -148,21 +163,40 @@ def pointwise(build) -> KernelGraph:
 
 
 @pytest.mark.parametrize(
-    "first,second",
+    ("first", "second"),
     [
-        (lambda b, x: b.unary(UnaryFn.SILU, x), lambda b, x: b.binary(BinaryFn.MUL, b.unary(UnaryFn.SIGMOID, x), x)),
-        (lambda b, x: b.unary(UnaryFn.RSQRT, b.unary(UnaryFn.SQUARE, x)),
-         lambda b, x: b.unary(UnaryFn.RECIPROCAL, b.unary(UnaryFn.SQRT, b.binary(BinaryFn.MUL, x, x)))),
-        (lambda b, x: b.unary(UnaryFn.RELU, x), lambda b, x: b.binary(BinaryFn.MAX, b.constant(0.0), x)),
-        (lambda b, x: b.binary(BinaryFn.POW, x, b.constant(3.0)),
-         lambda b, x: b.binary(BinaryFn.MUL, x, b.unary(UnaryFn.SQUARE, x))),
-        (lambda b, x: b.binary(BinaryFn.MUL, x, b.constant(128.0**-0.5)),
-         lambda b, x: b.binary(BinaryFn.DIV, b.binary(BinaryFn.MUL, x, b.constant(128.0**0.5)), b.constant(128.0))),
+        (
+            lambda b, x: b.unary(UnaryFn.SILU, x),
+            lambda b, x: b.binary(BinaryFn.MUL, b.unary(UnaryFn.SIGMOID, x), x),
+        ),
+        (
+            lambda b, x: b.unary(UnaryFn.RSQRT, b.unary(UnaryFn.SQUARE, x)),
+            lambda b, x: b.unary(
+                UnaryFn.RECIPROCAL, b.unary(UnaryFn.SQRT, b.binary(BinaryFn.MUL, x, x))
+            ),
+        ),
+        (
+            lambda b, x: b.unary(UnaryFn.RELU, x),
+            lambda b, x: b.binary(BinaryFn.MAX, b.constant(0.0), x),
+        ),
+        (
+            lambda b, x: b.binary(BinaryFn.POW, x, b.constant(3.0)),
+            lambda b, x: b.binary(BinaryFn.MUL, x, b.unary(UnaryFn.SQUARE, x)),
+        ),
+        (
+            lambda b, x: b.binary(BinaryFn.MUL, x, b.constant(128.0**-0.5)),
+            lambda b, x: b.binary(
+                BinaryFn.DIV, b.binary(BinaryFn.MUL, x, b.constant(128.0**0.5)), b.constant(128.0)
+            ),
+        ),
     ],
     ids=["silu", "rsqrt", "relu", "pow", "root"],
 )
 def test_known_identities(first, second):
-    assert verify(pointwise(first), pointwise(second), VerifyOptions(numerics=False)).kind is Kind.PROVED
+    assert (
+        verify(pointwise(first), pointwise(second), VerifyOptions(numerics=False)).kind
+        is Kind.PROVED
+    )
 
 
 def test_unknown_identities_are_neither_accepted_nor_refuted():
@@ -170,7 +204,8 @@ def test_unknown_identities_are_neither_accepted_nor_refuted():
     first = pointwise(lambda b, x: b.unary(UnaryFn.ABS, x))
     second = pointwise(lambda b, x: b.unary(UnaryFn.SQRT, b.unary(UnaryFn.SQUARE, x)))
     verdict = verify(first, second)
-    assert verdict.kind is Kind.UNKNOWN and not verdict.accepted
+    assert verdict.kind is Kind.UNKNOWN
+    assert not verdict.accepted
 
 
 def test_undefined_everywhere_is_unknown():
@@ -189,14 +224,18 @@ def test_half_precision_accumulation_fails_the_numeric_gate():
         root = b.unary(UnaryFn.SQRT, b.cast(total, F32) if not wide else total)
         results.append(KernelGraph("norm", (x,), tuple(b.ops), (root,)))
     verdict = verify(results[0], results[1], VerifyOptions(work=1e6))
-    assert verdict.kind is Kind.PROVED and verdict.numerics_hold is False and not verdict.accepted
+    assert verdict.kind is Kind.PROVED
+    assert verdict.numerics_hold is False
+    assert not verdict.accepted
 
 
 def test_online_maximum_survives_scores_of_1e4():
     pair = graphs.attention(2, 16, 128, 32, splits=4, steps=2)
     rng = np.random.default_rng(0)
-    xs = [rng.standard_normal(v.shape).astype(np.float16).astype(float) * s
-          for v, s in zip(pair.reference.inputs, (50.0, 50.0, 1.0))]
+    xs = [
+        rng.standard_normal(v.shape).astype(np.float16).astype(float) * s
+        for v, s in zip(pair.reference.inputs, (50.0, 50.0, 1.0))
+    ]
     domain = ExactConstants()
     (exact,) = evaluate_floats(pair.reference, xs, domain)
     assert domain.largest_exponent > 1e4
@@ -211,5 +250,10 @@ def test_online_maximum_survives_scores_of_1e4():
 def test_verification_reports_what_it_did():
     pair = PAIRS["attention"]
     text = str(verify(pair.reference, pair.candidates["split_online"]))
-    for part in ("proved", "finite field at the real sizes: holds", "% of the outputs compared", "rounding errors: holds"):
+    for part in (
+        "proved",
+        "finite field at the real sizes: holds",
+        "% of the outputs compared",
+        "rounding errors: holds",
+    ):
         assert part in text
