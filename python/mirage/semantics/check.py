@@ -35,6 +35,7 @@ from mirage.semantics.ugraph import (
     Composite,
     Concat,
     Constant,
+    External,
     KernelGraph,
     Launch,
     LayerNorm,
@@ -85,7 +86,7 @@ def check_graph(graph: KernelGraph) -> None:
             )
         if isinstance(op, Launch):
             _LaunchChecker(op, at).check()
-        else:
+        elif not isinstance(op, External):  # a call's results are what it says
             _check_type(op, at, in_block=False)
         for v in op.results:
             _define(defined, v, at)
@@ -293,7 +294,7 @@ class _LaunchChecker:
             at = f"{self.where}, block op {self.number} ({type(op).__name__.lower()})"
             self.number += 1
             _check_scope(op, self.defined, at)
-            if isinstance(op, (Launch, Composite)):
+            if isinstance(op, (Launch, Composite, External)):
                 raise InvalidGraph(
                     "C4", at, "expected an op of the block level, got one of the kernel level"
                 )

@@ -29,7 +29,7 @@ class FieldDraw:
 
     equal: tuple[tuple[bool, ...], ...]
     primes: tuple[int, int]
-    undefined: int  # elements that were undefined on either side
+    undefined: int  # elements undefined on either side, in outputs that are equal elsewhere
 
 
 def constants_of(graph: KernelGraph) -> set[float]:
@@ -80,15 +80,15 @@ def field_draw(graphs: Sequence[KernelGraph], sample: Sample, rng: random.Random
     for i, (x, v) in enumerate(zip(first, graphs[0].outputs, strict=True)):
         row: list[bool] = []
         want = restrict(x, sample.outputs[i], v)
-        for j, (y, u) in enumerate(zip(second, graphs[1].outputs, strict=True)):
+        for y, u in zip(second, graphs[1].outputs, strict=True):
             if u.shape != v.shape:
                 row.append(False)
                 continue
             got = restrict(y, sample.outputs[i], u)
             bad = ~(np.isfinite(want[0]) & np.isfinite(got[0]))
-            if i == j:
-                undefined += int(bad.sum())
             row.append(bool((domain.equal(want, got) | bad).all()))
+            if row[-1]:
+                undefined += int(bad.sum())
         equal.append(tuple(row))
     return FieldDraw(tuple(equal), (primes.p, primes.q), undefined)
 

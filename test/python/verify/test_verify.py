@@ -11,7 +11,7 @@ from mirage.semantics.check import InvalidGraph
 from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, KernelGraph
+from mirage.semantics.ugraph import Builder, External, KernelGraph, Value
 from mirage.verify import Kind, SignatureMismatch, VerifyOptions, verify
 from mirage.verify.floats import ExactConstants
 from mirage.verify.verifier import match_outputs
@@ -257,3 +257,47 @@ def test_verification_reports_what_it_did():
         "rounding errors: holds",
     ):
         assert part in text
+
+
+def with_call(before, after, target: str = "aten.cumsum") -> KernelGraph:
+    """A program around a call that stays with the framework."""
+    x = graphs.tensor(4, 6, dtype=F32)
+    b = Builder()
+    y = before(b, x)
+    result = Value(y.type)
+    b.ops.append(External((y,), (result,), target, (("dim", 1),)))
+    z = after(b, result)
+    return KernelGraph("call", (x,), tuple(b.ops), (z,))
+
+
+def test_programs_around_calls_are_compared():
+    def double(b, x):
+        return b.binary(BinaryFn.ADD, x, x)
+
+    def twice(b, x):
+        return b.binary(BinaryFn.MUL, x, b.constant(2.0))
+
+    def negative(b, x):
+        return b.unary(UnaryFn.NEG, x)
+
+    reference = with_call(double, negative)
+    assert verify(reference, with_call(twice, negative)).kind is Kind.PROVED
+    assert verify(reference, with_call(negative, negative)).kind is Kind.REFUTED
+    assert verify(reference, with_call(double, double)).kind is Kind.REFUTED
+    other = verify(reference, with_call(double, negative, "aten.cumprod"))
+    assert other.kind is Kind.UNKNOWN
+    assert "aten.cumprod(4x6xf32; {'dim': 1}) -> 4x6xf32" in str(other)
+
+
+def test_partly_undefined_outputs_are_not_taken_for_equal():
+    """0/0 in one output must not let it pass for another one."""
+
+    def graph(order):
+        x = graphs.tensor(4, 6, dtype=F32)
+        b = Builder()
+        zero = b.binary(BinaryFn.SUB, x, x)
+        values = (b.binary(BinaryFn.DIV, x, zero), b.unary(UnaryFn.NEG, x))
+        return KernelGraph("undefined", (x,), tuple(b.ops), tuple(values[i] for i in order))
+
+    verdict = verify(graph((0, 1)), graph((1, 0)), VerifyOptions(permute=True))
+    assert verdict.kind is Kind.UNKNOWN

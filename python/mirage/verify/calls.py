@@ -1,0 +1,40 @@
+"""Programs around calls that stay with the framework.
+
+A call has no meaning here beyond being a function of its operands. So both programs are cut at
+their calls: what a call gets becomes an output, what it returns becomes an input. If the programs
+make the same calls in the same order and agree on all outputs of the cut form, they agree (by
+induction over the calls).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirage.semantics.ugraph import External, KernelGraph, Op, Value
+
+
+@dataclass(frozen=True)
+class CutGraph:
+    """A graph without calls, and a description of the calls in order."""
+
+    graph: KernelGraph
+    calls: tuple[str, ...]
+
+
+def cut_calls(graph: KernelGraph) -> CutGraph:
+    """``graph`` with results of calls as further inputs and operands of calls as further outputs."""
+    inputs: list[Value] = list(graph.inputs)
+    outputs: list[Value] = list(graph.outputs)
+    ops: list[Op] = []
+    calls: list[str] = []
+    for op in graph.ops:
+        if not isinstance(op, External):
+            ops.append(op)
+            continue
+        inputs.extend(op.results)
+        outputs.extend(op.operands)
+        taken, given = (", ".join(str(v.type) for v in vs) for vs in (op.operands, op.results))
+        calls.append(f"{op.target}({taken}; {dict(op.arguments)}) -> {given}")
+    return CutGraph(
+        KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)
+    )
