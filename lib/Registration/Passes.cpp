@@ -1,9 +1,11 @@
 //===- Passes.cpp - passes and pipelines ----------------------------------===//
 
 #include "mirage/Conversion/Passes.h"
+#include "mirage/Conversion/ThreadToNVVM/Passes.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Kernel/Transforms/Passes.h"
 #include "mirage/Dialect/Thread/Transforms/Passes.h"
+#include "mirage/Pipelines/Passes.h"
 #include "mirage/PythonPasses/Passes.h"
 #include "mirage/Registration/Registration.h"
 
@@ -50,6 +52,9 @@ void mirage::registerAllPasses() {
     block::registerBlockTransformsPasses();
     thread::registerThreadTransformsPasses();
     mirage::registerConversionPasses();
+    mirage::registerThreadToNVVMPasses();
+    mirage::registerPipelinesPasses();
+    mirage::registerPipelines();
     registerPythonPasses();
     return true;
   }();

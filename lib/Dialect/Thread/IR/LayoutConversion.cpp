@@ -68,8 +68,8 @@ std::optional<WarpConversion> mirage::thread::planWarpConversion(const LinearLay
 }
 
 SharedType mirage::thread::getExchangeType(FragmentType fragment) {
-  // 16 bytes between rows keep lanes that walk down a column in different banks.
-  int64_t bytes = fragment.getElementType().getIntOrFloatBitWidth() / 8;
+  // With 8 elements between rows, the accesses of tensor-core layouts (8 rows,
+  // pairs of columns) reach all banks.
   return SharedType::get(fragment.getShape(), fragment.getElementType(), /*swizzle=*/0,
-                         /*pad=*/16 / bytes);
+                         /*pad=*/8);
 }

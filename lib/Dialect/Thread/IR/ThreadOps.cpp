@@ -159,7 +159,7 @@ int64_t ReduceWarpsOp::getScratchBytes() {
   int64_t summands = 1;
   for (Coord vector : from.getLinearLayout().getWarp())
     summands *= vector.isZero() ? 2 : 1;
-  return summands * from.getRows() * from.getCols() * 4;
+  return summands * getExchangeType(from).getTotalBytes();
 }
 
 LogicalResult BroadcastOp::verify() {

@@ -1,0 +1,15 @@
+//===- Passes.h - from thread ops to NVVM -----------------------*- C++ -*-===//
+
+#ifndef MIRAGE_CONVERSION_THREADTONVVM_PASSES_H
+#define MIRAGE_CONVERSION_THREADTONVVM_PASSES_H
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mirage {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "mirage/Conversion/ThreadToNVVM/Passes.h.inc"
+} // namespace mirage
+
+#endif // MIRAGE_CONVERSION_THREADTONVVM_PASSES_H

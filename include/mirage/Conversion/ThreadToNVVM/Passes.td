@@ -1,0 +1,29 @@
+//===- Passes.td - from thread ops to NVVM ---------------------*- tablegen -*-===//
+
+#ifndef MIRAGE_CONVERSION_THREADTONVVM_PASSES_TD
+#define MIRAGE_CONVERSION_THREADTONVVM_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ConvertThreadToNVVM : Pass<"mirage-convert-thread-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "turn thread ops into LLVM and NVVM ops";
+  let description = [{
+    Precondition: GPU functions whose `known_block_size` is `[32 * warps, 1, 1]`,
+    parameters that are memrefs of static shape and strides or tensor maps, and
+    planned scratch areas (`mirage-plan-shared-memory`).
+
+    A fragment becomes one value for each register (two 2-byte floats share one),
+    memrefs and shared tiles become pointers in address spaces 1 and 3, control
+    flow stays `scf`. The alignment of accesses is what constants, products and
+    loop bounds prove about the offsets. Functions note the bytes of dynamic
+    shared memory that they use as `thread.shared_bytes`.
+
+    An op that cannot be lowered (memrefs made by other ops, no block size, no
+    scratch offset, a layout for another number of warps) is an error at the op.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+#endif // MIRAGE_CONVERSION_THREADTONVVM_PASSES_TD

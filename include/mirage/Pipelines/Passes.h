@@ -1,0 +1,40 @@
+//===- Passes.h - pipelines to PTX ------------------------------*- C++ -*-===//
+
+#ifndef MIRAGE_PIPELINES_PASSES_H
+#define MIRAGE_PIPELINES_PASSES_H
+
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mirage {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "mirage/Pipelines/Passes.h.inc"
+
+/// Options of `mirage-thread-to-ptx`.
+struct ThreadToPTXOptions : public mlir::PassPipelineOptions<ThreadToPTXOptions> {
+  Option<std::string> chip{*this, "chip", llvm::cl::desc("compilation target: sm_80, sm_90a"),
+                           llvm::cl::init("sm_90a")};
+  Option<std::string> features{*this, "features",
+                               llvm::cl::desc("target features, among them the PTX version"),
+                               llvm::cl::init("+ptx80")};
+  Option<unsigned> optLevel{*this, "opt-level", llvm::cl::desc("LLVM's optimization level"),
+                            llvm::cl::init(3)};
+  Option<bool> lineInfo{*this, "line-info",
+                        llvm::cl::desc("carry source locations to .loc directives"),
+                        llvm::cl::init(false)};
+};
+
+/// From GPU functions of thread ops to `gpu.binary` with PTX.
+void buildThreadToPTX(mlir::OpPassManager &manager, const ThreadToPTXOptions &options);
+
+/// Registers the pipelines under their names.
+void registerPipelines();
+
+} // namespace mirage
+
+#endif // MIRAGE_PIPELINES_PASSES_H

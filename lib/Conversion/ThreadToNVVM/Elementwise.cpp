@@ -1,0 +1,178 @@
+//===- Elementwise.cpp - ops on each register -----------------------------===//
+
+#include "Patterns.h"
+#include "ScalarFunctions.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::thread;
+
+namespace {
+struct ConstantLowering : ThreadPattern<ConstantOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(ConstantOp op, Adaptor, Emitter &e, Results &results) const override {
+    FragmentType type = op.getType();
+    Value scalar = e.constant(type.getElementType(), op.getValue().convertToDouble());
+    SmallVector<Value> scalars(type.getNumRegisters(), scalar);
+    results.push_back(pack(e, type, scalars));
+    return success();
+  }
+};
+
+struct SplatLowering : ThreadPattern<SplatOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(SplatOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType type = op.getType();
+    SmallVector<Value> scalars(type.getNumRegisters(), single(operands.getValue()));
+    results.push_back(pack(e, type, scalars));
+    return success();
+  }
+};
+
+struct IotaLowering : ThreadPattern<IotaOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(IotaOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType type = op.getType();
+    const LinearLayout &layout = type.getLinearLayout();
+    Value base = e.add(e.toI32(single(operands.getOffset())), e.threadOffset(layout, op.getDim()));
+    SmallVector<Value> scalars;
+    for (int64_t i = 0; i < type.getNumRegisters(); ++i) {
+      Value index = e.add(base, layout.getRegister(i)[op.getDim()]);
+      scalars.push_back(type.getElementType().isF32()
+                            ? arith::SIToFPOp::create(e, e.getF32Type(), index).getResult()
+                            : index);
+    }
+    results.push_back(scalars);
+    return success();
+  }
+};
+
+/// Exact in 2-byte types too: computed without a detour over f32.
+Value emitNarrowUnary(Emitter &e, UnaryFn fn, Value x) {
+  Type type = x.getType();
+  switch (fn) {
+  case UnaryFn::Neg:
+    return arith::NegFOp::create(e, x);
+  case UnaryFn::Relu:
+    return arith::MaximumFOp::create(e, x, e.constant(type, 0));
+  default:
+    return e.fromF32(emitUnary(e, fn, e.toF32(x)), type);
+  }
+}
+
+struct UnaryLowering : ThreadPattern<UnaryOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(UnaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType type = op.getType();
+    SmallVector<Value> scalars = unpack(e, type, operands.getOperand());
+    for (Value &scalar : scalars)
+      scalar = type.getElementType().isF32() ? emitUnary(e, op.getFn(), scalar)
+                                             : emitNarrowUnary(e, op.getFn(), scalar);
+    results.push_back(pack(e, type, scalars));
+    return success();
+  }
+};
+
+Value emitIntegerBinary(Emitter &e, BinaryFn fn, Value a, Value b) {
+  switch (fn) {
+  case BinaryFn::Add:
+    return e.add(a, b);
+  case BinaryFn::Sub:
+    return e.sub(a, b);
+  case BinaryFn::Mul:
+    return e.createOrFold<arith::MulIOp>(a, b);
+  case BinaryFn::Max:
+    return e.createOrFold<arith::MaxSIOp>(a, b);
+  default:
+    return e.createOrFold<arith::MinSIOp>(a, b);
+  }
+}
+
+struct BinaryLowering : ThreadPattern<BinaryOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(BinaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType type = op.getType();
+    Type element = type.getElementType();
+    std::optional<double> exponent;
+    if (auto constant = op.getRhs().getDefiningOp<ConstantOp>())
+      exponent = constant.getValue().convertToDouble();
+    SmallVector<Value> lhs = unpack(e, type, operands.getLhs());
+    SmallVector<Value> rhs = unpack(e, type, operands.getRhs());
+    SmallVector<Value> scalars;
+    for (auto [a, b] : llvm::zip(lhs, rhs)) {
+      if (element.isInteger())
+        scalars.push_back(emitIntegerBinary(e, op.getFn(), a, b));
+      else
+        scalars.push_back(
+            e.fromF32(emitBinary(e, op.getFn(), e.toF32(a), e.toF32(b), exponent), element));
+    }
+    results.push_back(pack(e, type, scalars));
+    return success();
+  }
+};
+
+struct ScaleLowering : ThreadPattern<ScaleOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(ScaleOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType type = op.getType();
+    Value factor = e.f32(op.getFactor().convertToDouble());
+    SmallVector<Value> scalars = unpack(e, type, operands.getOperand());
+    for (Value &scalar : scalars)
+      scalar = e.fromF32(e.fmul(e.toF32(scalar), factor), type.getElementType());
+    results.push_back(pack(e, type, scalars));
+    return success();
+  }
+};
+
+/// Two f32 to a pair of 2-byte floats by one instruction.
+Value convertPair(Emitter &e, Value low, Value high, Type element) {
+  StringRef name = element.isF16() ? "llvm.nvvm.ff2f16x2.rn" : "llvm.nvvm.ff2bf16x2.rn";
+  return e.intrinsic(name, VectorType::get({2}, element), {high, low});
+}
+
+struct CastLowering : ThreadPattern<CastOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(CastOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType from = op.getOperand().getType(), to = op.getType();
+    SmallVector<Value> scalars = unpack(e, from, operands.getOperand());
+    if (from.getElementType().isF32() && isa<VectorType>(getRegisterTypes(to).front())) {
+      SmallVector<Value> pairs;
+      for (size_t i = 0; i < scalars.size(); i += 2)
+        pairs.push_back(convertPair(e, scalars[i], scalars[i + 1], to.getElementType()));
+      results.push_back(pairs);
+      return success();
+    }
+    for (Value &scalar : scalars)
+      scalar = e.fromF32(e.toF32(scalar), to.getElementType());
+    results.push_back(pack(e, to, scalars));
+    return success();
+  }
+};
+
+struct MaskLowering : ThreadPattern<MaskOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(MaskOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType type = op.getType();
+    const LinearLayout &layout = type.getLinearLayout();
+    // Kept where the register's own index is below what is left of the extent.
+    Value left = e.sub(e.i32(op.getExtent()), e.toI32(single(operands.getOffset())));
+    left = e.sub(left, e.threadOffset(layout, op.getDim()));
+    Value fill = e.constant(type.getElementType(), op.getFill().convertToDouble());
+    SmallVector<Value> scalars = unpack(e, type, operands.getOperand());
+    for (auto [i, scalar] : llvm::enumerate(scalars)) {
+      Value index = e.i32(layout.getRegister(i)[op.getDim()]);
+      scalar = e.select(e.compare(arith::CmpIPredicate::slt, index, left), scalar, fill);
+    }
+    results.push_back(pack(e, type, scalars));
+    return success();
+  }
+};
+} // namespace
+
+void mirage::thread::populateElementwisePatterns(const TypeConverter &converter,
+                                                 RewritePatternSet &patterns) {
+  patterns.add<ConstantLowering, SplatLowering, IotaLowering, UnaryLowering, BinaryLowering,
+               ScaleLowering, CastLowering, MaskLowering>(converter, patterns.getContext());
+}

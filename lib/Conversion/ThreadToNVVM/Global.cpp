@@ -1,0 +1,128 @@
+//===- Global.cpp - fragments from and to device memory -------------------===//
+
+#include "GlobalAccess.h"
+#include "Patterns.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mirage::thread;
+
+namespace {
+/// The axis along which a fragment is accessed, and how many registers at once.
+struct Width {
+  int64_t axis = 1, elements = 1;
+};
+
+Width chooseWidth(const GlobalTile &tile, const LinearLayout &layout) {
+  Width best;
+  for (int64_t axis : {1, 0}) {
+    int64_t elements = tile.getVectorWidth(axis, layout.contiguous(axis));
+    if (elements > best.elements)
+      best = {axis, elements};
+  }
+  return best;
+}
+
+SmallVector<Value> indices(ArrayRef<ValueRange> offsets) {
+  return llvm::map_to_vector(offsets, [](ValueRange range) { return single(range); });
+}
+
+struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(LoadGlobalOp op, Adaptor operands, Emitter &e,
+                      Results &results) const override {
+    FragmentType type = op.getType();
+    const LinearLayout &layout = type.getLinearLayout();
+    Type element = type.getElementType();
+    GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), type.getShape());
+    Width width = chooseWidth(tile, layout);
+    int64_t bytes = width.elements * tile.getElementBytes();
+    Type accessType = width.elements == 1 ? element : VectorType::get({width.elements}, element);
+    GlobalTile::Access access =
+        tile.begin(e, single(operands.getSource()), indices(operands.getOffsets()),
+                   e.threadOffset(layout, 0), e.threadOffset(layout, 1));
+    Value when = op.getWhen() ? single(operands.getWhen().front()) : Value();
+    Value zero;
+    SmallVector<Value> scalars;
+    for (int64_t i = 0; i < layout.getNumRegisters(); i += width.elements) {
+      Coord at = layout.getRegister(i);
+      Value pointer = tile.pointer(e, access, at);
+      Value inside = e.both(when, tile.isInside(e, access, at));
+      // Outside, the tensor's first elements are read and dropped: no branch.
+      if (inside)
+        pointer = e.select(inside, pointer, access.origin);
+      Value loaded = LLVM::LoadOp::create(e, accessType, pointer, bytes);
+      if (inside) {
+        if (!zero)
+          zero = arith::ConstantOp::create(e, cast<TypedAttr>(e.getZeroAttr(accessType)));
+        loaded = e.select(inside, loaded, zero);
+      }
+      if (width.elements == 1) {
+        scalars.push_back(loaded);
+        continue;
+      }
+      for (int64_t j = 0; j < width.elements; ++j)
+        scalars.push_back(e.createOrFold<vector::ExtractOp>(loaded, j));
+    }
+    results.push_back(pack(e, type, scalars));
+    return success();
+  }
+};
+
+/// Stores and atomic additions: what they have in common.
+template <typename OpT, typename Emit>
+void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRef<Value> scalars,
+                Value when, bool vectors, Emit emit) {
+  FragmentType type = op.getValue().getType();
+  const LinearLayout &layout = type.getLinearLayout();
+  GlobalTile tile(op, op.getDest().getType(), op.getDims(), op.getInBounds(), type.getShape());
+  Width width = vectors ? chooseWidth(tile, layout) : Width();
+  e.ifThen(e.both(when, e.isLeader(layout)), [&] {
+    GlobalTile::Access access =
+        tile.begin(e, base, offsets, e.threadOffset(layout, 0), e.threadOffset(layout, 1));
+    for (int64_t i = 0; i < layout.getNumRegisters(); i += width.elements) {
+      Coord at = layout.getRegister(i);
+      e.ifThen(tile.isInside(e, access, at), [&] {
+        Value value = scalars[i];
+        if (width.elements > 1)
+          value = e.createOrFold<vector::FromElementsOp>(
+              VectorType::get({width.elements}, type.getElementType()),
+              ValueRange(scalars.slice(i, width.elements)));
+        emit(value, tile.pointer(e, access, at), width.elements * tile.getElementBytes());
+      });
+    }
+  });
+}
+
+struct StoreGlobalLowering : ThreadPattern<StoreGlobalOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(StoreGlobalOp op, Adaptor operands, Emitter &e, Results &) const override {
+    Value when = op.getWhen() ? single(operands.getWhen().front()) : Value();
+    lowerStore(op, e, single(operands.getDest()), indices(operands.getOffsets()),
+               unpack(e, op.getValue().getType(), operands.getValue()), when, /*vectors=*/true,
+               [&](Value value, Value pointer, int64_t bytes) {
+                 LLVM::StoreOp::create(e, value, pointer, bytes);
+               });
+    return success();
+  }
+};
+
+struct AtomicAddLowering : ThreadPattern<AtomicAddOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(AtomicAddOp op, Adaptor operands, Emitter &e, Results &) const override {
+    lowerStore(op, e, single(operands.getDest()), indices(operands.getOffsets()),
+               unpack(e, op.getValue().getType(), operands.getValue()), Value(), /*vectors=*/false,
+               [&](Value value, Value pointer, int64_t) {
+                 e.ptx("red.relaxed.gpu.global.add.f32 [$0], $1;", "l,f", {pointer, value});
+               });
+    return success();
+  }
+};
+} // namespace
+
+void mirage::thread::populateGlobalPatterns(const TypeConverter &converter,
+                                            RewritePatternSet &patterns) {
+  patterns.add<LoadGlobalLowering, StoreGlobalLowering, AtomicAddLowering>(converter,
+                                                                           patterns.getContext());
+}

@@ -1,0 +1,155 @@
+//===- GlobalAccess.cpp - tiles of device tensors -------------------------===//
+
+#include "GlobalAccess.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mirage::thread;
+
+constexpr int64_t kMaxDivisor = int64_t(1) << 20;
+/// Alignment of tensors whose parameter says nothing, in bytes.
+constexpr int64_t kDefaultAlign = 16;
+
+static int64_t powerOfTwoPart(int64_t value) {
+  return value == 0 ? kMaxDivisor : std::min(value & -value, kMaxDivisor);
+}
+
+int64_t mirage::thread::getDivisor(Value index) {
+  APInt constant;
+  if (matchPattern(index, m_ConstantInt(&constant)))
+    return powerOfTwoPart(constant.getSExtValue());
+  if (auto argument = dyn_cast<BlockArgument>(index)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    if (!loop || loop.getInductionVar() != index)
+      return 1;
+    return std::gcd(getDivisor(loop.getLowerBound()), getDivisor(loop.getStep()));
+  }
+  return llvm::TypeSwitch<Operation *, int64_t>(index.getDefiningOp())
+      .Case<arith::MulIOp>([](auto op) {
+        return std::min(kMaxDivisor, getDivisor(op.getLhs()) * getDivisor(op.getRhs()));
+      })
+      .Case<arith::AddIOp, arith::SubIOp, arith::RemUIOp, arith::RemSIOp, arith::MinUIOp,
+            arith::MinSIOp, arith::MaxUIOp, arith::MaxSIOp>(
+          [](auto op) { return std::gcd(getDivisor(op.getLhs()), getDivisor(op.getRhs())); })
+      .Case<arith::ShLIOp>([](auto op) {
+        APInt bits;
+        int64_t divisor = getDivisor(op.getLhs());
+        if (matchPattern(op.getRhs(), m_ConstantInt(&bits)) && bits.ult(20))
+          return std::min(kMaxDivisor, divisor << bits.getZExtValue());
+        return divisor;
+      })
+      .Case<arith::SelectOp>([](auto op) {
+        return std::gcd(getDivisor(op.getTrueValue()), getDivisor(op.getFalseValue()));
+      })
+      .Case<arith::IndexCastOp, arith::IndexCastUIOp>(
+          [](auto op) { return getDivisor(op.getIn()); })
+      .Default([](Operation *) { return int64_t(1); });
+}
+
+static int64_t getAlign(Value tensor) {
+  auto argument = dyn_cast<BlockArgument>(tensor);
+  if (!argument)
+    return kDefaultAlign;
+  auto kernel = dyn_cast<gpu::GPUFuncOp>(argument.getOwner()->getParentOp());
+  if (!kernel)
+    return kDefaultAlign;
+  auto align = kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kAlignAttr);
+  return align ? align.getInt() : kDefaultAlign;
+}
+
+void mirage::thread::annotateAccesses(Operation *root) {
+  auto annotate = [](Operation *op, Value tensor, ValueRange offsets) {
+    Builder builder(op->getContext());
+    op->setAttr(kAlignAttr, builder.getI64IntegerAttr(getAlign(tensor)));
+    op->setAttr(kDivisorsAttr,
+                builder.getDenseI64ArrayAttr(llvm::map_to_vector(offsets, getDivisor)));
+  };
+  root->walk([&](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<LoadGlobalOp, CopyAsyncOp, BulkCopyOp>(
+            [&](auto access) { annotate(op, access.getSource(), access.getOffsets()); })
+        .Case<StoreGlobalOp, AtomicAddOp>(
+            [&](auto access) { annotate(op, access.getDest(), access.getOffsets()); });
+  });
+}
+
+GlobalTile::GlobalTile(Operation *op, MemRefType type, ArrayRef<int64_t> dims,
+                       ArrayRef<bool> inBounds, ArrayRef<int64_t> shape)
+    : type(type), dims(dims), shape(shape), inBounds(inBounds),
+      elementBytes(type.getElementTypeBitWidth() / 8) {
+  (void)type.getStridesAndOffset(strides, offset);
+  divisors.assign(type.getRank(), 1);
+  if (auto known = op->getAttrOfType<DenseI64ArrayAttr>(kDivisorsAttr))
+    divisors.assign(known.asArrayRef().begin(), known.asArrayRef().end());
+  auto known = op->getAttrOfType<IntegerAttr>(kAlignAttr);
+  align = known ? known.getInt() : elementBytes;
+}
+
+bool GlobalTile::isAligned(int64_t axis, int64_t width) const {
+  if (align % (width * elementBytes) || offset % width)
+    return false;
+  for (auto [divisor, stride] : llvm::zip(divisors, strides))
+    if (divisor * stride % width)
+      return false;
+  if (shape[1 - axis] > 1 && getStride(1 - axis) % width)
+    return false;
+  if (!isChecked(axis))
+    return true;
+  return type.getDimSize(dims[axis]) % width == 0 && divisors[dims[axis]] % width == 0;
+}
+
+int64_t GlobalTile::getVectorWidth(int64_t axis, int64_t limit) const {
+  if (dims[axis] < 0 || getStride(axis) != 1)
+    return 1;
+  int64_t width = std::min<int64_t>(llvm::bit_floor(uint64_t(limit)), 16 / elementBytes);
+  while (width > 1 && !isAligned(axis, width))
+    width /= 2;
+  return width;
+}
+
+GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> offsets, Value row,
+                                     Value col) const {
+  Access access;
+  access.origin = e.offset(base, offset * elementBytes);
+  Value elements;
+  auto addTerm = [&](Value index, int64_t stride) {
+    Value term = e.mul(index, stride * elementBytes);
+    elements = elements ? e.add(elements, term) : term;
+  };
+  for (auto [index, stride] : llvm::zip(offsets, strides))
+    addTerm(e.toI64(index), stride);
+  Value thread[2] = {row, col};
+  for (int64_t axis : {0, 1}) {
+    if (dims[axis] < 0)
+      continue;
+    addTerm(e.createOrFold<arith::ExtUIOp>(e.getI64Type(), thread[axis]), getStride(axis));
+    if (!isChecked(axis))
+      continue;
+    // Sizes are below 2^31, offsets are not negative.
+    Value left = e.sub(e.i32(type.getDimSize(dims[axis])), e.toI32(offsets[dims[axis]]));
+    access.left[axis] = e.sub(left, thread[axis]);
+  }
+  access.pointer = elements ? e.offset(access.origin, elements) : access.origin;
+  return access;
+}
+
+Value GlobalTile::pointer(Emitter &e, const Access &access, Coord constant) const {
+  return e.offset(access.pointer,
+                  (constant.row * getStride(0) + constant.col * getStride(1)) * elementBytes);
+}
+
+Value GlobalTile::isInside(Emitter &e, const Access &access, Coord constant) const {
+  Value inside;
+  for (int64_t axis : {0, 1})
+    if (access.left[axis])
+      inside = e.both(inside, e.compare(arith::CmpIPredicate::slt, e.i32(constant[axis]),
+                                        access.left[axis]));
+  return inside;
+}

@@ -1,0 +1,64 @@
+//===- GlobalAccess.h - tiles of device tensors -----------------*- C++ -*-===//
+
+#ifndef MIRAGE_LIB_CONVERSION_THREADTONVVM_GLOBALACCESS_H
+#define MIRAGE_LIB_CONVERSION_THREADTONVVM_GLOBALACCESS_H
+
+#include "Emitter.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace mirage::thread {
+
+/// Discardable attributes that `annotateAccesses` leaves on ops which access
+/// device tensors: a divisor of each offset, and the alignment of the pointer.
+constexpr llvm::StringLiteral kDivisorsAttr = "thread.divisors";
+constexpr llvm::StringLiteral kAlignAttr = "thread.align";
+
+/// Notes what the original values tell about alignment: values are replaced
+/// while the conversion goes on.
+void annotateAccesses(mlir::Operation *root);
+
+/// The greatest known divisor of an index, a power of two (0 counts as 2^20).
+int64_t getDivisor(mlir::Value index);
+
+/// A tile of a device tensor: element (r, c) of it is at `offsets` plus r along
+/// `dims[0]` plus c along `dims[1]`.
+class GlobalTile {
+public:
+  GlobalTile(mlir::Operation *op, mlir::MemRefType type, llvm::ArrayRef<int64_t> dims,
+             llvm::ArrayRef<bool> inBounds, llvm::ArrayRef<int64_t> shape);
+
+  int64_t getElementBytes() const { return elementBytes; }
+  /// Elements from one row or column to the next.
+  int64_t getStride(int64_t axis) const { return dims[axis] < 0 ? 0 : strides[dims[axis]]; }
+  /// Whether elements may lie outside the tensor along an axis.
+  bool isChecked(int64_t axis) const { return dims[axis] >= 0 && !inBounds[axis]; }
+
+  /// The most elements, a power of two up to `limit`, that one access along
+  /// `axis` may cover: contiguous, aligned, and inside or outside all together.
+  int64_t getVectorWidth(int64_t axis, int64_t limit) const;
+
+  /// Starts an access by threads at (row, col) of the tile, which i32 values give.
+  struct Access {
+    mlir::Value pointer; // of element (row, col)
+    mlir::Value origin;  // the tensor's first element: always there
+    mlir::Value left[2]; // elements from row and col to the tensor's end; null unchecked
+  };
+  Access begin(Emitter &e, mlir::Value base, llvm::ArrayRef<mlir::Value> offsets, mlir::Value row,
+               mlir::Value col) const;
+  mlir::Value pointer(Emitter &e, const Access &access, Coord constant) const;
+  /// Whether the element is inside; null when it surely is.
+  mlir::Value isInside(Emitter &e, const Access &access, Coord constant) const;
+
+private:
+  bool isAligned(int64_t axis, int64_t width) const;
+
+  mlir::MemRefType type;
+  llvm::SmallVector<int64_t> strides, divisors, dims, shape;
+  llvm::SmallVector<bool> inBounds;
+  int64_t offset, elementBytes, align;
+};
+
+} // namespace mirage::thread
+
+#endif // MIRAGE_LIB_CONVERSION_THREADTONVVM_GLOBALACCESS_H

@@ -1,0 +1,109 @@
+//===- Mma.cpp - thread.mma as mma.sync -----------------------------------===//
+
+#include "Patterns.h"
+
+#include "mirage/Dialect/Thread/IR/MmaPlan.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace mirage::thread;
+
+namespace {
+struct MmaLowering : ThreadPattern<MmaOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult lower(MmaOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType lhs = op.getLhs().getType();
+    std::string message;
+    FailureOr<MmaPlan> plan =
+        planMma(lhs, op.getRhs().getType(), op.getAcc().getType(), message);
+    if (failed(plan))
+      return op.emitOpError(message);
+    SmallVector<Value> acc(operands.getAcc());
+    if (lhs.getElementType().isF32())
+      multiplySplit(e, *plan, operands.getLhs(), operands.getRhs(), acc);
+    else
+      multiply(e, *plan, lhs.getElementType(), operands.getLhs(), operands.getRhs(), acc);
+    results.push_back(acc);
+    return success();
+  }
+
+  static void instruction(Emitter &e, ArrayRef<Value> lhs, ArrayRef<Value> rhs,
+                          MutableArrayRef<Value> acc, NVVM::MMATypes types, int64_t k) {
+    auto result = LLVM::LLVMStructType::getLiteral(e.getContext(),
+                                                   SmallVector<Type>(4, e.getF32Type()));
+    std::array<NVVM::MMATypes, 2> operandTypes = {types, types};
+    std::array<NVVM::MMALayout, 2> layouts = {NVVM::MMALayout::row, NVVM::MMALayout::col};
+    Value product = NVVM::MmaOp::create(e, result, lhs, rhs, acc, ArrayRef<int64_t>{16, 8, k},
+                                        std::nullopt, std::nullopt, operandTypes, layouts);
+    for (int64_t i = 0; i < 4; ++i)
+      acc[i] = LLVM::ExtractValueOp::create(e, product, i);
+  }
+
+  /// f16 and bf16: registers are pairs.
+  static void multiply(Emitter &e, const MmaPlan &plan, Type element, ValueRange lhs,
+                       ValueRange rhs, SmallVector<Value> &acc) {
+    bool half = element.isF16();
+    auto operand = [&](ValueRange pairs, int64_t tile, int64_t registers) {
+      SmallVector<Value> values(pairs.slice(tile * registers / 2, registers / 2));
+      if (!half)
+        for (Value &value : values)
+          value = e.bitcast(value, e.getI32Type());
+      return values;
+    };
+    for (MmaPlan::Step step : plan.steps)
+      instruction(e, operand(lhs, step.lhs, plan.lhsRegisters),
+                  operand(rhs, step.rhs, plan.rhsRegisters),
+                  MutableArrayRef(acc).slice(step.acc * 4, 4),
+                  half ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16, 16);
+  }
+
+  /// An f32 as the sum of two TF32 numbers (each with 11 significant bits), up to
+  /// a relative error of 2^-22.
+  struct Split {
+    SmallVector<Value> high, low;
+  };
+
+  static Split split(Emitter &e, ValueRange values) {
+    Split result;
+    auto round = [&](Value value) {
+      return e.intrinsic("llvm.nvvm.f2tf32.rna", e.getI32Type(), {value});
+    };
+    for (Value value : values) {
+      Value high = round(value);
+      Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
+      // An infinity is its high part alone; inf - inf would spoil it.
+      Value magnitude = e.intrinsic("llvm.fabs.f32", e.getF32Type(), {rest});
+      Value finite = e.fcompare(arith::CmpFPredicate::OLT, magnitude, e.f32(INFINITY));
+      result.high.push_back(high);
+      result.low.push_back(round(e.select(finite, rest, e.f32(0))));
+    }
+    return result;
+  }
+
+  /// a b = low(a) high(b) + high(a) low(b) + high(a) high(b); low(a) low(b) is
+  /// below 2^-22 of it. Small parts first.
+  static void multiplySplit(Emitter &e, const MmaPlan &plan, ValueRange lhs, ValueRange rhs,
+                            SmallVector<Value> &acc) {
+    Split a = split(e, lhs), b = split(e, rhs);
+    auto part = [](ArrayRef<Value> values, int64_t tile, int64_t registers) {
+      return values.slice(tile * registers, registers);
+    };
+    auto pass = [&](ArrayRef<Value> lhsPart, ArrayRef<Value> rhsPart) {
+      for (MmaPlan::Step step : plan.steps)
+        instruction(e, part(lhsPart, step.lhs, plan.lhsRegisters),
+                    part(rhsPart, step.rhs, plan.rhsRegisters),
+                    MutableArrayRef(acc).slice(step.acc * 4, 4), NVVM::MMATypes::tf32, 8);
+    };
+    pass(a.low, b.high);
+    pass(a.high, b.low);
+    pass(a.high, b.high);
+  }
+};
+} // namespace
+
+void mirage::thread::populateMmaPatterns(const TypeConverter &converter,
+                                         RewritePatternSet &patterns) {
+  patterns.add<MmaLowering>(converter, patterns.getContext());
+}

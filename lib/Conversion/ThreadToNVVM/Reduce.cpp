@@ -1,0 +1,146 @@
+//===- Reduce.cpp - reductions in registers, warps and blocks -------------===//
+
+#include "Patterns.h"
+#include "SharedAccess.h"
+
+#include "mirage/Dialect/Thread/IR/LayoutConversion.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::thread;
+
+namespace {
+Value combine(Emitter &e, ReduceFn fn, Value a, Value b) {
+  return fn == ReduceFn::Sum ? e.fadd(a, b) : e.fmax(a, b);
+}
+
+/// A balanced tree: short dependence chains.
+Value combineAll(Emitter &e, ReduceFn fn, SmallVector<Value> values) {
+  while (values.size() > 1) {
+    SmallVector<Value> next;
+    for (size_t i = 0; i + 1 < values.size(); i += 2)
+      next.push_back(combine(e, fn, values[i], values[i + 1]));
+    if (values.size() % 2)
+      next.push_back(values.back());
+    values = std::move(next);
+  }
+  return values.front();
+}
+
+LogicalResult missingScratch(Operation *op, int64_t bytes) {
+  return op->emitOpError("expected 'scratch', the byte offset of ")
+         << bytes << " bytes of shared memory; run mirage-plan-shared-memory first";
+}
+
+struct ReduceLowering : ThreadPattern<ReduceOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult lower(ReduceOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType from = op.getOperand().getType(), to = op.getType();
+    const LinearLayout &source = from.getLinearLayout(), &target = to.getLinearLayout();
+    int64_t dim = op.getDim();
+    if (int64_t bytes = op.getScratchBytes(); bytes && !op.getScratch())
+      return missingScratch(op, bytes);
+
+    SmallVector<SmallVector<Value>> parts(target.getNumRegisters());
+    for (auto [i, scalar] : llvm::enumerate(operands.getOperand())) {
+      Coord at = source.getRegister(i);
+      (dim == 0 ? at.row : at.col) = 0;
+      parts[*target.findRegister(at)].push_back(scalar);
+    }
+    SmallVector<Value> values;
+    for (SmallVector<Value> &part : parts)
+      values.push_back(combineAll(e, op.getFn(), part));
+    for (auto [bit, vector] : llvm::enumerate(source.getLane()))
+      if (vector[dim])
+        for (Value &value : values)
+          value = combine(e, op.getFn(), value, e.shuffleXor(value, int64_t(1) << bit));
+    if (op.getScratchBytes())
+      exchange(op, e, values);
+    results.push_back(values);
+    return success();
+  }
+
+  /// Every warp along `dim` writes its part, all read all parts.
+  static void exchange(ReduceOp op, Emitter &e, SmallVector<Value> &values) {
+    const LinearLayout &source = op.getOperand().getType().getLinearLayout(),
+                       &target = op.getType().getLinearLayout();
+    SmallVector<int64_t> partBits;
+    int64_t partCount = 1;
+    // Copies in further warps need not be written; nor those in other lanes.
+    LinearLayout::Basis warpOwners(target.getWarp());
+    for (auto [vector, owner] : llvm::zip(source.getWarp(), warpOwners)) {
+      bool spans = vector[op.getDim()] != 0;
+      partBits.push_back(spans ? partCount : 0);
+      partCount *= spans ? 2 : 1;
+      if (spans)
+        owner = Coord{1, 1}; // not a copy
+    }
+    LinearLayout writers({}, LinearLayout::Basis(target.getLane()), warpOwners);
+    int64_t rows = op.getType().getRows(), cols = op.getType().getCols();
+    int64_t partBytes = rows * cols * 4;
+    Value element = e.add(e.mul(e.threadOffset(target, 0), cols * 4),
+                          e.mul(e.threadOffset(target, 1), 4));
+    Value base = e.offset(e.shared(*op.getScratch()), element);
+    auto place = [&](Value start, int64_t reg) {
+      Coord at = target.getRegister(reg);
+      return e.offset(start, (at.row * cols + at.col) * 4);
+    };
+    e.barrier();
+    Value part = e.mul(e.linear(e.warp(), partBits), partBytes);
+    e.ifThen(e.isLeader(writers), [&] {
+      Value start = e.offset(base, part);
+      for (auto [i, value] : llvm::enumerate(values))
+        LLVM::StoreOp::create(e, value, place(start, i), 4);
+    });
+    e.barrier();
+    for (auto [i, value] : llvm::enumerate(values)) {
+      SmallVector<Value> loaded;
+      for (int64_t p = 0; p < partCount; ++p)
+        loaded.push_back(LLVM::LoadOp::create(
+            e, e.getF32Type(), e.offset(place(base, i), p * partBytes), 4));
+      value = combineAll(e, op.getFn(), loaded);
+    }
+  }
+};
+
+struct ReduceWarpsLowering : ThreadPattern<ReduceWarpsOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult lower(ReduceWarpsOp op, Adaptor operands, Emitter &e,
+                      Results &results) const override {
+    if (!op.getScratch())
+      return missingScratch(op, op.getScratchBytes());
+    FragmentType from = op.getOperand().getType(), to = op.getType();
+    const LinearLayout &source = from.getLinearLayout();
+    SmallVector<int64_t> partBits;
+    int64_t partCount = 1;
+    for (Coord vector : source.getWarp()) {
+      partBits.push_back(vector.isZero() ? partCount : 0);
+      partCount *= vector.isZero() ? 2 : 1;
+    }
+    SharedType tile = getExchangeType(from);
+    Value base = e.shared(*op.getScratch());
+    Value part = e.mul(e.linear(e.warp(), partBits), tile.getTotalBytes());
+    e.barrier();
+    SharedAccess(tile, source).storeParts(e, e.offset(base, part), operands.getOperand());
+    e.barrier();
+    SharedAccess read(tile, to.getLinearLayout());
+    SmallVector<SmallVector<Value>> loaded;
+    for (int64_t p = 0; p < partCount; ++p)
+      loaded.push_back(read.load(e, e.offset(base, p * tile.getTotalBytes())));
+    SmallVector<Value> sums;
+    for (int64_t i = 0; i < to.getNumRegisters(); ++i)
+      sums.push_back(combineAll(e, ReduceFn::Sum, llvm::map_to_vector(loaded, [i](auto &values) {
+                                  return Value(values[i]);
+                                })));
+    results.push_back(sums);
+    return success();
+  }
+};
+} // namespace
+
+void mirage::thread::populateReducePatterns(const TypeConverter &converter,
+                                            RewritePatternSet &patterns) {
+  patterns.add<ReduceLowering, ReduceWarpsLowering>(converter, patterns.getContext());
+}

@@ -1,0 +1,235 @@
+//===- ScalarFunctions.cpp - scalar functions in PTX ----------------------===//
+//
+// All in f32, without libdevice. Errors (relative, measured by the tests over
+// the ranges that they state; u = 2^-24):
+//
+//   neg, abs, relu, square, add, sub, mul, max, min, sqrt   correctly rounded
+//   reciprocal, div         2 ulp (div.full)
+//   rsqrt                   2 ulp (rsqrt.approx)
+//   exp                     (4 + 1.5 |x|) u: one multiplication and ex2.approx;
+//                           results below 2^-126 become 0
+//   log                     4 u, subnormal arguments included
+//   sigmoid, silu           as exp, plus 4 u; the limits at +-inf are exact
+//   gelu_tanh               (12 + 3 |u|) u with tanh(u) = 2 sigmoid(2u) - 1
+//   gelu                    16 u + z^2 u, z = x / sqrt 2: x erfc(-z) / 2
+//   tanh                    6 u: a polynomial near 0, else by exp
+//   pow                     (8 + 2 |b log2 a|) u; constant exponents 2, 3, 4, 0.5,
+//                           -0.5, -1, 1, 0 are computed directly
+//
+// max, min and relu propagate NaN, as NumPy and PyTorch do. The polynomials are
+// least-maximum fits made for this file.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScalarFunctions.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::thread;
+
+namespace {
+constexpr double kLog2E = 1.4426950408889634;
+constexpr double kLn2 = 0.6931471805599453;
+
+/// Horner's rule, lowest coefficient first.
+Value polynomial(Emitter &e, Value x, ArrayRef<double> coefficients) {
+  Value result = e.f32(coefficients.back());
+  for (double coefficient : llvm::reverse(coefficients.drop_back()))
+    result = e.fma(result, x, e.f32(coefficient));
+  return result;
+}
+
+Value exp2(Emitter &e, Value x) {
+  return e.intrinsic("llvm.nvvm.ex2.approx.ftz.f32", e.getF32Type(), {x});
+}
+Value reciprocalApprox(Emitter &e, Value x) {
+  return e.intrinsic("llvm.nvvm.rcp.approx.ftz.f", e.getF32Type(), {x});
+}
+Value divide(Emitter &e, Value a, Value b) {
+  return e.intrinsic("llvm.nvvm.div.full", e.getF32Type(), {a, b});
+}
+Value absolute(Emitter &e, Value x) { return e.intrinsic("llvm.fabs.f32", e.getF32Type(), {x}); }
+Value withSignOf(Emitter &e, Value magnitude, Value sign) {
+  return e.intrinsic("llvm.copysign.f32", e.getF32Type(), {magnitude, sign});
+}
+
+Value exp(Emitter &e, Value x) { return exp2(e, e.fmul(x, e.f32(kLog2E))); }
+
+/// 1 / (1 + exp(-x)): exp overflows to infinity, its reciprocal is 0.
+Value sigmoid(Emitter &e, Value x) {
+  return reciprocalApprox(e, e.fadd(e.f32(1), exp2(e, e.fmul(x, e.f32(-kLog2E)))));
+}
+
+/// With x = 2^k m, sqrt(1/2) <= m < sqrt(2): k ln 2 + log(m).
+Value log(Emitter &e, Value x) {
+  Type i32 = e.getI32Type();
+  Value smallest = e.f32(0x1p-126);
+  Value subnormal = e.fcompare(arith::CmpFPredicate::OLT, x, smallest);
+  Value scaled = e.select(subnormal, e.fmul(x, e.f32(0x1p23)), x);
+  Value bits = e.bitcast(scaled, i32);
+  // Moves the cut of the exponent to sqrt(1/2), whose bits these are.
+  Value shifted = e.sub(bits, e.i32(0x3f3504f3));
+  Value exponent = e.createOrFold<arith::ShRSIOp>(shifted, e.i32(23));
+  Value mantissa = e.bitcast(e.sub(bits, e.shiftLeft(exponent, 23)), e.getF32Type());
+  Value k = arith::SIToFPOp::create(e, e.getF32Type(), exponent);
+  k = e.select(subnormal, e.fsub(k, e.f32(23)), k);
+  Value f = e.fsub(mantissa, e.f32(1));
+  Value square = e.fmul(f, f);
+  Value tail = polynomial(e, f,
+                          {0.3333331057647907, -0.24999986633189827, 0.20002219278226055,
+                           -0.16669245305003805, 0.14218780416576202, -0.12384494270593883,
+                           0.11872309245843585, -0.11788799381029375, 0.06915578281330509});
+  // ln 2 in two parts, the first one exact in products with k.
+  Value small = e.fma(e.fmul(square, f), tail, e.fmul(k, e.f32(-2.12194440054690583e-4)));
+  Value result = e.fma(square, e.f32(-0.5), small);
+  result = e.fma(k, e.f32(0.693359375), e.fadd(f, result));
+  Value infinity = e.f32(INFINITY);
+  Value finite = e.fcompare(arith::CmpFPredicate::OLT, x, infinity);
+  result = e.select(finite, result, x); // +inf and NaN
+  Value zero = e.f32(0);
+  Value positive = e.fcompare(arith::CmpFPredicate::UGT, x, zero); // or NaN
+  Value isZero = e.fcompare(arith::CmpFPredicate::OEQ, x, zero);
+  Value outside = e.select(isZero, e.f32(-INFINITY), e.f32(NAN));
+  return e.select(positive, result, outside);
+}
+
+/// erfc(z) for z >= 0, as t exp(P(t) - z^2), t = 1 / (1 + z/2).
+Value complementaryError(Emitter &e, Value z) {
+  Value t = divide(e, e.f32(1), e.fma(z, e.f32(0.5), e.f32(1)));
+  Value exponent = polynomial(e, t,
+                              {-1.2655671023898956, 1.0015558936228572, 0.3559067318224231,
+                               0.21710711448779707, -0.6779728007130288, 1.579668763882022,
+                               -3.401916257532389, 4.0701120671874245, -2.6700836347747865,
+                               0.9248936131396872, -0.1337043820574668});
+  Value minusZ = arith::NegFOp::create(e, z);
+  return e.fmul(t, exp(e, e.fma(minusZ, z, exponent)));
+}
+
+/// x Phi(x), Phi(-|x|) = erfc(|x| / sqrt 2) / 2.
+Value gelu(Emitter &e, Value x) {
+  Value z = e.fmul(absolute(e, x), e.f32(M_SQRT1_2));
+  Value tail = e.fmul(e.f32(0.5), complementaryError(e, z));
+  Value negative = e.fcompare(arith::CmpFPredicate::OLT, x, e.f32(0));
+  return e.fmul(x, e.select(negative, tail, e.fsub(e.f32(1), tail)));
+}
+
+/// x (1 + tanh(u)) / 2 = x sigmoid(2u).
+Value geluTanh(Emitter &e, Value x) {
+  double scale = 2 * std::sqrt(2 / M_PI);
+  Value inner = e.fma(e.fmul(x, x), e.f32(scale * 0.044715), e.f32(scale));
+  return e.fmul(x, sigmoid(e, e.fmul(x, inner)));
+}
+
+Value tanh(Emitter &e, Value x) {
+  Value magnitude = absolute(e, x);
+  Value square = e.fmul(x, x);
+  Value series = polynomial(e, square,
+                            {-0.333332628798231, 0.1333089970914887, -0.05369296451873097,
+                             0.02048330652400912, -0.005528624595001196});
+  Value near = e.fma(e.fmul(series, square), x, x);
+  Value grown = e.fadd(exp2(e, e.fmul(magnitude, e.f32(2 * kLog2E))), e.f32(1));
+  Value far = withSignOf(e, e.fma(e.f32(-2), reciprocalApprox(e, grown), e.f32(1)), x);
+  Value isNear = e.fcompare(arith::CmpFPredicate::OLT, magnitude, e.f32(0.65));
+  return e.select(isNear, near, far);
+}
+
+/// |a|^b, negative where a is and b is odd; NaN where a is negative and b is not
+/// whole.
+Value power(Emitter &e, Value a, Value b) {
+  Value magnitude = exp(e, e.fmul(b, log(e, absolute(e, a))));
+  Value whole = e.fcompare(arith::CmpFPredicate::OEQ, b,
+                           e.intrinsic("llvm.floor.f32", e.getF32Type(), {b}));
+  Value half = e.fmul(b, e.f32(0.5));
+  Value even = e.fcompare(arith::CmpFPredicate::OEQ, half,
+                          e.intrinsic("llvm.floor.f32", e.getF32Type(), {half}));
+  Value negated = arith::NegFOp::create(e, magnitude);
+  Value signedPower = e.select(whole, e.select(even, magnitude, negated), e.f32(NAN));
+  Value negative = e.fcompare(arith::CmpFPredicate::OLT, a, e.f32(0));
+  Value result = e.select(negative, signedPower, magnitude);
+  // 0 * inf: anything to the 0, and 1 to anything, are 1.
+  Value one = e.f32(1);
+  Value isOne = arith::OrIOp::create(e, e.fcompare(arith::CmpFPredicate::OEQ, b, e.f32(0)),
+                                     e.fcompare(arith::CmpFPredicate::OEQ, a, one));
+  return e.select(isOne, one, result);
+}
+
+/// Exponents that need no logarithm; null for the others.
+Value constantPower(Emitter &e, Value a, double exponent) {
+  if (exponent == 0)
+    return e.f32(1);
+  if (exponent == 1)
+    return a;
+  if (exponent == 0.5)
+    return emitUnary(e, UnaryFn::Sqrt, a);
+  if (exponent == -0.5)
+    return emitUnary(e, UnaryFn::Rsqrt, a);
+  if (exponent == -1)
+    return emitUnary(e, UnaryFn::Reciprocal, a);
+  if (exponent != 2 && exponent != 3 && exponent != 4)
+    return {};
+  Value square = e.fmul(a, a);
+  if (exponent == 2)
+    return square;
+  return e.fmul(square, exponent == 3 ? a : square);
+}
+} // namespace
+
+Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
+  switch (fn) {
+  case UnaryFn::Neg:
+    return arith::NegFOp::create(e, x);
+  case UnaryFn::Abs:
+    return absolute(e, x);
+  case UnaryFn::Exp:
+    return exp(e, x);
+  case UnaryFn::Log:
+    return log(e, x);
+  case UnaryFn::Sqrt:
+    return e.intrinsic("llvm.nvvm.sqrt.rn.f", e.getF32Type(), {x});
+  case UnaryFn::Rsqrt:
+    return e.intrinsic("llvm.nvvm.rsqrt.approx.f", e.getF32Type(), {x});
+  case UnaryFn::Reciprocal:
+    return divide(e, e.f32(1), x);
+  case UnaryFn::Square:
+    return e.fmul(x, x);
+  case UnaryFn::Sigmoid:
+    return sigmoid(e, x);
+  case UnaryFn::Silu:
+    return e.fmul(x, sigmoid(e, x));
+  case UnaryFn::Gelu:
+    return gelu(e, x);
+  case UnaryFn::GeluTanh:
+    return geluTanh(e, x);
+  case UnaryFn::Relu:
+    return e.fmax(x, e.f32(0));
+  case UnaryFn::Tanh:
+    return tanh(e, x);
+  }
+  llvm_unreachable("every case returns");
+}
+
+Value mirage::thread::emitBinary(Emitter &e, BinaryFn fn, Value a, Value b,
+                                 std::optional<double> exponent) {
+  switch (fn) {
+  case BinaryFn::Add:
+    return e.fadd(a, b);
+  case BinaryFn::Sub:
+    return e.fsub(a, b);
+  case BinaryFn::Mul:
+    return e.fmul(a, b);
+  case BinaryFn::Div:
+    return divide(e, a, b);
+  case BinaryFn::Pow:
+    if (exponent)
+      if (Value result = constantPower(e, a, *exponent))
+        return result;
+    return power(e, a, b);
+  case BinaryFn::Max:
+    return e.fmax(a, b);
+  case BinaryFn::Min:
+    return arith::MinimumFOp::create(e, a, b);
+  }
+  llvm_unreachable("every case returns");
+}

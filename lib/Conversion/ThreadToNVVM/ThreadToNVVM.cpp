@@ -1,0 +1,187 @@
+//===- ThreadToNVVM.cpp - thread ops to LLVM and NVVM ops -----------------===//
+
+#include "GlobalAccess.h"
+#include "Patterns.h"
+
+#include "mirage/Conversion/ThreadToNVVM/Passes.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Patterns.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/Func/Transforms/FuncConversions.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mirage::thread;
+
+namespace mirage {
+#define GEN_PASS_DEF_CONVERTTHREADTONVVM
+#include "mirage/Conversion/ThreadToNVVM/Passes.h.inc"
+} // namespace mirage
+
+namespace {
+/// Alignment of the dynamic shared memory: that of tiles with a 128-byte swizzle.
+constexpr int64_t kSharedAlign = 1024;
+constexpr int64_t kTensorMapBytes = 128;
+constexpr int64_t kTensorMapAlign = 64;
+
+void addConversions(TypeConverter &converter) {
+  converter.addConversion([](Type type) { return type; });
+  converter.addConversion([](FragmentType type, SmallVectorImpl<Type> &types) {
+    llvm::append_range(types, getRegisterTypes(type));
+    return success();
+  });
+  auto pointer = [](MLIRContext *context, unsigned space) {
+    return LLVM::LLVMPointerType::get(context, space);
+  };
+  converter.addConversion(
+      [=](SharedType type) -> Type { return pointer(type.getContext(), kSharedSpace); });
+  converter.addConversion(
+      [=](MbarrierType type) -> Type { return pointer(type.getContext(), kSharedSpace); });
+  converter.addConversion(
+      [=](MemRefType type) -> Type { return pointer(type.getContext(), kGlobalSpace); });
+  converter.addConversion(
+      [=](TensorMapType type) -> Type { return pointer(type.getContext(), 0); });
+}
+
+/// Bytes of shared memory that a kernel uses: the largest end.
+int64_t countSharedBytes(gpu::GPUFuncOp kernel) {
+  int64_t bytes = 0;
+  kernel.walk([&](Operation *op) {
+    int64_t end = 0;
+    if (auto alloc = dyn_cast<SharedAllocOp>(op))
+      end = alloc.getOffset() + alloc.getType().getTotalBytes();
+    else if (auto barriers = dyn_cast<MbarrierAllocOp>(op))
+      end = barriers.getOffset() + barriers.getType().getCount() * 8;
+    else if (auto scratch = dyn_cast<ScratchOpInterface>(op);
+             scratch && scratch.getScratchBytes() && scratch.getScratchOffset())
+      end = *scratch.getScratchOffset() + scratch.getScratchBytes();
+    bytes = std::max(bytes, end);
+  });
+  return bytes;
+}
+
+/// What the parameters' types say becomes attributes.
+void setParameterAttributes(gpu::GPUFuncOp kernel) {
+  MLIRContext *context = kernel.getContext();
+  Builder builder(context);
+  for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+    if (isa<TensorMapType>(type)) {
+      auto bytes = LLVM::LLVMArrayType::get(builder.getI8Type(), kTensorMapBytes);
+      kernel.setArgAttr(i, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(bytes));
+      kernel.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                        builder.getI64IntegerAttr(kTensorMapAlign));
+      kernel.setArgAttr(i, NVVM::NVVMDialect::getGridConstantAttrName(), builder.getUnitAttr());
+    }
+    if (isa<MemRefType>(type)) {
+      auto align = kernel.getArgAttrOfType<IntegerAttr>(i, kAlignAttr);
+      kernel.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                        builder.getI64IntegerAttr(align ? align.getInt() : 16));
+      kernel.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+      kernel.removeArgAttr(i, kAlignAttr);
+    }
+  }
+}
+
+/// A layout made for another number of warps would be silently wrong.
+LogicalResult checkWarps(Operation *root) {
+  WalkResult result = root->walk([](Operation *op) {
+    if (!isa_and_nonnull<ThreadDialect>(op->getDialect()) || isa<WarpsOp, EndOp>(op))
+      return WalkResult::advance();
+    FailureOr<Role> role = getRole(op);
+    if (failed(role))
+      return WalkResult::interrupt();
+    auto check = [&](Type type) {
+      auto fragment = dyn_cast<FragmentType>(type);
+      if (!fragment || fragment.getLinearLayout().getNumWarps() == role->numWarps)
+        return true;
+      op->emitOpError("expected layouts for ")
+          << role->numWarps << " warps, got one for "
+          << fragment.getLinearLayout().getNumWarps();
+      return false;
+    };
+    bool fine = llvm::all_of(op->getOperandTypes(), check) &&
+                llvm::all_of(op->getResultTypes(), check);
+    return fine ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+/// Roles become branches once nothing asks for them any more.
+void lowerRoles(gpu::GPUModuleOp module) {
+  SmallVector<WarpsOp> roles;
+  module.walk([&](WarpsOp role) { roles.push_back(role); });
+  for (WarpsOp role : roles) {
+    OpBuilder builder(role);
+    Emitter e(builder, role.getLoc(), Role());
+    Value warp = e.warp();
+    Value inside = e.compare(arith::CmpIPredicate::ult, e.sub(warp, e.i32(role.getFirst())),
+                             e.i32(role.getCount()));
+    auto branch = scf::IfOp::create(e, inside, /*withElseRegion=*/false);
+    Block *body = &role.getBody().front();
+    body->getTerminator()->erase();
+    branch.thenBlock()->getOperations().splice(branch.thenBlock()->begin(),
+                                               body->getOperations());
+    role.erase();
+  }
+}
+
+struct ConvertThreadToNVVMPass
+    : mirage::impl::ConvertThreadToNVVMBase<ConvertThreadToNVVMPass> {
+  void runOnOperation() override {
+    gpu::GPUModuleOp module = getOperation();
+    if (failed(checkWarps(module)))
+      return signalPassFailure();
+    annotateAccesses(module);
+    OpBuilder builder(&getContext());
+    for (auto kernel : module.getOps<gpu::GPUFuncOp>()) {
+      if (!kernel.isKernel())
+        continue;
+      kernel->setAttr("thread.shared_bytes", builder.getI64IntegerAttr(countSharedBytes(kernel)));
+      setParameterAttributes(kernel);
+    }
+    if (failed(convert(module)))
+      return signalPassFailure();
+    lowerRoles(module);
+    addSharedSymbol(module);
+  }
+
+  LogicalResult convert(gpu::GPUModuleOp module) {
+    MLIRContext *context = &getContext();
+    TypeConverter converter;
+    addConversions(converter);
+    ConversionTarget target(*context);
+    target.addLegalDialect<arith::ArithDialect, LLVM::LLVMDialect, NVVM::NVVMDialect,
+                           vector::VectorDialect, scf::SCFDialect>();
+    target.addIllegalDialect<ThreadDialect>();
+    target.addLegalOp<WarpsOp, EndOp>();
+    target.addDynamicallyLegalOp<gpu::GPUFuncOp>([&](gpu::GPUFuncOp kernel) {
+      return converter.isSignatureLegal(kernel.getFunctionType()) &&
+             converter.isLegal(&kernel.getBody());
+    });
+    target.markUnknownOpDynamicallyLegal([&](Operation *op) {
+      return isa<gpu::GPUModuleOp, gpu::GPUFuncOp>(op) || converter.isLegal(op);
+    });
+    RewritePatternSet patterns(context);
+    populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
+    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
+    for (auto populate :
+         {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
+          populateGlobalPatterns, populateSharedPatterns, populateCopyPatterns,
+          populateMmaPatterns, populateSyncPatterns})
+      populate(converter, patterns);
+    return applyPartialConversion(module, target, std::move(patterns));
+  }
+
+  void addSharedSymbol(gpu::GPUModuleOp module) {
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
+    LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/false,
+                           LLVM::Linkage::External, kSharedSymbol, Attribute(), kSharedAlign,
+                           kSharedSpace);
+  }
+};
+} // namespace
