@@ -34,6 +34,7 @@ test-python: build ## run the Python tests only
 
 lint: build ## check style and types as CI does
 	@$(venv)/ruff check . && $(venv)/ruff format --check .
+	@$(venv)/python tools/generate-stubs.py $(BUILD_DIR)/typings
 	@$(venv)/pyright
 	@tools/clang-format.sh --check
 

@@ -68,7 +68,7 @@ target_link_libraries(mirage-mlir INTERFACE
   MLIRReconcileUnrealizedCasts MLIRArithToLLVM MLIRControlFlowToLLVM MLIRIndexToLLVM
   MLIRMathToLLVM MLIRMemRefToLLVM MLIRUBToLLVM
   MLIRArithTransforms MLIRGPUTransforms MLIRMemRefTransforms MLIRVectorTransforms
-  MLIRNVVMTarget MLIRTargetLLVM
+  MLIRFuncInlinerExtension MLIRNVVMTarget MLIRTargetLLVM
   MLIRBuiltinToLLVMIRTranslation MLIRGPUToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
   MLIRNVVMToLLVMIRTranslation
   mirage-llvm-archives)

@@ -35,8 +35,8 @@ auto checked(mp::DefaultingPyLocation &location, const char *what, Make make) {
 }
 
 /// The shape of a type with C functions for its rank and extents.
-inline nb::tuple shapeOf(MlirType type, intptr_t (*rank)(MlirType),
-                         int64_t (*dim)(MlirType, intptr_t)) {
+inline nb::typed<nb::tuple, int64_t, nb::ellipsis>
+shapeOf(MlirType type, intptr_t (*rank)(MlirType), int64_t (*dim)(MlirType, intptr_t)) {
   nb::list shape;
   for (intptr_t i = 0, e = rank(type); i < e; ++i)
     shape.append(dim(type, i));

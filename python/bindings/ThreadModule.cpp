@@ -82,7 +82,7 @@ struct PyFragmentType : mp::PyConcreteType<PyFragmentType> {
         },
         nb::arg("shape"), nb::arg("element_type"), nb::arg("layout"), nb::arg("partial") = false,
         nb::arg("loc") = nb::none());
-    c.def_prop_ro("shape", [](PyFragmentType &self) {
+    c.def_prop_ro("shape", [](PyFragmentType &self) -> nb::typed<nb::tuple, int64_t, int64_t> {
       return nb::make_tuple(mirageThreadFragmentTypeGetRows(self),
                             mirageThreadFragmentTypeGetCols(self));
     });

@@ -7,6 +7,8 @@ root=$(realpath "$(dirname "$0")/../..")
 build=$(realpath -m "${BUILD_DIR:-$root/build}")
 jobs=${JOBS:-$(nproc)}
 stamp=$build/.configured-with
+# Clones and build folders share the compiler cache.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=true
 
 flags=(
   -DCMAKE_BUILD_TYPE=Release

@@ -25,7 +25,9 @@ import signal
 import socket
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from importlib import import_module
+from io import BufferedRWPair
+from typing import TYPE_CHECKING, Any
 
 from mirage.errors import MirageError
 from mirage.passes import registry
@@ -47,8 +49,7 @@ def main() -> None:
     os.close(nowhere)
     threading.Thread(target=_end_with_client, args=(channel,), daemon=True).start()
 
-    from mirage import ir  # noqa: F401  (before the greeting: its cost belongs to starting up)
-
+    import_module("mirage.ir")  # before the greeting: its cost belongs to starting up
     with channel, channel.makefile("rwb") as stream:
         _write(stream, {"protocol": PROTOCOL}, b"")
         while (line := stream.readline()).strip():
@@ -65,7 +66,7 @@ def _end_with_client(channel: socket.socket) -> None:
     os._exit(0)
 
 
-def _write(stream: BinaryIO, header: dict[str, Any], payload: bytes) -> None:
+def _write(stream: BufferedRWPair, header: dict[str, Any], payload: bytes) -> None:
     stream.write(json.dumps({**header, "length": len(payload)}).encode() + b"\n" + payload)
     stream.flush()
 
@@ -94,7 +95,7 @@ def handle(element: str, text: str) -> tuple[dict[str, Any], str]:
         return reply("failed"), ""
     with ir.Context() as context, context.attach_diagnostic_handler(collect):
         try:
-            op = ir.Operation.parse(text)
+            op = ir.Operation.parse(text).operation
         except ir.MLIRError as error:
             diagnostics.extend(_describe(diagnostic) for diagnostic in error.error_diagnostics)
             diagnostics.append(
