@@ -122,12 +122,15 @@ def find(folder: Path, only: tuple[str, ...]) -> list[Path]:
     from mirage.workloads import names
 
     order = {name: i for i, name in enumerate(names())}
-    return [found[name] for name in sorted(found, key=lambda n: (order.get(n, len(order)), n))]
+    return [
+        found[name]
+        for name in sorted(found, key=lambda n: (order.get(n.partition("@")[0], len(order)), n))
+    ]
 
 
 def measure(name: str, program: Executable, arguments: argparse.Namespace) -> report.Row:
     """Correctness, then times, of one program."""
-    workload = get(name)
+    workload = get(name.partition("@")[0])  # "@1" and so on: further candidates of a program
     module = workload.torch_module()
     row: report.Row = {
         "name": name,

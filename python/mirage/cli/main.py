@@ -16,7 +16,7 @@ import mirage
 from mirage.cli.output import Output
 from mirage.errors import MirageError
 
-COMMANDS = ("verify", "compile", "run", "doctor", "workloads")
+COMMANDS = ("optimize", "search", "verify", "compile", "run", "doctor", "workloads", "demo")
 
 BAD_INPUT = 2
 BUG = 70

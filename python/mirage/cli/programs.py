@@ -19,6 +19,7 @@ from mirage.errors import MirageError, SourceLocation
 from mirage.frontend.program import Parameter, Program
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph
+from mirage.workloads.workload import Workload
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +44,7 @@ class LoadedProgram:
     inputs: Callable[[int], tuple[Array, ...]]
     module: Callable[..., Any] | None = None
     example_inputs: tuple[Any, ...] | None = None
-    workload: Any = None
+    workload: Workload | None = None
 
     @property
     def graph(self) -> KernelGraph:
@@ -75,9 +76,13 @@ def load_program(spec: str, *, allow_fallback: bool = False) -> LoadedProgram:
 def _from_workload(name: str) -> LoadedProgram:
     from mirage.workloads import get
 
-    workload = get(name)
+    return of_workload(get(name))
+
+
+def of_workload(workload: Workload) -> LoadedProgram:
+    """A built-in program, or one made like them."""
     return LoadedProgram(
-        name, workload.program(), workload.numpy_inputs, None, None, workload=workload
+        workload.name, workload.program(), workload.numpy_inputs, None, None, workload=workload
     )
 
 

@@ -1,0 +1,71 @@
+"""``mirage search``: candidates and what verification says about them, without compiling."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from mirage.cli.optimizing import add_search_arguments, optimize_options, show_candidates
+from mirage.cli.output import Output
+from mirage.cli.programs import HELP, load_program
+
+SUMMARY = "find equivalent programs and verify them"
+DESCRIPTION = """\
+Searches for equivalent programs, makes their exponentials safe from overflow and verifies them, but
+compiles nothing. Prints the candidates with their predicted times and verdicts, and the search's
+report: what was covered and why it stopped."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("program", help=HELP)
+    parser.add_argument("--chip", default="sm_90a", help="sm_80 or sm_90a (default: %(default)s)")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write the candidates as MLIR"
+    )
+    parser.add_argument(
+        "--emit-best", type=Path, metavar="FILE", help="write the best candidate as MLIR"
+    )
+    parser.add_argument("--words", action="store_true", help="describe each candidate's kernels")
+    add_search_arguments(parser)
+    parser.set_defaults(no_cubin=True, no_cache=True)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Searches and reports; exit code 1 if no candidate survives."""
+    from mirage.describe import describe
+    from mirage.driver import NothingFoundError, optimize
+
+    loaded = load_program(options.program, allow_fallback=options.allow_fallback)
+    try:
+        optimized = optimize(loaded.program, optimize_options(options, output, compile=False))
+    except NothingFoundError as e:
+        output.error(type(e).__name__, str(e), 1)
+        return 1
+    report = optimized.report
+    show_candidates(output, report)
+    if options.words:
+        for result in report.searches:
+            for index, candidate in enumerate(result.candidates):
+                output.heading(f"candidate {index}: {candidate.cost.time:.2f} us predicted")
+                output.code(describe(candidate.graph))
+    for result in report.searches:
+        output.heading("search")
+        output.code(result.report.table())
+    data: dict[str, Any] = {"program": options.program, **report.to_json(), "written": {}}
+    for path, stage in ((options.output, "verified"), (options.emit_best, "selected")):
+        if path is not None:
+            write_text(path, optimized.mlir[stage])
+            output.say(f"wrote {path}")
+            data["written"][stage] = str(path)
+    output.result(data)
+    return 0
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file, whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
