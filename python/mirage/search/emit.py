@@ -514,6 +514,9 @@ def combine_program(
                 return build.reduce(edge.fn, partials[child], (0,))
             case "load":
                 return load(edge)
+            case "reduce" if edge.axis in axes:
+                assert isinstance(edge.fn, ReduceFn)
+                return build.reduce(edge.fn, get(edge.children[0]), (1 + axes.index(edge.axis),))
             case "const":
                 return build.constant(edge.value)
             case "scale":

@@ -67,6 +67,7 @@ class Pick:
     column: int
     kind: FrameType
     written: Solution | None = None
+    refused: bool = False
 
 
 @dataclass
@@ -100,6 +101,8 @@ class KernelSolver:
                 break
             picks.extend(self._solve_type(problem, dims, use, kind))
         picks.sort(key=lambda p: (p.time, str(p.kind), p.column))
+        while picks and self.write(picks[0]) is None:
+            picks.pop(0)
         return picks
 
     # ---- analysis
@@ -307,11 +310,12 @@ class KernelSolver:
 
     def write(self, pick: Pick) -> Solution | None:
         """The launches of a pick, or None where they break a limit of the code generator."""
-        if pick.written is None:
+        if pick.written is None and not pick.refused:
             try:
                 with Timer(self.report, "emit"):
                     pick.written = self._write_one(pick.problem, pick.dims, pick)
             except (EmitError, CheckError) as error:
+                pick.refused = True
                 self.report.pruned += 1
                 self.report.note(f"not every derivation can be written down: {error}")
         return pick.written

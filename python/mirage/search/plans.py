@@ -37,6 +37,7 @@ Step = Pick | Op
 Plan = list[list[Step]]
 """For each stored value the ways to compute it, cheapest first."""
 
+View = Reshape | Transpose | Broadcast
 EXHAUSTIVE = 8
 """Programs with more intermediates are searched locally."""
 
@@ -88,22 +89,23 @@ class PlanSearch:
         for op in self.graph.ops:
             for v in op.operands:
                 users.setdefault(v, []).append(op)
-        out: list[Value] = []
+        out: dict[Value, None] = {}
         shallow: set[Value] = set(self.graph.inputs)
         for op in self.graph.ops:
             elementwise = not isinstance(op, Matmul | Reduce)
             if isinstance(op, Constant) or (elementwise and all(v in shallow for v in op.operands)):
                 shallow.update(op.results)
                 continue
-            if isinstance(op, Reshape | Transpose | Broadcast) or len(op.results) != 1:
+            if len(op.results) != 1:
                 continue
             (value,) = op.results
-            uses = users.get(value, [])
+            while len(uses := users.get(value, [])) == 1 and isinstance(uses[0], View):
+                value = uses[0].result  # stored in the layout in which it is used
             if value in self.graph.outputs or not uses:
                 continue
             if not (len(uses) == 1 and self._absorbs(uses[0], value)):
-                out.append(value)
-        return out
+                out[value] = None
+        return list(out)
 
     def _absorbs(self, use: Op, value: Value) -> bool:
         if isinstance(use, Unary | Cast):
@@ -161,7 +163,10 @@ class PlanSearch:
         rank = {v: i for i, v in enumerate(values)}
 
         def order(value: Value) -> tuple[bool, int]:
-            return isinstance(self.definitions[value], Matmul), rank[value]
+            op = self.definitions[value]
+            while isinstance(op, View) and op.operands[0] in self.definitions:
+                op = self.definitions[op.operands[0]]
+            return isinstance(op, Matmul), rank[value]
 
         def evaluate(state: frozenset[Value]) -> tuple[float, Plan] | None:
             self.report.plans += state not in self._memo

@@ -156,30 +156,34 @@ class _Planner:
         return plan
 
     def _solve(self, value: Value, leaves: set[Value]) -> list[Pick]:
-        used = self._used(value, leaves)
+        used, ops = self._region(value, leaves)
         key = (value, frozenset(used))
         if key not in self.memo:
             ordered = tuple(sorted(used, key=lambda v: self.order[v]))
-            hot = frozenset(
-                v for v in used if v in self.definitions and v.type.bytes < self.target.l2_size / 2
-            )
-            problem = KernelProblem(value, ordered, self.definitions, self.table, hot=hot)
+            small = (v for v in used if v.type.bytes < self.target.l2_size / 2)
+            hot = frozenset(v for v in small if v in self.definitions)
+            # axes are named for each kernel: what another kernel splits may be one axis here
+            table = AxisTable.of(KernelGraph("", ordered, ops, (value,)))
+            problem = KernelProblem(value, ordered, self.definitions, table, hot=hot)
             self.memo[key] = self.solver.solve(problem)
         return self.memo[key]
 
-    def _used(self, value: Value, leaves: set[Value]) -> set[Value]:
+    def _region(self, value: Value, leaves: set[Value]) -> tuple[set[Value], tuple[Op, ...]]:
+        """The leaves that ``value`` is computed from, and the ops that do it."""
         used: set[Value] = set()
+        ops: set[Op] = set()
         stack, seen = [value], {value}
         while stack:
             v = stack.pop()
             if v in leaves:
                 used.add(v)
                 continue
+            ops.add(self.definitions[v])
             for x in self.definitions[v].operands:
                 if x not in seen:
                     seen.add(x)
                     stack.append(x)
-        return used
+        return used, tuple(op for op in self.graph.ops if op in ops)
 
     # ---- candidates
 
