@@ -1,4 +1,8 @@
-"""wgmma: fence, commit_group, wait_group, mma_async with descriptors or registers for A."""
+"""wgmma: fence, commit_group, wait_group, mma_async with descriptors or registers for A.
+
+A wgmma reads shared memory as one agent, that of the warpgroup's first warp; wait_group in any of the
+four warps waits for it, so one thread of the warpgroup may tell a producer that a stage is free.
+"""
 
 from __future__ import annotations
 
