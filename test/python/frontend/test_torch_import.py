@@ -404,7 +404,7 @@ def test_fallback_keeps_the_op() -> None:
 
 
 def test_fallback_does_not_pass_integers() -> None:
-    with pytest.raises(UnsupportedOpError, match="not a tensor of floats"):
+    with pytest.raises(UnsupportedOpError, match="pass tensors of floats only"):
         mi.from_torch(lambda x: torch.gather(x, 1, torch.argsort(x, 1)), X, allow_fallback=True)
 
 
@@ -469,3 +469,11 @@ def test_dynamic_shapes_are_refused() -> None:
     )
     with pytest.raises(DynamicShapeError, match="expected fixed shapes, got"):
         mi.from_torch(exported)
+
+
+def test_inputs_are_called_as_in_the_program() -> None:
+    def program(hidden: Tensor, weight: Tensor) -> Tensor:
+        return hidden @ weight
+
+    assert [v.name for v in mi.from_torch(program, X, Y).graph.inputs] == ["hidden", "weight"]
+    assert [v.name for v in mi.from_torch(nn.Linear(6, 5), X.float()).graph.inputs] == ["input", "weight", "bias"]

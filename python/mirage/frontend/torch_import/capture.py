@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
@@ -100,6 +101,7 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
             graph.erase_node(node)  # a number or None that the capture has made part of the program
             continue
         arguments.append(_argument(exported, program, spec))
+    arguments = _with_parameter_names(arguments, program)
     context = ir.Context()
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
@@ -193,6 +195,21 @@ def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any
             f"expected a tensor for {target!r}, got {type(data).__name__}", user_location()
         )
     return Argument(target, data, inline=spec.kind is InputKind.CONSTANT_TENSOR and data.dim() == 0)
+
+
+def _with_parameter_names(arguments: list[Argument], program: object) -> list[Argument]:
+    """What a function calls its parameters (the wrapper around it has none of its own)."""
+    if not isinstance(program, FunctionType):
+        return arguments
+    names = iter(inspect.signature(program).parameters.values())
+    renamed: list[Argument] = []
+    for argument in arguments:
+        if argument.data is None:
+            parameter = next(names, None)
+            if parameter is not None and parameter.kind is not parameter.VAR_POSITIONAL:
+                argument = replace(argument, name=parameter.name)
+        renamed.append(argument)
+    return renamed
 
 
 def _origin(error: BaseException) -> SourceLocation | None:

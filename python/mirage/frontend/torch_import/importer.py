@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _TYPE = re.compile(r"!torch\.vtensor<\[([0-9,?]*)\],(\w+)>")
 _FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)(?::\d+)?')
+_STAYS = "calls that stay with PyTorch pass tensors of floats only"
 _FLOATS = {dtype.value: dtype for dtype in DType}
 
 
@@ -176,12 +177,7 @@ class _Importer:
         results: list[Value] = []
         for expected, used in zip(call.results, call.used, strict=True):
             if expected is None and used:
-                raise _unsupported(
-                    call.op,
-                    location,
-                    "a result that is not a tensor of floats, so that it cannot stay with PyTorch either",
-                    call,
-                )
+                raise _unsupported(call.op, location, f"{_STAYS}, got a result that is not one")
             if expected is not None:
                 results.append(Value(expected))
         if len(results) != len(call.results):

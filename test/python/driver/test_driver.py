@@ -1,0 +1,210 @@
+"""The driver: what it reports at each stage, what it refuses, and programs that partly stay with torch."""
+
+from __future__ import annotations
+
+import json
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+from mirage import stages
+from mirage.describe import describe
+from mirage.driver import NothingFoundError, OptionError, compile_graph, optimize
+from mirage.execution import NotCompiledError, call_external
+from mirage.frontend.errors import InvalidGraphError
+from mirage.passes.ugraph_io import graph_from_text
+from mirage.runtime.errors import ArgumentCountError
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
+from mirage.workloads import get
+
+FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1)
+
+
+def linear() -> mi.GraphBuilder:
+    graph = mi.new_kernel_graph("linear")
+    x = graph.new_input((16, 256), name="x")
+    w = graph.new_input((256, 128), name="w")
+    graph.mark_output(graph.rms_norm(x) @ w)
+    return graph
+
+
+@pytest.fixture(scope="module")
+def optimized() -> mi.Optimized:
+    return optimize(linear().program(), FAST)
+
+
+def test_every_stage_can_be_read_back(optimized: mi.Optimized) -> None:
+    forms = {name: graph_from_text(text).form for name, text in optimized.mlir.items()}
+    assert forms == {
+        "reference": "reference",
+        "candidates": "candidates",
+        "stabilized": "candidates",
+        "verified": "verified",
+        "selected": "selected",
+    }
+
+
+def test_the_chosen_graph_computes_the_program(optimized: mi.Optimized) -> None:
+    assert all(isinstance(op, Launch) for op in optimized.graph.ops)
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=v.shape) for v in optimized.graph.inputs]
+    expected = evaluate_floats(linear().build(), inputs)
+    np.testing.assert_allclose(evaluate_floats(optimized.graph, inputs)[0], expected[0], rtol=1e-9)
+
+
+def test_the_report(optimized: mi.Optimized) -> None:
+    report = json.loads(json.dumps(optimized.report.to_json()))
+    assert len(report["verdicts"]) == len(report["candidates"]) == 2
+    assert all(v["kind"] in ("proved", "probable") and v["kept"] for v in report["verdicts"])
+    assert report["prediction"]["time"] > 0
+    assert report["search"][0]["stop"] == "exhausted"
+    assert {"search", "stabilize", "verify"} <= set(report["seconds"])
+
+
+def test_in_words(optimized: mi.Optimized) -> None:
+    words = optimized.describe()
+    assert words.startswith("kernel 1 of 1: grid n = ")
+    assert "x @ w" in words and "rsqrt(" in words and "out0[16, 128/n] = " in words
+
+
+def test_words_for_loops_and_several_kernels() -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((4, 30), name="x")
+    block = mi.new_threadblock_graph({"m": 2}, {"k": 4})
+    t = block.mask(block.new_input(x, {"m": 0, "k": 1}), 1, ["k"], 30, float("-inf"))
+    m = block.running_max(block.max(t, 1))
+    total = block.accumulate(block.sum(block.exp(t - m), 1), rescale=m)
+    block.new_output(block.log(total) + block.accumulate(m, "last"), {"m": 0})
+    (y,) = graph.customized([x], block)
+    graph.mark_output(y)
+    assert describe(graph.build()) == (
+        "kernel 1 of 1: grid m = 2, 4 warps, 2 stages\n"
+        "  for k in 4 steps over x[4/m, 30/k]:\n"
+        "    t0 = mask(x, -inf from 30)\n"
+        "    m0 = running_max(max1(t0))\n"
+        "    a0 += sum1(exp(t0 - m0)) (rescaled by m0)\n"
+        "    a1 = m0\n"
+        "  out0[4/m, 1] = log(a0) + a1"
+    )
+
+
+def test_a_refuted_candidate_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the search is wrong, nothing is compiled."""
+    found = stages.superoptimize
+
+    def wrong_search(graph: KernelGraph, *rest: object) -> object:
+        b = mi.new_kernel_graph(graph.name)
+        x, w = (b.new_input(v.shape, v.dtype) for v in graph.inputs)
+        b.mark_output(b.rms_norm(x, eps=0.5) @ w)
+        other = b.build()
+        result = found(other, *rest)  # type: ignore[arg-type]
+        return result
+
+    monkeypatch.setattr(stages, "superoptimize", wrong_search)
+    with pytest.raises(NothingFoundError, match="refuted"):
+        optimize(linear().program(), FAST)
+
+
+def test_superoptimize_of_a_builder() -> None:
+    said: list[str] = []
+    result = linear().superoptimize(candidates=1, compile=False, watch=said.append)
+    assert repr(result) == "<optimized 'linear' for sm_90a: 1 kernels>"
+    assert [s.split(":")[0] for s in said] == ["search", "verify"]
+    with pytest.raises(NotCompiledError):
+        result(torch.zeros(16, 256), torch.zeros(256, 128))
+
+
+def test_kernels_by_hand_are_not_searched() -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((4, 8))
+    block = mi.new_threadblock_graph({"m": 2})
+    block.new_output(block.exp(block.new_input(x, {"m": 0})), {"m": 0})
+    graph.mark_output(*graph.customized([x], block))
+    with pytest.raises(InvalidGraphError, match=r"use compile\(\)") as caught:
+        graph.superoptimize()
+    assert caught.value.location is not None and caught.value.location.file == __file__
+    result = compile_graph(graph.program(), FAST)
+    assert list(result.mlir) == ["selected"]
+
+
+def test_ops_without_a_kernel_are_not_compiled() -> None:
+    with pytest.raises(InvalidGraphError, match=r"expected customized kernels only, got rmsnorm; use superoptimize\(\)"):
+        linear().compile()
+
+
+BAD_OPTIONS = [
+    ({"chips": "sm_80"}, OptionError, "expected options among chip, budget"),
+    ({"budget": 0}, OptionError, "expected a positive budget, got 0"),
+    ({"candidates": 0}, OptionError, "expected a positive candidates, got 0"),
+    ({"chip": "sm_70"}, stages.UnknownTargetError, "got 'sm_70'"),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), BAD_OPTIONS, ids=[b[2] for b in BAD_OPTIONS])
+def test_bad_options(options: dict[str, object], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as caught:
+        linear().superoptimize(**options)
+    assert message in str(caught.value)
+
+
+class Scan(torch.nn.Module):
+    """A program of which one op has no meaning here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(32, 16).half())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.silu(torch.cumsum(x @ self.weight, 1)) * 2
+
+
+def test_parts_around_a_call_of_torch() -> None:
+    imported = mi.from_torch(Scan(), torch.randn(8, 32).half(), allow_fallback=True)
+    result = optimize(imported.program, FAST)
+    kinds = [type(op) for op in result.graph.ops]
+    assert kinds.count(External) == 1 and kinds[0] is Launch and kinds[-1] is Launch
+    assert 'kernel.external "aten.cumsum"' in result.mlir["selected"]
+    assert 'kernel.parameter = "weight"' in result.mlir["selected"]
+
+
+def test_a_program_that_stays_with_torch_runs() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.cumsum(x, dim=1), torch.flip(y, [0, 1])
+
+    x, y = torch.randn(4, 6), torch.randn(3, 2)
+    imported = mi.from_torch(program, x, y, allow_fallback=True)
+    result = optimize(imported.program)
+    for call in (lambda: result(x, y), lambda: result([x, y]), lambda: result(inputs=[x, y])):
+        a, b = call()
+        torch.testing.assert_close(a, torch.cumsum(x, 1))
+        torch.testing.assert_close(b, torch.flip(y, [0, 1]))
+    with pytest.raises(ArgumentCountError, match=r"expected 2 input tensors \(x, y\), got 1"):
+        result(x)
+    with pytest.raises(ArgumentCountError, match="got both"):
+        result(x, inputs=[x, y])
+
+
+def call(target: str, *operands: Value, **arguments: object) -> External:
+    return External(operands, (Value(operands[0].type),), target, tuple(arguments.items()))
+
+
+def test_calls_get_their_arguments() -> None:
+    a, b = (Value(TensorType((2, 3), DType.F32)) for _ in range(2))
+    values = {a: torch.randn(2, 3), b: torch.randn(2, 3)}
+    (y,) = call_external(call("aten.flip", a, dims=(0, 1)), values)
+    torch.testing.assert_close(y, values[a].flip(0, 1))
+    (y,) = call_external(call("aten.hstack", a, b, tensors=("tensors", 2)), values)
+    torch.testing.assert_close(y, torch.hstack([values[a], values[b]]))
+    (y,) = call_external(call("aten.lerp.Scalar", a, b, weight=0.25), values)
+    torch.testing.assert_close(y, torch.lerp(values[a], values[b], 0.25))
+    found = call_external(call("aten.topk", a, k=2, dim=-1, largest=True, sorted=True), values)
+    torch.testing.assert_close(found[0], values[a].topk(2).values)
+
+
+def test_a_workload_by_data() -> None:
+    graph = get("lora_m1").graph()
+    result = optimize(graph, FAST)
+    assert result.graph.inputs == graph.inputs

@@ -1,0 +1,209 @@
+"""The stages on data: what they keep, refuse and choose."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import mirage as mi
+import numpy as np
+import pytest
+from mirage.passes.ugraph_io import Alternatives, VerdictNote, graph_from_text, graph_to_text
+from mirage.search import SearchLimits
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import (
+    Binary,
+    Builder,
+    External,
+    KernelGraph,
+    Launch,
+    TensorType,
+    Value,
+)
+from mirage.stages import (
+    StageError,
+    UnknownTargetError,
+    add_candidates,
+    note_of,
+    predict,
+    reference_graph,
+    select_cheapest,
+    stabilize_candidates,
+    target_for,
+    verify_candidates,
+)
+from mirage.transforms.partition import Part, partition
+from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
+
+sys.path.insert(0, str(Path(__file__).parent))
+from graphs import assert_same
+
+TARGET = target_for("sm_90a")
+LIMITS = SearchLimits(candidates=3)
+
+
+def linear() -> KernelGraph:
+    graph = mi.new_kernel_graph("linear")
+    x, w = graph.new_input((16, 256)), graph.new_input((256, 128))
+    graph.mark_output(graph.silu(graph.rms_norm(x) @ w))
+    return graph.build()
+
+
+@pytest.fixture(scope="module")
+def candidates() -> KernelGraph:
+    return add_candidates(linear(), TARGET, LIMITS)[0]
+
+
+def alternatives(graph: KernelGraph) -> Alternatives:
+    (op,) = graph.ops
+    assert isinstance(op, Alternatives)
+    return op
+
+
+def wrong(op: Alternatives) -> Alternatives:
+    """Candidate 0 replaced by one that computes something else."""
+    reference = op.programs[0]
+    b = Builder()
+    y = b.binary(BinaryFn.ADD, reference.outputs[0], b.constant(0.01, DType.F16))
+    program = KernelGraph("wrong", reference.inputs, (*reference.ops, *b.ops), (y,))
+    return replace(op, programs=(reference, program, *op.programs[2:]))
+
+
+def test_search_puts_candidates_beside_the_reference(candidates: KernelGraph) -> None:
+    op = alternatives(candidates)
+    assert_same(op.programs[0], linear())
+    assert len(op.programs) == 4
+    assert op.costs is not None and op.costs[0] is None
+    assert list(op.costs[1:]) == sorted(c for c in op.costs[1:] if c is not None)
+    assert all(isinstance(o, Launch) for p in op.programs[1:] for o in p.ops)
+    assert_same(reference_graph(candidates), linear())
+
+
+def test_the_whole_way(candidates: KernelGraph) -> None:
+    stable, _ = stabilize_candidates(candidates)
+    verified, checked = verify_candidates(stable, VerifyOptions(seed=1))
+    assert [c.verdict.equivalent for c in checked] == [True] * 3
+    assert all(c.kept for c in checked)
+    selected, without = select_cheapest(verified, TARGET)
+    assert without == 0
+    check_graph(selected)
+    assert selected.ops and all(isinstance(op, Launch) for op in selected.ops)
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=v.shape) for v in selected.inputs]
+    (ours,), (expected,) = evaluate_floats(selected, inputs), evaluate_floats(linear(), inputs)
+    np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
+    text = graph_to_text(verified, form="verified")
+    assert_same(graph_from_text(text).graph, graph_from_text(graph_to_text(graph_from_text(text).graph)).graph)
+
+
+def test_a_wrong_candidate_does_not_survive(candidates: KernelGraph) -> None:
+    op = wrong(alternatives(candidates))
+    graph = replace(candidates, ops=(op,))
+    verified, checked = verify_candidates(graph, VerifyOptions(seed=1))
+    assert [c.verdict.kind is Kind.REFUTED for c in checked] == [True, False, False]
+    kept = alternatives(verified)
+    assert len(kept.programs) == 3
+    assert kept.verdicts is not None and len(kept.verdicts) == 2
+    assert kept.costs is not None and kept.costs == (None, *op.costs[2:])  # type: ignore[index]
+    assert all("wrong" not in p.name for p in kept.programs)
+
+
+def test_nothing_is_selected_without_a_verdict(candidates: KernelGraph) -> None:
+    with pytest.raises(StageError, match="without verdicts"):
+        select_cheapest(candidates, TARGET)
+
+
+def test_nothing_is_rewritten_after_its_verdict(candidates: KernelGraph) -> None:
+    op = replace(alternatives(candidates), verdicts=(VerdictNote("proved"),) * 3)
+    with pytest.raises(StageError, match="it comes before verify"):
+        stabilize_candidates(replace(candidates, ops=(op,)))
+
+
+def test_without_candidates_the_reference_stays(candidates: KernelGraph) -> None:
+    op = alternatives(candidates)
+    bare = replace(op, programs=op.programs[:1], verdicts=(), costs=None)
+    selected, without = select_cheapest(replace(candidates, ops=(bare,)), TARGET)
+    assert without == 1
+    assert_same(selected, linear())
+
+
+def test_search_refuses_chosen_kernels(candidates: KernelGraph) -> None:
+    with pytest.raises(StageError, match="predefined ops only, got alternatives"):
+        add_candidates(candidates, TARGET)
+
+
+def test_unknown_chip() -> None:
+    with pytest.raises(UnknownTargetError, match="got 'sm_70'"):
+        target_for("sm_70")
+
+
+def test_a_kernel_beyond_the_limits_has_no_prediction(candidates: KernelGraph) -> None:
+    program = alternatives(candidates).programs[1]
+    assert predict(program, TARGET) is not None
+    small = replace(TARGET, shared_block=16)
+    assert predict(program, small) is None
+    assert predict(linear(), TARGET) is None, "no kernels, no prediction"
+
+
+def test_verdicts_round_up() -> None:
+    evidence = (Evidence("test", True, "3 draws"), Evidence("proof", None, "none"))
+    note = note_of(Verdict(Kind.PROBABLE, -67.9, evidence, 0))
+    assert note == VerdictNote("probable", -67, "test: 3 draws; proof: none")
+    assert note_of(Verdict(Kind.PROBABLE, None, (), 0)) == VerdictNote("probable", 0, None)
+    assert note_of(Verdict(Kind.PROVED, None, (), 0)) == VerdictNote("proved", 0, None)
+
+
+# ---- programs with calls that stay with torch
+
+
+def with_calls() -> KernelGraph:
+    """exp -> torch -> silu, and beside it a part of its own; a constant is used on both sides."""
+    b = Builder()
+    x = Value(TensorType((4, 8), DType.F32), "x")
+    two = b.constant(2.0)
+    e = b.binary(BinaryFn.MUL, b.unary(UnaryFn.EXP, x), two)
+    call = External((e,), (Value(e.type),), "aten.cumsum", (("dim", 1), ("dtype", None)))
+    b.ops.append(call)
+    s = b.binary(BinaryFn.ADD, b.binary(BinaryFn.MUL, b.unary(UnaryFn.SILU, call.result), two), e)
+    t = b.unary(UnaryFn.TANH, x)
+    return KernelGraph("calls", (x,), tuple(b.ops), (s, t))
+
+
+def test_partition() -> None:
+    graph = with_calls()
+    first, call, second = partition(graph)
+    assert isinstance(first, Part) and isinstance(call, External) and isinstance(second, Part)
+    for part in (first, second):
+        check_graph(part.graph)
+    assert first.graph.inputs == graph.inputs
+    assert set(call.operands) <= set(first.graph.outputs)
+    assert set(graph.outputs) <= {*first.graph.outputs, *second.graph.outputs}
+    assert graph.outputs[1] in first.graph.outputs
+    assert set(second.graph.inputs) == {call.result, call.operands[0]}
+    constants = [len([op for op in p.graph.ops if not op.operands]) for p in (first, second)]
+    assert constants == [1, 1], "a constant is repeated, not passed"
+
+
+def test_partition_of_a_whole_program() -> None:
+    graph = linear()
+    (part,) = partition(graph)
+    assert isinstance(part, Part) and part.graph is graph
+
+
+def test_each_part_is_optimized_by_itself() -> None:
+    graph, results = add_candidates(with_calls(), TARGET, LIMITS)
+    assert [type(op) for op in graph.ops] == [Alternatives, External, Alternatives]
+    assert len(results) == 2
+    verified, checked = verify_candidates(stabilize_candidates(graph)[0], VerifyOptions(seed=2))
+    assert {c.part for c in checked} == {0, 1}
+    selected, without = select_cheapest(verified, TARGET)
+    assert without == 0
+    assert [type(op) for op in selected.ops if not isinstance(op, Launch)] == [External]
+    text = graph_to_text(selected, form="selected")
+    assert graph_to_text(graph_from_text(text).graph, form="selected") == text
+    steps = partition(selected)
+    assert [isinstance(s, Part) for s in steps] == [True, False, True]
+    assert not any(isinstance(op, Binary) for op in selected.ops)
