@@ -1,5 +1,4 @@
-"""Artifacts as PyTorch operators: visible to ``torch.compile``, ``torch.export`` and the profiler.
-"""
+"""Artifacts as PyTorch operators: visible to ``torch.compile``, ``torch.export`` and the profiler."""
 
 from __future__ import annotations
 
