@@ -1,5 +1,4 @@
-"""The command line: programs in all their forms, exit codes, JSON, and errors without tracebacks.
-"""
+"""The command line: programs in all their forms, exit codes, JSON, and errors without tracebacks."""
 
 from __future__ import annotations
 

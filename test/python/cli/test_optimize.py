@@ -1,0 +1,108 @@
+"""Search, optimize, compile and run from the command line, on a small program, without a GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.cli import main
+
+PROGRAM = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.RMSNorm(128, dtype=torch.float16)
+        self.proj = torch.nn.Linear(128, 64, bias=False, dtype=torch.float16)
+    def forward(self, x):
+        return self.proj(self.norm(x))
+
+torch.manual_seed(0)
+net = Net().requires_grad_(False)
+example_inputs = (torch.randn(16, 128).half(),)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore
+    monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "net.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any]]:
+    code = main([*map(str, arguments), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_search(capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Path) -> None:
+    best, everything = tmp_path / "best.mlir", tmp_path / "all.mlir"
+    code, data = run_json(
+        capsys, "search", program, "--emit-best", best, "-o", everything, "--candidates", 2
+    )
+    assert code == 0
+    assert data["search"][0]["stop"] == "exhausted"
+    assert data["candidates"]
+    assert all(v["kind"] in ("proved", "probable") for v in data["verdicts"])
+    assert "kernel.alternatives" in everything.read_text()
+    assert "kernel.launch" in best.read_text()
+    assert main(["verify", str(program), str(best), "--seed", "1"]) == 0
+
+
+def test_search_output_for_people(capsys: pytest.CaptureFixture[str], program: Path) -> None:
+    assert main(["search", str(program), "--candidates", "1", "--words"]) == 0
+    out = capsys.readouterr().out
+    assert "candidate 0" in out
+    assert "kernel 1 of 1" in out
+    assert "stopped because" in out
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--budget", "-1"), ("--candidates", "0"), ("--chip", "sm_12")]
+)
+def test_contradictory_options(
+    capsys: pytest.CaptureFixture[str], program: Path, option: str, value: str
+) -> None:
+    assert main(["search", str(program), option, value]) == 2
+    assert "expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+def test_optimize_and_run(
+    capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Path, chip: str
+) -> None:
+    target = tmp_path / "net.mirage"
+    code, data = run_json(capsys, "optimize", program, "-o", target, "--chip", chip)
+    assert code == 0
+    (artifact,) = data["artifacts"]
+    assert artifact["chip"] == chip
+    assert artifact["ptx_bytes"] > 1000
+    assert not any("spill" in note for note in artifact["notes"])
+    code, result = run_json(capsys, "run", target, "--emulate", "--program", program)
+    assert code == 0
+    assert result["ok"]
+    code, again = run_json(capsys, "optimize", program, "-o", target, "--chip", chip)
+    assert code == 0
+    assert again["artifacts"][0]["from_cache"]
+
+
+def test_compile_what_search_wrote(
+    capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Path
+) -> None:
+    best, target = tmp_path / "best.mlir", tmp_path / "best.mirage"
+    assert run_json(capsys, "search", program, "--emit-best", best, "--candidates", 2)[0] == 0
+    code, data = run_json(capsys, "compile", best, "-o", target)
+    assert code == 0
+    assert len(data["kernels"]) == 1
+    code, result = run_json(capsys, "run", target, "--emulate", "--program", best)
+    assert code == 0
+    assert result["ok"]
