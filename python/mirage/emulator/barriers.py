@@ -72,7 +72,9 @@ class BlockBarriers:
                 bad[:, None],
             )
         current = barrier.expected[blocks]
-        bad = (current != 0) & (current != expected)
+        barrier.expected[blocks] = np.where(current != 0, current, expected)
+        current = barrier.expected[blocks]
+        bad = current != expected
         if bad.any():
             machine.fail(
                 DivergenceError,
@@ -81,7 +83,6 @@ class BlockBarriers:
                 c,
                 bad[:, None],
             )
-        barrier.expected[blocks] = expected
         whole = ~(machine.valid[c.rows] & ~c.active()).any(axis=1)
         np.add.at(barrier.arrived, blocks, np.where(whole, 32, c.active().sum(axis=1)))
         if machine.checks:
