@@ -38,7 +38,7 @@ class KernelProblem:
     leaves: tuple[Value, ...]
     definitions: dict[Value, Op]
     table: AxisTable
-    allow_matmul: bool = True
+    combine: bool = False  # sums partial results: no matmuls, no further grid sums
     hot: frozenset[Value] = (
         frozenset()
     )  # leaves that L2 still holds, as kernels before have just written them
@@ -54,18 +54,25 @@ class Solution:
     description: str
 
 
-@dataclass(eq=False)
-class Pick:
+@dataclass(frozen=True, eq=False)
+class Draft:
     """A derivation at one choice of sizes, before it is written down."""
 
     problem: KernelProblem
     dims: Dims
-    time: float
     measure: Measure
     target: Goal
     edges: list[Edge]
     column: int
     kind: FrameType
+
+
+@dataclass(eq=False)
+class Pick:
+    """One way to compute a value; it is written down when it is wanted."""
+
+    time: float
+    draft: Draft | None
     written: Solution | None = None
     refused: bool = False
 
@@ -96,11 +103,13 @@ class KernelSolver:
             )
             return []
         for kind in use.types():
+            if problem.combine and kind.split is not None:
+                continue
             if time.perf_counter() > self.deadline and picks:
                 self.report.stop = StopReason.BUDGET
                 break
             picks.extend(self._solve_type(problem, dims, use, kind))
-        picks.sort(key=lambda p: (p.time, str(p.kind), p.column))
+        picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
         while picks and self.write(picks[0]) is None:
             picks.pop(0)
         return picks
@@ -164,7 +173,7 @@ class KernelSolver:
                     times = measure.time(edges, size)
                     times = np.where(self._stores_ok(measure, edges, target, dims), times, np.inf)
                     picks.extend(
-                        Pick(problem, dims, float(times[i]), measure, target, edges, i, kind)
+                        Pick(float(times[i]), Draft(problem, dims, measure, target, edges, i, kind))
                         for i in self._best_columns(times, columns)
                     )
         return picks
@@ -188,7 +197,7 @@ class KernelSolver:
             if kind.split is not None and (kind.split, "G") not in bound:
                 break
             derivations = Derivations(
-                algebra, kind.loop, kind.split, problem.allow_matmul, max_goals=self.limits.goals
+                algebra, kind.loop, kind.split, not problem.combine, max_goals=self.limits.goals
             )
             target = derivations.canonical((poly, 2 if kind.split is not None else 1))
             solved = derivations.solve(target)
@@ -310,38 +319,39 @@ class KernelSolver:
 
     def write(self, pick: Pick) -> Solution | None:
         """The launches of a pick, or None where they break a limit of the code generator."""
-        if pick.written is None and not pick.refused:
+        if pick.draft is not None and pick.written is None and not pick.refused:
             try:
                 with Timer(self.report, "emit"):
-                    pick.written = self._write_one(pick.problem, pick.dims, pick)
+                    pick.written = self._write(pick.draft)
             except (EmitError, CheckError) as error:
                 pick.refused = True
                 self.report.pruned += 1
                 self.report.note(f"not every derivation can be written down: {error}")
         return pick.written
 
-    def _write_one(self, problem: KernelProblem, dims: Dims, pick: Pick) -> Solution:
-        measure, columns = pick.measure, pick.measure.columns
+    def _write(self, draft: Draft) -> Solution:
+        problem, dims = draft.problem, draft.dims
+        measure, columns = draft.measure, draft.measure.columns
         sizes = Sizes(
-            {a: int(v[pick.column]) for a, v in columns.tile.items()},
-            {a: int(v[pick.column]) for a, v in columns.steps.items()},
-            {a: int(v[pick.column]) for a, v in columns.grid.items()},
-            int(columns.warps[pick.column]),
-            int(columns.stages[pick.column]),
+            {a: int(v[draft.column]) for a, v in columns.tile.items()},
+            {a: int(v[draft.column]) for a, v in columns.steps.items()},
+            {a: int(v[draft.column]) for a, v in columns.grid.items()},
+            int(columns.warps[draft.column]),
+            int(columns.stages[draft.column]),
         )
-        choice = {e.goal: e for e in pick.edges}
+        choice = {e.goal: e for e in draft.edges}
         tensors = measure.tensors
         emitter = Emitter(
             measure.derivations, choice, tensors, measure.sizes, sizes, half_type(tensors)
         )
-        split = pick.kind.split
+        split = draft.kind.split
         launches: tuple[Launch, ...]
         if split is None:
-            launches = (emitter.launch([(pick.target, problem.output, dims, None)]),)
+            launches = (emitter.launch([(draft.target, problem.output, dims, None)]),)
         else:
             wide = DType.F64 if any(t.dtype is DType.F64 for t in tensors) else DType.F32
             ops, partials = combine_program(
-                measure.derivations, choice, pick.target, tensors, measure.sizes,
+                measure.derivations, choice, draft.target, tensors, measure.sizes,
                 sizes.grid[split], problem.output, dims, wide,
             )  # fmt: skip
             axes = [a for dim in dims for a in dim]
@@ -355,11 +365,11 @@ class KernelSolver:
             launches = (first, *self._combine(problem, ops, list(partials.values())))
         for launch in launches:
             check_launch(launch, self.target)
-        hot = set(pick.problem.hot) | {v for launch in launches[:-1] for v in launch.results}
+        hot = set(draft.problem.hot) | {v for launch in launches[:-1] for v in launch.results}
         hot = {v for v in hot if v.type.bytes < self.target.l2_size / 2}
         parts = tuple(report(features_of(launch, hot), self.target) for launch in launches)
         cost = CostReport.sequence(parts, self.target)
-        return Solution(launches, cost, str(pick.kind))
+        return Solution(launches, cost, str(draft.kind))
 
     def _combine(
         self, problem: KernelProblem, ops: list[Op], partials: list[Value]
@@ -375,13 +385,11 @@ class KernelSolver:
             if sum(v.type.bytes for v in partials) < self.target.l2_size / 2
             else frozenset[Value]()
         )
-        inner = KernelProblem(
-            problem.output, leaves, definitions, table, allow_matmul=False, hot=hot
-        )
+        inner = KernelProblem(problem.output, leaves, definitions, table, combine=True, hot=hot)
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
         for pick in solver.solve(inner):
-            solution = solver.write(pick) if pick.kind.split is None else None
+            solution = solver.write(pick)
             if solution is not None:
                 return solution.ops
         raise EmitError("expected a combine kernel, found none")

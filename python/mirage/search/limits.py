@@ -56,6 +56,18 @@ class SearchReport:
         if text not in self.notes:
             self.notes.append(text)
 
+    def merge(self, other: SearchReport) -> None:
+        """Adds what a worker covered; its seconds count as if they were spent here."""
+        for name, value in vars(other).items():
+            if isinstance(value, int) and name not in ("plans", "candidates"):
+                setattr(self, name, getattr(self, name) + value)
+        for phase, seconds in other.seconds.items():
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
+        for text in other.notes:
+            self.note(text)
+        if other.stop is StopReason.BUDGET:
+            self.stop = StopReason.BUDGET
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {

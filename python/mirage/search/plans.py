@@ -72,6 +72,14 @@ class PlanSearch:
         self.definitions: dict[Value, Op] = {r: op for op in graph.ops for r in op.results}
         self._memo: dict[frozenset[Value], tuple[float, Plan] | None] = {}
 
+    def first(self) -> list[tuple[Value, ...]]:
+        """Sets of stored values that will be looked at in any case, to be solved ahead in
+        parallel."""
+        values = self.intermediates()
+        if len(values) <= EXHAUSTIVE:
+            return self._cuts(values)[: self.limits.plans]
+        return [tuple(values), *(tuple(v for v in values if v is not w) for w in values)]
+
     def plans(self) -> Iterator[Plan]:
         """Plans worth considering, in the order of discovery."""
         values = self.intermediates()
@@ -118,11 +126,8 @@ class PlanSearch:
     # ---- exhaustive
 
     def _exhaustive(self, values: list[Value]) -> Iterator[Plan]:
-        cuts: list[tuple[Value, ...]] = []
-        for count in range(min(self.limits.cuts, len(values)) + 1):
-            cuts.extend(combinations(values, count))
         best = float("inf")
-        for cut in sorted(cuts, key=lambda cut: (len(cut) > 0, self._floor(cut))):
+        for cut in self._cuts(values):
             if self._stopped(best):
                 return
             self.report.plans += 1
@@ -133,6 +138,12 @@ class PlanSearch:
             if found is not None:
                 best = min(best, found[0])
                 yield found[1]
+
+    def _cuts(self, values: list[Value]) -> list[tuple[Value, ...]]:
+        cuts: list[tuple[Value, ...]] = []
+        for count in range(min(self.limits.cuts, len(values)) + 1):
+            cuts.extend(combinations(values, count))
+        return sorted(cuts, key=lambda cut: (len(cut) > 0, self._floor(cut)))
 
     def _floor(self, cut: tuple[Value, ...]) -> float:
         """A bound from below: bytes that the plan cannot avoid, and its launches."""

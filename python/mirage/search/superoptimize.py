@@ -4,14 +4,16 @@ for each."""
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
-from mirage.search.kernel import KernelProblem, KernelSolver, Pick
+from mirage.search.kernel import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
+from mirage.search.parallel import Region, Remote
 from mirage.search.plans import Plan, PlanSearch, Step, step_time
 from mirage.search.signature import signature
 from mirage.semantics.axes import AxisTable, UnlabelableError, regroup
@@ -59,16 +61,23 @@ def superoptimize(
 
     Composite ops are expanded first. Exact over the reals: softmax is searched without a row
     maximum (a later rewrite makes it stable). Ops that axis labels cannot follow stay as they are
-    between the launches.
+    between the launches. With an ``executor`` kernels are solved by its workers; the result is the
+    same.
     """
     from mirage.semantics.decompose import decompose
 
     limits = limits or SearchLimits()
-    return _Planner(decompose(graph), target, limits).run()
+    return _Planner(decompose(graph), target, limits, executor).run()
 
 
 class _Planner:
-    def __init__(self, graph: KernelGraph, target: Target, limits: SearchLimits) -> None:
+    def __init__(
+        self,
+        graph: KernelGraph,
+        target: Target,
+        limits: SearchLimits,
+        executor: Executor | None = None,
+    ) -> None:
         self.graph, self.limits, self.target = graph, limits, target
         self.report = SearchReport()
         self.start = time.perf_counter()
@@ -78,6 +87,7 @@ class _Planner:
         self.memo: dict[tuple[Value, frozenset[Value]], list[Pick]] = {}
         self.order = {v: i for i, v in enumerate((*graph.inputs, *self.definitions))}
         self.kept = self._kept_ops()
+        self.remote = Remote(executor, target, limits, self.report) if executor else None
 
     def run(self) -> SearchResult:
         """All plans within the limits, ranked."""
@@ -85,7 +95,11 @@ class _Planner:
         search = PlanSearch(
             self.graph, self.target, self.limits, self.report, self.solver.deadline, self._plan
         )
+        if self.remote is not None:
+            self.remote.submit(r for cut in search.first() for r in self._regions(cut))
         plans = list(search.plans())
+        if self.remote is not None:
+            self.remote.cancel()
         if not plans:
             fallback = self._plan(tuple(self._live()), keep_unsolved=True)
             plans = [fallback] if fallback is not None else []
@@ -130,13 +144,7 @@ class _Planner:
 
     def _plan(self, cut: tuple[Value, ...], keep_unsolved: bool = False) -> Plan | None:
         """For each value that the plan writes, the ways to compute it; None where there is none."""
-        stored = set(cut) | set(self.graph.outputs)
-        for op in self.kept:
-            stored.update(op.results)
-            stored.update(v for v in op.operands if v in self.definitions)
-        stored = {v for v in stored if not isinstance(self.definitions.get(v), Constant)} - set(
-            self.graph.inputs
-        )
+        stored = self._stored(cut)
         leaves = set(self.graph.inputs) | stored
         plan: Plan = []
         for op in self.graph.ops:
@@ -146,7 +154,7 @@ class _Planner:
                 if op in self.kept:
                     plan.append([op])
                     continue
-                picks = self._solve(value, leaves - {value})
+                picks = self._solve(self._region(value, leaves - {value}))
                 if picks:
                     plan.append(list(picks))
                 elif keep_unsolved:
@@ -155,21 +163,35 @@ class _Planner:
                     return None
         return plan
 
-    def _solve(self, value: Value, leaves: set[Value]) -> list[Pick]:
-        used, ops = self._region(value, leaves)
-        key = (value, frozenset(used))
+    def _stored(self, cut: tuple[Value, ...]) -> set[Value]:
+        """All values that a plan writes, the outputs and what stays outside of kernels included."""
+        stored = set(cut) | set(self.graph.outputs)
+        for op in self.kept:
+            stored.update(op.results)
+            stored.update(v for v in op.operands if v in self.definitions)
+        constants = {v for v in stored if isinstance(self.definitions.get(v), Constant)}
+        return stored - constants - set(self.graph.inputs)
+
+    def _regions(self, cut: tuple[Value, ...]) -> Iterator[Region]:
+        stored = self._stored(cut)
+        leaves = set(self.graph.inputs) | stored
+        for op in self.graph.ops:
+            if op not in self.kept:
+                for value in op.results:
+                    if value in stored:
+                        yield self._region(value, leaves - {value})
+
+    def _solve(self, region: Region) -> list[Pick]:
+        key = region.graph.outputs[0], frozenset(region.graph.inputs)
         if key not in self.memo:
-            ordered = tuple(sorted(used, key=lambda v: self.order[v]))
-            small = (v for v in used if v.type.bytes < self.target.l2_size / 2)
-            hot = frozenset(v for v in small if v in self.definitions)
-            # axes are named for each kernel: what another kernel splits may be one axis here
-            table = AxisTable.of(KernelGraph("", ordered, ops, (value,)))
-            problem = KernelProblem(value, ordered, self.definitions, table, hot=hot)
-            self.memo[key] = self.solver.solve(problem)
+            picks = self.remote.result(region) if self.remote is not None else None
+            if picks is None:
+                picks = self.solver.solve(region.problem())
+            self.memo[key] = picks
         return self.memo[key]
 
-    def _region(self, value: Value, leaves: set[Value]) -> tuple[set[Value], tuple[Op, ...]]:
-        """The leaves that ``value`` is computed from, and the ops that do it."""
+    def _region(self, value: Value, leaves: set[Value]) -> Region:
+        """What computes ``value`` from ``leaves``."""
         used: set[Value] = set()
         ops: set[Op] = set()
         stack, seen = [value], {value}
@@ -183,7 +205,11 @@ class _Planner:
                 if x not in seen:
                     seen.add(x)
                     stack.append(x)
-        return used, tuple(op for op in self.graph.ops if op in ops)
+        inputs = tuple(sorted(used, key=lambda v: self.order[v]))
+        inside = tuple(op for op in self.graph.ops if op in ops)
+        small = self.target.l2_size / 2
+        hot = (i for i, v in enumerate(inputs) if v in self.definitions and v.type.bytes < small)
+        return Region(KernelGraph(self.graph.name, inputs, inside, (value,)), tuple(hot))
 
     # ---- candidates
 

@@ -1,0 +1,111 @@
+"""Kernel problems solved by the workers of an executor.
+
+Values are identified by object, and objects change identity on their way through a pickle; so a
+worker gets the kernel's region as a graph of its own, and what it returns is renamed to the
+values of the program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+
+from mirage.cost.model import CostReport
+from mirage.cost.target import Target
+from mirage.search.kernel import KernelProblem, KernelSolver, Pick, Solution
+from mirage.search.limits import SearchLimits, SearchReport
+from mirage.semantics.axes import AxisTable
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph, Launch, Value
+
+
+@dataclass(frozen=True)
+class Region:
+    """A kernel problem as a graph: its one output, and which inputs L2 still holds."""
+
+    graph: KernelGraph
+    hot: tuple[int, ...]
+
+    def problem(self) -> KernelProblem:
+        """The problem, with axes named for it alone."""
+        graph = self.graph
+        definitions = {r: op for op in graph.ops for r in op.results}
+        hot = frozenset(graph.inputs[i] for i in self.hot)
+        # axes are named for each kernel: what another kernel splits may be one axis here
+        table = AxisTable.of(graph)
+        return KernelProblem(graph.outputs[0], graph.inputs, definitions, table, hot=hot)
+
+
+@dataclass(frozen=True)
+class RemoteResult:
+    """What a worker sends back: its region, and solutions in the region's values."""
+
+    graph: KernelGraph
+    solutions: tuple[tuple[float, KernelGraph, CostReport, str], ...]
+    report: SearchReport
+
+
+def solve_region(
+    region: Region, target: Target, limits: SearchLimits, deadline: float
+) -> RemoteResult:
+    """Runs in a worker. ``deadline`` is in the seconds since the epoch, as clocks of processes
+    differ."""
+    report = SearchReport()
+    left = time.perf_counter() + max(0.0, deadline - time.time())
+    solver = KernelSolver(target, limits, report, left)
+    graph = region.graph
+    solutions: list[tuple[float, KernelGraph, CostReport, str]] = []
+    for pick in solver.solve(region.problem()):
+        solution = solver.write(pick)
+        if solution is None:
+            continue
+        written = KernelGraph(graph.name, graph.inputs, solution.ops, graph.outputs)
+        solutions.append((pick.time, written, solution.cost, solution.description))
+        if len(solutions) >= 2 * limits.candidates:
+            break
+    return RemoteResult(graph, tuple(solutions), report)
+
+
+class Remote:
+    """Kernel problems that were handed to an executor."""
+
+    def __init__(
+        self, executor: Executor, target: Target, limits: SearchLimits, report: SearchReport
+    ) -> None:
+        self._executor, self._target, self._limits = executor, target, limits
+        self._report = report
+        self._deadline = time.time() + limits.budget
+        self._futures: dict[tuple[Value, frozenset[Value]], Future[RemoteResult]] = {}
+
+    def submit(self, regions: Iterable[Region]) -> None:
+        """Starts solving regions."""
+        for region in regions:
+            key = region.graph.outputs[0], frozenset(region.graph.inputs)
+            if key not in self._futures:
+                self._futures[key] = self._executor.submit(
+                    solve_region, region, self._target, self._limits, self._deadline
+                )
+
+    def result(self, region: Region) -> list[Pick] | None:
+        """The solutions of a region in the program's values; None where it was not submitted."""
+        future = self._futures.get((region.graph.outputs[0], frozenset(region.graph.inputs)))
+        if future is None:
+            return None
+        found = future.result()
+        self._report.merge(found.report)
+        theirs = (*found.graph.inputs, *found.graph.outputs)
+        ours = (*region.graph.inputs, *region.graph.outputs)
+        names = dict(zip(theirs, ours, strict=True))
+        picks: list[Pick] = []
+        for predicted, graph, cost, words in found.solutions:
+            ops = rename_graph(graph, names).ops
+            launches = tuple(op for op in ops if isinstance(op, Launch))
+            picks.append(Pick(predicted, None, Solution(launches, cost, words)))
+        return picks
+
+    def cancel(self) -> None:
+        """Drops what nobody waits for."""
+        for future in self._futures.values():
+            future.cancel()
