@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Searches, verifies and compiles the benchmark programs, for a machine with a GPU and nothing else.
+"""Searches, verifies and compiles the benchmark programs, for a machine with a GPU and nothing
+else.
 
     python benchmarks/compile_all.py --out build/artifacts
 
-Each program becomes a folder ``<workload>.mirage``; ``summary.json`` has candidates, verdicts, predictions and times. With
-``--top N`` the N best candidates of each program are compiled (``<workload>.mirage``, ``<workload>@1.mirage``, …), so that a run
-on a GPU can choose among them. Exit code 1 if a program fails; the others are compiled all the same.
+Each program becomes a folder ``<workload>.mirage``; ``summary.json`` has candidates, verdicts,
+predictions and times. With ``--top N`` the N best candidates of each program are compiled
+(``<workload>.mirage``, ``<workload>@1.mirage``, …), so that a run on a GPU can choose among them.
+Exit code 1 if a program fails; the others are compiled all the same.
 """
 
 from __future__ import annotations
@@ -146,7 +148,8 @@ def describe(entry: dict[str, Any]) -> str:
     best = entry["compiled"][0]
     notes = "; ".join([*(f.splitlines()[0] for f in entry["failures"]), *best["notes"]])
     return (
-        f"{len(best['kernels'])} kernels, {best['verdict']}, {best['predicted_us']:.1f} us predicted, "
+        f"{len(best['kernels'])} kernels, {best['verdict']}, {best['predicted_us']:.1f} us "
+        "predicted, "
         f"{entry['seconds']} s{'; ' + notes if notes else ''}"
     )
 

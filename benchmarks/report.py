@@ -94,7 +94,7 @@ def _line(row: Row) -> str:
 
 
 def plot(path: Path, rows: list[Row]) -> None:
-    """Bars of cold times relative to the best PyTorch variant; nothing where matplotlib is missing."""
+    """Bars of cold times relative to the best PyTorch variant; none without matplotlib."""
     timed = [r for r in rows if "cold" in r and r.get("correct") and best_torch(r["cold"])]
     if not timed:
         return

@@ -1,8 +1,9 @@
-"""Numbers of an optimized program, checked with what the machine has: an interpreter, the emulator, a GPU.
+"""Numbers of an optimized program, checked with what the machine has: an interpreter, the emulator,
+a GPU.
 
-Each check gives ``{check, against, error, allowed, ok, detail}``. Errors are relative L2 errors against
-float64; allowed is twice the error that the reference program makes when it rounds as a GPU does (or, on
-a GPU, that PyTorch makes).
+Each check gives ``{check, against, error, allowed, ok, detail}``. Errors are relative L2 errors
+against float64; allowed is twice the error that the reference program makes when it rounds as a GPU
+does (or, on a GPU, that PyTorch makes).
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def interpret(loaded: LoadedProgram, chosen: KernelGraph) -> Result:
 
 
 def emulate_smaller(small: LoadedProgram, options: OptimizeOptions) -> Result:
-    """A smaller version of the program, optimized in the same way, its PTX executed in the emulator."""
+    """A smaller version of the program, optimized in the same way, its PTX executed in the
+    emulator.
+    """
     from mirage.driver import optimize
     from mirage.emulator.artifact import run_artifact
 
@@ -101,7 +104,9 @@ def has_gpu() -> bool:
 
 
 def on_the_gpu(loaded: LoadedProgram, artifact: Artifact) -> list[Result]:
-    """The artifact beside torch: errors of both against float64, times of both in CUDA-graph replay."""
+    """The artifact beside torch: errors of both against float64, times of both in CUDA-graph
+    replay.
+    """
     import torch
 
     from mirage.runtime import Executable

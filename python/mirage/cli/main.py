@@ -38,8 +38,8 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="mirage",
-        description="Superoptimizer for tensor programs: finds faster equivalent programs for a GPU, "
-        "shows that they are equivalent and compiles them.",
+        description="Superoptimizer for tensor programs: finds faster equivalent programs for a "
+        "GPU, shows that they are equivalent and compiles them.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

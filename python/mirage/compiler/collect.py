@@ -240,8 +240,7 @@ def ptx_version(ptx: str) -> str:
 
 
 def parameter_count(ptx: str, entry: str) -> int:
-    """Number of parameters of a kernel. Raises :class:`CompileError` if the PTX does not define it.
-    """
+    """Number of parameters of a kernel. Raises :class:`CompileError` if the PTX has none such."""
     match = re.search(rf"\.entry\s+{re.escape(entry)}\s*(?:\((?P<params>[^)]*)\))?", ptx)
     if match is None:
         raise CompileError(f"expected PTX that defines kernel {entry!r}, got none")

@@ -1,8 +1,10 @@
-"""``torch.compile(backend="mirage")``: graphs that import are searched, verified and compiled; the rest stays eager.
+"""``torch.compile(backend="mirage")``: graphs that import are searched, verified and compiled; the
+rest stays eager.
 
-TorchDynamo hands over one graph after the other. Inside a graph, ops that mirage does not know stay calls of PyTorch between
-the compiled parts. A whole graph stays with PyTorch, with the reason in the log ``mirage.torch``, where it has dynamic shapes, needs
-gradients, does not run on a GPU, or where nothing in it can be compiled.
+TorchDynamo hands over one graph after the other. Inside a graph, ops that mirage does not know stay
+calls of PyTorch between the compiled parts. A whole graph stays with PyTorch, with the reason in
+the log ``mirage.torch``, where it has dynamic shapes, needs gradients, does not run on a GPU, or
+where nothing in it can be compiled.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class StaysEager(MirageError):
 
 
 def compile_program(program: Program, options: Mapping[str, Any]) -> Compiled:
-    """Optimizes a program for the current device, with ``options`` of :class:`mirage.OptimizeOptions`."""
+    """Optimizes a program for the current device, with ``options`` of
+    :class:`mirage.OptimizeOptions`.
+    """
     from mirage.driver import OptimizeOptions, optimize
 
     chosen = dict(options)

@@ -1,4 +1,4 @@
-"""Artifacts as PyTorch operators: visible to ``torch.compile``, ``torch.export`` and the profiler."""
+"""Artifacts as PyTorch operators: seen by ``torch.compile``, ``torch.export`` and profilers."""
 
 from __future__ import annotations
 

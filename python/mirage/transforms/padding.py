@@ -289,8 +289,7 @@ class Padding:
 
 
 def unsafe_paddings(padding: Padding, exp: Unary, dims: tuple[int, ...]) -> list[Pad]:
-    """The paddings along ``dims`` of the argument of ``exp`` that cannot be set to minus infinity.
-    """
+    """Paddings along ``dims`` of the argument of ``exp`` that cannot become minus infinity."""
     return [
         pad
         for d in dims

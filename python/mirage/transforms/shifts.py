@@ -74,8 +74,7 @@ class Shift:
 
     @property
     def moves(self) -> bool:
-        """Whether ``m`` differs from what the values carried before (always so for an exponential).
-        """
+        """Whether ``m`` differs from what the values carried before; always for an exponential."""
         return self.origin is Origin.EXP or self.running or bool(self.reduced)
 
 

@@ -1,4 +1,4 @@
-"""The command line: programs in all their forms, exit codes, JSON, and errors without tracebacks."""
+"""The command line: all forms of programs, exit codes, JSON, errors without tracebacks."""
 
 from __future__ import annotations
 

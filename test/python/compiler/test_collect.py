@@ -17,7 +17,8 @@ PTX = r"""
   mov.u32 %i1, %tid.x;\0A mul.wide.u32 %p1, %i1, 4;\0A
   ld.param.u64 %p2, [a];\0A ld.param.u64 %p3, [b];\0A
   add.u64 %p2, %p2, %p1;\0A add.u64 %p3, %p3, %p1;\0A
-  ld.global.f32 %f1, [%p2];\0A add.f32 %f2, %f1, 0f3F800000;\0A st.global.f32 [%p3], %f2;\0A ret;\0A }\0A
+  ld.global.f32 %f1, [%p2];\0A add.f32 %f2, %f1, 0f3F800000;\0A
+  st.global.f32 [%p3], %f2;\0A ret;\0A }\0A
 """.replace("\n", "")
 
 BINARY = f"""
@@ -80,7 +81,8 @@ def test_reshapes_share_memory() -> None:
     [
         ("kernel.return %x : tensor<4x8xf32>", "tensor<4x8xf32>", "got an input"),
         (
-            INVOKE.format("a", "x", "4x8", "32") + "kernel.return %a, %a : tensor<32xf32>, tensor<32xf32>",
+            INVOKE.format("a", "x", "4x8", "32")
+            + "kernel.return %a, %a : tensor<32xf32>, tensor<32xf32>",
             "(tensor<32xf32>, tensor<32xf32>)",
             "got output 0 again",
         ),

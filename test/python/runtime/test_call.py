@@ -88,8 +88,7 @@ def test_chips(chip: str, capability: tuple[int, int], expected: bool) -> None:
 
 
 class RecordingDriver:
-    """Stands in for the CUDA driver: remembers launches with the parameter values they would read.
-    """
+    """Stands in for the CUDA driver: remembers launches and the parameters they would read."""
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=SimpleNamespace(name="CUDA_SUCCESS"))
     CUdevice_attribute = SimpleNamespace(

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import mirage.torch
 import pytest
 import torch
-
-import mirage.torch
 from mirage.driver import OptimizeOptions, optimize
 from mirage.frontend.program import Program
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
