@@ -1,6 +1,6 @@
 """Attention of 64 heads with one token each, written with the builder.
 
-    mirage optimize examples/attention.py
+mirage optimize examples/attention.py
 """
 
 import mirage as mi

@@ -1,6 +1,6 @@
 """A linear layer with a low-rank adapter, x W + (x A) B: a function of tensors.
 
-    mirage optimize examples/lora.py:lora
+mirage optimize examples/lora.py:lora
 """
 
 import torch

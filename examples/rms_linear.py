@@ -1,6 +1,6 @@
 """RMS normalisation with a gain, then a linear layer: a PyTorch module.
 
-    mirage optimize examples/rms_linear.py
+mirage optimize examples/rms_linear.py
 """
 
 import torch
@@ -8,7 +8,9 @@ from torch import nn
 
 
 class RmsLinear(nn.Module):
-    """The first half of a Llama-like attention layer: norm, then the projection to queries, keys and values."""
+    """The first half of a Llama-like attention layer: norm, then the projection to queries, keys
+    and values.
+    """
 
     def __init__(self, features: int = 4096, outputs: int = 6144, eps: float = 1e-6) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """The gated half of a SwiGLU feed-forward layer, silu(x W1) * (x W2): a PyTorch module.
 
-    mirage optimize examples/swiglu.py
+mirage optimize examples/swiglu.py
 """
 
 import torch

@@ -8,8 +8,8 @@
     graph.mark_output(graph.matmul(graph.rms_norm(x), w))
     optimized = graph.superoptimize()
 
-Names load on first use, so that running an artifact needs neither the compiled bindings nor torch-mlir.
-"""
+Names load on first use, so that running an artifact needs neither the compiled bindings nor
+torch-mlir."""
 
 from __future__ import annotations
 

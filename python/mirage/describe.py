@@ -92,7 +92,8 @@ class _Kernel:
     def lines(self, title: str) -> Iterator[str]:
         launch = self.launch
         grid = " x ".join(f"{a.name} = {a.extent}" for a in launch.grid) or "one block"
-        yield f"{title}: grid {grid}, {launch.schedule.warps} warps, {launch.schedule.stages} stages"
+        schedule = f"{launch.schedule.warps} warps, {launch.schedule.stages} stages"
+        yield f"{title}: grid {grid}, {schedule}"
         yield from self._body(launch.body.ops, "  ")
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
             where = _place(result.shape, output.map)
@@ -121,14 +122,16 @@ class _Kernel:
                 for op in loads
             )
         )
-        yield f"{indent}for {loop.axis.name} in {loop.axis.extent} steps{f' over {over}' if over else ''}:"
+        reads = f" over {over}" if over else ""
+        yield f"{indent}for {loop.axis.name} in {loop.axis.extent} steps{reads}:"
         yield from self._body(loop.body, indent + "  ")
         for accumulator, result in zip(loop.accumulators, loop.results, strict=True):
             name = self._fresh("a")
             note = ""
             if accumulator.rescale is not None:
                 note = f" (rescaled by {self.text[accumulator.rescale]})"
-            yield f"{indent}  {name} {_UPDATE[accumulator.fn]} {_bare(self.text[accumulator.value])}{note}"
+            value = _bare(self.text[accumulator.value])
+            yield f"{indent}  {name} {_UPDATE[accumulator.fn]} {value}{note}"
             self.text[result] = name
 
     def _fresh(self, kind: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -56,10 +56,10 @@ class NothingFoundError(MirageError):
 class OptimizeOptions:
     """How to optimize. Times in seconds.
 
-    ``budget`` ends the search, ``candidates`` are verified. ``seed`` makes the search repeatable; ``verify_seed`` the random
-    tests too (by default they draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``compile``
-    False stops after the choice. ``watch`` is told what happens, in sentences.
-    """
+    ``budget`` ends the search, ``candidates`` are verified. ``seed`` makes the search repeatable;
+    ``verify_seed`` the random tests too (by default they draw secret numbers). ``numerics``
+    compares rounding errors with the reference's. ``compile`` False stops after the choice.
+    ``watch`` is told what happens, in sentences."""
 
     chip: str = "sm_90a"
     budget: float = 60.0
@@ -81,7 +81,7 @@ class OptimizeOptions:
 
     @staticmethod
     def of(**options: Any) -> OptimizeOptions:
-        """The options with these values. Raises :class:`OptionError` for names that there are not."""
+        """The options with these values. Raises :class:`OptionError` for unknown names."""
         known = [f.name for f in fields(OptimizeOptions)]
         unknown = sorted(set(options) - set(known))
         if unknown:
@@ -98,7 +98,7 @@ class OptimizeOptions:
 
 @dataclass(frozen=True)
 class Step:
-    """A part of the program that runs by itself: a compiled one, or a call that stays with torch."""
+    """A part of the program: a compiled one, or a call that stays with torch."""
 
     graph: KernelGraph | None
     external: External | None
@@ -138,9 +138,9 @@ class Report:
 class Optimized:
     """An optimized program: a function of torch tensors, and the account of how it came about.
 
-    Call it with the program's inputs, one by one, as one list or as ``inputs=``; weights of an imported module are bound. It
-    returns a tuple. ``mlir`` has the text of every form that the program went through.
-    """
+    Call it with the program's inputs, one by one, as one list or as ``inputs=``; weights of an
+    imported module are bound. It returns a tuple. ``mlir`` has the text of every form that the
+    program went through."""
 
     def __init__(
         self,
@@ -182,16 +182,21 @@ class Optimized:
 
     @property
     def artifact(self) -> Artifact:
-        """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly one."""
+        """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly
+        one.
+        """
         artifacts = self.artifacts
         if len(artifacts) != 1 or len(self.steps) != 1:
             raise NothingFoundError(
-                f"expected a program that is one artifact, got {len(artifacts)} of {len(self.steps)} parts"
+                f"expected a program that is one artifact, got {len(artifacts)} of "
+                f"{len(self.steps)} parts"
             )
         return artifacts[0]
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Writes the artifact to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads it."""
+        """Writes the artifact to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads
+        it.
+        """
         from mirage.runtime import write_artifact
 
         return Path(write_artifact(self.artifact, folder))
@@ -220,7 +225,9 @@ def optimize(program: Program | KernelGraph, options: OptimizeOptions | None = N
 def compile_graph(
     program: Program | KernelGraph, options: OptimizeOptions | None = None
 ) -> Optimized:
-    """Compiles a program whose kernels are chosen already (written by hand): no search, nothing to verify against."""
+    """Compiles a program whose kernels are chosen already (written by hand): no search, nothing to
+    verify against.
+    """
     options = options or OptimizeOptions()
     if isinstance(program, KernelGraph):
         program = Program(program)
@@ -247,7 +254,8 @@ class _Run:
             )
             if not result.candidates:
                 raise NothingFoundError(
-                    f"the search found no candidate: {'; '.join(result.report.notes) or result.report.stop.value}"
+                    "the search found no candidate: "
+                    f"{'; '.join(result.report.notes) or result.report.stop.value}"
                 )
         self._text("candidates", graph)
         with self._timed("stabilize"):
@@ -301,7 +309,8 @@ class _Run:
         for op in self.program.graph.ops:
             if not isinstance(op, Launch | External):
                 raise InvalidGraphError(
-                    f"compile: expected customized kernels only, got {type(op).__name__.lower()}; use superoptimize()",
+                    "compile: expected customized kernels only, got "
+                    f"{type(op).__name__.lower()}; use superoptimize()",
                     self.program.locations.get(op),
                 )
         with self._timed("compile"):
@@ -350,7 +359,7 @@ class _Run:
         )
 
     @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
+    def _timed(self, what: str) -> Generator[None]:
         start = time.perf_counter()
         try:
             yield

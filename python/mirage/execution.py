@@ -1,4 +1,6 @@
-"""Runs an optimized program on torch tensors: compiled parts and calls that stay with torch, in order."""
+"""Runs an optimized program on torch tensors: compiled parts and calls that stay with torch, in
+order.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ def run_steps(
 ) -> tuple[torch.Tensor, ...]:
     """The outputs; ``executables`` keeps loaded parts from call to call.
 
-    Raises :class:`~mirage.runtime.errors.CallError`, :class:`~mirage.runtime.errors.NoGpuError`, :class:`NotCompiledError`.
-    """
+    Raises :class:`~mirage.runtime.errors.CallError`, :class:`~mirage.runtime.errors.NoGpuError`,
+    :class:`NotCompiledError`."""
     if not steps:
         raise NotCompiledError("expected a compiled program, got one optimized with compile=False")
     values = dict(zip(graph.inputs, _arguments(program, tensors, inputs), strict=True))
@@ -42,7 +44,8 @@ def run_steps(
                 zip(step.external.results, call_external(step.external, values), strict=True)
             )
             continue
-        assert step.compiled is not None and step.graph is not None
+        assert step.compiled is not None
+        assert step.graph is not None
         executable = executables.get(number)
         if executable is None:
             executable = executables[number] = Executable(step.compiled.artifact)
@@ -56,7 +59,9 @@ def _arguments(
     tensors: Sequence[torch.Tensor | Sequence[torch.Tensor]],
     inputs: Sequence[torch.Tensor] | None,
 ) -> list[Any]:
-    """All inputs of the graph: what the caller passes, and the module's weights (without their gradients)."""
+    """All inputs of the graph: what the caller passes, and the module's weights (without their
+    gradients).
+    """
     given: Sequence[Any] = tensors
     if inputs is not None:
         if tensors:

@@ -1,9 +1,10 @@
 """The stages of the pipeline on µGraph data; the passes and the driver are thin layers over these.
 
-    reference --search--> candidates --stabilize--> candidates --verify--> verified --select--> selected
+    reference --search--> candidates --stabilize--> candidates --verify--> verified --select-->
+    selected
 
-In the middle forms each searchable part of the program is an :class:`~mirage.passes.ugraph_io.Alternatives` op.
-"""
+In the middle forms each searchable part of the program is an
+:class:`~mirage.passes.ugraph_io.Alternatives` op."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ class UnknownTargetError(MirageError, LookupError):
 
 
 def target_for(chip: str) -> Target:
-    """The parameters of a chip (``sm_90a``) or card (``h200``). Raises :class:`UnknownTargetError`."""
+    """The parameters of a chip (``sm_90a``) or card (``h200``). Raises
+    :class:`UnknownTargetError`.
+    """
     target = TARGETS.get(chip)
     if target is None:
         known = ", ".join(sorted(TARGETS))
@@ -56,7 +59,8 @@ def add_candidates(
     limits: SearchLimits | None = None,
     executor: Executor | None = None,
 ) -> tuple[KernelGraph, tuple[SearchResult, ...]]:
-    """Form ``candidates``: each part of the program beside what the search found for it, cheapest first.
+    """Form ``candidates``: each part of the program beside what the search found for it, cheapest
+    first.
 
     Raises :class:`StageError` for kernels that are there already.
     """
@@ -90,11 +94,11 @@ def _alternatives(part: Part, result: SearchResult) -> Alternatives:
 def stabilize_candidates(
     graph: KernelGraph,
 ) -> tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]]:
-    """Every candidate (or the graph itself, where its kernels are chosen) safe from overflow where algebra allows it.
+    """Every candidate (or the graph itself, where its kernels are chosen) safe from overflow where
+    algebra allows it.
 
-    The second result has the exponentials of each. Verdicts speak about what was verified: alternatives that have them are
-    refused with :class:`StageError`.
-    """
+    The second result has the exponentials of each. Verdicts speak about what was verified:
+    alternatives that have them are refused with :class:`StageError`."""
     exponentials: list[tuple[Exponential, ...]] = []
 
     def stable(program: KernelGraph) -> KernelGraph:
@@ -109,7 +113,8 @@ def stabilize_candidates(
         if isinstance(op, Alternatives):
             if op.verdicts is not None:
                 raise StageError(
-                    "stabilize: expected candidates without verdicts, got verified ones; it comes before verify"
+                    "stabilize: expected candidates without verdicts, got verified ones; it "
+                    "comes before verify"
                 )
             op = replace(op, programs=(op.programs[0], *map(stable, op.programs[1:])))
         ops.append(op)
@@ -121,7 +126,9 @@ def stabilize_candidates(
 
 @dataclass(frozen=True)
 class Checked:
-    """What verification said about one candidate. ``index`` counts the candidates of its part, from 0."""
+    """What verification said about one candidate. ``index`` counts the candidates of its part,
+    from 0.
+    """
 
     part: int
     index: int
@@ -138,10 +145,11 @@ def verify_candidates(
     options: VerifyOptions | None = None,
     watch: Callable[[Checked], None] | None = None,
 ) -> tuple[KernelGraph, tuple[Checked, ...]]:
-    """Form ``verified``: only candidates that are equivalent to their reference, each with its verdict.
+    """Form ``verified``: only candidates that are equivalent to their reference, each with its
+    verdict.
 
-    ``watch`` is called as verdicts come in. Raises :class:`StageError` for graphs that cannot be compared at all.
-    """
+    ``watch`` is called as verdicts come in. Raises :class:`StageError` for graphs that cannot be
+    compared at all."""
     ops: list[Op] = []
     checked: list[Checked] = []
     part = 0
@@ -196,7 +204,8 @@ def ranking(op: Alternatives, target: Target) -> list[tuple[float, int]]:
 
 
 def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[KernelGraph, int]:
-    """Form ``selected``: of each part the candidate that the cost model likes best (after the first ``skip``).
+    """Form ``selected``: of each part the candidate that the cost model likes best (after the
+    first ``skip``).
 
     A part without a candidate keeps its reference; the second result counts such parts.
     """
@@ -237,7 +246,9 @@ def _inline(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> Kernel
 
 
 def predict(graph: KernelGraph, target: Target) -> CostReport | None:
-    """The predicted cost of a graph's kernels; None where one of them breaks a limit of ``target``."""
+    """The predicted cost of a graph's kernels; None where one of them breaks a limit of
+    ``target``.
+    """
     parts: list[CostReport] = []
     written: set[Value] = set()
     for op in graph.ops:

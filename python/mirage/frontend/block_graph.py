@@ -1,8 +1,8 @@
 """The builder of block graphs: kernels written by hand.
 
-A kernel runs its block graph once for each point of a grid, optionally with one loop inside. Ops find their place by
-themselves: what depends on a loop's step is in the loop, an accumulator's result is after it, the rest is before it.
-"""
+A kernel runs its block graph once for each point of a grid, optionally with one loop inside. Ops
+find their place by themselves: what depends on a loop's step is in the loop, an accumulator's
+result is after it, the rest is before it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ from mirage.semantics.ugraph import (
 )
 
 Split = Mapping[str, int] | Sequence[int]
-"""Which tensor dimension each axis splits: by axis name, or one entry per grid axis (-1: none), as imap and omap."""
+"""Which tensor dimension each axis splits: by axis name, or one entry per grid axis (-1: none), as
+imap and omap.
+"""
 
 _BEFORE, _IN, _AFTER = 0, 1, 2
 
@@ -69,12 +71,12 @@ class BlockGraphBuilder(GraphOps[Tile]):
     def new_input(self, dtensor: Tensor, imap: Split = (), fmap: int | None = None) -> Tile:
         """This block's tile of ``dtensor`` (an input iterator).
 
-        ``imap`` names the dimension that each axis splits: ``{"n": 1, "k": 0}``, several axes on a dimension being outermost
-        first; or one dimension per grid axis (-1: whole). ``fmap`` is the dimension that the loop splits. Sizes that do not
-        divide round up; what lies outside is zero (see :meth:`mask`).
-        """
+        ``imap`` names the dimension that each axis splits: ``{"n": 1, "k": 0}``, several axes on a
+        dimension being outermost first; or one dimension per grid axis (-1: whole). ``fmap`` is
+        the dimension that the loop splits. Sizes that do not divide round up; what lies outside is
+        zero (see :meth:`mask`)."""
         what = "new_input"
-        if not isinstance(dtensor, Tensor):
+        if not isinstance(dtensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             got = type(dtensor).__name__
             raise GraphTypeError(
                 f"{what}: expected a tensor of a kernel graph, got {got}", user_location()
@@ -99,11 +101,11 @@ class BlockGraphBuilder(GraphOps[Tile]):
         shape: Sequence[int] | None = None,
         dtype: object = None,
     ) -> None:
-        """Stores ``tile`` to the next result of the kernel (an output saver); every grid axis must have a dimension.
+        """Stores ``tile`` to the next result of the kernel (an output saver); every grid axis must
+        have a dimension.
 
-        The result has the shape that the tiles make up, or ``shape`` where the last tiles reach beyond the tensor; its
-        element type is that of the first input, or ``dtype``.
-        """
+        The result has the shape that the tiles make up, or ``shape`` where the last tiles reach
+        beyond the tensor; its element type is that of the first input, or ``dtype``."""
         what = "new_output"
         handle = self._own(what, tile)
         if self._phase[handle.value] == _IN:
@@ -143,7 +145,7 @@ class BlockGraphBuilder(GraphOps[Tile]):
 
     def _map(self, what: str, shape: tuple[int, ...], split: Split, fmap: int | None) -> TileMap:
         if isinstance(split, Mapping):
-            pairs = [(name, *self._integers(what, dim)) for name, dim in split.items()]
+            pairs = [(name, self._integer(what, dim)) for name, dim in split.items()]
         else:
             dims = self._integers(what, split)
             names = [a.name for a in self.grid]
@@ -159,7 +161,7 @@ class BlockGraphBuilder(GraphOps[Tile]):
                     f"{what}: expected no fmap in a graph without a loop, got {fmap}",
                     user_location(),
                 )
-            pairs.append((self.loop.name, *self._integers(what, fmap)))
+            pairs.append((self.loop.name, self._integer(what, fmap)))
         known = {a.name for a in self._axes()}
         result: list[list[str]] = [[] for _ in shape]
         seen: set[str] = set()
@@ -184,11 +186,11 @@ class BlockGraphBuilder(GraphOps[Tile]):
     # ---- the loop
 
     def accumulate(self, x: Tile, fn: str = "sum", *, rescale: Tile | None = None) -> Tile:
-        """What the loop makes of ``x`` over its steps: ``"sum"``, ``"max"`` or ``"last"``; a value after the loop.
+        """What the loop makes of ``x`` over its steps: ``"sum"``, ``"max"`` or ``"last"``; a value
+        after the loop.
 
-        ``rescale`` (with sums): a :meth:`running_max` ``m``; before each step's value is added, the sum so far is multiplied
-        by ``exp(m_previous - m_now)`` (online softmax).
-        """
+        ``rescale`` (with sums): a :meth:`running_max` ``m``; before each step's value is added,
+        the sum so far is multiplied by ``exp(m_previous - m_now)`` (online softmax)."""
         what = "accumulate"
         handle = self._own(what, x)
         fns = {f.value: f for f in AccumulateFn}
@@ -236,14 +238,17 @@ class BlockGraphBuilder(GraphOps[Tile]):
             )
 
     def mask(self, x: Tile, dim: int, axes: Sequence[str], extent: int, fill: float = 0.0) -> Tile:
-        """``fill`` where index ``part(axes) * tile + i`` along ``dim`` is not below ``extent`` (the tensor's size)."""
+        """``fill`` where index ``part(axes) * tile + i`` along ``dim`` is not below ``extent``
+        (the tensor's size).
+        """
         what = "mask"
         (d,) = self._integers(what, dim)
         handle = self._own(what, x)
         known = {a.name for a in self._axes()}
         if not 0 <= d < len(handle.shape) or not known.issuperset(axes):
             raise GraphShapeError(
-                f"{what}: expected a dimension of {handle.shape} and axes of {sorted(known)}, got {d} and {list(axes)}",
+                f"{what}: expected a dimension of {handle.shape} and axes of {sorted(known)}, "
+                f"got {d} and {list(axes)}",
                 user_location(),
             )
         looped = self.loop is not None and self.loop.name in axes
@@ -263,7 +268,8 @@ class BlockGraphBuilder(GraphOps[Tile]):
         phases = {self._phase[x.value] for x in operands}
         if {_IN, _AFTER} <= phases:
             raise BlockPhaseError(
-                f"{what}: expected operands on one side of the loop, got a step's value and an accumulated one",
+                f"{what}: expected operands on one side of the loop, got a step's value and an "
+                "accumulated one",
                 user_location(),
             )
         phase = max(phases)
@@ -335,9 +341,8 @@ def new_threadblock_graph(
 ) -> BlockGraphBuilder:
     """An empty block graph, to be used with :meth:`GraphBuilder.customized`.
 
-    ``grid`` gives the extents of the grid's axes by name (``{"n": 128}``) or in the order x, y, z; ``loop`` the steps of the
-    loop (``{"k": 64}``, or a number for an axis called ``i``).
-    """
+    ``grid`` gives the extents of the grid's axes by name (``{"n": 128}``) or in the order x, y, z;
+    ``loop`` the steps of the loop (``{"k": 64}``, or a number for an axis called ``i``)."""
     what = "new_threadblock_graph"
     named = grid if isinstance(grid, Mapping) else dict(zip("xyz", grid, strict=False))
     if not isinstance(grid, Mapping) and len(grid) > 3:
@@ -352,7 +357,8 @@ def new_threadblock_graph(
             f"{what}: expected a loop axis that is not in the grid, got {next(iter(steps))!r}",
             user_location(),
         )
-    for name, extent in {**named, **steps, "warps": warps, "stages": stages}.items():
+    extents: dict[str, object] = {**named, **steps, "warps": warps, "stages": stages}
+    for name, extent in extents.items():
         if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
             raise GraphShapeError(
                 f"{what}: expected a positive extent for {name!r}, got {extent!r}", user_location()

@@ -24,7 +24,9 @@ _NAMES = {
 
 
 def as_dtype(dtype: object) -> DType:
-    """A :class:`DType` from one, from its name, or from a torch or NumPy dtype; raises :class:`GraphTypeError`."""
+    """A :class:`DType` from one, from its name, or from a torch or NumPy dtype; raises
+    :class:`GraphTypeError`.
+    """
     if isinstance(dtype, DType):
         return dtype
     found = _NAMES.get(str(getattr(dtype, "name", dtype)).removeprefix("torch."))

@@ -26,7 +26,9 @@ class InvalidGraphError(FrontendError, ValueError):
 
 
 class BlockPhaseError(FrontendError, ValueError):
-    """A value of a loop's steps used outside of the loop without an accumulator, or the other way round."""
+    """A value of a loop's steps used outside of the loop without an accumulator, or the other way
+    round.
+    """
 
 
 class UnsupportedOpError(FrontendError, NotImplementedError):

@@ -18,8 +18,8 @@ H = TypeVar("H", bound="Handle")
 class Handle:
     """A value of a graph under construction: the base of :class:`Tensor` and :class:`Tile`.
 
-    ``+ - * / ** @`` and unary minus work between handles of one graph and between a handle and a number.
-    """
+    ``+ - * / ** @`` and unary minus work between handles of one graph and between a handle and a
+    number."""
 
     __slots__ = ("_graph", "location", "value")
 

@@ -41,7 +41,9 @@ class GraphBuilder(GraphOps[Tensor]):
         name: str = "",
         strides: Sequence[int] | None = None,
     ) -> Tensor:
-        """An input tensor of shape ``dims``, dense and row-major (``strides``, in elements, may only repeat that)."""
+        """An input tensor of shape ``dims``, dense and row-major (``strides``, in elements, may
+        only repeat that).
+        """
         what = "new_input"
         shape = self._integers(what, dims)
         if any(n < 1 for n in shape):
@@ -51,7 +53,8 @@ class GraphBuilder(GraphOps[Tensor]):
         dense = row_major_strides(shape)
         if strides is not None and self._integers(what, strides) != dense:
             raise GraphShapeError(
-                f"{what}: expected row-major strides {dense}, got {tuple(strides)}; pass the stored shape and transpose",
+                f"{what}: expected row-major strides {dense}, got {tuple(strides)}; pass the "
+                "stored shape and transpose",
                 user_location(),
             )
         taken = {t.value.name for t in self._inputs}
@@ -105,7 +108,9 @@ class GraphBuilder(GraphOps[Tensor]):
         eps: float = 1e-6,
         normalized_shape: Sequence[int] | None = None,
     ) -> Tensor:
-        """``x * rsqrt(mean(x^2) + eps) [* gain]`` over the last dimensions (one, unless ``normalized_shape`` has more)."""
+        """``x * rsqrt(mean(x^2) + eps) [* gain]`` over the last dimensions (one, unless
+        ``normalized_shape`` has more).
+        """
         what = "rms_norm"
         dims = self._normalized(what, x, normalized_shape, gain)
         number = self._number(what, eps)
@@ -123,7 +128,9 @@ class GraphBuilder(GraphOps[Tensor]):
         eps: float = 1e-5,
         normalized_shape: Sequence[int] | None = None,
     ) -> Tensor:
-        """``(x - mean) * rsqrt(var + eps) [* gain [+ bias]]`` over the last dimensions; a bias needs a gain."""
+        """``(x - mean) * rsqrt(var + eps) [* gain [+ bias]]`` over the last dimensions; a bias
+        needs a gain.
+        """
         what = "layer_norm"
         if gain is None and bias is not None:
             raise GraphTypeError(
@@ -198,7 +205,9 @@ class GraphBuilder(GraphOps[Tensor]):
     def customized(
         self, inputs: Sequence[Tensor], block_graph: BlockGraphBuilder
     ) -> tuple[Tensor, ...]:
-        """One kernel: ``block_graph`` run for each point of its grid on ``inputs``; returns its outputs."""
+        """One kernel: ``block_graph`` run for each point of its grid on ``inputs``; returns its
+        outputs.
+        """
         handles = [self._own("customized", x) for x in inputs]
         launch = block_graph.launch(handles)
         self._builder.ops.append(launch)
@@ -242,7 +251,8 @@ class GraphBuilder(GraphOps[Tensor]):
         return Program(self.build(), dict(self._locations))
 
     def superoptimize(self, **options: object) -> Optimized:
-        """Searches for a faster equivalent program, verifies and compiles it; options as in ``mirage.OptimizeOptions``.
+        """Searches for a faster equivalent program, verifies and compiles it; options as in
+        ``mirage.OptimizeOptions``.
 
         The result is called with torch tensors: ``out, = optimized(inputs=[q, k, v])``.
         """
@@ -252,13 +262,16 @@ class GraphBuilder(GraphOps[Tensor]):
         launch = next((op for op in program.graph.ops if isinstance(op, Launch)), None)
         if launch is not None:
             raise InvalidGraphError(
-                "superoptimize: expected predefined ops only, got a customized kernel; use compile()",
+                "superoptimize: expected predefined ops only, got a customized kernel; use "
+                "compile()",
                 self._locations.get(launch),
             )
         return optimize(program, OptimizeOptions.of(**options))
 
     def compile(self, **options: object) -> Optimized:
-        """Compiles the graph as it stands; every op must be a customized kernel. Options as for :meth:`superoptimize`."""
+        """Compiles the graph as it stands; every op must be a customized kernel. Options as for
+        :meth:`superoptimize`.
+        """
         from mirage.driver import OptimizeOptions, compile_graph
 
         return compile_graph(self.program(), OptimizeOptions.of(**options))

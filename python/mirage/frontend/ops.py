@@ -28,7 +28,9 @@ POWERS: dict[float, UnaryFn] = {
 
 
 def constant_for(build: Builder, number: float, other: Value) -> Value:
-    """A constant to combine with ``other``: of its type, in blocks of the type that computation has there (f32 or f64)."""
+    """A constant to combine with ``other``: of its type, in blocks of the type that computation
+    has there (f32 or f64).
+    """
     wide = build.in_block and other.dtype is not DType.F64
     return build.constant(number, DType.F32 if wide else other.dtype)
 
@@ -36,10 +38,9 @@ def constant_for(build: Builder, number: float, other: Value) -> Value:
 class GraphOps(ABC, Generic[H]):
     """Methods that append one op each and return its result.
 
-    Operands are handles of this graph; where two operands are taken, one may be a number. Element types of the operands must
-    agree (:meth:`cast` converts). Raises :class:`GraphShapeError`, :class:`GraphTypeError` or :class:`ForeignValueError`,
-    with the line of the caller.
-    """
+    Operands are handles of this graph; where two operands are taken, one may be a number. Element
+    types of the operands must agree (:meth:`cast` converts). Raises :class:`GraphShapeError`,
+    :class:`GraphTypeError` or :class:`ForeignValueError`, with the line of the caller."""
 
     _handle: type[H]
 
@@ -97,6 +98,11 @@ class GraphOps(ABC, Generic[H]):
                 f"{what}: expected integers, got {xs!r}", user_location()
             ) from None
 
+    @classmethod
+    def _integer(cls, what: str, x: object) -> int:
+        (number,) = cls._integers(what, (x,))
+        return number
+
     # ---- element by element
 
     def unary(self, fn: UnaryFn, x: H) -> H:
@@ -104,7 +110,9 @@ class GraphOps(ABC, Generic[H]):
         return self._apply(fn.value, [x], lambda b, v: b.unary(fn, v[0]))
 
     def binary(self, fn: BinaryFn, a: H | Scalar, b: H | Scalar) -> H:
-        """``fn`` of each pair of elements, with NumPy broadcasting; one of the two may be a number."""
+        """``fn`` of each pair of elements, with NumPy broadcasting; one of the two may be a
+        number.
+        """
         what = fn.value
         if not isinstance(a, Handle) and not isinstance(b, Handle):
             raise GraphTypeError(
@@ -200,7 +208,9 @@ class GraphOps(ABC, Generic[H]):
         return self.unary(UnaryFn.SILU, x)
 
     def gelu(self, x: H, approximate: str = "none") -> H:
-        """Gaussian error linear unit; ``approximate="tanh"`` is the usual approximation, as in PyTorch."""
+        """Gaussian error linear unit; ``approximate="tanh"`` is the usual approximation, as in
+        PyTorch.
+        """
         fns = {"none": UnaryFn.GELU, "tanh": UnaryFn.GELU_TANH}
         if approximate not in fns:
             raise GraphTypeError(
@@ -269,7 +279,9 @@ class GraphOps(ABC, Generic[H]):
     # ---- views
 
     def transpose(self, x: H, *permutation: int) -> H:
-        """Dimension ``i`` of the result is dimension ``permutation[i]`` of ``x``; without one, the last two change places."""
+        """Dimension ``i`` of the result is dimension ``permutation[i]`` of ``x``; without one, the
+        last two change places.
+        """
         rank = len(self._own("transpose", x).shape)
         order = self._integers("transpose", permutation or (*range(rank - 2), rank - 1, rank - 2))
         normal = tuple(d + rank if -rank <= d < 0 else d for d in order)

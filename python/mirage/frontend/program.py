@@ -14,8 +14,8 @@ from mirage.semantics.ugraph import KernelGraph, Op, Value
 class Parameter:
     """An input that the caller does not pass: a weight or buffer of the imported module.
 
-    ``data`` is the ``torch.Tensor`` itself (not a copy), so that later updates of the module are seen.
-    """
+    ``data`` is the ``torch.Tensor`` itself (not a copy), so that later updates of the module are
+    seen."""
 
     index: int  # position among the graph's inputs
     name: str  # as in ``module.state_dict()``
@@ -24,7 +24,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel graph with what else is known of it: where its ops stand in the user's program, and bound inputs."""
+    """A kernel graph with what else is known of it: where its ops stand in the user's program, and
+    bound inputs.
+    """
 
     graph: KernelGraph
     locations: Mapping[Op, SourceLocation] = field(default_factory=dict[Op, SourceLocation])
@@ -55,6 +57,7 @@ def check_inputs_used(graph: KernelGraph, locations: Mapping[Value, SourceLocati
         if value not in used:
             name = f" {value.name!r}" if value.name else ""
             raise InvalidGraphError(
-                f"expected every input to reach an output, got unused input {i}{name} ({value.type}); remove it",
+                f"expected every input to reach an output, got unused input {i}{name} "
+                f"({value.type}); remove it",
                 locations.get(value),
             )

@@ -1,4 +1,6 @@
-"""What the passes share: each `kernel.graph` read, handed to a stage and written back in its place."""
+"""What the passes share: each `kernel.graph` read, handed to a stage and written back in its
+place.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ def rewrite_graphs(
     after: str | None,
     stage: Callable[[ReadGraph, ir.Operation], KernelGraph],
 ) -> None:
-    """Applies ``stage`` to each graph of ``module``, whose form must be one of ``before`` and becomes ``after``.
+    """Applies ``stage`` to each graph of ``module``, whose form must be one of ``before`` and
+    becomes ``after``.
 
-    None in ``before`` stands for a graph without a form, as ``after`` for leaving the form as it is. Errors are
-    :class:`PassError` at the graph.
-    """
+    None in ``before`` stands for a graph without a form, as ``after`` for leaving the form as it
+    is. Errors are :class:`PassError` at the graph."""
     from mirage import ir
     from mirage.passes.ugraph_io import graphs_of, read_graph, write_graph
 

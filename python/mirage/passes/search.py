@@ -50,8 +50,10 @@ def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
             found += len(result.candidates)
             remark(
                 at,
-                f"search: {len(result.candidates)} candidates, best {result.candidates[0].cost.time:.2f} us; "
-                f"{report.frames} frames, {report.values} values, {report.plans} plans; stopped: {report.stop.value}{notes}",
+                f"search: {len(result.candidates)} candidates, best "
+                f"{result.candidates[0].cost.time:.2f} us; "
+                f"{report.frames} frames, {report.values} values, {report.plans} plans; "
+                f"stopped: {report.stop.value}{notes}",
             )
         return graph
 

@@ -33,7 +33,8 @@ def run(op: ir.Operation, options: SelectOptions) -> Mapping[str, int]:
         if without:
             warn(
                 at,
-                f"select: {without} of the parts have no verified candidate that {options.chip} can run; they keep their reference",
+                f"select: {without} of the parts have no verified candidate that {options.chip} "
+                "can run; they keep their reference",
             )
         return graph
 

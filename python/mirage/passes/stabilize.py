@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def run(op: ir.Operation, options: NoOptions) -> Mapping[str, int]:
-    """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is about what was verified."""
+    """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is
+    about what was verified.
+    """
     from mirage.stages import stabilize_candidates
 
     def stage(read: ReadGraph, at: ir.Operation) -> KernelGraph:

@@ -1,8 +1,8 @@
 """Cuts a program at the calls that stay with the framework.
 
-What lies between two such calls is a program of its own, that is searched and compiled on its own. Ops go to the earliest part
-that has all their operands, so the number of parts is the depth of external calls plus one.
-"""
+What lies between two such calls is a program of its own, that is searched and compiled on its own.
+Ops go to the earliest part that has all their operands, so the number of parts is the depth of
+external calls plus one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Attention in its regimes: grouped, multi-query, multi-head; decoding, speculative and prefill; with QK normalisation."""
+"""Attention in its regimes: grouped, multi-query, multi-head; decoding, speculative and prefill;
+with QK normalisation.
+"""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class InputSpec:
     """An input: values are normally distributed with standard deviation ``std`` around ``mean``.
 
-    ``causal`` makes a ``(rows, keys)`` additive mask instead: 0 up to the diagonal, -30000 above it.
-    """
+    ``causal`` makes a ``(rows, keys)`` additive mask instead: 0 up to the diagonal, -30000 above
+    it."""
 
     name: str
     shape: tuple[int, ...]
@@ -45,7 +45,9 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Workload:
-    """A named program. ``build`` and ``module`` state it twice, independently: as a graph and as PyTorch code."""
+    """A named program. ``build`` and ``module`` state it twice, independently: as a graph and as
+    PyTorch code.
+    """
 
     name: str
     description: str

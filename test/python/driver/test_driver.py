@@ -1,4 +1,6 @@
-"""The driver: what it reports at each stage, what it refuses, and programs that partly stay with torch."""
+"""The driver: what it reports at each stage, what it refuses, and programs that partly stay with
+torch.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_the_report(optimized: mi.Optimized) -> None:
 def test_in_words(optimized: mi.Optimized) -> None:
     words = optimized.describe()
     assert words.startswith("kernel 1 of 1: grid n = ")
-    assert "x @ w" in words and "rsqrt(" in words and "out0[16, 128/n] = " in words
+    assert "x @ w" in words
+    assert "rsqrt(" in words
+    assert "out0[16, 128/n] = " in words
 
 
 def test_words_for_loops_and_several_kernels() -> None:
@@ -100,8 +104,7 @@ def test_a_refuted_candidate_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> N
         x, w = (b.new_input(v.shape, v.dtype) for v in graph.inputs)
         b.mark_output(b.rms_norm(x, eps=0.5) @ w)
         other = b.build()
-        result = found(other, *rest)  # type: ignore[arg-type]
-        return result
+        return found(other, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stages, "superoptimize", wrong_search)
     with pytest.raises(NothingFoundError, match="refuted"):
@@ -125,13 +128,17 @@ def test_kernels_by_hand_are_not_searched() -> None:
     graph.mark_output(*graph.customized([x], block))
     with pytest.raises(InvalidGraphError, match=r"use compile\(\)") as caught:
         graph.superoptimize()
-    assert caught.value.location is not None and caught.value.location.file == __file__
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
     result = compile_graph(graph.program(), FAST)
     assert list(result.mlir) == ["selected"]
 
 
 def test_ops_without_a_kernel_are_not_compiled() -> None:
-    with pytest.raises(InvalidGraphError, match=r"expected customized kernels only, got rmsnorm; use superoptimize\(\)"):
+    with pytest.raises(
+        InvalidGraphError,
+        match=r"expected customized kernels only, got rmsnorm; use superoptimize\(\)",
+    ):
         linear().compile()
 
 
@@ -143,7 +150,9 @@ BAD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "kind", "message"), BAD_OPTIONS, ids=[b[2] for b in BAD_OPTIONS])
+@pytest.mark.parametrize(
+    ("options", "kind", "message"), BAD_OPTIONS, ids=[b[2] for b in BAD_OPTIONS]
+)
 def test_bad_options(options: dict[str, object], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind) as caught:
         linear().superoptimize(**options)
@@ -165,7 +174,9 @@ def test_parts_around_a_call_of_torch() -> None:
     imported = mi.from_torch(Scan(), torch.randn(8, 32).half(), allow_fallback=True)
     result = optimize(imported.program, FAST)
     kinds = [type(op) for op in result.graph.ops]
-    assert kinds.count(External) == 1 and kinds[0] is Launch and kinds[-1] is Launch
+    assert kinds.count(External) == 1
+    assert kinds[0] is Launch
+    assert kinds[-1] is Launch
     assert 'kernel.external "aten.cumsum"' in result.mlir["selected"]
     assert 'kernel.parameter = "weight"' in result.mlir["selected"]
 

@@ -36,7 +36,8 @@ def test_importing_mirage_loads_nothing_heavy() -> None:
     code = (
         "import sys, mirage, mirage.runtime, mirage.semantics, mirage.emulator\n"
         "mirage.float16\n"
-        "bad = [m for m in ('torch', 'torch_mlir', 'mirage.ir', 'mirage._mlir_libs') if m in sys.modules]\n"
+        "bad = [m for m in ('torch', 'torch_mlir', 'mirage.ir', 'mirage._mlir_libs') if m in "
+        "sys.modules]\n"
         "assert not bad, bad\n"
         "assert 'superoptimize' in dir(mirage.GraphBuilder) and 'from_torch' in dir(mirage)\n"
         "try: mirage.nothing\n"

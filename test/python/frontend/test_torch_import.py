@@ -365,7 +365,8 @@ def test_exported_programs() -> None:
 
 def line_of(offset: int) -> int:
     frame = inspect.currentframe()
-    assert frame is not None and frame.f_back is not None
+    assert frame is not None
+    assert frame.f_back is not None
     return frame.f_back.f_lineno + offset
 
 
@@ -460,7 +461,8 @@ def test_refused(
     with pytest.raises(kind) as caught:
         mi.from_torch(program, *inputs)
     assert message in str(caught.value)
-    assert caught.value.location is not None and caught.value.location.file == __file__
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
 
 
 def test_dynamic_shapes_are_refused() -> None:
@@ -476,4 +478,8 @@ def test_inputs_are_called_as_in_the_program() -> None:
         return hidden @ weight
 
     assert [v.name for v in mi.from_torch(program, X, Y).graph.inputs] == ["hidden", "weight"]
-    assert [v.name for v in mi.from_torch(nn.Linear(6, 5), X.float()).graph.inputs] == ["input", "weight", "bias"]
+    assert [v.name for v in mi.from_torch(nn.Linear(6, 5), X.float()).graph.inputs] == [
+        "input",
+        "weight",
+        "bias",
+    ]

@@ -76,8 +76,4 @@ class _Comparison:
     def accumulators(self, a: tuple[Accumulator, ...], b: tuple[Accumulator, ...]) -> None:
         assert [(x.fn, x.rescale is None) for x in a] == [(x.fn, x.rescale is None) for x in b]
         self.use(tuple(x.value for x in a), tuple(x.value for x in b))
-        self.use(
-            tuple(x.rescale for x in a if x.rescale), tuple(x.rescale for x in b if x.rescale)
-        )
-
-
+        self.use(tuple(x.rescale for x in a if x.rescale), tuple(x.rescale for x in b if x.rescale))

@@ -55,7 +55,9 @@ def test_a_pass_without_options_says_so() -> None:
 
 
 WORD = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1)
-VALUE = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "Zs"], exclude_characters="\"'{}"))
+VALUE = st.text(
+    st.characters(codec="ascii", categories=["L", "N", "P", "Zs"], exclude_characters="\"'{}")
+)
 
 
 @given(st.dictionaries(WORD, VALUE))

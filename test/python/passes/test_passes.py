@@ -13,8 +13,8 @@ from mirage.passmanager import PassManager
 ROOT = Path(__file__).parents[3]
 
 REFERENCE = """
-kernel.graph @f(%x: tensor<16x256xf16> {kernel.name = "x"}, %w: tensor<256x128xf16>) -> tensor<16x128xf16>
-    attributes {form = #kernel.form<reference>} {
+kernel.graph @f(%x: tensor<16x256xf16> {kernel.name = "x"}, %w: tensor<256x128xf16>)
+    -> tensor<16x128xf16> attributes {form = #kernel.form<reference>} {
   %0 = kernel.rms_norm %x eps 1.0e-06 dims 1 : (tensor<16x256xf16>) -> tensor<16x256xf16>
   %1 = kernel.matmul %0, %w : (tensor<16x256xf16>, tensor<256x128xf16>) -> tensor<16x128xf16>
   kernel.return %1 : tensor<16x128xf16>
@@ -68,10 +68,16 @@ VERIFY = ("mirage-verify", {"seed": 1})
 
 def test_all_of_them_with_a_pass_of_cpp_between() -> None:
     text, said = run(
-        REFERENCE, SEARCH, ("mirage-stabilize", {}), VERIFY, ("canonicalize", {}), ("mirage-select", {})
+        REFERENCE,
+        SEARCH,
+        ("mirage-stabilize", {}),
+        VERIFY,
+        ("canonicalize", {}),
+        ("mirage-select", {}),
     )
     assert "form = #kernel.form<selected>" in text
-    assert "kernel.launch" in text and "kernel.alternatives" not in text
+    assert "kernel.launch" in text
+    assert "kernel.alternatives" not in text
     assert 'kernel.name = "x"' in text
     assert any(s.startswith("remark: search: 2 candidates, best ") for s in said)
 
@@ -85,7 +91,8 @@ def test_verified_alternatives_carry_verdicts() -> None:
 def test_wrong_candidates_are_dropped_with_a_witness() -> None:
     text, said = run(WRONG, VERIFY)
     assert text.count("^bb0") == 2
-    assert "kernel.unary square" in text and "kernel.unary abs" not in text
+    assert "kernel.unary square" in text
+    assert "kernel.unary abs" not in text
     (warning,) = [s for s in said if s.startswith("warning")]
     assert "candidate 1 was dropped: refuted" in warning
     assert "witness: output 0, element" in warning
@@ -99,8 +106,12 @@ OUT_OF_ORDER = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "message"), OUT_OF_ORDER, ids=[c[0] for c in OUT_OF_ORDER])
-def test_a_pass_that_is_run_too_early_says_which_form_is_missing(name: str, text: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "message"), OUT_OF_ORDER, ids=[c[0] for c in OUT_OF_ORDER]
+)
+def test_a_pass_that_is_run_too_early_says_which_form_is_missing(
+    name: str, text: str, message: str
+) -> None:
     with pytest.raises(ir.MLIRError) as caught:
         run(text, (name, {}))
     assert message in str(caught.value)
@@ -112,12 +123,17 @@ def test_unknown_chip_is_an_error() -> None:
 
 
 def test_bad_options_are_errors() -> None:
-    for name, options in (("mirage-search", {"max_candidates": 0}), ("mirage-verify", {"draws": 0})):
+    for name, options in (
+        ("mirage-search", {"max_candidates": 0}),
+        ("mirage-verify", {"draws": 0}),
+    ):
         with pytest.raises(ir.MLIRError, match="at least one"):
             run(REFERENCE if name == "mirage-search" else WRONG, (name, options))
 
 
-@pytest.mark.parametrize("name", ["mirage-search", "mirage-verify", "mirage-select", "mirage-stabilize"])
+@pytest.mark.parametrize(
+    "name", ["mirage-search", "mirage-verify", "mirage-select", "mirage-stabilize"]
+)
 def test_summaries_are_those_of_the_declaration(name: str) -> None:
     declared = (ROOT / "include/mirage/PythonPasses/Passes.td").read_text()
     match = re.search(rf'Mirage_PythonPass<"{name}"> {{\s*let summary = "([^"]*)"', declared)

@@ -76,7 +76,8 @@ def test_search_puts_candidates_beside_the_reference(candidates: KernelGraph) ->
     op = alternatives(candidates)
     assert_same(op.programs[0], linear())
     assert len(op.programs) == 4
-    assert op.costs is not None and op.costs[0] is None
+    assert op.costs is not None
+    assert op.costs[0] is None
     assert list(op.costs[1:]) == sorted(c for c in op.costs[1:] if c is not None)
     assert all(isinstance(o, Launch) for p in op.programs[1:] for o in p.ops)
     assert_same(reference_graph(candidates), linear())
@@ -90,13 +91,17 @@ def test_the_whole_way(candidates: KernelGraph) -> None:
     selected, without = select_cheapest(verified, TARGET)
     assert without == 0
     check_graph(selected)
-    assert selected.ops and all(isinstance(op, Launch) for op in selected.ops)
+    assert selected.ops
+    assert all(isinstance(op, Launch) for op in selected.ops)
     rng = np.random.default_rng(0)
     inputs = [rng.normal(size=v.shape) for v in selected.inputs]
     (ours,), (expected,) = evaluate_floats(selected, inputs), evaluate_floats(linear(), inputs)
     np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
     text = graph_to_text(verified, form="verified")
-    assert_same(graph_from_text(text).graph, graph_from_text(graph_to_text(graph_from_text(text).graph)).graph)
+    assert_same(
+        graph_from_text(text).graph,
+        graph_from_text(graph_to_text(graph_from_text(text).graph)).graph,
+    )
 
 
 def test_a_wrong_candidate_does_not_survive(candidates: KernelGraph) -> None:
@@ -106,8 +111,10 @@ def test_a_wrong_candidate_does_not_survive(candidates: KernelGraph) -> None:
     assert [c.verdict.kind is Kind.REFUTED for c in checked] == [True, False, False]
     kept = alternatives(verified)
     assert len(kept.programs) == 3
-    assert kept.verdicts is not None and len(kept.verdicts) == 2
-    assert kept.costs is not None and kept.costs == (None, *op.costs[2:])  # type: ignore[index]
+    assert kept.verdicts is not None
+    assert len(kept.verdicts) == 2
+    assert kept.costs is not None
+    assert kept.costs == (None, *op.costs[2:])
     assert all("wrong" not in p.name for p in kept.programs)
 
 
@@ -175,7 +182,9 @@ def with_calls() -> KernelGraph:
 def test_partition() -> None:
     graph = with_calls()
     first, call, second = partition(graph)
-    assert isinstance(first, Part) and isinstance(call, External) and isinstance(second, Part)
+    assert isinstance(first, Part)
+    assert isinstance(call, External)
+    assert isinstance(second, Part)
     for part in (first, second):
         check_graph(part.graph)
     assert first.graph.inputs == graph.inputs
@@ -190,7 +199,8 @@ def test_partition() -> None:
 def test_partition_of_a_whole_program() -> None:
     graph = linear()
     (part,) = partition(graph)
-    assert isinstance(part, Part) and part.graph is graph
+    assert isinstance(part, Part)
+    assert part.graph is graph
 
 
 def test_each_part_is_optimized_by_itself() -> None:

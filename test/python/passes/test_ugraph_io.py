@@ -84,7 +84,14 @@ def every_op() -> KernelGraph:
             (x, y),
             (Value(TensorType((4,), DType.F32)), Value(TensorType((), DType.F16))),
             "aten.thing.Tensor",
-            (("dims", (1, 2)), ("flag", True), ("kind", "tanh"), ("nothing", None), ("scale", 0.5), ("size", 3)),
+            (
+                ("dims", (1, 2)),
+                ("flag", True),
+                ("kind", "tanh"),
+                ("nothing", None),
+                ("scale", 0.5),
+                ("size", 3),
+            ),
         )
     )
     return KernelGraph("every_op", (x, y, gain), tuple(b.ops), (out, x))
@@ -110,7 +117,9 @@ def attention_kernel() -> KernelGraph:
     total = block.accumulate(block.sum(e, 1), rescale=m)
     largest = block.accumulate(block.max(xt, 1), "max")
     block.new_output(out / total, {"m": 0})
-    block.new_output(block.transpose(largest + block.accumulate(m, "last")), {"m": 1}, dtype=mi.float32)
+    block.new_output(
+        block.transpose(largest + block.accumulate(m, "last")), {"m": 1}, dtype=mi.float32
+    )
     graph.mark_output(*graph.customized([x, w], block))
     return graph.build()
 
@@ -178,7 +187,9 @@ def unnamed(graph: KernelGraph, number: int) -> KernelGraph:
 def test_every_verdict(kind: str) -> None:
     reference = unnamed(get("softmax_n256").graph(), 0)
     x, out = Value(reference.inputs[0].type), Value(reference.outputs[0].type)
-    op = Alternatives((x,), (out,), (reference, unnamed(get("softmax_n256").graph(), 1)), (VerdictNote(kind),))
+    op = Alternatives(
+        (x,), (out,), (reference, unnamed(get("softmax_n256").graph(), 1)), (VerdictNote(kind),)
+    )
     round_trip(KernelGraph("f", (x,), (op,), (out,)))
 
 
@@ -230,10 +241,14 @@ def test_weights_are_marked() -> None:
 
 
 def test_the_enums_agree_with_the_dialect() -> None:
-    """Attributes hold positions: the Python table must list the functions in the dialect's order."""
+    """Attributes hold positions: the Python table must have the dialect's order."""
     from mirage.dialects import scalar
 
-    for ours, theirs in ((UnaryFn, scalar.UnaryFn), (BinaryFn, scalar.BinaryFn), (ReduceFn, scalar.ReduceFn)):
+    for ours, theirs in (
+        (UnaryFn, scalar.UnaryFn),
+        (BinaryFn, scalar.BinaryFn),
+        (ReduceFn, scalar.ReduceFn),
+    ):
         assert [f.value for f in ours] == [str(f) for f in theirs]
         assert [int(f) for f in theirs] == list(range(len(theirs)))
 
@@ -247,11 +262,17 @@ def test_form_names_agree_with_the_dialect() -> None:
 REFUSED = [
     (
         "kernel.graph @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
-        "  %y = kernel.invoke @k::@f(%x) grid [1, 1, 1] block [32, 1, 1] shared 0 : (tensor<4xf32>) -> tensor<4xf32>\n"
+        "  %y = kernel.invoke @k::@f(%x) grid [1, 1, 1] block [32, 1, 1] shared 0 : "
+        "(tensor<4xf32>) -> tensor<4xf32>\n"
         "  kernel.return %y : tensor<4xf32>\n}",
         "expected an op that µGraph data has, got kernel.invoke",
     ),
-    (NESTED.replace("block.loop [i = 2] {", "block.loop [i = 2] attributes {stages = 2 : i64} {"), "a loop before scheduling"),
+    (
+        NESTED.replace(
+            "block.loop [i = 2] {", "block.loop [i = 2] attributes {stages = 2 : i64} {"
+        ),
+        "a loop before scheduling",
+    ),
 ]
 
 
@@ -264,14 +285,20 @@ def test_refused(text: str, message: str) -> None:
 
 
 MALFORMED = [
-    ("kernel.graph @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  kernel.return %y : tensor<4xf32>\n}", "in.mlir:2:17: "),
+    (
+        "kernel.graph @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  kernel.return %y : "
+        "tensor<4xf32>\n}",
+        "in.mlir:2:17: ",
+    ),
     ("module {}", "in.mlir: expected one kernel.graph, got none"),
     ("kernel.graph", "in.mlir:1:"),
     ("\x00\xff", "in.mlir"),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), MALFORMED, ids=["undefined", "none", "truncated", "binary"])
+@pytest.mark.parametrize(
+    ("text", "message"), MALFORMED, ids=["undefined", "none", "truncated", "binary"]
+)
 def test_malformed_text(text: str, message: str) -> None:
     with pytest.raises(MalformedTextError) as caught:
         graph_from_text(text, where="in.mlir")

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
-from torch_mlir import ir
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch_mlir import ir as untyped_ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import FxImporter
 
@@ -22,12 +23,15 @@ from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFail
 from mirage.frontend.location import is_internal, user_location
 from mirage.frontend.torch_import.table import TABLE
 
+ir: Any = untyped_ir
 _TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of the captured function: a tensor that the caller passes, or (``data``) one that the module holds."""
+    """One argument of the captured function: a tensor that the caller passes, or (``data``) one
+    that the module holds.
+    """
 
     name: str
     data: torch.Tensor | None
@@ -55,7 +59,9 @@ class _FunctionModule(torch.nn.Module):
 
 
 def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
-    """The same function under the name ``forward``: PyTorch records places in functions of that name only."""
+    """The same function under the name ``forward``: PyTorch records places in functions of that
+    name only.
+    """
     if not isinstance(function, FunctionType):
         return function
     code = function.__code__.replace(co_name="forward")
@@ -121,7 +127,8 @@ def _export(program: object, example_inputs: Sequence[object]) -> torch.export.E
         module = _FunctionModule(program)
     else:
         raise GraphTypeError(
-            f"expected a torch.nn.Module, a function or an ExportedProgram, got {type(program).__name__}",
+            "expected a torch.nn.Module, a function or an ExportedProgram, got "
+            f"{type(program).__name__}",
             user_location(),
         )
     for i, x in enumerate(example_inputs):
@@ -134,7 +141,7 @@ def _export(program: object, example_inputs: Sequence[object]) -> torch.export.E
         warnings.simplefilter("ignore")
         try:
             return torch.export.export(module, tuple(example_inputs), strict=False)
-        except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as error:
+        except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 f"expected shapes that do not depend on the data, got {_first_line(error)}",
                 _origin(error),
@@ -148,11 +155,13 @@ def _export(program: object, example_inputs: Sequence[object]) -> torch.export.E
 
 def _check_static(exported: torch.export.ExportedProgram) -> None:
     for node in exported.graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and any(not isinstance(n, int) for n in value.shape):
+        value: Any = node.meta.get("val")
+        sizes: list[object] = list(getattr(value, "shape", ()))
+        if not all(isinstance(n, int) for n in sizes):
             shape = ", ".join(map(str, value.shape))
             raise DynamicShapeError(
-                f"expected fixed shapes, got ({shape}) for {node.name!r}; export without dynamic_shapes",
+                f"expected fixed shapes, got ({shape}) for {node.name!r}; export without "
+                "dynamic_shapes",
                 user_location(),
             )
 
@@ -161,7 +170,8 @@ def _check_pure(exported: torch.export.ExportedProgram) -> None:
     for spec in exported.graph_signature.output_specs:
         if spec.kind is not OutputKind.USER_OUTPUT:
             raise ImportFailedError(
-                f"expected a program without side effects, got an update of {spec.target!r}; return the new value instead",
+                f"expected a program without side effects, got an update of {spec.target!r}; "
+                "return the new value instead",
                 user_location(),
             )
 

@@ -111,7 +111,9 @@ def _rms_norm(b: Lowering, c: Call) -> Value:
 
 
 def _layer_norm(b: Lowering, c: Call) -> Value:
-    """``op(x, shape, weight, bias, eps, …)``; the statistics that native_layer_norm also returns must be unused."""
+    """``op(x, shape, weight, bias, eps, …)``; the statistics that native_layer_norm also returns
+    must be unused.
+    """
     if any(c.used[1:]):
         raise Unsupported("the mean or the inverse deviation of native_layer_norm")
     x, gain, bias = c.value(0), c.optional(2), c.optional(3)

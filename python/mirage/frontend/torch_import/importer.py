@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch_mlir import ir
+from torch_mlir import ir as untyped_ir
 
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError, UnsupportedOpError
@@ -23,6 +23,7 @@ from mirage.semantics.ugraph import External, KernelGraph, Op, ShapeError, Tenso
 if TYPE_CHECKING:
     from mirage.driver import Optimized
 
+ir: Any = untyped_ir
 _TYPE = re.compile(r"!torch\.vtensor<\[([0-9,?]*)\],(\w+)>")
 _FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)(?::\d+)?')
 _STAYS = "calls that stay with PyTorch pass tensors of floats only"
@@ -31,7 +32,9 @@ _FLOATS = {dtype.value: dtype for dtype in DType}
 
 @dataclass(frozen=True)
 class ImportedGraph:
-    """An imported module. Its weights are bound: call the optimized program with the module's own inputs."""
+    """An imported module. Its weights are bound: call the optimized program with the module's own
+    inputs.
+    """
 
     program: Program
 
@@ -52,9 +55,9 @@ def from_torch(
 ) -> ImportedGraph:
     """Imports a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
 
-    Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become inputs that are bound to the
-    module's own tensors. Ops without a meaning here raise :class:`UnsupportedOpError`; with ``allow_fallback`` they stay calls
-    of PyTorch in the graph.
+    Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become
+    inputs that are bound to the module's own tensors. Ops without a meaning here raise
+    :class:`UnsupportedOpError`; with ``allow_fallback`` they stay calls of PyTorch in the graph.
     """
     return ImportedGraph(_Importer(capture(module, example_inputs), allow_fallback, name).program())
 
@@ -86,7 +89,7 @@ class _Importer:
                 location = _location(operation)
                 self._operation(operation, location)
                 if location is not None:
-                    self.locations.update({op: location for op in self.lowering.ops[start:]})
+                    self.locations.update(dict.fromkeys(self.lowering.ops[start:], location))
         return self._assemble(operations[-1])
 
     def _bind_argument(self, argument: Argument, block_argument: Any) -> None:
@@ -99,7 +102,8 @@ class _Importer:
         if result is None:
             if len(list(block_argument.uses)):
                 raise GraphTypeError(
-                    f"expected a tensor of f16, bf16, f32 or f64, got {block_argument.type} for {argument.name!r}",
+                    f"expected a tensor of f16, bf16, f32 or f64, got {block_argument.type} for "
+                    f"{argument.name!r}",
                     user_location(),
                 )
             return
@@ -285,7 +289,9 @@ def _unsupported(
 def _arguments(
     call: Call, location: SourceLocation | None
 ) -> tuple[tuple[Value, ...], tuple[tuple[str, object], ...]]:
-    """Tensors and named other arguments of a call that stays with PyTorch; a list of tensors is ``("tensors", count)``."""
+    """Tensors and named other arguments of a call that stays with PyTorch; a list of tensors is
+    ``("tensors", count)``.
+    """
     namespace, op, *overload = call.op.split(".")
     packet = getattr(getattr(torch.ops, namespace), op, None)
     function = getattr(packet, overload[0] if overload else "default", None)

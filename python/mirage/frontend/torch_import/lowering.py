@@ -1,4 +1,6 @@
-"""What the rows of the table work with: a call of a torch op, and a builder that takes numbers for values."""
+"""What the rows of the table work with: a call of a torch op, and a builder that takes numbers for
+values.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ class Unsupported(Exception):
 class Call:
     """One call of a torch op.
 
-    ``args`` has one entry for each argument of the op's schema: a :class:`Value`, a number, a string, None, or a list.
-    ``results`` are the result types; None for what is no tensor of floats. ``used`` says which results anything reads.
-    """
+    ``args`` has one entry for each argument of the op's schema: a :class:`Value`, a number, a
+    string, None, or a list. ``results`` are the result types; None for what is no tensor of
+    floats. ``used`` says which results anything reads."""
 
     op: str
     args: tuple[object, ...]

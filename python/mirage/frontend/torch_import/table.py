@@ -1,4 +1,6 @@
-"""The table of torch ops: one row each, by name (namespace, op, overload unless it is the default)."""
+"""The table of torch ops: one row each, by name (namespace, op, overload unless it is the
+default).
+"""
 
 from __future__ import annotations
 
@@ -12,4 +14,6 @@ TABLE: dict[str, Row] = {**ELEMENTWISE, **CONTRACTION, **VIEWS}
 IGNORED = frozenset(
     {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range_for_size"}
 )
-"""Assertions about shapes and types: the graph's are fixed and were checked when the program was captured."""
+"""Assertions about shapes and types: the graph's are fixed and were checked when the program was
+captured.
+"""

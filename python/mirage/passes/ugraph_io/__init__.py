@@ -3,9 +3,9 @@
     read = read_graph(operation)                 # a kernel.graph
     write_graph(graph, form="reference")         # at the current insertion point
 
-What has a counterpart: every op of the `kernel` dialect but compiled calls, every op of the `block` dialect but those that
-layout assignment inserts. Anything else is a :class:`GraphIOError` at its operation.
-"""
+What has a counterpart: every op of the `kernel` dialect but compiled calls, every op of the
+`block` dialect but those that layout assignment inserts. Anything else is a :class:`GraphIOError`
+at its operation."""
 
 from mirage.passes.ugraph_io.data import (
     Alternatives,

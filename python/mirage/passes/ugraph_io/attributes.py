@@ -29,7 +29,9 @@ class Codec(ABC):
 
 @dataclass(frozen=True)
 class EnumCodec(Codec):
-    """A scalar function: an integer attribute whose value counts the members in order of their definition."""
+    """A scalar function: an integer attribute whose value counts the members in order of their
+    definition.
+    """
 
     members: tuple[enum.Enum, ...]
 
@@ -101,7 +103,9 @@ MAP = MapCodec()
 
 
 def read_plain(attribute: ir.Attribute, op: ir.Operation) -> object:
-    """A value of an `external` argument: none (unit), bool, integer, float, string, or a tuple of them."""
+    """A value of an `external` argument: none (unit), bool, integer, float, string, or a tuple of
+    them.
+    """
     if isinstance(attribute, ir.UnitAttr):
         return None
     if isinstance(attribute, ir.BoolAttr):

@@ -20,7 +20,9 @@ class GraphIOError(PassError):
 
 @dataclass(frozen=True)
 class VerdictNote:
-    """`#kernel.verdict`: ``kind`` as in ``mirage.verify.Kind``, the bound as a base-2 logarithm rounded up."""
+    """`#kernel.verdict`: ``kind`` as in ``mirage.verify.Kind``, the bound as a base-2 logarithm
+    rounded up.
+    """
 
     kind: str
     bound_log2: int = 0
@@ -31,9 +33,8 @@ class VerdictNote:
 class Alternatives(Op):
     """`kernel.alternatives`: programs that are claimed to be equivalent, the reference first.
 
-    Each program's inputs stand for the operands. ``verdicts`` has one entry for each candidate, ``costs`` (µs) one for each
-    program, None (in the IR -1) where there is no prediction.
-    """
+    Each program's inputs stand for the operands. ``verdicts`` has one entry for each candidate,
+    ``costs`` (µs) one for each program, None (in the IR -1) where there is no prediction."""
 
     programs: tuple[KernelGraph, ...]
     verdicts: tuple[VerdictNote, ...] | None = None
@@ -42,7 +43,9 @@ class Alternatives(Op):
 
 @dataclass(frozen=True)
 class InputNote:
-    """What a graph's input is besides its type: the weight of the imported module that it stands for."""
+    """What a graph's input is besides its type: the weight of the imported module that it stands
+    for.
+    """
 
     parameter: str | None = None
 

@@ -29,7 +29,9 @@ from mirage.semantics.ugraph import (
 
 @dataclass(frozen=True)
 class Row:
-    """An op: its class, its name without the dialect, and (field, attribute, codec) for what is no operand."""
+    """An op: its class, its name without the dialect, and (field, attribute, codec) for what is no
+    operand.
+    """
 
     kind: type[Op]
     mnemonic: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,12 +23,13 @@ def write_graph(
     notes: Mapping[int, InputNote] | None = None,
     default: ir.Location | None = None,
 ) -> ir.Operation:
-    """Writes a `kernel.graph` at the current insertion point, in the current context, and verifies it.
+    """Writes a `kernel.graph` at the current insertion point, in the current context, and verifies
+    it.
 
     ``default`` is the location of ops that ``locations`` does not have.
 
-    Raises :class:`GraphIOError` for data that has no counterpart and ``ir.MLIRError`` for what the dialects' verifiers refuse.
-    """
+    Raises :class:`GraphIOError` for data that has no counterpart and ``ir.MLIRError`` for what the
+    dialects' verifiers refuse."""
     with default or ir.Location.unknown():
         return _Writer(locations or {}).graph(graph, form, notes or {})
 
@@ -73,8 +74,10 @@ class _Writer:
             ir.Operation.create(terminator, operands=[self.value(v) for v in graph.outputs])
 
     @contextmanager
-    def _isolated(self, arguments: tuple[Value, ...], block: ir.Block) -> Iterator[None]:
-        """Inside of ``block``, where only its arguments are known: a value may stand for itself within."""
+    def _isolated(self, arguments: tuple[Value, ...], block: ir.Block) -> Generator[None]:
+        """Inside of ``block``, where only its arguments are known: a value may stand for itself
+        within.
+        """
         outside = self.values
         self.values = dict(zip(arguments, block.arguments, strict=True))
         with ir.InsertionPoint(block):
@@ -94,7 +97,7 @@ class _Writer:
         if isinstance(place, SourceLocation):
             location = ir.Location.file(place.file, place.line, 0)
         else:
-            location = ir.Location.current if place is None else place
+            location = _current() if place is None else place
         name = op.results[0].name if op.results else ""
         if name and not (location.is_a_name() and location.name_str == name):
             location = ir.Location.name(name, location)
@@ -200,6 +203,12 @@ class _Writer:
             [self.value(m) for _, m in rescaled],
             a.INTEGERS.write(tuple(i for i, _ in rescaled)),
         )
+
+
+def _current() -> ir.Location:
+    location = ir.Location.current
+    assert location is not None
+    return location
 
 
 def _input_entry(value: Value, note: InputNote | None) -> dict[str, ir.Attribute]:
