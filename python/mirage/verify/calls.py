@@ -22,7 +22,7 @@ class CutGraph:
 
 
 def cut_calls(graph: KernelGraph) -> CutGraph:
-    """``graph`` with results of calls as further inputs and operands of calls as further outputs."""
+    """``graph`` with results of calls as inputs and operands of calls as outputs."""
     inputs: list[Value] = list(graph.inputs)
     outputs: list[Value] = list(graph.outputs)
     ops: list[Op] = []

@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -43,6 +44,7 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
     axis_extents,
+    promote,
 )
 from mirage.verify.digits import Digit, Irregular, Slot, Structure
 
@@ -69,14 +71,37 @@ def cells_of(digit: Digit, singles: int) -> Weights:
     return tuple(result)
 
 
+def even_cells(digit: Digit, count: int) -> Weights:
+    """At most ``count`` cells of about equal size in each segment of a digit."""
+    if digit.pinned:
+        return (1,) * digit.radix
+    result: list[int] = []
+    bounds = sorted({0, digit.radix} | {c for c in digit.cuts if 0 < c < digit.radix})
+    for start, end in pairwise(bounds):
+        size, more = divmod(end - start, min(count, end - start))
+        parts = min(count, end - start)
+        result.extend([size + 1] * more + [size] * (parts - more))
+    return tuple(result)
+
+
 class Cells:
     """Cells for all digits: sizes and weights of dimensions and axes."""
 
-    def __init__(self, structure: Structure, singles: Mapping[Hashable, int]) -> None:
+    def __init__(self, structure: Structure, cells: Mapping[Hashable, Weights]) -> None:
         self.structure = structure
-        self.cells = {
-            d: cells_of(digit, singles.get(d, 1)) for d, digit in structure.digits.items()
-        }
+        self.cells = cells
+
+    @classmethod
+    def with_singles(cls, structure: Structure, singles: Mapping[Hashable, int]) -> Cells:
+        """So many single indices of each digit (at least one), and the bulk."""
+        return cls(
+            structure, {d: cells_of(x, singles.get(d, 1)) for d, x in structure.digits.items()}
+        )
+
+    @classmethod
+    def even(cls, structure: Structure, count: int) -> Cells:
+        """At most ``count`` cells of about equal size in each segment of a digit."""
+        return cls(structure, {d: even_cells(x, count) for d, x in structure.digits.items()})
 
     def weights(self, slot: Slot) -> Weights:
         """For each small index of the slot the number of real indices it stands for."""
@@ -116,6 +141,22 @@ class Cells:
     def extent_of_mask(self, parts: Sequence[Slot], extent: int) -> int:
         """Where a mask that keeps ``extent`` indices ends among the small indices."""
         return self._prefix([d for s in parts for d in self.structure.digits_of(s)], extent)
+
+
+def compress_all(
+    graphs: Sequence[KernelGraph], cells: Cells
+) -> tuple[list[KernelGraph], tuple[Weights, ...]]:
+    """Small forms of several graphs that all take the same weights, which come back too."""
+    small = [compress(g, cells) for g in graphs]
+    weights = tuple(dict.fromkeys(w for s in small for w in s.weights))
+    result: list[KernelGraph] = []
+    for s in small:
+        count = len(s.graph.inputs) - len(s.weights)
+        known = dict(zip(s.weights, s.graph.inputs[count:], strict=True))
+        extra = (known.get(w) or Value(TensorType((len(w),), DType.F32)) for w in weights)
+        inputs = (*s.graph.inputs[:count], *extra)
+        result.append(KernelGraph(s.graph.name, inputs, s.graph.ops, s.graph.outputs))
+    return result, weights
 
 
 @dataclass(frozen=True)
@@ -205,7 +246,7 @@ class _Compressor:
             wide = Value(TensorType((len(weights),) + (1,) * trailing, DType.F32))
             ops.append(Reshape((w,), (wide,)))
             w = wide
-        y = Value(x.type)
+        y = Value(TensorType(x.shape, promote(x.dtype, DType.F32)))
         ops.append(Binary((x, w), (y,), BinaryFn.MUL))
         return y
 
@@ -277,7 +318,7 @@ class _Compressor:
             flat = Value(TensorType((), DType.F32))
             ops.append(Reshape((w,), (flat,)))
             w = flat
-        y = Value(x.type)
+        y = Value(TensorType(x.shape, promote(x.dtype, DType.F32)))
         ops.append(Binary((x, w), (y,), BinaryFn.MUL))
         return y
 

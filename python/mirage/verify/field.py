@@ -137,6 +137,10 @@ class FieldPair(Domain):
         """Uniformly random numbers, not zero."""
         return tuple(rng.integers(1, int(m.m), size=shape).astype(np.float64) for m in self.moduli)
 
+    def integers(self, values: Array) -> Planes:
+        """Integers below 2^52."""
+        return tuple(m.reduce(values.astype(np.float64)) for m in self.moduli)
+
     def constant(self, value: float, dtype: DType) -> Planes:
         if not math.isfinite(value):
             return (np.asarray(value if value < 0 else np.nan),) * 2

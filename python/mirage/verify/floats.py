@@ -66,7 +66,11 @@ def draw_inputs(
 ) -> list[Sampled]:
     """Normal inputs, rounded to their element types, in float64."""
     result: list[Sampled] = []
-    for v, region in zip(graph.inputs, sample.inputs, strict=True):
+    for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
+        fixed = sample.fixed_part(number)
+        if fixed is not None:
+            result.append(Sampled((fixed.astype(np.float64),), region))
+            continue
         x = rng.standard_normal(region_shape(region, v.shape), dtype=np.float32) * np.float32(scale)
         result.append(Sampled((v.dtype.round(x),), region))
     return result

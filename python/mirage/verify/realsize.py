@@ -68,10 +68,11 @@ def field_draw(graphs: Sequence[KernelGraph], sample: Sample, rng: random.Random
     primes = draw(rng, _Q_BITS, 1 << 25, needed_roots(graphs))
     domain = FieldPair(primes, rng.getrandbits(64))
     source = np.random.default_rng(rng.getrandbits(128))
-    inputs = [
-        Sampled(domain.random(source, region_shape(r, v.shape)), r)
-        for v, r in zip(graphs[0].inputs, sample.inputs, strict=True)
-    ]
+    inputs: list[Sampled] = []
+    for number, (v, r) in enumerate(zip(graphs[0].inputs, sample.inputs, strict=True)):
+        fixed = sample.fixed_part(number)
+        random_value = domain.random(source, region_shape(r, v.shape))
+        inputs.append(Sampled(random_value if fixed is None else domain.integers(fixed), r))
     first, second = (
         evaluate_sampled(g, domain, inputs, d) for g, d in zip(graphs, sample.demands, strict=True)
     )

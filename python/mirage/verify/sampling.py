@@ -7,8 +7,8 @@ computed in full: no reduction is ever shortened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -29,9 +29,23 @@ class Sample:
     inputs: tuple[Region, ...]
     fraction: float
     work: float
+    fixed: Mapping[int, Array] = field(default_factory=dict[int, Array])
+    """Inputs that are not random, by number: the weights of a program over cells of indices."""
+
+    def fixed_part(self, number: int) -> Array | None:
+        """The sampled part of a fixed input (fixed inputs have rank 1)."""
+        if number not in self.fixed:
+            return None
+        (index,) = self.inputs[number]
+        return self.fixed[number] if index is None else self.fixed[number][index]
 
 
-def choose_sample(graphs: Sequence[KernelGraph], budget: float, rng: np.random.Generator) -> Sample:
+def choose_sample(
+    graphs: Sequence[KernelGraph],
+    budget: float,
+    rng: np.random.Generator,
+    fixed: Mapping[int, Array] | None = None,
+) -> Sample:
     """The largest sample (by halving) whose work, in elements of elementwise ops, is at most
     ``budget``.
 
@@ -53,7 +67,7 @@ def choose_sample(graphs: Sequence[KernelGraph], budget: float, rng: np.random.G
         best, n = min(options, key=lambda o: o[0].work)
         counts[n] = counts[n] // 2
         sample = best
-    return sample
+    return replace(sample, fixed=fixed or {})
 
 
 class _Indices:
@@ -82,10 +96,12 @@ class _Indices:
 def _sample(
     graphs: Sequence[KernelGraph], counts: dict[int, int], order: dict[int, _Indices]
 ) -> Sample:
-    outputs: tuple[Region, ...] = tuple(
-        tuple(order[n].first(counts[n]) for n in v.shape) for v in graphs[0].outputs
-    )
-    demands = tuple(demand(g, outputs) for g in graphs)
+    # Outputs of equal shapes get equal regions, in whatever order the graphs have them.
+    regions: list[tuple[Region, ...]] = [
+        tuple(tuple(order[n].first(counts[n]) for n in v.shape) for v in g.outputs) for g in graphs
+    ]
+    outputs = regions[0]
+    demands = tuple(demand(g, r) for g, r in zip(graphs, regions, strict=True))
     inputs: list[Region] = []
     for i, v in enumerate(graphs[0].inputs):
         region: Region | None = None

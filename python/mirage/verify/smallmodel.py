@@ -61,7 +61,7 @@ def small_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair:
     structure = Structure((reference, candidate))
     singles: Counter[Hashable] = Counter()
     while True:
-        cells = Cells(structure, singles)
+        cells = Cells.with_singles(structure, singles)
         needs = Interactions((reference, candidate), cells).needs
         wanted = singles | needs.singles
         # More single indices than a digit has are no use.

@@ -15,12 +15,14 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.calls import cut_calls
 from mirage.verify.digits import Irregular
 from mirage.verify.floats import Difference, find_difference, measure_numerics
+from mirage.verify.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.normalize import normalize
 from mirage.verify.proof import prove
 from mirage.verify.realsize import FieldDraw, field_draw
-from mirage.verify.sampling import choose_sample
 from mirage.verify.smallmodel import run_small_model, small_difference, small_pair
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+
+CELLS = ", constant within cells of indices; the element is one of the cells"
 
 
 class SignatureMismatch(ValueError):
@@ -109,34 +111,38 @@ class _Verification:
         rng = random.Random(self.seed)
         stable = (decompose(self.reference, stable=True), decompose(self.candidate, stable=True))
         first, second = (normalize(decompose(g)) for g in (self.reference, self.candidate))
-        order = self._real_sizes((first, second), rng)
+        source = np.random.default_rng(rng.getrandbits(128))
+        try:
+            instance = make_instance((first, second), stable, self.options.work, source)
+        except TooMuchWork as reason:
+            self.evidence.append(Evidence("tests at the real sizes", None, str(reason)))
+            return self._verdict(Kind.UNKNOWN, None, None, None)
+        order = self._real_sizes(instance, rng)
         small = _Small(None, None, None, False)
         if order is not None:
             permuted = KernelGraph(
                 second.name, second.inputs, second.ops, tuple(second.outputs[j] for j in order)
             )
             small = self._small_models(first, permuted, rng)
-        source = np.random.default_rng(rng.getrandbits(128))
-        sample = choose_sample(stable, 2.0 * self.options.work, source)
         identity = tuple(range(len(self.reference.outputs)))
-        difference, tried = find_difference(stable, sample, source, order or identity)
+        sample = instance.stable_sample
+        difference, tried = find_difference(instance.stable, sample, source, order or identity)
         self.evidence.append(
             Evidence(
                 "float64 at the real sizes",
                 None if not tried else difference is None,
-                f"{tried} random inputs, {100 * sample.fraction:.3g} % of the outputs compared",
-                {"inputs": tried, "fraction": sample.fraction},
+                f"{tried} random inputs, {instance.describe(sample)}",
+                {"inputs": tried, "fraction": sample.fraction, "cells": instance.cells},
             )
         )
         if difference is not None:
-            return self._refuted(difference, "standard normal")
+            where = "" if instance.cells is None else CELLS
+            return self._refuted(difference, f"standard normal{where}")
         if small.difference is not None:
-            return self._refuted(
-                small.difference, "standard normal, constant within cells; element of the cells"
-            )
+            return self._refuted(small.difference, f"standard normal{CELLS}")
         if order is None or small.agrees is False:
             return self._verdict(Kind.UNKNOWN, None, None, None)
-        numerics = self._numerics(stable, source, order) if self.options.numerics else None
+        numerics = self._numerics(instance, source, order) if self.options.numerics else None
         if small.proved:
             return self._verdict(Kind.PROVED, None, numerics, order)
         return self._verdict(Kind.PROBABLE, small.bound, numerics, order)
@@ -176,16 +182,13 @@ class _Verification:
         witness = Witness(self.seed, d.output, d.element, d.expected, d.actual, inputs)
         return Verdict(Kind.REFUTED, None, tuple(self.evidence), self.seed, witness)
 
-    def _real_sizes(
-        self, graphs: Sequence[KernelGraph], rng: random.Random
-    ) -> tuple[int, ...] | None:
+    def _real_sizes(self, instance: Instance, rng: random.Random) -> tuple[int, ...] | None:
         """The order of outputs under which all draws agree, if any."""
-        source = np.random.default_rng(rng.getrandbits(128))
-        sample = choose_sample(graphs, self.options.work, source)
+        sample = instance.exact_sample
         draws: list[FieldDraw] = []
         redrawn = 0
         while len(draws) < self.options.draws and redrawn <= self.options.redraws:
-            result = field_draw(graphs, sample, rng)
+            result = field_draw(instance.exact, sample, rng)
             if result.undefined:
                 redrawn += 1  # a zero divisor: the draw says nothing
                 continue
@@ -205,8 +208,7 @@ class _Verification:
             if all(allowed[i][i] for i in range(count)):
                 permutation = tuple(range(count))
         holds = permutation is not None if len(draws) == self.options.draws else None
-        compared = f"{100 * sample.fraction:.3g} % of the outputs compared"
-        text = f"{len(draws)} draws, {compared}, {redrawn} redrawn"
+        text = f"{len(draws)} draws, {redrawn} redrawn, {instance.describe(sample)}"
         self.evidence.append(
             Evidence(
                 "finite field at the real sizes",
@@ -216,6 +218,7 @@ class _Verification:
                     "draws": len(draws),
                     "redrawn": redrawn,
                     "fraction": sample.fraction,
+                    "cells": instance.cells,
                     "primes": [list(d.primes) for d in draws],
                 },
             )
@@ -223,10 +226,10 @@ class _Verification:
         return permutation
 
     def _numerics(
-        self, graphs: Sequence[KernelGraph], source: np.random.Generator, order: tuple[int, ...]
+        self, instance: Instance, source: np.random.Generator, order: tuple[int, ...]
     ) -> bool:
-        sample = choose_sample(graphs, self.options.work, source)
-        results = measure_numerics(graphs, sample, source, order)
+        sample = instance.stable_sample
+        results = measure_numerics(instance.stable, sample, source, order)
         holds = all(r.holds for r in results)
         worst = max(results, key=lambda r: r.candidate / (r.reference or 1e-30))
         self.evidence.append(

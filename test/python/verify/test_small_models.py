@@ -66,7 +66,7 @@ def test_the_small_program_is_the_real_one_on_repeated_inputs(pair, candidate, s
     """
     case = [plain(LARGER[pair].reference), plain(LARGER[pair].candidates[candidate])]
     structure = Structure(case)
-    cells = Cells(structure, dict.fromkeys(structure.digits, singles))
+    cells = Cells.with_singles(structure, dict.fromkeys(structure.digits, singles))
     rng = np.random.default_rng(0)
     for graph in case:
         small = compress(graph, cells)
