@@ -181,7 +181,7 @@ def guard_mask(c: Cohort, guard: Register, negated: bool) -> Array | None:
     if negated:
         value = ~value
     if c.mask is None:
-        return None if value.all() else value
+        return None if value.all() else value.copy()
     active = value & c.mask
     return None if bool((active == c.mask).all()) else active
 

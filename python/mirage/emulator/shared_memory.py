@@ -49,6 +49,9 @@ class SharedMemory:
         self.write_step = np.zeros(total, np.int32)
         self.read_clock = np.zeros((readers, total), np.int32)
         self.atomic_clock: Array | None = None
+        # Reads by copies between blocks, which end with the target's mbarrier phase:
+        # (first granule, one after the last, agent, clock).
+        self.copies: list[tuple[int, int, int, int]] = []
 
     # -- addresses ------------------------------------------------------------------------------
 
@@ -197,6 +200,15 @@ class SharedMemory:
         self._check_others(c, position, granule, rows, self.read_clock, "writes", "a read")
         if self.atomic_clock is not None:
             self._check_others(c, position, granule, rows, self.atomic_clock, "writes", "an atomic")
+        for first, end, reader, until in self.copies:
+            bad = (granule >= first) & (granule < end) & (
+                machine.clocks[rows, reader] < until
+            )[:, None]
+            if bad.any():
+                at = int(np.argmax(bad.any(axis=1)))
+                self._fail(c, position, at, granule, bad[at], MissingWaitError,
+                           f"expected a wait for {machine.agent_name(c, reader)}, which read these "
+                           "bytes, before this instruction writes them")  # fmt: skip
         own = machine.agent_of_row[rows]
         if agent is None:
             agent = own

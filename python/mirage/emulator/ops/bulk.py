@@ -20,6 +20,7 @@ from mirage.emulator.errors import (
     OutOfBoundsError,
     UninitialisedReadError,
 )
+from mirage.emulator.mbarriers import Mbarrier
 from mirage.emulator.memory import PARAM_WINDOW, Allocation, check_dependent
 from mirage.emulator.operands import Reader, address_reader, items, reader
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, operands
@@ -97,7 +98,6 @@ def compile_bulk(context: Context, instruction: Instruction, modifiers: Modifier
     size = reader(ops[2], "u32", instruction)
     if spaces[1] == "global":
         return Compiled("bulk-copy", run=lambda c: _load_plain(c, load, size))
-    context.features.add("bulk_store")
     return Compiled("bulk-copy", run=lambda c: _copy_shared(c, load, size))
 
 
@@ -156,16 +156,21 @@ def _load_plain(c: Cohort, load: _Load, size: Reader) -> None:
 
 
 def _copy_shared(c: Cohort, load: _Load, size: Reader) -> None:
-    machine = c.machine
     amount = _grid(c, size)
     source = _grid(c, load.source)
     for i, lane in np.argwhere(c.active()).tolist():
         count = int(amount[i, lane])
         _require(c, i, lane, int(source[i, lane]), 16, "shared address")
         _require(c, i, lane, count, 16, "size")
-        data = _read_shared(c, i, lane, source, count)
+        data = _read_shared(c, i, lane, source, count, until=_target_barrier(c, load, i, lane))
         _deliver(c, load, i, lane, data, 16, 0)
-    machine.bulk_group[c.rows] += 0
+
+
+def _target_barrier(c: Cohort, load: _Load, i: int, lane: int) -> Mbarrier:
+    machine = c.machine
+    lanes = c.masked(_one(c, i, lane))
+    flat = int(machine.shared.flatten(lanes, _grid(c, load.barrier), 8)[i, lane])
+    return machine.mbarriers.find(c, flat, i, lane, proxy=True)
 
 
 def _load_tensor(c: Cohort, load: _Load, coordinates: list[Reader]) -> None:
@@ -345,9 +350,17 @@ def _global_range(
 
 
 def _read_shared(
-    c: Cohort, i: int, lane: int, source: Array, size: int, span: int = 0, align: int = 16
+    c: Cohort,
+    i: int,
+    lane: int,
+    source: Array,
+    size: int,
+    span: int = 0,
+    align: int = 16,
+    until: Mbarrier | None = None,
 ) -> Array:
-    """Bytes of shared memory, read in the name of the row's bulk agent."""
+    """Bytes of shared memory, read in the name of the row's bulk agent, or of an mbarrier that the copy
+    completes on."""
     machine = c.machine
     shared = machine.shared
     _require(c, i, lane, int(source[i, lane]), align, "shared address")
@@ -362,8 +375,13 @@ def _read_shared(
             agent_base=machine.bulk_agent,
             clock=machine.bulk_group[[row]],
             proxy=True,
+            record=until is None,
         )
-    machine.bulk_issued[c.rows[i]] = machine.bulk_group[c.rows[i]]
+        if until is not None:
+            first, end = int(granule[0, 0]), int(granule[0, -1]) + 1
+            shared.copies.append((first, end, until.agent, until.phase + 1))
+    if until is None:
+        machine.bulk_issued[c.rows[i]] = machine.bulk_group[c.rows[i]]
     base = flat - flat % shared.stride
     chunk = (base + swizzled(flat - base + np.arange(0, size, 16), span)) // 16
     return shared.data.view(np.complex128)[chunk].view(np.uint8)

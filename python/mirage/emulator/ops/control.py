@@ -23,7 +23,8 @@ def split(c: Cohort, instruction: Instruction) -> tuple[Array | None, Array | No
     guard = instruction.guard
     if guard is None:
         return c.active(), None
-    value = read_raw(guard, c)
+    # A copy: masks outlive this instruction, and the predicate may change in place.
+    value = read_raw(guard, c).copy()
     if instruction.guard_negated:
         value = ~value
     if c.mask is None:
