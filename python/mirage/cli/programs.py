@@ -166,11 +166,8 @@ def _from_torch(
     from mirage.frontend.torch_import import from_torch
 
     inputs = tuple(example)
-    imported = from_torch(item, *inputs, **({"allow_fallback": True} if allow_fallback else {}))
-    program = (
-        imported.program() if callable(getattr(imported, "program", None)) else imported.program
-    )
-    assert isinstance(program, Program)
+    imported = from_torch(item, *inputs, allow_fallback=allow_fallback)
+    program = imported.program
 
     def sample(seed: int) -> tuple[Array, ...]:
         parameters = {p.index: p for p in program.parameters}

@@ -62,13 +62,14 @@ def collect(module: ir.Module, compiler: str, chip: str, names: Names | None = N
 
 def _binaries(module: ir.Module) -> Iterator[tuple[str, str]]:
     """Symbol and PTX of every ``gpu.binary``."""
+    from mirage import ir
     from mirage.dialects import gpu
 
     for op in module.body.operations:
         if op.operation.name != "gpu.binary":
             continue
         name = str(op.operation.attributes["sym_name"]).strip('"')
-        objects = list(op.operation.attributes["objects"])
+        objects = list(ir.ArrayAttr(op.operation.attributes["objects"]))
         if len(objects) != 1:
             raise CompileError(f"gpu.binary @{name}: expected one object, got {len(objects)}")
         content: Any = gpu.ObjectAttr(objects[0]).object
@@ -193,16 +194,28 @@ class _Collector:
             raise CompileError(
                 f"kernel {entry!r}: expected {len(arguments)} parameters, its PTX has {count}"
             )
-        cluster = list(op.attributes["cluster"]) if "cluster" in op.attributes else None
+        cluster = _integers(op, "cluster") if "cluster" in op.attributes else None
         return KernelLaunch(
             module=self.modules.index(container),
             entry=entry,
-            grid=_triple(op, list(op.attributes["grid"])),
-            block=_triple(op, list(op.attributes["block"])),
-            shared_bytes=int(op.attributes["shared"]) if "shared" in op.attributes else 0,
+            grid=_triple(op, _integers(op, "grid")),
+            block=_triple(op, _integers(op, "block")),
+            shared_bytes=_integer(op, "shared") if "shared" in op.attributes else 0,
             arguments=arguments,
             cluster=None if cluster is None else _triple(op, cluster),
         )
+
+
+def _integers(op: ir.Operation, name: str) -> list[int]:
+    from mirage import ir
+
+    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def _integer(op: ir.Operation, name: str) -> int:
+    from mirage import ir
+
+    return ir.IntegerAttr(op.attributes[name]).value
 
 
 def _triple(op: ir.Operation, values: list[int]) -> tuple[int, int, int]:

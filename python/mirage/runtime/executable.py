@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -276,7 +277,7 @@ class _Check:
         )
 
     def __call__(self, tensor: torch.Tensor, device: int) -> None:
-        if not isinstance(tensor, self.tensor_type):
+        if not isinstance(tensor, self.tensor_type):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
                 f"{self.what}: expected a torch.Tensor, got {type(tensor).__name__}"
             )
@@ -325,6 +326,6 @@ def _current_stream(device: int) -> int:
     import torch
 
     raw = getattr(
-        torch._C, "_cuda_getCurrentRawStream", None
+        sys.modules["torch._C"], "_cuda_getCurrentRawStream", None
     )  # no Stream object: half a microsecond less
     return raw(device) if raw is not None else torch.cuda.current_stream(device).cuda_stream

@@ -228,7 +228,7 @@ class _Reader:
         value = self.integers(key)
         if len(value) != 3 or 0 in value:
             raise self.error(key, "three positive integers", list(value))
-        return cast(tuple[int, int, int], value)
+        return value
 
     def mapping(self, key: str) -> Json:
         value = self.take(key, "an object")

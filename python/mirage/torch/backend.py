@@ -102,7 +102,7 @@ def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> N
     for i, x in enumerate(inputs):
         if not isinstance(x, torch.Tensor):
             raise StaysEager(f"input {i} is not a tensor but {x!r} (a dynamic shape or a number)")
-        if not all(isinstance(n, int) for n in x.shape):
+        if any(isinstance(n, torch.SymInt) for n in x.shape):
             raise StaysEager(f"input {i} has the dynamic shape {tuple(x.shape)}")
         if x.device.type not in devices:
             raise StaysEager(f"input {i} is on {x.device}, expected {' or '.join(devices)}")
@@ -118,7 +118,7 @@ def _returns_one(module: torch.fx.GraphModule) -> bool:
 
 
 def register() -> None:
-    """Makes ``backend="mirage"`` known to ``torch.compile``; importing :mod:`mirage.torch` does it."""
+    """Makes ``backend="mirage"`` known to ``torch.compile``; imports of :mod:`mirage.torch` do."""
     import torch._dynamo
 
     if "mirage" not in torch._dynamo.list_backends(exclude_tags=()):
