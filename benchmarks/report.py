@@ -66,14 +66,14 @@ def markdown(rows: list[Row], environment: dict[str, Any]) -> str:
 
 
 def _line(row: Row) -> str:
+    if not row["correct"]:
+        return f"| {row['name']} | **wrong**: {row['complaint']} |" + " |" * 11
     cold, hot, plain = row["cold"], row["hot"], row["plain"]
     best, best_hot = best_torch(cold), best_torch(hot)
 
     def cell(times: dict[str, Any], side: str) -> str:
         return f"{times[side]['median']:.2f}" if side in times else "-"
 
-    if not row["correct"]:
-        return f"| {row['name']} | **wrong**: {row['complaint']} |" + " |" * 11
     ours = cold["mirage"]["median"]
     cells = [
         row["name"],

@@ -1,0 +1,158 @@
+"""The benchmark script from end to end with a pretended GPU: what it measures is fake, what it does is not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from small_artifact import small_artifact
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+import run as script
+from mirage.runtime import write_artifact
+from mirage.workloads.linear import lora
+
+WORKLOAD = lora("tiny", 2, 16, 4, 8)
+
+
+class FakeGraph:
+    """Remembers nothing: replay runs the captured calls again."""
+
+    recording: FakeGraph | None = None
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], object]] = []
+
+    def replay(self) -> None:
+        for call in self.calls:
+            call()
+
+
+class FakeEvent:
+    def __init__(self, **_: object) -> None:
+        self.time = 0.0
+
+    def record(self) -> None:
+        self.time = time.perf_counter()
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, other: FakeEvent) -> float:
+        return (other.time - self.time) * 1e3
+
+
+class FakeProgram:
+    """Stands for an executable; ``error`` is added to its results."""
+
+    def __init__(self, error: float) -> None:
+        self.error = error
+        self.manifest = small_artifact().manifest
+
+    def __call__(self, *, inputs: Any, out: Any = None) -> tuple[torch.Tensor, ...]:
+        result = WORKLOAD.module(*inputs) + self.error
+        if out is None:
+            return (result,)
+        if FakeGraph.recording is not None:
+            FakeGraph.recording.calls.append(lambda: out[0].copy_(result))
+        out[0].copy_(result)
+        return tuple(out)
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def capture(graph: FakeGraph) -> Iterator[None]:
+        FakeGraph.recording = graph
+        yield
+        FakeGraph.recording = None
+
+    @contextmanager
+    def on_stream(_: object) -> Iterator[None]:
+        yield
+
+    stream = SimpleNamespace(wait_stream=lambda _: None)
+    device = SimpleNamespace(name="pretended", multi_processor_count=1)
+    fakes: dict[str, Any] = {
+        "is_available": lambda: True,
+        "synchronize": lambda: None,
+        "empty_cache": lambda: None,
+        "get_device_properties": lambda _: device,
+        "Stream": lambda: stream,
+        "current_stream": lambda: stream,
+        "stream": on_stream,
+        "CUDAGraph": FakeGraph,
+        "graph": capture,
+        "Event": FakeEvent,
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    monkeypatch.setattr(script.timing, "COLD_BYTES", 4096)
+    inputs = WORKLOAD.torch_inputs
+    host = SimpleNamespace(
+        torch_module=WORKLOAD.torch_module, torch_inputs=lambda seed, device: inputs(seed)
+    )
+    monkeypatch.setattr(script, "get", lambda name: host)
+
+
+def measure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: float, *options: str
+) -> tuple[int, dict[str, Any], str]:
+    write_artifact(small_artifact(), tmp_path / "in" / "lora_m1.mirage")
+    write_artifact(small_artifact(), tmp_path / "in" / "lora_m1@1.mirage")
+    monkeypatch.setattr(script, "load", lambda path: FakeProgram(error))
+    arguments = ["run.py", "--artifacts", str(tmp_path / "in"), "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", [*arguments, "--rounds", "3", *options])
+    code = script.main()
+    data = json.loads((tmp_path / "out" / "h200.json").read_text())
+    return code, data, (tmp_path / "out" / "h200.md").read_text()
+
+
+@pytest.mark.usefixtures("fake_gpu")
+def test_right_results_are_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, data, table = measure(monkeypatch, tmp_path, 0.0, "--no-baselines")
+    assert code == 0
+    first, second = data["results"]
+    assert (first["name"], second["name"]) == ("lora_m1", "lora_m1@1")
+    assert first["correct"]
+    assert first["errors"]["mirage"] == first["errors"]["eager"]
+    for what in ("cold", "hot", "plain"):
+        assert set(first[what]) == {"mirage", "eager"}
+        assert first[what]["mirage"]["median"] > 0
+    assert first["cold"]["mirage"]["rounds"] == 3
+    assert "| lora_m1 |" in table
+    assert (tmp_path / "out" / "h200.png").exists()
+
+
+@pytest.mark.usefixtures("fake_gpu")
+def test_wrong_results_are_not_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, data, table = measure(monkeypatch, tmp_path, 0.5, "--no-baselines")
+    assert code == 1
+    assert not data["results"][0]["correct"]
+    assert "cold" not in data["results"][0]
+    assert "**wrong**" in table
+
+
+@pytest.mark.usefixtures("fake_gpu")
+def test_time_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, data, _ = measure(monkeypatch, tmp_path, 0.0, "--no-baselines", "--seconds", "-1")
+    assert code == 1
+    assert all("not run" in row["error"] for row in data["results"])
+
+
+def test_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    monkeypatch.setattr(
+        sys, "argv", ["run.py", "--artifacts", str(tmp_path), "--out", str(tmp_path)]
+    )
+    assert script.main() == 2
