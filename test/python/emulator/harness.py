@@ -42,17 +42,17 @@ def assemble(text: str) -> None:
 
 
 def kernel(body: str, *, pointers: int = 1, declarations: str = "", module: str = "") -> str:
-    """PTX of `test(p0, p1, ...)`: %a0, %a1, ... hold the pointers, %tid the thread."""
+    """PTX of `test(p0, p1, ...)`: %a0, %a1, ... hold the pointers, %t the thread."""
     params = ", ".join(f".param .u64 p{i}" for i in range(pointers))
     loads = "\n".join(f"ld.param.u64 %a{i}, [p{i}];" for i in range(pointers))
     return f"""{HEADER}{module}
 .visible .entry test({params})
 {{
 .reg .pred %p<20>; .reg .b16 %h<40>; .reg .b32 %r<200>; .reg .b64 %d<60>; .reg .b64 %a<20>;
-.reg .f32 %f<160>; .reg .f64 %g<20>; .reg .b32 %tid;
+.reg .f32 %f<160>; .reg .f64 %g<20>; .reg .b32 %t;
 {declarations}
 {loads}
-mov.u32 %tid, %tid.x;
+mov.u32 %t, %tid.x;
 {body}
 ret;
 }}
@@ -82,12 +82,12 @@ def elementwise(body: str, inputs: Sequence[Array], result: Any) -> Array:
     result's width. Returns an array of the dtype `result`."""
     count = len(inputs[0]) if inputs else 32
     dtype = np.dtype(result)
-    loads = [f"mul.wide.u32 %d50, %tid, {i.itemsize}; add.u64 %d50, %d50, %a{n};\n"
+    loads = [f"mul.wide.u32 %d50, %t, {i.itemsize}; add.u64 %d50, %d50, %a{n};\n"
              f"ld.global.b{8 * i.itemsize} {_REGISTER[i.itemsize]}{n + 1}, [%d50];"
              for n, i in enumerate(inputs)]  # fmt: skip
     size = dtype.itemsize
     store = (
-        f"mul.wide.u32 %d50, %tid, {size}; add.u64 %d50, %d50, %a{len(inputs)};\n"
+        f"mul.wide.u32 %d50, %t, {size}; add.u64 %d50, %d50, %a{len(inputs)};\n"
         f"st.global.b{8 * size} [%d50], {_REGISTER[size]}0;"
     )
     out = np.zeros(count, dtype)

@@ -24,7 +24,7 @@ from mirage.emulator.swizzle import swizzled
 Array = np.ndarray[Any, Any]
 DATA = ".shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 bar;"
 INIT = """
-    mov.u32 %r1, tile; mov.u32 %r2, bar; setp.eq.u32 %p1, %tid, 0;
+    mov.u32 %r1, tile; mov.u32 %r2, bar; setp.eq.u32 %p1, %t, 0;
     @%p1 mbarrier.init.shared::cta.b64 [%r2], 1; @%p1 fence.mbarrier_init.release.cluster; bar.sync 0;"""
 WAIT = """
 W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W;"""
@@ -33,7 +33,7 @@ W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W;"""
 def dump(size: int, pointer: str = "%a1") -> str:
     """Copies `size` bytes of the tile to a pointer, 16 bytes a thread, 32 threads."""
     return f"""
-    shl.b32 %r90, %tid, 4;
+    shl.b32 %r90, %t, 4;
 D: add.u32 %r91, %r1, %r90; ld.shared.v4.b32 {{%r92, %r93, %r94, %r95}}, [%r91];
     cvt.u64.u32 %d40, %r90; add.u64 %d40, %d40, {pointer}; st.global.v4.b32 [%d40], {{%r92, %r93, %r94, %r95}};
     add.u32 %r90, %r90, 512; setp.lt.u32 %p9, %r90, {size}; @%p9 bra D;"""
@@ -48,9 +48,9 @@ def tensor_kernel(body: str, maps: int = 1, pointers: int = 1) -> str:
 .visible .entry test({", ".join(params)})
 {{
 .reg .pred %p<20>; .reg .b16 %h<40>; .reg .b32 %r<100>; .reg .b64 %d<60>; .reg .b64 %a<9>; .reg .b64 %m<4>;
-.reg .b32 %tid; {DATA}
+.reg .b32 %t; {DATA}
 {loads}
-mov.u32 %tid, %tid.x;
+mov.u32 %t, %tid.x;
 {body}
 ret;
 }}
@@ -122,11 +122,11 @@ def test_tensor_store_and_reduction_leave_out_what_is_out_of_bounds() -> None:
         tensor = TensorMap(array, box=(4, 16))
         op = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group" if reduce else "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
         text = tensor_kernel(f"""
-        mov.u32 %r1, tile; setp.eq.u32 %p1, %tid, 0; mul.lo.u32 %r5, %tid, 4; add.u32 %r6, %r1, %r5;
-        cvt.rn.f32.u32 %r7, %tid; st.shared.b32 [%r6], %r7; fence.proxy.async.shared::cta; bar.sync 0;
+        mov.u32 %r1, tile; setp.eq.u32 %p1, %t, 0; mul.lo.u32 %r5, %t, 4; add.u32 %r6, %r1, %r5;
+        cvt.rn.f32.u32 %r7, %t; st.shared.b32 [%r6], %r7; fence.proxy.async.shared::cta; bar.sync 0;
         mov.b32 %r10, 16; mov.b32 %r11, 3;
         @%p1 {op} [%m0, {{%r10, %r11}}], [%r1];
-        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;""").replace(".reg .b32 %tid;", ".reg .b32 %tid; .reg .f32 %f<3>;").replace("cvt.rn.f32.u32 %r7, %tid;", "cvt.rn.f32.u32 %f1, %tid; mov.b32 %r7, %f1;")
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;""").replace(".reg .b32 %t;", ".reg .b32 %t; .reg .f32 %f<3>;").replace("cvt.rn.f32.u32 %r7, %t;", "cvt.rn.f32.u32 %f1, %t; mov.b32 %r7, %f1;")
         emulator(text).launch("test", grid=(1,), block=(64,), args=[tensor, np.zeros(1)])
         expected = np.ones((5, 24), np.float32)
         block = np.arange(64, dtype=np.float32).reshape(4, 16)[:2, :8]
@@ -168,7 +168,7 @@ def test_bulk_copy_between_blocks() -> None:
     out = np.zeros((2, 256), np.uint32)
     body = f"""{INIT}
     mov.u32 %r5, %cluster_ctarank; xor.b32 %r6, %r5, 1;
-    mul.lo.u32 %r7, %r5, 1000; add.u32 %r7, %r7, %tid; shl.b32 %r8, %tid, 2; add.u32 %r9, %r1, %r8;
+    mul.lo.u32 %r7, %r5, 1000; add.u32 %r7, %r7, %t; shl.b32 %r8, %t, 2; add.u32 %r9, %r1, %r8;
     st.shared.b32 [%r9], %r7; fence.proxy.async.shared::cta; bar.sync 0;
     @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
     barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
@@ -176,7 +176,7 @@ def test_bulk_copy_between_blocks() -> None:
     @%p1 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r21], [%r1], 128, [%r22];
     {WAIT}
     add.u32 %r23, %r9, 1024; ld.shared.b32 %r24, [%r23];
-    mul.wide.u32 %d10, %r5, 1024; mul.wide.u32 %d11, %tid, 4; add.u64 %d10, %d10, %d11; add.u64 %d10, %d10, %a0;
+    mul.wide.u32 %d10, %r5, 1024; mul.wide.u32 %d11, %t, 4; add.u64 %d10, %d10, %d11; add.u64 %d10, %d10, %a0;
     st.global.b32 [%d10], %r24;
     barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"""
     launch(body, [out], blocks=2, cluster=(2,), declarations=DATA)
@@ -187,8 +187,8 @@ def test_bulk_copy_between_blocks() -> None:
 def test_bulk_reduction_to_global_memory() -> None:
     out = np.full(32, 100, np.int32)
     body = """
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 2; add.u32 %r3, %r1, %r2; st.shared.b32 [%r3], %tid;
-    fence.proxy.async.shared::cta; bar.warp.sync -1; setp.eq.u32 %p1, %tid, 0;
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 2; add.u32 %r3, %r1, %r2; st.shared.b32 [%r3], %t;
+    fence.proxy.async.shared::cta; bar.warp.sync -1; setp.eq.u32 %p1, %t, 0;
     @%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%a0], [%r1], 128;
     cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
     launch(body, [out], declarations=DATA, blocks=3)
@@ -224,10 +224,10 @@ V: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 1; @!%p2 bra V;"""
 def test_cp_async_that_arrives_on_an_mbarrier() -> None:
     source, out = np.arange(128, dtype=np.uint32), np.zeros(128, np.uint32)
     body = """
-    mov.u32 %r1, tile; mov.u32 %r2, bar; setp.eq.u32 %p1, %tid, 0;
+    mov.u32 %r1, tile; mov.u32 %r2, bar; setp.eq.u32 %p1, %t, 0;
     @%p1 mbarrier.init.shared::cta.b64 [%r2], 32; bar.sync 0;
-    shl.b32 %r3, %tid, 4; add.u32 %r4, %r1, %r3; cvt.u64.u32 %d1, %r3; add.u64 %d2, %a0, %d1; add.u64 %d3, %a1, %d1;
-    setp.ge.u32 %p3, %tid, 32; @%p3 bra WAIT;
+    shl.b32 %r3, %t, 4; add.u32 %r4, %r1, %r3; cvt.u64.u32 %d1, %r3; add.u64 %d2, %a0, %d1; add.u64 %d3, %a1, %d1;
+    setp.ge.u32 %p3, %t, 32; @%p3 bra WAIT;
     cp.async.cg.shared.global [%r4], [%d2], 16;
     {0}
 WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra WAIT;
@@ -260,7 +260,7 @@ def test_mbarrier_states_counts_and_test_wait() -> None:
 
 def test_setmaxnreg_moves_registers_and_deadlocks_without_a_donor() -> None:
     body = """
-    setp.lt.u32 %p1, %tid, 128; @%p1 bra PRODUCER;
+    setp.lt.u32 %p1, %t, 128; @%p1 bra PRODUCER;
     setmaxnreg.inc.sync.aligned.u32 {0}; bra.uni END;
 PRODUCER: {1}
 END: bar.sync 0;"""
@@ -275,7 +275,7 @@ END: bar.sync 0;"""
 
 
 def emulator_with_registers(body: str) -> Any:
-    return emulator(f"{HEADER}\n.visible .entry test() .maxnreg 104 {{ .reg .pred %p<3>; .reg .b32 %tid; mov.u32 %tid, %tid.x;\n{body}\nret; }}")
+    return emulator(f"{HEADER}\n.visible .entry test() .maxnreg 104 {{ .reg .pred %p<3>; .reg .b32 %t; mov.u32 %t, %tid.x;\n{body}\nret; }}")
 
 
 @pytest.mark.parametrize(("arguments", "match"), [

@@ -42,7 +42,7 @@ def fails(error: type[EmulatorError], match: str, body: str, args: list[Any] | N
 
 
 def test_out_of_bounds_global_names_array_lane_and_line() -> None:
-    body = "mul.wide.u32 %d1, %tid, 4; add.u64 %d1, %d1, %a0; ld.global.b32 %r1, [%d1+136];"
+    body = "mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0; ld.global.b32 %r1, [%d1+136];"
     error = fails(OutOfBoundsError, r"inside p0 \(256 bytes\), got 4 bytes at byte 256", body)
     assert error.thread is not None
     assert error.thread.lane == 30
@@ -54,7 +54,7 @@ def test_out_of_bounds_global_names_array_lane_and_line() -> None:
 def test_out_of_bounds_before_the_array_and_null() -> None:
     fails(OutOfBoundsError, "is in none|inside p0", "ld.global.b32 %r1, [%a0+-4];")
     fails(OutOfBoundsError, "is in none", "mov.u64 %d1, 0; ld.global.b32 %r1, [%d1];")
-    fails(OutOfBoundsError, "only read", "st.global.b32 [%a0], %tid;", [_read_only()])
+    fails(OutOfBoundsError, "only read", "st.global.b32 [%a0], %t;", [_read_only()])
 
 
 def _read_only() -> np.ndarray[Any, Any]:
@@ -64,7 +64,7 @@ def _read_only() -> np.ndarray[Any, Any]:
 
 
 def test_out_of_bounds_shared_and_local() -> None:
-    fails(OutOfBoundsError, "shared address", "mov.u32 %r1, tile; st.shared.b32 [%r1+100000], %tid;")
+    fails(OutOfBoundsError, "shared address", "mov.u32 %r1, tile; st.shared.b32 [%r1+100000], %t;")
     fails(OutOfBoundsError, "shared address", "mov.u32 %r1, 0; ld.shared.b32 %r2, [%r1];")
     fails(OutOfBoundsError, "local memory", "ld.local.b32 %r1, [depot+64];", declarations=".local .align 4 .b8 depot[16];")
 
@@ -75,7 +75,7 @@ def test_out_of_bounds_parameter_and_barrier_number() -> None:
 
 @pytest.mark.parametrize("body", [
     "ld.global.b64 %d1, [%a0+4];",
-    "mov.u32 %r1, tile; st.shared.v4.b32 [%r1+8], {%tid, %tid, %tid, %tid};",
+    "mov.u32 %r1, tile; st.shared.v4.b32 [%r1+8], {%t, %t, %t, %t};",
     "mov.u32 %r1, tile; cp.async.cg.shared.global [%r1+4], [%a0], 16;",
     "mov.u32 %r1, tile; cp.async.cg.shared.global [%r1], [%a0+8], 16;",
 ])  # fmt: skip
@@ -84,10 +84,10 @@ def test_misaligned(body: str) -> None:
 
 
 def test_uninitialised_register() -> None:
-    error = fails(UninitialisedReadError, r"register %r5", "setp.lt.u32 %p1, %tid, 31; @%p1 mov.u32 %r5, 1; add.u32 %r1, %r5, 1;")
+    error = fails(UninitialisedReadError, r"register %r5", "setp.lt.u32 %p1, %t, 31; @%p1 mov.u32 %r5, 1; add.u32 %r1, %r5, 1;")
     assert error.thread is not None
     assert error.thread.lane == 31
-    launch("setp.lt.u32 %p1, %tid, 31; @%p1 mov.u32 %r5, 1; @!%p1 mov.u32 %r5, 2; add.u32 %r1, %r5, 1;", [np.zeros(1)])
+    launch("setp.lt.u32 %p1, %t, 31; @%p1 mov.u32 %r5, 1; @!%p1 mov.u32 %r5, 2; add.u32 %r1, %r5, 1;", [np.zeros(1)])
 
 
 def test_uninitialised_register_through_a_copy() -> None:
@@ -98,20 +98,20 @@ def test_uninitialised_shared_local_global() -> None:
     fails(UninitialisedReadError, "shared memory", "mov.u32 %r1, tile; ld.shared.b32 %r2, [%r1];")
     fails(UninitialisedReadError, "local memory", "ld.local.b32 %r1, [depot];", declarations=".local .align 4 .b8 depot[16];")
     fails(UninitialisedReadError, "p0 to be written", "ld.global.b32 %r1, [%a0];", [Uninitialised(np.zeros(8, np.uint32))])
-    body = "mul.wide.u32 %d1, %tid, 4; add.u64 %d1, %d1, %a0; st.global.b32 [%d1], %tid; ld.global.b32 %r1, [%d1];"
+    body = "mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0; st.global.b32 [%d1], %t; ld.global.b32 %r1, [%d1];"
     launch(body, [Uninitialised(np.zeros(32, np.uint32))])
 
 
 def test_uninitialised_memory_is_nan_without_checks() -> None:
     out = np.zeros(32, np.float32)
-    body = "mov.u32 %r1, tile; ld.shared.b32 %r2, [%r1]; mul.wide.u32 %d1, %tid, 4; add.u64 %d1, %d1, %a0; st.global.b32 [%d1], %r2;"
+    body = "mov.u32 %r1, tile; ld.shared.b32 %r2, [%r1]; mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0; st.global.b32 [%d1], %r2;"
     launch(body, [out], declarations=TILE, checks=False)
     assert np.isnan(out).all()
 
 
 _SHARE = """
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 2; add.u32 %r3, %r1, %r2;
-    st.shared.b32 [%r3], %tid; {0}
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 2; add.u32 %r3, %r1, %r2;
+    st.shared.b32 [%r3], %t; {0}
     xor.b32 %r4, %r2, 128; add.u32 %r4, %r4, %r1; ld.shared.b32 %r5, [%r4]; {1}
     st.shared.b32 [%r3], %r5;"""
 
@@ -125,12 +125,12 @@ def test_race_read_after_write_and_write_after_read() -> None:
 
 
 def test_race_of_two_writes_in_one_instruction() -> None:
-    fails(RaceError, "writes them too", "mov.u32 %r1, tile; st.shared.b32 [%r1], %tid;", threads=64)
+    fails(RaceError, "writes them too", "mov.u32 %r1, tile; st.shared.b32 [%r1], %t;", threads=64)
 
 
 def test_a_barrier_of_other_warps_does_not_order() -> None:
     body = """
-    mov.u32 %r1, tile; setp.lt.u32 %p1, %tid, 64; setp.lt.u32 %p2, %tid, 32; @!%p1 bra LATE;
+    mov.u32 %r1, tile; setp.lt.u32 %p1, %t, 64; setp.lt.u32 %p2, %t, 32; @!%p1 bra LATE;
     @%p2 st.shared.b32 [%r1], %r1; bar.sync 1, 64; ret;
 LATE:
     ld.shared.b32 %r2, [%r1];"""
@@ -139,15 +139,15 @@ LATE:
 
 def test_atomics_do_not_race_with_each_other_but_with_plain_reads() -> None:
     body = """
-    mov.u32 %r1, tile; setp.eq.u32 %p1, %tid, 0; @%p1 st.shared.b32 [%r1], 0; bar.sync 0;
+    mov.u32 %r1, tile; setp.eq.u32 %p1, %t, 0; @%p1 st.shared.b32 [%r1], 0; bar.sync 0;
     red.shared.add.u32 [%r1], 1; {0} ld.shared.b32 %r2, [%r1];"""
     launch(body.format("bar.sync 0;"), [np.zeros(1)], threads=64, declarations=TILE)
     fails(RaceError, "an atomic by warp", body.format(""), threads=64)
 
 
 _COPY = """
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 4; add.u32 %r3, %r1, %r2; mul.wide.u32 %d1, %tid, 16;
-    add.u64 %d1, %d1, %a0; setp.lt.u32 %p1, %tid, 16;
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 4; add.u32 %r3, %r1, %r2; mul.wide.u32 %d1, %t, 16;
+    add.u64 %d1, %d1, %a0; setp.lt.u32 %p1, %t, 16;
     @%p1 cp.async.cg.shared.global [%r3], [%d1], 16; cp.async.commit_group;
     @%p1 cp.async.ca.shared.global [%r3+256], [%d1], 8; cp.async.commit_group;
     {0}
@@ -160,11 +160,11 @@ def test_missing_wait_on_cp_async() -> None:
     launch(_COPY.format("cp.async.wait_group 1;", 0), source, declarations=TILE)
     fails(MissingWaitError, "cp.async copies of warp 0", _COPY.format("", 0), source)
     fails(MissingWaitError, "cp.async copies of warp 0", _COPY.format("cp.async.wait_group 1;", 256), source)
-    fails(MissingWaitError, "cp.async", _COPY.format("@%p1 st.shared.b32 [%r3], %tid;", 0), source)
+    fails(MissingWaitError, "cp.async", _COPY.format("@%p1 st.shared.b32 [%r3], %t;", 0), source)
 
 
 _BULK = """
-    mov.u32 %r1, tile; mov.u32 %r2, bar; setp.eq.u32 %p1, %tid, 0;
+    mov.u32 %r1, tile; mov.u32 %r2, bar; setp.eq.u32 %p1, %t, 0;
     @%p1 mbarrier.init.shared::cta.b64 [%r2], 1; {fence} {barrier}
     @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {expect};
     @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%a0], 256, [%r2];
@@ -195,18 +195,18 @@ def test_bulk_copy_never_waited_for() -> None:
 
 def test_mbarrier_misuse() -> None:
     fails(MbarrierError, "expected mbarrier.init", "mov.u32 %r1, bar; mbarrier.arrive.shared::cta.b64 _, [%r1];")
-    fails(MbarrierError, "arrival count from 1", "mov.u32 %r1, bar; setp.eq.u32 %p1, %tid, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 0;")
+    fails(MbarrierError, "arrival count from 1", "mov.u32 %r1, bar; setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 0;")
     body = """
-    mov.u32 %r1, bar; setp.eq.u32 %p1, %tid, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 2;
+    mov.u32 %r1, bar; setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 2;
     bar.warp.sync -1; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r1], 3;"""
     fails(MbarrierError, "at most 2 pending arrivals", body)
-    fails(MbarrierError, "phase parity", body.replace("@%p1 mbarrier.arrive.shared::cta.b64 _, [%r1], 3;", "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r1], 2;"))
+    fails(MbarrierError, "phase parity", body.replace("@%p1 mbarrier.arrive.shared::cta.b64 _, [%r1], 3;", "mov.u32 %r3, 2; mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r1], %r3;"))
 
 
 def test_missing_proxy_fence_before_a_bulk_store() -> None:
     body = """
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 2; add.u32 %r3, %r1, %r2; st.shared.b32 [%r3], %tid;
-    {0} bar.sync 0; {1} setp.eq.u32 %p1, %tid, 0;
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 2; add.u32 %r3, %r1, %r2; st.shared.b32 [%r3], %t;
+    {0} bar.sync 0; {1} setp.eq.u32 %p1, %t, 0;
     @%p1 cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r1], 256;
     cp.async.bulk.commit_group; {2}"""
     wait = "cp.async.bulk.wait_group.read 0;"
@@ -216,24 +216,24 @@ def test_missing_proxy_fence_before_a_bulk_store() -> None:
     launch(body.format("", "fence.proxy.async;", wait), [out], threads=64, declarations=TILE)
     fails(MissingFenceError, "fence.proxy.async between the write by warp", body.format("", "", wait), threads=64)
     fails(MissingWaitError, "cp.async.bulk.wait_group before the warp exits", body.format("fence.proxy.async;", "", ""), threads=64)
-    reuse = "bar.sync 0; st.shared.b32 [%r3], %tid; " + wait
+    reuse = "bar.sync 0; st.shared.b32 [%r3], %t; " + wait
     fails(MissingWaitError, "a read by bulk copies of warp 0", body.format("fence.proxy.async;", "", reuse), threads=64)
 
 
 def test_barrier_divergence() -> None:
-    fails(DivergenceError, "lanes", "setp.lt.u32 %p1, %tid, 16; @%p1 bra SKIP; bar.sync 0; SKIP:")
-    fails(DivergenceError, r"expected 128 threads .* but 96 arrive; exited", "setp.lt.u32 %p1, %tid, 32; @%p1 ret; bar.sync 0;", threads=128)
-    fails(DivergenceError, "others wait for barrier 1", "setp.lt.u32 %p1, %tid, 32; @%p1 bra B; bar.sync 0; ret; B: bar.sync 1;", threads=64)
-    fails(DivergenceError, "same thread count", "shr.u32 %r1, %tid, 5; add.u32 %r1, %r1, 2; shl.b32 %r1, %r1, 5; bar.sync 3, %r1;", threads=64)
-    fails(DivergenceError, "multiple of 32", "bar.sync 0, 33;", threads=64)
-    fails(DivergenceError, "same in all lanes", "setp.lt.u32 %p1, %tid, 16; @%p1 bar.sync 0;", threads=32)
+    fails(DivergenceError, "lanes", "setp.lt.u32 %p1, %t, 16; @%p1 bra SKIP; bar.sync 0; SKIP:")
+    fails(DivergenceError, r"expected 128 threads .* but 96 arrive; exited", "setp.lt.u32 %p1, %t, 32; @%p1 ret; bar.sync 0;", threads=128)
+    fails(DivergenceError, "others wait for barrier 1", "setp.lt.u32 %p1, %t, 32; @%p1 bra B; bar.sync 0; ret; B: bar.sync 1;", threads=64)
+    fails(DivergenceError, "same thread count", "shr.u32 %r1, %t, 5; add.u32 %r1, %r1, 2; shl.b32 %r1, %r1, 5; bar.sync 3, %r1;", threads=64)
+    fails(DivergenceError, "multiple of 32", "mov.u32 %r3, 33; bar.sync 0, %r3;", threads=64)
+    fails(DivergenceError, "same in all lanes", "setp.lt.u32 %p1, %t, 16; @%p1 bar.sync 0;", threads=32)
 
 
 def test_divergence_at_warp_instructions() -> None:
-    fails(DivergenceError, "together", "setp.lt.u32 %p1, %tid, 16; @%p1 bra SKIP; shfl.sync.idx.b32 %r1, %tid, 0, 31, -1; SKIP:")
-    fails(DivergenceError, "member mask", "shfl.sync.idx.b32 %r1, %tid, 0, 31, 0xff;")
-    fails(DivergenceError, "source lane", "setp.lt.u32 %p1, %tid, 16; @%p1 bra SKIP; shfl.sync.bfly.b32 %r1, %tid, 16, 31, 0xffff0000; SKIP:")
-    body = """setp.lt.u32 %p1, %tid, 32; @%p1 bra SKIP; wgmma.fence.sync.aligned;
+    fails(DivergenceError, "together", "setp.lt.u32 %p1, %t, 16; @%p1 bra SKIP; shfl.sync.idx.b32 %r1, %t, 0, 31, -1; SKIP:")
+    fails(DivergenceError, "member mask", "shfl.sync.idx.b32 %r1, %t, 0, 31, 0xff;")
+    fails(DivergenceError, "source lane", "setp.lt.u32 %p1, %t, 16; @%p1 bra SKIP; shfl.sync.bfly.b32 %r1, %t, 16, 31, 0xffff0000; SKIP:")
+    body = """setp.lt.u32 %p1, %t, 32; @%p1 bra SKIP; wgmma.fence.sync.aligned;
     mov.u64 %d1, 0; mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1; wgmma.fence.sync.aligned;
     wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %d1, %d1, 1, 1, 1, 0, 0; SKIP:"""
     fails(DivergenceError, "warps of the warpgroup", body, threads=128)
@@ -241,8 +241,8 @@ def test_divergence_at_warp_instructions() -> None:
 
 def test_deadlock_says_who_waits_for_what() -> None:
     body = """
-    mov.u32 %r1, bar; setp.eq.u32 %p1, %tid, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 2; bar.sync 0;
-    setp.ge.u32 %p3, %tid, 32; @%p3 bra OTHER;
+    mov.u32 %r1, bar; setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 2; bar.sync 0;
+    setp.ge.u32 %p3, %t, 32; @%p3 bra OTHER;
 A:  mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0; @!%p2 bra A; bra.uni END;
 OTHER: bar.sync 1, 64;
 END:"""
@@ -265,12 +265,12 @@ S:  ld.acquire.gpu.global.b32 %r1, [%a0]; setp.lt.u32 %p1, %r1, 64; @%p1 bra S;"
 
 
 def test_endless_loop_runs_out_of_budget() -> None:
-    error = fails(InstructionBudgetError, "within 1000 warp-instructions", "L: add.u32 %tid, %tid, 1; bra L;", limits=Limits(max_instructions=1000))
+    error = fails(InstructionBudgetError, "within 1000 warp-instructions", "L: add.u32 %t, %t, 1; bra L;", limits=Limits(max_instructions=1000))
     assert "running at ptx line" in str(error)
 
 
 def test_trap() -> None:
-    error = fails(TrapError, "trap", "setp.eq.u32 %p1, %tid, 5; @%p1 trap;")
+    error = fails(TrapError, "trap", "setp.eq.u32 %p1, %t, 5; @%p1 trap;")
     assert error.thread is not None
     assert error.thread.lane == 5
 
@@ -288,8 +288,8 @@ def test_source_location_is_reported() -> None:
 _PEER = """
     mov.u32 %r1, tile; mov.u32 %r9, %cluster_ctarank; xor.b32 %r9, %r9, 1;
     {0}
-    shl.b32 %r2, %tid, 2; add.u32 %r3, %r1, %r2; mapa.shared::cluster.u32 %r4, %r3, %r9;
-    st.shared::cluster.b32 [%r4], %tid;
+    shl.b32 %r2, %t, 2; add.u32 %r3, %r1, %r2; mapa.shared::cluster.u32 %r4, %r3, %r9;
+    st.shared::cluster.b32 [%r4], %t;
     {1}
     ld.shared.b32 %r5, [%r3];"""
 _SYNC = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
@@ -310,7 +310,7 @@ def test_cluster_barriers_order_distributed_shared_memory() -> None:
 def test_block_that_exits_while_a_peer_reads_it() -> None:
     body = """
     mov.u32 %r1, tile; mov.u32 %r9, %cluster_ctarank; xor.b32 %r9, %r9, 1;
-    shl.b32 %r2, %tid, 2; add.u32 %r3, %r1, %r2; st.shared.b32 [%r3], %tid;
+    shl.b32 %r2, %t, 2; add.u32 %r3, %r1, %r2; st.shared.b32 [%r3], %t;
     barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
     mapa.shared::cluster.u32 %r4, %r3, %r9; ld.shared::cluster.b32 %r5, [%r4];
     {0}"""

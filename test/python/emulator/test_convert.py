@@ -139,7 +139,7 @@ def test_vector_moves_pack_and_unpack() -> None:
     x = np.arange(32, dtype=np.uint32) * 0x01010101
     out = elementwise("mov.b32 {%h1, %h2}, %r1; mov.b32 %r0, {%h2, %h1};", [x], np.uint32)
     assert out.tolist() == [(v >> 16 | v << 16) & 0xFFFFFFFF for v in x.tolist()]
-    out = elementwise("mov.b64 %d1, {%r1, %tid}; mov.b64 {%r2, %r3}, %d1; sub.u32 %r0, %r2, %r3;", [x], np.uint32)
+    out = elementwise("mov.b64 %d1, {%r1, %t}; mov.b64 {%r2, %r3}, %d1; sub.u32 %r0, %r2, %r3;", [x], np.uint32)
     assert out.tolist() == [v - i for i, v in enumerate(x.tolist())]
 
 

@@ -14,7 +14,7 @@ _NUMPY: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": 
 
 
 def _store_words(words: int, first: int = 100) -> str:
-    lines = [f"mul.wide.u32 %d50, %tid, {4 * words}; add.u64 %d50, %d50, %a1;"]
+    lines = [f"mul.wide.u32 %d50, %t, {4 * words}; add.u64 %d50, %d50, %a1;"]
     lines += [f"st.global.b32 [%d50+{4 * i}], %r{first + i};" for i in range(words)]
     return "\n".join(lines)
 
@@ -27,7 +27,7 @@ def test_ldmatrix(count: int, transposed: bool) -> None:
     registers = ", ".join(f"%r{100 + i}" for i in range(count))
     trans = ".trans" if transposed else ""
     body = f"""
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 4; add.u32 %r3, %r1, %r2; mul.wide.u32 %d1, %tid, 16;
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 4; add.u32 %r3, %r1, %r2; mul.wide.u32 %d1, %t, 16;
     add.u64 %d1, %d1, %a0; ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%d1];
     st.shared.v4.b32 [%r3], {{%r4, %r5, %r6, %r7}}; bar.sync 0;
     ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{registers}}}, [%r3];
@@ -47,7 +47,7 @@ def test_stmatrix_is_the_inverse_of_ldmatrix(transposed: bool) -> None:
     out = np.zeros((32, 4), np.uint32)
     trans = ".trans" if transposed else ""
     body = f"""
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 4; add.u32 %r3, %r1, %r2; mul.wide.u32 %d1, %tid, 16;
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 4; add.u32 %r3, %r1, %r2; mul.wide.u32 %d1, %t, 16;
     add.u64 %d1, %d1, %a0; ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%d1];
     stmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 [%r3], {{%r4, %r5, %r6, %r7}}; bar.warp.sync -1;
     ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{%r100, %r101, %r102, %r103}}, [%r3];
@@ -61,7 +61,7 @@ def test_movmatrix_transposes() -> None:
     words = (words + 1) << 16 | words
     out = np.zeros((32, 1), np.uint32)
     body = f"""
-    mul.wide.u32 %d1, %tid, 4; add.u64 %d1, %d1, %a0; ld.global.b32 %r1, [%d1];
+    mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0; ld.global.b32 %r1, [%d1];
     movmatrix.sync.aligned.m8n8.trans.b16 %r100, %r1;
     {_store_words(1)}"""
     launch(body, [words, out])
@@ -124,7 +124,7 @@ def test_mma(shape: str, d: str, ab: str, c: str) -> None:
     out_words = len(places[2][0]) * np.dtype(dtype_d).itemsize // word
     out = np.zeros((32, out_words * word), np.uint8)
     reg = "%d" if word == 8 else "%r"
-    move = f"mul.wide.u32 %d55, %tid, {source.shape[1]}; add.u64 %d55, %d55, %a0;\n"
+    move = f"mul.wide.u32 %d55, %t, {source.shape[1]}; add.u64 %d55, %d55, %a0;\n"
     move += "\n".join(f"ld.global.b{8 * word} {reg}{10 + i}, [%d55+{word * i}];" for i in range(sum(count)))
     typed = {"f32": "%f", "f64": "%g"}
     file = typed.get(c, reg) if word == 4 or c == "f64" else reg
@@ -145,7 +145,7 @@ def test_mma(shape: str, d: str, ab: str, c: str) -> None:
     body = f"""
     {move}
     {op} {lists[0]}, {lists[1]}, {lists[2]}, {lists[3]};
-    mul.wide.u32 %d55, %tid, {out_words * word}; add.u64 %d55, %d55, %a1;
+    mul.wide.u32 %d55, %t, {out_words * word}; add.u64 %d55, %d55, %a1;
     """ + "\n".join(f"st.global.{d if d in typed else f'b{8 * word}'} [%d55+{word * i}], {r};" for i, r in enumerate(results))
     stats = launch(body, [source, out]).stats
     assert stats.tensor_core_ops == rows * columns * depth

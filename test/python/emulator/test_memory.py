@@ -25,7 +25,7 @@ def test_vector_loads_and_stores(lanes: int, bits: int) -> None:
     v = "" if lanes == 1 else f".v{lanes}"
     regs = f"{reg}1" if lanes == 1 else "{" + ", ".join(f"{reg}{i + 1}" for i in range(lanes)) + "}"
     body = f"""
-    mul.wide.u32 %d50, %tid, {lanes * bits // 8};
+    mul.wide.u32 %d50, %t, {lanes * bits // 8};
     add.u64 %d51, %d50, %a0; add.u64 %d52, %d50, %a1;
     ld.global.nc.L1::no_allocate.L2::128B{v}.b{bits} {regs}, [%d51];
     st.global.cs{v}.b{bits} [%d52], {regs};"""
@@ -39,8 +39,8 @@ def test_narrow_loads_extend_to_the_register() -> None:
     source = np.arange(-16, 16, dtype=np.int8)
     out = np.zeros(32, np.int32)
     body = """
-    cvt.u64.u32 %d1, %tid; add.u64 %d1, %d1, %a0; ld.global.s8 %r1, [%d1];
-    mul.wide.u32 %d2, %tid, 4; add.u64 %d2, %d2, %a1; st.global.b32 [%d2], %r1;"""
+    cvt.u64.u32 %d1, %t; add.u64 %d1, %d1, %a0; ld.global.s8 %r1, [%d1];
+    mul.wide.u32 %d2, %t, 4; add.u64 %d2, %d2, %a1; st.global.b32 [%d2], %r1;"""
     launch(body, [source, out])
     assert out.tolist() == source.tolist()
 
@@ -50,14 +50,14 @@ def test_shared_local_const_and_generic_spaces() -> None:
     module = ".const .align 4 .b32 table[4] = {10, 20, 30, 40};\n.global .align 8 .b32 word = 7;"
     declarations = ".shared .align 16 .b8 tile[256]; .local .align 8 .b8 depot[16]; .reg .b64 %SP; .reg .b64 %SPL;"
     body = """
-    mul.wide.u32 %d1, %tid, 4;
+    mul.wide.u32 %d1, %t, 4;
     mov.u64 %d2, tile; add.u64 %d3, %d2, %d1;
-    st.shared.b32 [%d3], %tid;                         // as shared
+    st.shared.b32 [%d3], %t;                         // as shared
     bar.sync 0;
     cvta.shared.u64 %d4, %d3; ld.b32 %r1, [%d4];       // as generic
     mov.u64 %SPL, depot; cvta.local.u64 %SP, %SPL;
     st.b32 [%SP+4], %r1; ld.local.b32 %r2, [%SPL+4];   // generic, then local
-    and.b32 %r3, %tid, 3; mul.wide.u32 %d5, %r3, 4; mov.u64 %d6, table; add.u64 %d5, %d5, %d6;
+    and.b32 %r3, %t, 3; mul.wide.u32 %d5, %r3, 4; mov.u64 %d6, table; add.u64 %d5, %d5, %d6;
     ld.const.b32 %r4, [%d5];
     ld.global.b32 %r5, [word];
     add.u32 %r6, %r2, %r4; add.u32 %r6, %r6, %r5;
@@ -69,7 +69,7 @@ def test_shared_local_const_and_generic_spaces() -> None:
 def test_atomics_return_old_values_in_some_order() -> None:
     counter, tickets = np.zeros(4, np.uint32), np.zeros(128, np.uint32)
     body = """
-    mov.u32 %r9, %ctaid.x; mad.lo.u32 %r9, %r9, 64, %tid;
+    mov.u32 %r9, %ctaid.x; mad.lo.u32 %r9, %r9, 64, %t;
     atom.global.add.u32 %r1, [%a0], 1;
     mul.wide.u32 %d1, %r9, 4; add.u64 %d1, %d1, %a1; st.global.b32 [%d1], %r1;
     red.global.max.u32 [%a0+4], %r9; red.global.or.b32 [%a0+8], %r9;
@@ -82,7 +82,7 @@ def test_atomics_return_old_values_in_some_order() -> None:
 def test_compare_and_swap_lock_free_sum() -> None:
     total = np.zeros(1, np.float32)
     body = """
-    cvt.rn.f32.u32 %f1, %tid;
+    cvt.rn.f32.u32 %f1, %t;
     ld.global.b32 %r1, [%a0];
 RETRY:
     mov.b32 %f2, %r1; add.f32 %f3, %f2, %f1; mov.b32 %r2, %f3;
@@ -99,10 +99,10 @@ def test_float_atomics_on_shared(kind: str, dtype: Any) -> None:
     size = np.dtype(dtype).itemsize
     reg = "%f" if kind == "f32" else "%g"
     body = f"""
-    setp.eq.u32 %p1, %tid, 0; mov.u32 %r1, acc;
+    setp.eq.u32 %p1, %t, 0; mov.u32 %r1, acc;
     @%p1 st.shared.{kind} [%r1], {"0f00000000" if size == 4 else "0d0000000000000000"};
     bar.sync 0;
-    cvt.rn.{kind}.u32 {reg}1, %tid; red.shared.add.{kind} [%r1], {reg}1;
+    cvt.rn.{kind}.u32 {reg}1, %t; red.shared.add.{kind} [%r1], {reg}1;
     bar.sync 0;
     ld.shared.{kind} {reg}2, [%r1]; @%p1 st.global.{kind} [%a0], {reg}2;"""
     launch(body, [out], threads=96, declarations=".shared .align 8 .b8 acc[8];")
@@ -115,9 +115,9 @@ def test_bank_conflicts_are_counted(index: list[int]) -> None:
     table = np.array(index, np.uint32)
     out = np.zeros(32, np.uint32)
     body = """
-    mul.wide.u32 %d1, %tid, 4; add.u64 %d2, %d1, %a0; ld.global.b32 %r1, [%d2];
-    mov.u32 %r2, tile; shl.b32 %r3, %tid, 2; add.u32 %r4, %r2, %r3;
-    st.shared.b32 [%r4], %tid; st.shared.b32 [%r4+128], %tid;
+    mul.wide.u32 %d1, %t, 4; add.u64 %d2, %d1, %a0; ld.global.b32 %r1, [%d2];
+    mov.u32 %r2, tile; shl.b32 %r3, %t, 2; add.u32 %r4, %r2, %r3;
+    st.shared.b32 [%r4], %t; st.shared.b32 [%r4+128], %t;
     bar.warp.sync -1;
     shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, %r2; ld.shared.b32 %r6, [%r5];
     add.u64 %d3, %d1, %a1; st.global.b32 [%d3], %r6;"""
@@ -156,8 +156,8 @@ def test_strided_arrays_and_views_share_their_base() -> None:
     base = np.arange(64, dtype=np.uint32)
     out = np.zeros((8, 8), np.uint32)
     body = """
-    mul.wide.u32 %d1, %tid, 16; add.u64 %d2, %d1, %a0; ld.global.b32 %r1, [%d2];
-    mul.wide.u32 %d3, %tid, 32; add.u64 %d3, %d3, %a1; setp.lt.u32 %p1, %tid, 8;
+    mul.wide.u32 %d1, %t, 16; add.u64 %d2, %d1, %a0; ld.global.b32 %r1, [%d2];
+    mul.wide.u32 %d3, %t, 32; add.u64 %d3, %d3, %a1; setp.lt.u32 %p1, %t, 8;
     @%p1 st.global.b32 [%d3], %r1;"""
     launch(body, [base[2::4], out[:, 1]], threads=8)
     assert out[:, 1].tolist() == base[2::4][:8].tolist()
@@ -166,7 +166,7 @@ def test_strided_arrays_and_views_share_their_base() -> None:
 def test_dependent_memory_needs_griddepcontrol_wait() -> None:
     source, out = np.arange(32, dtype=np.uint32), np.zeros(32, np.uint32)
     body = """
-    mul.wide.u32 %d1, %tid, 4; add.u64 %d2, %d1, %a0; add.u64 %d3, %d1, %a1;
+    mul.wide.u32 %d1, %t, 4; add.u64 %d2, %d1, %a0; add.u64 %d3, %d1, %a1;
     {wait} ld.global.b32 %r1, [%d2]; griddepcontrol.launch_dependents; st.global.b32 [%d3], %r1;"""
     launch(body.format(wait="griddepcontrol.wait;"), [Dependent(source), out])
     assert out.tolist() == source.tolist()
@@ -179,10 +179,10 @@ def test_special_registers() -> None:
     body = """
     mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ctaid.y; mov.u32 %r3, %nctaid.x; mov.u32 %r4, %ntid.x;
     mov.u32 %r5, %laneid; mov.u32 %r6, %warpid; mov.u32 %r7, %lanemask_lt;
-    mad.lo.u32 %r8, %r2, %r3, %r1; mad.lo.u32 %r8, %r8, %r4, %tid;
+    mad.lo.u32 %r8, %r2, %r3, %r1; mad.lo.u32 %r8, %r8, %r4, %t;
     mul.wide.u32 %d1, %r8, 32; add.u64 %d1, %d1, %a0;
     st.global.v4.b32 [%d1], {%r1, %r2, %r3, %r4}; st.global.v2.b32 [%d1+16], {%r5, %r6};
-    st.global.v2.b32 [%d1+24], {%r7, %tid};"""
+    st.global.v2.b32 [%d1+24], {%r7, %t};"""
     from emulator.harness import emulator, kernel
 
     emulator(kernel(body)).launch("test", grid=(3, 2), block=(64,), args=[out])

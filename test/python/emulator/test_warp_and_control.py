@@ -66,7 +66,7 @@ def test_votes_matches_and_reductions(values: list[int]) -> None:
 
 def test_shuffle_among_some_lanes_of_a_diverged_warp() -> None:
     body = """
-    setp.lt.u32 %p1, %tid, 8;
+    setp.lt.u32 %p1, %t, 8;
     mov.u32 %r0, 0;
     @!%p1 bra REST;
     shfl.sync.bfly.b32 %r0, %r1, 1, 31, 0xff;
@@ -81,7 +81,7 @@ END:"""
 def test_lanes_that_arrive_one_after_another_shuffle_together() -> None:
     """Odd lanes take a longer way to the same instruction."""
     body = """
-    and.b32 %r2, %tid, 1; setp.eq.u32 %p1, %r2, 0;
+    and.b32 %r2, %t, 1; setp.eq.u32 %p1, %r2, 0;
     @%p1 bra JOIN;
     add.u32 %r1, %r1, 100;
     bra.uni JOIN;
@@ -122,18 +122,18 @@ DONE:"""
 def test_reduction_through_shared_memory() -> None:
     out = np.zeros(4, np.uint32)
     body = """
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 2; add.u32 %r3, %r1, %r2;
-    mov.u32 %r9, %ctaid.x; mad.lo.u32 %r4, %r9, 256, %tid;
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 2; add.u32 %r3, %r1, %r2;
+    mov.u32 %r9, %ctaid.x; mad.lo.u32 %r4, %r9, 256, %t;
     st.shared.u32 [%r3], %r4; bar.sync 0;
     mov.u32 %r5, 128;
 LOOP:
-    setp.ge.u32 %p1, %tid, %r5; @%p1 bra SKIP;
+    setp.ge.u32 %p1, %t, %r5; @%p1 bra SKIP;
     shl.b32 %r6, %r5, 2; add.u32 %r6, %r6, %r3;
     ld.shared.u32 %r7, [%r6]; ld.shared.u32 %r8, [%r3]; add.u32 %r8, %r8, %r7; st.shared.u32 [%r3], %r8;
 SKIP:
     bar.sync 0;
     shr.u32 %r5, %r5, 1; setp.ne.u32 %p2, %r5, 0; @%p2 bra LOOP;
-    setp.ne.u32 %p3, %tid, 0; @%p3 ret;
+    setp.ne.u32 %p3, %t, 0; @%p3 ret;
     ld.shared.u32 %r8, [%r1]; mul.wide.u32 %d1, %r9, 4; add.u64 %d1, %d1, %a0; st.global.u32 [%d1], %r8;"""
     stats = launch(body, [out], threads=256, blocks=4, declarations=".shared .align 4 .b8 tile[1024];").stats
     assert out.tolist() == [sum(range(256 * b, 256 * b + 256)) for b in range(4)]
@@ -144,19 +144,19 @@ def test_named_barriers_order_producer_and_consumer() -> None:
     """Warp 0 fills a tile and arrives; warps 1 to 3 wait; two rounds in a ring of one."""
     out = np.zeros((2, 96), np.uint32)
     body = """
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 2; mov.u32 %r9, 0;
-    setp.lt.u32 %p1, %tid, 32; @!%p1 bra CONSUME;
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 2; mov.u32 %r9, 0;
+    setp.lt.u32 %p1, %t, 32; @!%p1 bra CONSUME;
 PRODUCE:
-    add.u32 %r3, %r1, %r2; mad.lo.u32 %r4, %r9, 1000, %tid; st.shared.u32 [%r3], %r4;
+    add.u32 %r3, %r1, %r2; mad.lo.u32 %r4, %r9, 1000, %t; st.shared.u32 [%r3], %r4;
     bar.arrive 1, 128;
     bar.sync 2, 128;
     add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 2; @%p2 bra PRODUCE;
     ret;
 CONSUME:
     bar.sync 1, 128;
-    and.b32 %r5, %tid, 31; shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, %r1; ld.shared.u32 %r6, [%r5];
+    and.b32 %r5, %t, 31; shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, %r1; ld.shared.u32 %r6, [%r5];
     bar.arrive 2, 128;
-    mul.lo.u32 %r7, %r9, 96; add.u32 %r7, %r7, %tid; sub.u32 %r7, %r7, 32;
+    mul.lo.u32 %r7, %r9, 96; add.u32 %r7, %r7, %t; sub.u32 %r7, %r7, 32;
     mul.wide.u32 %d1, %r7, 4; add.u64 %d1, %d1, %a0; st.global.u32 [%d1], %r6;
     add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 2; @%p2 bra CONSUME;"""
     launch(body, [out], threads=128, declarations=".shared .align 4 .b8 tile[128];")
@@ -167,10 +167,10 @@ CONSUME:
 def test_barrier_reductions() -> None:
     out = np.zeros((64, 3), np.uint32)
     body = """
-    setp.lt.u32 %p1, %tid, 40;
+    setp.lt.u32 %p1, %t, 40;
     bar.red.popc.u32 %r1, 0, %p1; bar.red.and.pred %p2, 0, %p1; bar.red.or.pred %p3, 0, %p1;
     selp.b32 %r2, 1, 0, %p2; selp.b32 %r3, 1, 0, %p3;
-    mul.wide.u32 %d1, %tid, 12; add.u64 %d1, %d1, %a0;
+    mul.wide.u32 %d1, %t, 12; add.u64 %d1, %d1, %a0;
     st.global.b32 [%d1], %r1; st.global.b32 [%d1+4], %r2; st.global.b32 [%d1+8], %r3;"""
     launch(body, [out], threads=64)
     assert (out == [40, 0, 1]).all()
@@ -179,10 +179,10 @@ def test_barrier_reductions() -> None:
 def test_block_that_is_not_a_multiple_of_a_warp() -> None:
     out = np.zeros(50, np.uint32)
     body = """
-    mov.u32 %r1, tile; shl.b32 %r2, %tid, 2; add.u32 %r3, %r1, %r2; st.shared.u32 [%r3], %tid;
+    mov.u32 %r1, tile; shl.b32 %r2, %t, 2; add.u32 %r3, %r1, %r2; st.shared.u32 [%r3], %t;
     bar.sync 0;
-    sub.u32 %r4, 49, %tid; shl.b32 %r4, %r4, 2; add.u32 %r4, %r4, %r1; ld.shared.u32 %r5, [%r4];
-    mul.wide.u32 %d1, %tid, 4; add.u64 %d1, %d1, %a0; st.global.u32 [%d1], %r5;"""
+    sub.u32 %r4, 49, %t; shl.b32 %r4, %r4, 2; add.u32 %r4, %r4, %r1; ld.shared.u32 %r5, [%r4];
+    mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0; st.global.u32 [%d1], %r5;"""
     launch(body, [out], threads=50, declarations=".shared .align 4 .b8 tile[256];")
     assert out.tolist() == list(range(49, -1, -1))
 
@@ -191,7 +191,7 @@ def test_blocks_that_wait_for_each_other_through_global_memory() -> None:
     """A grid barrier by an arrival counter and a spin loop."""
     flags, data, out = np.zeros(1, np.uint32), np.zeros(8, np.uint32), np.zeros(8, np.uint32)
     body = """
-    setp.ne.u32 %p1, %tid, 0; @%p1 bra END;
+    setp.ne.u32 %p1, %t, 0; @%p1 bra END;
     mov.u32 %r1, %ctaid.x; mul.wide.u32 %d1, %r1, 4; add.u64 %d2, %a1, %d1;
     add.u32 %r2, %r1, 5; st.global.u32 [%d2], %r2;
     membar.gl; atom.acq_rel.gpu.global.add.u32 %r3, [%a0], 1;
