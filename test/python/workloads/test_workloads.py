@@ -9,6 +9,13 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.workloads import UnknownWorkload, Workload, all_workloads, get, names
 from mirage.workloads.attention import plain_attention, qk_norm_attention, scaled_attention
+from mirage.workloads.layers import (
+    Layer,
+    chameleon_layer,
+    gpt_lora_layer,
+    llama_layer,
+    ngpt_layer,
+)
 from mirage.workloads.linear import (
     expert_layer,
     gated_mlp,
@@ -40,6 +47,10 @@ SMALL = [
     layer_norm_linear_gelu("ln", 4, 32, 24),
     low_rank_mlp("low_rank", 4, 32, 2, 12),
     expert_layer("experts", 3, 4, 16),
+    llama_layer("llama", 3, Layer(32, 4, 2, 8, 24, 10)),
+    chameleon_layer("chameleon", 3, Layer(32, 4, 4, 8, 24, 10)),
+    gpt_lora_layer("gpt", 3, Layer(32, 4, 4, 8, 24, 10, 2)),
+    ngpt_layer("ngpt", 3, Layer(32, 4, 4, 8, 24, 10)),
 ]
 
 
