@@ -94,7 +94,7 @@ class Executable:
             results = tuple(c.empty(device) for c in output_checks)
         else:
             results = tuple(out)
-            self._check_out(results, given, output_checks, device)
+            self._check_out(results, given, input_checks, output_checks, device)
         self._launch(given, results, device)
         return results
 
@@ -166,6 +166,7 @@ class Executable:
         self,
         results: tuple[torch.Tensor, ...],
         given: Sequence[torch.Tensor],
+        input_checks: list[_Check],
         checks: list[_Check],
         device: int,
     ) -> None:
@@ -173,19 +174,19 @@ class Executable:
             raise ArgumentCountError(f"expected {len(checks)} output tensors, got {len(results)}")
         for tensor, wanted in zip(results, checks, strict=True):
             wanted(tensor, device)
-        ranges = [
-            (t.data_ptr(), t.data_ptr() + s.bytes)
-            for t, s in zip(given, self.manifest.inputs, strict=True)
+        taken = [
+            (start, start + c.bytes)
+            for start, c in zip([t.data_ptr() for t in given], input_checks, strict=True)
         ]
-        for i, (tensor, spec) in enumerate(zip(results, self.manifest.outputs, strict=True)):
+        for tensor, wanted in zip(results, checks, strict=True):
             start = tensor.data_ptr()
-            end = start + spec.bytes
-            if any(start < b and a < end for a, b in ranges):
-                raise ArgumentAliasError(
-                    f"output {i} ({spec.name}): expected memory of its own, got some of "
-                    "another argument"
-                )
-            ranges.append((start, end))
+            end = start + wanted.bytes
+            for a, b in taken:
+                if start < b and a < end:
+                    raise ArgumentAliasError(
+                        f"{wanted.what}: expected memory of its own, got some of another argument"
+                    )
+            taken.append((start, end))
 
     # ---- launching -------------------------------------------------------------------------------
 
@@ -259,6 +260,7 @@ class _Check:
         self.what = what
         self.shape = torch.Size(spec.shape)
         self.strides = spec.strides
+        self.bytes = spec.bytes
         self.dtype = {
             "f16": torch.float16,
             "bf16": torch.bfloat16,
