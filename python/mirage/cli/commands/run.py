@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.cli.output import Output
-from mirage.cli.programs import HELP, BadProgramError
+from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, load_program
 
 if TYPE_CHECKING:
     from mirage.runtime.artifact import Artifact
 
-SUMMARY = "run an artifact, on a GPU or in the emulator"
+SUMMARY = "run an artifact or a program, on a GPU or in the emulator"
 DESCRIPTION = """\
 Runs an artifact on random inputs, on the GPU by default, or its PTX in the emulator on the CPU
-(--emulate), which also reports out-of-bounds accesses, races and uninitialised reads. With
---program
-the outputs are compared with that program in float64; the exit code is 1 if they are wrong."""
+(--emulate), which also reports out-of-bounds accesses, races and uninitialised reads. A program is
+optimized first. The outputs are compared with the program (for an artifact: the one that --program
+names) in float64; the exit code is 1 if they are wrong."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("artifact", type=Path, help="folder of an artifact")
+    parser.add_argument("artifact", help=f"folder of an artifact, or a program: {HELP}")
     parser.add_argument("--program", help=f"what the artifact should compute: {HELP}")
+    parser.add_argument("--chip", default="sm_90a", help="for a program: sm_80 or sm_90a")
     parser.add_argument("--emulate", action="store_true", help="execute the PTX on the CPU")
     parser.add_argument("--stats", action="store_true", help="with --emulate: print its counters")
     parser.add_argument(
@@ -39,12 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Runs and compares."""
-    from mirage.runtime.artifact import read_artifact
-
     if options.stats and not options.emulate:
         raise BadProgramError("expected --emulate together with --stats, got --stats alone")
-    artifact = read_artifact(options.artifact)
-    inputs, want = _problem(artifact, options.program, options.seed)
+    artifact, program = _artifact(options, output)
+    inputs, want = _problem(artifact, program, options.seed)
     data: dict[str, Any] = {"artifact": str(options.artifact), "name": artifact.manifest.name}
     if options.emulate:
         outputs = _emulate(artifact, inputs, options, output, data)
@@ -80,8 +79,25 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return code
 
 
+def _artifact(options: argparse.Namespace, output: Output) -> tuple[Artifact, LoadedProgram | None]:
+    """What to run, and the program that it should compute, if that is known."""
+    from mirage.runtime.artifact import read_artifact
+
+    compares = None if options.program is None else load_program(options.program)
+    if Path(options.artifact).is_dir() or options.artifact.endswith(".mirage"):
+        return read_artifact(options.artifact), compares
+    from mirage.driver import OptimizeOptions, compile_graph, optimize
+    from mirage.semantics.ugraph import Launch
+
+    loaded = load_program(options.artifact)
+    settings = OptimizeOptions(chip=options.chip, watch=lambda text: output.say(text, style="dim"))
+    written = all(isinstance(op, Launch) for op in loaded.graph.ops)
+    optimized = (compile_graph if written else optimize)(loaded.program, settings)
+    return optimized.artifact, compares or loaded
+
+
 def _problem(
-    artifact: Artifact, program: str | None, seed: int
+    artifact: Artifact, program: LoadedProgram | None, seed: int
 ) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """Inputs as arrays, and the expected outputs in float64 if the program is known."""
     import numpy as np
@@ -89,19 +105,19 @@ def _problem(
     manifest = artifact.manifest
     if program is None:
         rng = np.random.default_rng(seed)
-        return tuple(rng.standard_normal(t.shape, dtype=np.float32) for t in manifest.inputs), None
-    from mirage.cli.programs import load_program
+        shapes = [t.shape for t in manifest.inputs]
+        return tuple(rng.standard_normal(shape, dtype=np.float32) for shape in shapes), None
     from mirage.semantics.evaluate import evaluate_floats
 
-    loaded = load_program(program)
-    expected = [v.shape for v in loaded.graph.inputs]
+    expected = [v.shape for v in program.graph.inputs]
     actual = [t.shape for t in manifest.inputs]
     if expected != actual:
         raise BadProgramError(
-            f"{program}: expected inputs of shapes {actual}, as the artifact takes, got {expected}"
+            f"{program.spec}: expected inputs of shapes {actual}, as the artifact takes, "
+            f"got {expected}"
         )
-    inputs = loaded.inputs(seed)
-    return inputs, evaluate_floats(loaded.graph, inputs)
+    inputs = program.inputs(seed)
+    return inputs, evaluate_floats(program.graph, inputs)
 
 
 def _emulate(
