@@ -84,7 +84,7 @@ def _artifact(options: argparse.Namespace, output: Output) -> tuple[Artifact, Lo
     from mirage.runtime.artifact import read_artifact
 
     compares = None if options.program is None else load_program(options.program)
-    if Path(options.artifact).is_dir() or options.artifact.endswith(".mirage"):
+    if _is_artifact(options.artifact):
         return read_artifact(options.artifact), compares
     from mirage.driver import OptimizeOptions, compile_graph, optimize
     from mirage.semantics.ugraph import Launch
@@ -94,6 +94,13 @@ def _artifact(options: argparse.Namespace, output: Output) -> tuple[Artifact, Lo
     written = all(isinstance(op, Launch) for op in loaded.graph.ops)
     optimized = (compile_graph if written else optimize)(loaded.program, settings)
     return optimized.artifact, compares or loaded
+
+
+def _is_artifact(name: str) -> bool:
+    """Folders, and paths that can be nothing else (also where they do not exist)."""
+    path = Path(name)
+    is_file = ".py" in path.name or ".mlir" in path.name
+    return path.is_dir() or path.suffix == ".mirage" or (len(path.parts) > 1 and not is_file)
 
 
 def _problem(
