@@ -56,9 +56,7 @@ def pages() -> dict[str, str]:
     found: dict[str, str] = {}
     for name in DIALECTS:
         mnemonic = name.lower()
-        text = tblgen(
-            f"Dialect/{name}/IR/{name}Ops.td", "-gen-dialect-doc", f"-dialect={mnemonic}"
-        )
+        text = tblgen(f"Dialect/{name}/IR/{name}Ops.td", "-gen-dialect-doc", f"-dialect={mnemonic}")
         found[f"{mnemonic}.md"] = text
     for page, title, file in PASSES:
         if text := tblgen(file, "-gen-pass-doc"):

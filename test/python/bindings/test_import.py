@@ -25,7 +25,9 @@ def test_every_dialect_is_importable() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", ["mirage", "mirage.runtime", "mirage.emulator", "mirage.semantics"])
+@pytest.mark.parametrize(
+    "module", ["mirage", "mirage.runtime", "mirage.emulator", "mirage.semantics"]
+)
 def test_some_parts_need_no_compiled_bindings(module: str) -> None:
     # Without the .pth file of the environment only the sources are on the path.
     code = (

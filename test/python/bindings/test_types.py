@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from mirage import ir
 from mirage.dialects import block, kernel, thread
 
