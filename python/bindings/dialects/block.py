@@ -3,5 +3,5 @@
 from .._mlir_libs._mirage.block import *
 from ._block_enum_gen import *
 from ._block_ops_gen import *
-from ._block_ops_gen import _Dialect
+from ._block_ops_gen import _Dialect  # noqa: F401  (what the upstream modules offer too)
 from .scalar import *
