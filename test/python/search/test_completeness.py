@@ -1,0 +1,322 @@
+"""Brute force over all block graphs finds nothing cheaper than the search does.
+
+For small programs and a fixed frame, every sequence of block-level ops is enumerated in the order of
+its cost (uniform-cost search over sets of values, equal values merged by their numbers on random
+inputs) up to the cost of the search's best derivation. The cost of an op is the number of scalar
+operations, times the steps of the loop where it is in the loop; loads are free. The enumeration
+knows nothing of normal forms, so a graph that the normal forms cannot express would show up.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from search_programs import graph, tensor
+
+from mirage.cost import H200
+from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.extract import k_best
+from mirage.search.frames import FrameType
+from mirage.search.kernel import KernelProblem, KernelSolver
+from mirage.search.limits import SearchLimits, SearchReport
+from mirage.semantics.axes import AxisTable
+from mirage.semantics.normal_form import InAtom
+from mirage.semantics.scalar import UNARY, BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Builder, KernelGraph
+
+TILE = {"m": 2, "n": 3, "k": 4, "l": 5, "d": 3}
+STEPS = 3
+OP = 200.0
+"""Cost of any op, on top of its work: the enumeration then goes by the number of ops first."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, the axis it loops over, and the scalar functions the enumeration may use."""
+
+    name: str
+    program: KernelGraph
+    loop: str | None
+    functions: tuple[UnaryFn, ...] = ()
+
+
+def scaled_matmul() -> KernelGraph:
+    x, w, s, b = tensor("x", 8, 48), tensor("w", 48, 24), tensor("s", 8, 1), Builder()
+    return graph("", (x, w, s), b, b.matmul(b.binary(BinaryFn.MUL, x, s), w))
+
+
+def two_matmuls() -> KernelGraph:
+    x, w, v, b = tensor("x", 8, 48), tensor("w", 48, 24), tensor("v", 48, 24), Builder()
+    return graph("", (x, w, v), b, b.binary(BinaryFn.MUL, b.matmul(x, w), b.matmul(x, v)))
+
+
+def shared_left() -> KernelGraph:
+    x, w, v, b = tensor("x", 8, 48), tensor("w", 48, 24), tensor("v", 48, 24), Builder()
+    return graph("", (x, w, v), b, b.binary(BinaryFn.ADD, b.matmul(x, w), b.matmul(x, v)))
+
+
+def chain() -> KernelGraph:
+    x, w, v, b = tensor("x", 8, 48), tensor("w", 48, 40), tensor("v", 40, 24), Builder()
+    return graph("", (x, w, v), b, b.matmul(b.matmul(x, w), v))
+
+
+def low_rank() -> KernelGraph:
+    x, w, a, c = tensor("x", 8, 48), tensor("w", 48, 24), tensor("a", 48, 40), tensor("c", 40, 24)
+    b = Builder()
+    y = b.binary(BinaryFn.ADD, b.matmul(x, w), b.matmul(b.matmul(x, a), c))
+    return graph("", (x, w, a, c), b, y)
+
+
+def normalised() -> KernelGraph:
+    x, b = tensor("x", 8, 48), Builder()
+    square = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, x), (1,))
+    return graph("", (x,), b, b.binary(BinaryFn.MUL, x, b.unary(UnaryFn.RSQRT, square)))
+
+
+def residual_sum() -> KernelGraph:
+    x, y, z, b = tensor("x", 8, 48), tensor("y", 8, 48), tensor("z", 48), Builder()
+    product = b.binary(BinaryFn.MUL, b.binary(BinaryFn.ADD, x, y), z)
+    return graph("", (x, y, z), b, b.reduce(ReduceFn.SUM, product, (1,)))
+
+
+def weighted_mean() -> KernelGraph:
+    """Attention with the scores given, its denominator not yet inverted."""
+    s, v, b = tensor("s", 8, 48), tensor("v", 48, 24), Builder()
+    e = b.unary(UnaryFn.EXP, s)
+    total = b.reduce(ReduceFn.SUM, e, (1,))
+    return graph("", (s, v), b, b.binary(BinaryFn.MUL, b.matmul(e, v), total))
+
+
+CASES = [
+    Case("scaled_matmul", scaled_matmul(), "k"),
+    Case("two_matmuls", two_matmuls(), None),
+    Case("shared_left", shared_left(), "k"),
+    Case("chain", chain(), None),
+    Case("chain_loop", chain(), "k"),
+    Case("low_rank", low_rank(), None),
+    Case("normalised", normalised(), None, (UnaryFn.RSQRT,)),
+    Case("residual_sum", residual_sum(), "n"),
+    Case("weighted_mean", weighted_mean(), None, (UnaryFn.EXP,)),
+]
+
+
+class Ours:
+    """The search's derivations in one frame, and the cheapest of them."""
+
+    def __init__(self, case: Case) -> None:
+        program = case.program
+        definitions = {r: op for op in program.ops for r in op.results}
+        self.table = AxisTable.of(program)
+        problem = KernelProblem(program.outputs[0], program.inputs, definitions, self.table)
+        solver = KernelSolver(H200, SearchLimits(), SearchReport())
+        dims = solver._output_dims(problem)  # pyright: ignore[reportPrivateUsage]
+        found = solver._derive(problem, dims, FrameType(case.loop, None))  # pyright: ignore[reportPrivateUsage]
+        self.loop = case.loop
+        self.output = tuple(a for dim in dims for a in dim)
+        self.inputs = [self._labels(d) for d, _ in found]
+        self.cost = min(self._cheapest(d, target) for d, target in found)
+
+    def _labels(self, derivations: Derivations) -> list[tuple[str, ...]]:
+        atoms = [a for a in derivations.algebra.atoms if isinstance(a, InAtom)]
+        atoms.sort(key=lambda a: a.tensor)
+        return [tuple(x for dim in a.dims for x in dim) for a in atoms]
+
+    def _elements(self, derivations: Derivations, goal: Goal, *extra: str) -> int:
+        free = derivations.algebra.free(goal[0])
+        axes = {a for a, level in free if level == "L"} | set(extra)
+        inside = self.loop is not None and (self.loop, "T") in free
+        return prod(TILE[a] for a in axes) * (STEPS if inside else 1)
+
+    def _cost(self, derivations: Derivations, edge: Edge) -> float:
+        match edge.kind:
+            case "load" | "const":
+                return 0.0
+            case "matmul":
+                return OP + self._elements(derivations, edge.goal, edge.axis)
+            case "reduce" | "accumulate":
+                return OP + self._elements(derivations, edge.children[0])
+            case _:
+                return OP + self._elements(derivations, edge.goal)
+
+    def _cheapest(self, derivations: Derivations, target: Goal) -> float:
+        edges = [e for goal in derivations.order for e in derivations.edges[goal]]
+        numbers = {e: i for i, e in enumerate(edges)}
+        costs = {i: self._cost(derivations, e) for i, e in enumerate(edges)}
+        best = k_best(derivations, [target], costs, numbers, 8)
+        return min(sum(costs[i] for i in chosen) for chosen in best)
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A value of the enumeration: its axes in order, its numbers, and whether it is from after the loop.
+
+    The loop's steps are the axis ``T``.
+    """
+
+    axes: tuple[str, ...]
+    data: Any
+    after: bool
+
+    @property
+    def key(self) -> tuple[tuple[str, ...], bool, bytes]:
+        return self.axes, self.after, np.round(self.data, 7).tobytes()
+
+
+class BruteForce:
+    """Uniform-cost search over sets of tiles."""
+
+    def __init__(self, case: Case, ours: Ours) -> None:
+        self.functions = case.functions
+        rng = np.random.default_rng(0)
+        self.tiles: list[Tile] = []
+        self.index: dict[Any, int] = {}
+        self.start: list[int] = []
+        self.steps: dict[tuple[int, int], list[tuple[float, int]]] = {}
+        for labels in ours.inputs[0]:
+            axes = tuple(sorted({*labels} | ({"T"} if case.loop in labels else set())))
+            shape = [STEPS if a == "T" else TILE[a] for a in axes]
+            self.start.append(self.intern(Tile(axes, rng.uniform(0.5, 1.5, shape), False)))
+        self.labels = ours.inputs[0]
+
+    def intern(self, tile: Tile) -> int:
+        found = self.index.get(tile.key)
+        if found is None:
+            found = self.index[tile.key] = len(self.tiles)
+            self.tiles.append(tile)
+        return found
+
+    def run(self, is_target: Callable[[Tile], bool], limit: float) -> float | None:
+        """The least cost below ``limit`` of a graph that has the target, or None."""
+        State = tuple[
+            tuple[int, ...], tuple[int, ...]
+        ]  # values made, and those of them not used yet
+        heap: list[tuple[float, State]] = [(0.0, ((), ()))]
+        done: set[State] = set()
+        while heap:
+            cost, state = heapq.heappop(heap)
+            if state in done:
+                continue
+            done.add(state)
+            made, unused = state
+            if len(unused) == 1 and is_target(self.tiles[unused[0]]):
+                return cost
+            have = (*self.start, *made)
+            for i, j in combinations_with_replacement(have, 2):
+                for price, new in self.cached(i, j):
+                    total = cost + OP + price
+                    if new in have or total >= limit - 1e-9:
+                        continue
+                    left = tuple(sorted({*unused, new} - {i, j}))
+                    # every further op joins at most two values into one
+                    if len(left) - 1 <= (limit - total) // OP:
+                        heapq.heappush(heap, (total, (tuple(sorted((*made, new))), left)))
+        return None
+
+    def cached(self, i: int, j: int) -> list[tuple[float, int]]:
+        if (i, j) not in self.steps:
+            self.steps[i, j] = list(self.results(i, j))
+        return self.steps[i, j]
+
+    def results(self, i: int, j: int) -> Iterator[tuple[float, int]]:
+        a, b = self.tiles[i], self.tiles[j]
+        if i == j:
+            yield from self.unary(a)
+        if (a.after and "T" in b.axes) or (b.after and "T" in a.axes):
+            return
+        axes = tuple(sorted({*a.axes, *b.axes}))
+        if sum(x != "T" for x in axes) <= 2:
+            x, y = self.align(a, axes), self.align(b, axes)
+            shape = np.broadcast_shapes(x.shape, y.shape)
+            for data in (x * y, x + y):
+                full = np.broadcast_to(data, shape)
+                yield float(prod(shape)), self.intern(Tile(axes, full, a.after or b.after))
+        for k in (x for x in a.axes if x in b.axes and x != "T"):
+            rest = tuple(x for x in axes if x != k)
+            if sum(x != "T" for x in rest) > 2 or {*a.axes} - {"T"} == {*b.axes} - {"T"}:
+                continue
+            x, y = self.align(a, axes), self.align(b, axes)
+            size = prod(np.broadcast_shapes(x.shape, y.shape))
+            data = (x * y).sum(axis=axes.index(k))
+            yield float(size), self.intern(Tile(rest, data, a.after or b.after))
+
+    def unary(self, a: Tile) -> Iterator[tuple[float, int]]:
+        for fn in self.functions:
+            yield a.data.size, self.intern(Tile(a.axes, UNARY[fn].evaluate(a.data), a.after))
+        for n, axis in enumerate(a.axes):
+            rest = a.axes[:n] + a.axes[n + 1 :]
+            data = a.data.sum(axis=n)
+            yield a.data.size, self.intern(Tile(rest, data, a.after or axis == "T"))
+
+    @staticmethod
+    def align(tile: Tile, axes: tuple[str, ...]) -> Any:
+        shape = [tile.data.shape[tile.axes.index(x)] if x in tile.axes else 1 for x in axes]
+        return tile.data.reshape(shape)
+
+
+def target_of(case: Case, brute: BruteForce, ours: Ours) -> Any:
+    """The program's result on the enumeration's inputs, the loop's steps joined into its axis."""
+    from mirage.semantics.evaluate import evaluate_floats
+
+    inputs: list[Any] = []
+    for value, labels in zip(case.program.inputs, brute.labels, strict=True):
+        tile = brute.tiles[brute.start[len(inputs)]]
+        axes: list[str] = []
+        for label in labels:
+            axes.extend(["T", label] if label == case.loop else [label])
+        data = np.transpose(tile.data, [tile.axes.index(a) for a in axes])
+        shape = [TILE[x] * (STEPS if x == case.loop else 1) for x in labels]
+        inputs.append(data.reshape(shape).reshape([1] * (len(value.shape) - len(shape)) + shape))
+        if len(value.shape) > len(shape) and value.shape[-1] == 1:
+            inputs[-1] = inputs[-1].reshape([*shape, 1])
+    small = resize(case.program, [x.shape for x in inputs])
+    (out,) = evaluate_floats(small, inputs)
+    shape = [TILE[a] for a in ours.output]
+    return np.transpose(out.reshape(shape), np.argsort(ours.output))
+
+
+def resize(program: KernelGraph, shapes: list[tuple[int, ...]]) -> KernelGraph:
+    """The same ops on inputs of other sizes."""
+    from mirage.semantics.ugraph import Binary, Matmul, Reduce, Unary, Value
+
+    b = Builder()
+    new: dict[Value, Value] = {
+        v: tensor(v.name, *shape) for v, shape in zip(program.inputs, shapes, strict=True)
+    }
+    for op in program.ops:
+        operands = [new[v] for v in op.operands]
+        match op:
+            case Matmul():
+                new[op.result] = b.matmul(*operands)
+            case Binary():
+                new[op.result] = b.binary(op.fn, *operands)
+            case Unary():
+                new[op.result] = b.unary(op.fn, *operands)
+            case Reduce():
+                new[op.result] = b.reduce(op.fn, operands[0], op.dims)
+            case _:
+                raise AssertionError(op)
+    inputs = tuple(new[v] for v in program.inputs)
+    return KernelGraph("", inputs, tuple(b.ops), tuple(new[v] for v in program.outputs))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_no_cheaper_graph_exists(case: Case) -> None:
+    ours = Ours(case)
+    brute = BruteForce(case, ours)
+    want = target_of(case, brute, ours)
+    axes = tuple(sorted(ours.output))
+
+    def is_target(tile: Tile) -> bool:
+        return tile.axes == axes and np.allclose(tile.data, want, rtol=1e-6)
+
+    assert brute.run(is_target, ours.cost) is None
+    # the enumeration does find ours, so that it is able to find anything
+    assert brute.run(is_target, ours.cost + 1.0) == pytest.approx(ours.cost)
