@@ -25,8 +25,8 @@ for folder in ("python", "test/python"):
     sys.path.insert(0, str(ROOT / folder))
 
 import numpy as np  # noqa: E402
-from emulator import ptx_kernels  # noqa: E402
-from emulator.ptx_matmul import matmul  # noqa: E402
+from emulator_support import ptx_kernels  # noqa: E402
+from emulator_support.ptx_matmul import matmul  # noqa: E402
 from mirage.emulator import Counters, Emulator, TensorMap, Uninitialised  # noqa: E402
 
 Launch = Callable[[bool], Counters]

@@ -32,7 +32,7 @@ for folder in ("python", "test/python", "benchmarks"):
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from emulator import harness  # noqa: E402
+from emulator_support import harness  # noqa: E402
 from gpu_launcher import GpuModule, GpuTimeout, array_of, root_of  # noqa: E402
 from mirage.emulator import Dependent, Emulator, LaunchResult, TensorMap, Uninitialised  # noqa: E402
 from mirage.runtime.errors import DriverError  # noqa: E402

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator.harness import HEADER, emulator, kernel, launch
+from emulator_support.harness import HEADER, emulator, kernel, launch
 
 from mirage.emulator import (
     DeadlockError,

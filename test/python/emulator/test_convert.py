@@ -9,9 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator.harness import elementwise, emulator, kernel
-from emulator.ieee import round_exact
-from emulator.test_floating import patterns
+from emulator_support.harness import elementwise, emulator, kernel
+from emulator_support.ieee import round_exact
+from emulator_support.ieee import patterns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -10,34 +10,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator.harness import elementwise
-from emulator.ieee import round_exact
+from emulator_support.harness import elementwise
+from emulator_support.ieee import NUMPY as _NUMPY
+from emulator_support.ieee import patterns, round_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 Array = np.ndarray[Any, Any]
 
-_NUMPY: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 _REG = {16: "%h", 32: "%r", 64: "%d"}
 # A register for floats of each width; the harness loads and stores untyped ones.
 _MOVES = {32: ("%f", "b32", "%r"), 64: ("%g", "b64", "%d")}
-
-
-def patterns(kind: str, count: int = 32) -> st.SearchStrategy[Array]:
-    """Any bit pattern, with many zeros, subnormals, near-ties, infinities and NaNs."""
-    bits = _BITS[kind]
-    mantissa = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}[kind]
-    top = 1 << (bits - 1)
-    infinity = ((1 << (bits - 1 - mantissa)) - 1) << mantissa
-    special = [0, top, 1, top | 1, infinity, top | infinity, infinity | 1 << (mantissa - 1), infinity - 1,
-               1 << mantissa, (1 << mantissa) - 1]  # fmt: skip
-    near_one = st.integers((infinity // 2) & ~((1 << mantissa) - 1), ((infinity // 2) | ((1 << mantissa) - 1)))
-    one = st.one_of(st.sampled_from(special), st.integers(0, 2**bits - 1), near_one)
-    unsigned: Any = f"u{bits // 8}"
-    return st.lists(one, min_size=count, max_size=count).map(
-        lambda v: np.array(v, unsigned).view(_NUMPY[kind])
-    )
 
 
 def run(kind: str, operation: str, inputs: list[Array]) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator.harness import elementwise
+from emulator_support.harness import elementwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

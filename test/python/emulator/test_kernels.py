@@ -8,9 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator import ptx_kernels as ptx
-from emulator.harness import emulator
-from emulator.ptx_matmul import Broken, matmul
+from emulator_support import ptx_kernels as ptx
+from emulator_support.harness import emulator
+from emulator_support.ptx_matmul import Broken, matmul
 
 from mirage.emulator import Counters, EmulatorError, TensorMap, Uninitialised
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator.harness import elementwise, launch
+from emulator_support.harness import elementwise, launch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,7 +129,7 @@ def test_bank_conflicts_are_counted(index: list[int]) -> None:
 
 
 def test_kernel_parameters_of_every_type() -> None:
-    from emulator.harness import HEADER, emulator
+    from emulator_support.harness import HEADER, emulator
 
     text = f"""{HEADER}
 .visible .entry test(.param .u64 out, .param .u8 a, .param .u16 b, .param .s32 c, .param .f32 d,
@@ -183,7 +183,7 @@ def test_special_registers() -> None:
     mul.wide.u32 %d1, %r8, 32; add.u64 %d1, %d1, %a0;
     st.global.v4.b32 [%d1], {%r1, %r2, %r3, %r4}; st.global.v2.b32 [%d1+16], {%r5, %r6};
     st.global.v2.b32 [%d1+24], {%r7, %t};"""
-    from emulator.harness import emulator, kernel
+    from emulator_support.harness import emulator, kernel
 
     emulator(kernel(body)).launch("test", grid=(3, 2), block=(64,), args=[out])
     for y in range(2):

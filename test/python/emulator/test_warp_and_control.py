@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator.harness import elementwise, launch
+from emulator_support.harness import elementwise, launch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

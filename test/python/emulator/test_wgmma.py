@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator.harness import HEADER, emulator
+from emulator_support.harness import HEADER, emulator
 
 from mirage.emulator import DescriptorError, MissingFenceError, MissingWaitError, OutOfBoundsError
 from mirage.emulator.swizzle import swizzled
