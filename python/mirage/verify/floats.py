@@ -93,10 +93,15 @@ def find_difference(
     rng: np.random.Generator,
     permutation: Sequence[int],
 ) -> tuple[Difference | None, int]:
-    """A difference in float64 and the number of inputs tried; graphs are free of composites, the
-    reference stable.
+    """A difference in float64 and the number of inputs tried.
+
+    Graphs are free of composites, the reference is stable. A candidate that overflows on large
+    inputs only is not reported; one that has no value at any magnitude is (``actual`` is not
+    finite then).
     """
     tried = 0
+    undefined: Difference | None = None
+    overflows = True
     for scale in (1.0, 0.05):
         inputs = draw_inputs(graphs[0], sample, rng, scale)
         expected = outputs_of(graphs[0], 0, ExactConstants(), inputs, sample)
@@ -104,22 +109,31 @@ def find_difference(
         if not all(np.isfinite(x).all() for x in expected):
             continue  # the reference itself has no value there
         tried += 1
+        defined = True
         for i, (x, y) in enumerate(zip(expected, actual, strict=True)):
             if x.shape != y.shape:
                 return Difference(i, (), float("nan"), float("nan"), scale), tried
             if x.size == 0:
                 continue
-            limit = TOLERANCE * float(np.abs(x).max())
+            finite = np.isfinite(y)
             with np.errstate(invalid="ignore"):
-                wrong = ~(np.abs(x - y) <= limit)
+                wrong = finite & ~(np.abs(x - y) <= TOLERANCE * float(np.abs(x).max()))
             if wrong.any():
-                at = np.unravel_index(int(np.argmax(wrong)), x.shape)
-                element = tuple(
-                    int(k) if r is None else int(r[k])
-                    for k, r in zip(at, sample.outputs[i], strict=True)
-                )
-                return Difference(i, element, float(x[at]), float(y[at]), scale), tried
-    return None, tried
+                return _difference(i, x, y, wrong, sample, scale), tried
+            if not finite.all():
+                defined = False
+                undefined = undefined or _difference(i, x, y, ~finite, sample, scale)
+        overflows = overflows and not defined
+    return (undefined if overflows else None), tried
+
+
+def _difference(
+    output: int, x: Array, y: Array, where: Array, sample: Sample, scale: float
+) -> Difference:
+    at = np.unravel_index(int(np.argmax(where)), x.shape)
+    region = sample.outputs[output]
+    element = tuple(int(k) if r is None else int(r[k]) for k, r in zip(at, region, strict=True))
+    return Difference(output, element, float(x[at]), float(y[at]), scale)
 
 
 def _permuted(

@@ -188,7 +188,7 @@ def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference
             if not np.isfinite(x).all():
                 continue
             with np.errstate(invalid="ignore"):
-                wrong = ~(np.abs(x - y) <= TOLERANCE * np.abs(x).max())
+                wrong = np.isfinite(y) & ~(np.abs(x - y) <= TOLERANCE * np.abs(x).max())
             if wrong.any():
                 at = tuple(int(k) for k in np.unravel_index(int(np.argmax(wrong)), x.shape))
                 return Difference(i, at, float(x[at]), float(y[at]), scale)

@@ -301,3 +301,39 @@ def test_partly_undefined_outputs_are_not_taken_for_equal():
 
     verdict = verify(graph((0, 1)), graph((1, 0)), VerifyOptions(permute=True))
     assert verdict.kind is Kind.UNKNOWN
+
+
+def test_overflow_is_no_difference():
+    """exp(x + c) / exp(c): equal as a function; with a large c it overflows even in float64."""
+
+    def shifted(c):
+        return pointwise(
+            lambda b, x: b.binary(
+                BinaryFn.DIV,
+                b.unary(UnaryFn.EXP, b.binary(BinaryFn.MUL, b.constant(c), x)),
+                b.unary(
+                    UnaryFn.EXP,
+                    b.binary(BinaryFn.SUB, b.binary(BinaryFn.MUL, b.constant(c), x), x),
+                ),
+            )
+        )
+
+    plain = pointwise(lambda b, x: b.unary(UnaryFn.EXP, x))
+    verdict = verify(plain, shifted(2000.0))
+    assert verdict.kind is Kind.PROVED
+    assert verdict.numerics_hold is False
+
+
+def test_useless_programs_are_not_accepted():
+    """A softmax shifted by 1e30 is the same function, and 0/0 in any floating-point format."""
+    x = graphs.tensor(4, 6, dtype=F32)
+    results = []
+    for shift in (0.0, 1e30):
+        b = Builder()
+        e = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, x, b.constant(shift)))
+        y = b.binary(BinaryFn.DIV, e, b.reduce(ReduceFn.SUM, e, (1,)))
+        results.append(KernelGraph("shifted", (x,), tuple(b.ops), (y,)))
+    for numerics in (True, False):
+        verdict = verify(results[0], results[1], VerifyOptions(numerics=numerics))
+        assert verdict.kind is Kind.PROVED
+        assert not verdict.accepted

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Attacks the verifier with programs that are wrong on purpose.
+
+    python benchmarks/attack.py --count 10000 --out benchmarks/results/attack.json
+
+Mutants (single faults of twelve kinds) are made of hand-written optimised graphs at small and odd
+sizes, and of what the search finds for the built-in workloads at their real sizes. For each one
+float64 says whether it computes another function, apart from the verifier and on inputs of its own.
+A mutant that differs must be refuted; one that does not must not be; one that gives no numbers at
+all (an overflow at every magnitude) must not be accepted. The verifier's exact layers
+(finite fields, small models, proof) are judged apart from its float64 layer too.
+
+Exit code 1 if one of these is violated.
+"""
+
+# ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # one process for each core instead
+
+import argparse
+import json
+import random
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python")]
+
+import graphs
+from mirage.cost import TARGETS
+from mirage.search import superoptimize
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms import stabilize
+from mirage.transforms.partition import Part, partition
+from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify.floats import find_difference
+from mirage.verify.mutate import mutants
+from mirage.verify.sampling import choose_sample
+from mirage.workloads import all_workloads
+
+MOST_WORK = (
+    4e6  # elements for one output sample; programs that need more are left to the small sizes
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A reference and a correct candidate to put faults into."""
+
+    name: str
+    reference: KernelGraph
+    candidate: KernelGraph
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One mutant."""
+
+    subject: str
+    kind: str
+    description: str
+    different: bool
+    useless: bool  # no number comes out in float64, whatever the magnitude of the inputs
+    verdict: str
+    accepted: bool
+    exact_layers: str  # "fooled", "differ", "agree" or "open"
+    seconds: float
+
+
+def small_subjects() -> Iterator[Subject]:
+    """Hand-written pairs at small sizes, tiles that divide and tiles that do not."""
+    families = graphs.small_pairs()
+    families["attention_tail"] = graphs.attention(2, 5, 13, 4, splits=2, steps=3, row_blocks=2)
+    families["rms_linear_tail"] = graphs.rms_linear(5, 23, 11, blocks=3, steps=4)
+    families["softmax_square"] = graphs.softmax(8, 8, row_blocks=2, steps=2)
+    families["lora_square"] = graphs.lora(8, 8, 8, 8, blocks=2, steps=2)
+    for name, pair in families.items():
+        for other, candidate in pair.candidates.items():
+            yield Subject(f"{name}/{other}", pair.reference, candidate)
+
+
+def workload_subjects() -> Iterator[Subject]:
+    """The best candidate of the search for each built-in workload, at its real size."""
+    rng = np.random.default_rng(0)
+    for workload in all_workloads():
+        for number, part in enumerate(partition(workload.program().graph)):
+            if not isinstance(part, Part):
+                continue
+            found = superoptimize(part.graph, TARGETS["sm_90a"]).candidates
+            if not found:
+                continue
+            candidate = stabilize(found[0].graph).graph
+            pair = (decompose(part.graph, stable=True), decompose(candidate, stable=True))
+            if choose_sample(pair, 1e5, rng).work <= MOST_WORK:
+                yield Subject(f"{workload.name}/{number}", part.graph, candidate)
+
+
+def differs(first: KernelGraph, second: KernelGraph, seed: int) -> tuple[bool, bool]:
+    """Whether float64 shows a difference, on inputs that the verifier does not know, and whether
+    the second program gives no numbers at all."""
+    pair = (decompose(first, stable=True), decompose(second, stable=True))
+    order = range(len(first.outputs))
+    for attempt in range(2):
+        rng = np.random.default_rng((seed, attempt))
+        sample = choose_sample(pair, 2e6, rng)
+        difference, _ = find_difference(pair, sample, rng, order)
+        if difference is not None:
+            return bool(np.isfinite(difference.actual)), not np.isfinite(difference.actual)
+    return False, False
+
+
+def attack(subject: Subject, count: int, seed: int) -> list[Outcome]:
+    """Verdicts on mutants of one candidate."""
+    rng = random.Random(f"{subject.name} {seed}")
+    outcomes: list[Outcome] = []
+    for mutant in mutants(subject.candidate, rng, count):
+        different, useless = differs(subject.reference, mutant.graph, rng.getrandbits(64))
+        start = time.perf_counter()
+        options = VerifyOptions(seed=rng.getrandbits(128), numerics=False, work=5e5)
+        verdict = verify(subject.reference, mutant.graph, options)
+        seconds = time.perf_counter() - start
+        exact = [e.holds for e in verdict.evidence if not e.name.startswith("float64")]
+        layers = "differ" if False in exact else "agree" if True in exact else "open"
+        if different and layers == "agree":
+            layers = "fooled"
+        outcomes.append(
+            Outcome(
+                subject.name,
+                mutant.kind,
+                mutant.description,
+                different,
+                useless,
+                verdict.kind.value,
+                verdict.accepted,
+                layers,
+                seconds,
+            )
+        )
+    return outcomes
+
+
+def run(subjects: list[Subject], count: int, seed: int, processes: int) -> list[Outcome]:
+    """``count`` mutants spread over the subjects."""
+    share = -(-count // len(subjects))
+    outcomes: list[Outcome] = []
+    with ProcessPoolExecutor(processes) as pool:
+        jobs = [pool.submit(attack, s, share, seed) for s in subjects]
+        for number, job in enumerate(jobs):
+            outcomes.extend(job.result())
+            print(f"{number + 1}/{len(jobs)} {len(outcomes)} mutants", file=sys.stderr)
+    return outcomes
+
+
+def summary(outcomes: list[Outcome]) -> dict[str, object]:
+    """Counts that decide."""
+    different = [o for o in outcomes if o.different]
+    useless = [o for o in outcomes if o.useless]
+    equal = [o for o in outcomes if not o.different and not o.useless]
+    return {
+        "mutants": len(outcomes),
+        "different": len(different),
+        "different_accepted": sum(o.accepted for o in different),
+        "different_refuted": sum(o.verdict == Kind.REFUTED.value for o in different),
+        "different_unknown": sum(o.verdict == Kind.UNKNOWN.value for o in different),
+        "different_that_fooled_the_exact_layers": sum(
+            o.exact_layers == "fooled" for o in different
+        ),
+        "useless": len(useless),
+        "useless_accepted": sum(o.accepted for o in useless),
+        "equal": len(equal),
+        "equal_refuted": sum(o.verdict == Kind.REFUTED.value for o in equal),
+        "equal_verdicts": dict(Counter(o.verdict for o in equal)),
+        "by_kind": {
+            kind: dict(Counter(o.verdict for o in outcomes if o.kind == kind))
+            for kind in sorted({o.kind for o in outcomes})
+        },
+        "subjects": dict(Counter(o.subject for o in outcomes)),
+        "median_seconds": float(np.median([o.seconds for o in outcomes])),
+        "suspicious": [
+            [o.subject, o.kind, o.description, o.different, o.verdict, o.exact_layers]
+            for o in outcomes
+            if (o.different and (o.verdict != Kind.REFUTED.value or o.exact_layers == "fooled"))
+            or (not o.different and not o.useless and o.verdict == Kind.REFUTED.value)
+            or (o.useless and o.accepted)
+        ],
+    }
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=10000, help="mutants in all")
+    parser.add_argument(
+        "--real", type=float, default=0.2, help="share of them at the workloads' real sizes"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    arguments = parser.parse_args()
+    real = round(arguments.count * arguments.real)
+    start = time.perf_counter()
+    outcomes = run(
+        list(small_subjects()), arguments.count - real, arguments.seed, arguments.processes
+    )
+    if real:
+        outcomes += run(list(workload_subjects()), real, arguments.seed, arguments.processes)
+    result = summary(outcomes)
+    result["seconds"] = time.perf_counter() - start
+    result["command"] = shlex.join(["python", *sys.argv])
+    text = json.dumps(result, indent=1)
+    if arguments.out:
+        temporary = arguments.out.with_suffix(".tmp")
+        temporary.write_text(text + "\n")
+        os.replace(temporary, arguments.out)
+    print(text)
+    wrong = ("different_accepted", "useless_accepted", "equal_refuted")
+    return int(any(result[name] for name in wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
