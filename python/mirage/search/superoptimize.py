@@ -17,6 +17,8 @@ from mirage.search.parallel import Region, Remote
 from mirage.search.plans import Plan, PlanSearch, Step, step_time
 from mirage.search.signature import signature
 from mirage.semantics.axes import AxisTable, UnlabelableError, regroup
+from mirage.semantics.check import check_graph
+from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
@@ -62,10 +64,9 @@ def superoptimize(
     Composite ops are expanded first. Exact over the reals: softmax is searched without a row
     maximum (a later rewrite makes it stable). Ops that axis labels cannot follow stay as they are
     between the launches. With an ``executor`` kernels are solved by its workers; the result is the
-    same.
+    same. Raises :class:`mirage.semantics.check.InvalidGraph` for a graph that is not well-formed.
     """
-    from mirage.semantics.decompose import decompose
-
+    check_graph(graph)
     limits = limits or SearchLimits()
     return _Planner(decompose(graph), target, limits, executor).run()
 

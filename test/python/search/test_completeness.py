@@ -1,10 +1,11 @@
 """Brute force over all block graphs finds nothing cheaper than the search does.
 
-For small programs and a fixed frame, every sequence of block-level ops is enumerated in the order of
-its cost (uniform-cost search over sets of values, equal values merged by their numbers on random
-inputs) up to the cost of the search's best derivation. The cost of an op is the number of scalar
-operations, times the steps of the loop where it is in the loop; loads are free. The enumeration
-knows nothing of normal forms, so a graph that the normal forms cannot express would show up.
+For small programs and a fixed frame, every sequence of block-level ops is enumerated in the order
+of its cost (uniform-cost search over sets of values, equal values merged by their numbers on
+random inputs) up to the cost of the search's best derivation. The cost of an op is the number of
+scalar operations, times the steps of the loop where it is in the loop; loads are free. The
+enumeration knows nothing of normal forms, so a graph that the normal forms cannot express would
+show up.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from search_programs import graph, tensor
-
 from mirage.cost import H200
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.extract import k_best
@@ -30,6 +29,7 @@ from mirage.semantics.axes import AxisTable
 from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Builder, KernelGraph
+from search_programs import graph, tensor
 
 TILE = {"m": 2, "n": 3, "k": 4, "l": 5, "d": 3}
 STEPS = 3
@@ -155,7 +155,7 @@ class Ours:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A value of the enumeration: its axes in order, its numbers, and whether it is from after the loop.
+    """A value of the enumeration: its axes in order, its numbers, and its phase.
 
     The loop's steps are the axis ``T``.
     """

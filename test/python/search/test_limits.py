@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, StopReason, superoptimize
+from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Builder, Concat, Launch, Slice
 from search_programs import attention, graph, matmul, qk_norm_attention, tensor
 
@@ -123,3 +124,23 @@ def test_an_input_may_be_an_output() -> None:
     x, b = tensor("x", 8, 64), Builder()
     result = superoptimize(graph("same", (x,), b, x, b.rms_norm(x)), H200)
     assert result.candidates[0].graph.outputs[0] is x
+
+
+def test_malformed_graphs_are_refused() -> None:
+    from mirage.semantics.check import InvalidGraph
+
+    x, b = tensor("x", 8, 64), Builder()
+    y = b.binary(BinaryFn.MUL, x, b.constant(float("nan")))
+    with pytest.raises(InvalidGraph, match="NaN"):
+        superoptimize(graph("nan", (x,), b, y), H200)
+    x, b = tensor("x", 0, 16), Builder()
+    with pytest.raises(InvalidGraph, match="sizes of at least 1"):
+        superoptimize(graph("empty", (x,), b, b.rms_norm(x)), H200)
+
+
+@pytest.mark.parametrize("shape", [(8, 128256), (3, 1 << 20), (1, 100003)])
+def test_rows_that_no_block_can_hold_are_reduced_in_a_kernel_before(shape: tuple[int, int]) -> None:
+    x, b = tensor("x", *shape), Builder()
+    best = superoptimize(graph("long", (x,), b, b.softmax(x, 1)), H200).candidates[0].graph
+    assert len(best.ops) >= 2
+    assert all(isinstance(op, Launch) for op in best.ops)
