@@ -19,7 +19,7 @@ from mirage.cost import CostReport
 from mirage.errors import MirageError
 from mirage.frontend.errors import InvalidGraphError
 from mirage.frontend.program import Program
-from mirage.passes.ugraph_io.data import InputNote
+from mirage.passes.ugraph_io.data import Alternatives, InputNote
 from mirage.search import SearchLimits, SearchResult
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.stages import (
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from mirage.compiler import Compiled
     from mirage.runtime import Executable
     from mirage.runtime.artifact import Artifact
+
+
+_MORE = 4
+"""How many times more candidates are looked at where none of the first is left."""
 
 
 class OptionError(MirageError, TypeError):
@@ -243,20 +247,33 @@ class _Run:
         self.mlir: dict[str, str] = {}
 
     def optimize(self) -> Optimized:
-        o = self.options
         self._text("reference", self.program.graph)
+        verified = self._verified(self.options.candidates)
+        assert verified is not None
+        if select_cheapest(verified, self.target)[1]:
+            self.options.say("no candidate is left: searching for more")
+            found = sum(len(r.candidates) for r in self.report.searches)
+            more = self._verified(_MORE * self.options.candidates, at_least=found + 1)
+            verified = more or verified
+        return self._choose(verified)
+
+    def _verified(self, wanted: int, at_least: int = 0) -> KernelGraph | None:
+        """The program with up to ``wanted`` verified candidates; None if fewer than ``at_least``
+        are found.
+        """
+        o = self.options
         with self._timed("search"):
-            limits = SearchLimits(budget=o.budget, candidates=o.candidates, seed=o.seed)
-            graph, self.report.searches = add_candidates(self.program.graph, self.target, limits)
-        for result in self.report.searches:
-            o.say(
-                f"search: {len(result.candidates)} candidates, stopped: {result.report.stop.value}"
-            )
+            limits = SearchLimits(budget=o.budget, candidates=wanted, seed=o.seed)
+            graph, searches = add_candidates(self.program.graph, self.target, limits)
+        if sum(len(r.candidates) for r in searches) < at_least:
+            return None
+        self.report.searches = searches
+        for result in searches:
+            stop = result.report.stop.value
+            o.say(f"search: {len(result.candidates)} candidates, stopped: {stop}")
             if not result.candidates:
-                raise NothingFoundError(
-                    "the search found no candidate: "
-                    f"{'; '.join(result.report.notes) or result.report.stop.value}"
-                )
+                why = "; ".join(result.report.notes) or stop
+                raise NothingFoundError(f"the search found no candidate: {why}")
         self._text("candidates", graph)
         with self._timed("stabilize"):
             graph, self.report.exponentials = stabilize_candidates(graph)
@@ -265,19 +282,24 @@ class _Run:
             settings = VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics)
             graph, self.report.checked = verify_candidates(graph, settings, self._watch_verdict)
         self._text("verified", graph)
-        return self._choose(graph)
+        return graph
 
     def _watch_verdict(self, checked: Checked) -> None:
-        self.options.say(
-            f"verify: candidate {checked.index}: {str(checked.verdict).splitlines()[0]}"
-        )
+        verdict = str(checked.verdict).splitlines()[0]
+        dropped = "" if checked.kept else ", dropped"
+        if checked.verdict.equivalent and not checked.verdict.accepted:
+            dropped += " for its rounding errors"
+        self.options.say(f"verify: candidate {checked.index}: {verdict}{dropped}")
 
     def _choose(self, verified: KernelGraph) -> Optimized:
         """The cheapest candidates that compile; those that do not are noted."""
         from mirage.compiler import CompileError
 
         failure: CompileError | None = None
-        for skip in range(self.options.candidates):
+        most = max(
+            (len(op.programs) - 1 for op in verified.ops if isinstance(op, Alternatives)), default=1
+        )
+        for skip in range(max(1, most)):
             selected, without = select_cheapest(verified, self.target, skip)
             if without:
                 break
@@ -292,10 +314,17 @@ class _Run:
                 self.options.say(self.report.notes[-1])
         if failure is not None:
             raise failure
-        dropped = "\n".join(f"candidate {c.index}: {c.verdict}" for c in self.report.checked)
         raise NothingFoundError(
-            f"no candidate that {self.options.chip} can run passed verification\n{dropped}"
+            f"no candidate that {self.options.chip} can run passed verification\n{self._losses()}"
         )
+
+    def _losses(self) -> str:
+        """Why candidates were dropped, one paragraph each."""
+        lines: list[str] = []
+        for number, c in enumerate(self.report.checked):
+            lines.append(f"candidate {c.index}: {c.verdict}")
+            lines.extend(f"  {e}" for e in self.report.exponentials[number] if not e.stable)
+        return "\n".join(lines)
 
     def _finish(self, selected: KernelGraph) -> Optimized:
         self._text("selected", selected)

@@ -136,8 +136,16 @@ class Checked:
 
     @property
     def kept(self) -> bool:
-        """Whether the candidate goes on."""
-        return self.verdict.accepted
+        """Whether the candidate goes on: equivalent with a stated bound, rounding errors in order.
+
+        Tests that passed without a bound are evidence, and not enough.
+        """
+        return self.verdict.accepted and not self.unbounded
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether only tests speak for the candidate whose error nobody can state."""
+        return self.verdict.kind is Kind.PROBABLE and self.verdict.bound_log2 is None
 
 
 def verify_candidates(
@@ -217,9 +225,9 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
             raise StageError(
                 "select: expected verified candidates, got candidates without verdicts"
             )
-        ranked = ranking(op, target)[skip:]
+        ranked = ranking(op, target)
         without += not ranked
-        return ranked[0][1] if ranked else 0
+        return ranked[min(skip, len(ranked) - 1)][1] if ranked else 0
 
     return _inline(graph, choose), without
 

@@ -5,6 +5,7 @@ torch.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import mirage as mi
 import numpy as np
@@ -20,6 +21,7 @@ from mirage.runtime.errors import ArgumentCountError
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
+from mirage.verify import Kind, Verdict
 from mirage.workloads import get
 
 FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1)
@@ -109,6 +111,24 @@ def test_a_refuted_candidate_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(stages, "superoptimize", wrong_search)
     with pytest.raises(NothingFoundError, match="refuted"):
         optimize(linear().program(), FAST)
+
+
+def test_more_candidates_are_looked_for_where_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    verify = stages.verify
+    calls: list[object] = []
+
+    def strict(reference: KernelGraph, candidate: KernelGraph, options: object) -> Verdict:
+        calls.append(candidate)
+        if len(calls) <= 1:
+            return Verdict(Kind.UNKNOWN, None, (), 0)
+        return verify(reference, candidate, options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stages, "verify", strict)
+    said: list[str] = []
+    options = replace(FAST, candidates=1, watch=said.append)
+    result = optimize(linear().program(), options)
+    assert "no candidate is left: searching for more" in said
+    assert any(c.kept for c in result.verdicts)
 
 
 def test_superoptimize_of_a_builder() -> None:

@@ -24,6 +24,7 @@ from mirage.semantics.ugraph import (
     Value,
 )
 from mirage.stages import (
+    Checked,
     StageError,
     UnknownTargetError,
     add_candidates,
@@ -153,6 +154,14 @@ def test_a_kernel_beyond_the_limits_has_no_prediction(candidates: KernelGraph) -
     small = replace(TARGET, shared_block=16)
     assert predict(program, small) is None
     assert predict(linear(), TARGET) is None, "no kernels, no prediction"
+
+
+def test_tests_without_a_bound_are_not_enough() -> None:
+    assert Checked(0, 0, Verdict(Kind.PROBABLE, -61.0, (), 0)).kept
+    assert Checked(0, 0, Verdict(Kind.PROVED, None, (), 0)).kept
+    assert not Checked(0, 0, Verdict(Kind.PROBABLE, None, (), 0)).kept
+    assert not Checked(0, 0, Verdict(Kind.UNKNOWN, None, (), 0)).kept
+    assert not Checked(0, 0, Verdict(Kind.PROVED, None, (), 0, numerics_hold=False)).kept
 
 
 def test_verdicts_round_up() -> None:
