@@ -32,7 +32,7 @@ def partition(graph: KernelGraph) -> tuple[Step, ...]:
     constants = {op.result: op for op in graph.ops if isinstance(op, Constant)}
     steps: list[Step] = []
     for level in sorted(levels):
-        ops = [op for op in levels[level] if not isinstance(op, External | Constant)]
+        ops = [op for op in levels[level] if _belongs(op, graph)]
         if ops:
             steps.append(Part(_part(graph, ops, constants, len(steps))))
         steps.extend(op for op in levels[level] if isinstance(op, External))
@@ -41,13 +41,20 @@ def partition(graph: KernelGraph) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def _belongs(op: Op, graph: KernelGraph) -> bool:
+    """Whether an op makes a part necessary; a constant does where it is a result of the program."""
+    if isinstance(op, Constant):
+        return op.result in graph.outputs
+    return not isinstance(op, External)
+
+
 def _part(
     graph: KernelGraph, ops: list[Op], constants: dict[Value, Constant], number: int
 ) -> KernelGraph:
     defined = {v for op in ops for v in op.results}
     read = dict.fromkeys(v for op in ops for v in op.operands)
     # A constant is repeated in every part that reads it: it needs no memory.
-    needed = [constants[v] for v in read if v in constants]
+    needed = [constants[v] for v in read if v in constants and v not in defined]
     inside = set(ops)
     wanted = {v for op in graph.ops if op not in inside for v in op.operands} | set(graph.outputs)
     inputs = tuple(v for v in read if v not in defined and v not in constants)

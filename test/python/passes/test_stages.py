@@ -205,6 +205,17 @@ def test_partition() -> None:
     assert constants == [1, 1], "a constant is repeated, not passed"
 
 
+def test_partition_with_a_constant_as_result() -> None:
+    graph = with_calls()
+    two = next(op.result for op in graph.ops if not op.operands)
+    first, _, second = partition(replace(graph, outputs=(*graph.outputs, two)))
+    assert isinstance(first, Part)
+    assert isinstance(second, Part)
+    check_graph(first.graph)
+    assert two in first.graph.outputs
+    assert two not in second.graph.inputs
+
+
 def test_partition_of_a_whole_program() -> None:
     graph = linear()
     (part,) = partition(graph)
