@@ -8,6 +8,8 @@ from pathlib import Path
 
 import mirage as mi
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mirage import ir
 from mirage.errors import SourceLocation
 from mirage.passes.ugraph_io import (
@@ -321,3 +323,50 @@ def test_data_without_a_counterpart_leaves_nothing_behind() -> None:
             with pytest.raises(ir.MLIRError):
                 write_graph(KernelGraph("f", (x,), (Slice((x,), (out,), (1,)),), (out,)))
         assert list(module.body.operations) == []
+
+
+def test_truncated_text_is_malformed_or_refused() -> None:
+    text = graph_to_text(attention_kernel(), form="selected")
+    for end in range(8, len(text) - 3, len(text) // 40):
+        with pytest.raises((MalformedTextError, GraphIOError)):
+            graph_from_text(text[:end])
+
+
+SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> KernelGraph:
+    """A chain of random tensor ops."""
+    b = Builder()
+    shape = draw(SHAPES)
+    dtypes = st.sampled_from(list(DType))
+    inputs = [Value(TensorType(shape, draw(dtypes)), f"x{i}") for i in range(2)]
+    values = list(inputs)
+    for _ in range(draw(st.integers(1, 8))):
+        x = draw(st.sampled_from(values))
+        rank = len(x.shape)
+        dims = draw(st.sets(st.integers(0, rank - 1), min_size=1).map(sorted))
+        number = draw(st.floats(allow_nan=False, width=32))
+        choices = [
+            lambda x=x: b.unary(draw(st.sampled_from(list(UnaryFn))), x),
+            lambda x=x, n=number: b.binary(draw(st.sampled_from(list(BinaryFn))), x, b.constant(n)),
+            lambda x=x, d=dims: b.reduce(draw(st.sampled_from(list(ReduceFn))), x, tuple(d)),
+            lambda x=x: b.cast(x, draw(dtypes)),
+            lambda x=x, r=rank: b.transpose(x, tuple(draw(st.permutations(range(r))))),
+            lambda x=x: b.reshape(x, (1, *x.shape)),
+            lambda x=x, d=dims: b.concat((x, x), d[0]),
+            lambda x=x, d=dims: b.softmax(x, d[0]),
+            lambda x=x, r=rank, n=number: b.layer_norm(x, eps=abs(n), dims=draw(st.integers(1, r))),
+            lambda x=x: b.broadcast(x, (3, *x.shape)),
+        ]
+        values.append(draw(st.sampled_from(choices))())
+    return KernelGraph(
+        "random", tuple(inputs), tuple(b.ops), (values[-1], draw(st.sampled_from(values)))
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_random_programs(graph: KernelGraph) -> None:
+    round_trip(graph)
