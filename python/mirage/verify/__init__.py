@@ -4,6 +4,15 @@ Written apart from the search, so that an error there cannot hide an error of it
 """
 
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
-from mirage.verify.verifier import SignatureMismatch, VerifyOptions, verify
+from mirage.verify.verifier import BadOptions, SignatureMismatch, VerifyOptions, verify
 
-__all__ = ["Evidence", "Kind", "SignatureMismatch", "Verdict", "VerifyOptions", "Witness", "verify"]
+__all__ = [
+    "BadOptions",
+    "Evidence",
+    "Kind",
+    "SignatureMismatch",
+    "Verdict",
+    "VerifyOptions",
+    "Witness",
+    "verify",
+]

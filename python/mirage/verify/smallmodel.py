@@ -36,6 +36,7 @@ from mirage.verify.verdict import Evidence
 _Q_BITS = 61
 _PRIMES_LOG2 = 54.0  # there are more than 2^54 primes of 61 bits
 _MAX_WORK = 4e5
+_MAX_DIRECT_WORK = 2e4
 _MAX_SINGLES = 8
 _MAX_DRAWS = 8
 _REDRAWS = 4
@@ -47,7 +48,6 @@ class SmallPair:
 
     reference: SmallGraph
     candidate: SmallGraph
-    cells: Cells
     needs: Requirements
 
     @property
@@ -73,11 +73,19 @@ def small_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair:
                 f"{max(wanted.values())} indices of one axis interact, limit {_MAX_SINGLES}"
             )
         singles = wanted
-    pair = SmallPair(compress(reference, cells), compress(candidate, cells), cells, needs)
+    pair = SmallPair(compress(reference, cells), compress(candidate, cells), needs)
     work = sum(graph_work(s.graph, whole_demand(s.graph)) for s in (pair.reference, pair.candidate))
     if work > _MAX_WORK:
         raise Irregular(f"the small programs have {work:.0f} elements, limit {_MAX_WORK:.0f}")
     return pair
+
+
+def direct_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair | None:
+    """The programs themselves, if they are small enough to be their own small model."""
+    graphs = (reference, candidate)
+    if sum(graph_work(g, whole_demand(g)) for g in graphs) > _MAX_DIRECT_WORK:
+        return None
+    return SmallPair(SmallGraph(reference, ()), SmallGraph(candidate, ()), Requirements())
 
 
 def error_log2(needs: Requirements, counts: Counts, q: int) -> float:

@@ -11,8 +11,8 @@ from mirage.semantics.check import InvalidGraph
 from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, External, KernelGraph, Value
-from mirage.verify import Kind, SignatureMismatch, VerifyOptions, verify
+from mirage.semantics.ugraph import Axis, BlockGraph, Builder, External, KernelGraph, Output, Value
+from mirage.verify import BadOptions, Kind, SignatureMismatch, VerifyOptions, verify
 from mirage.verify.floats import ExactConstants
 from mirage.verify.verifier import match_outputs
 
@@ -337,3 +337,34 @@ def test_useless_programs_are_not_accepted():
         verdict = verify(results[0], results[1], VerifyOptions(numerics=numerics))
         assert verdict.kind is Kind.PROVED
         assert not verdict.accepted
+
+
+@pytest.mark.parametrize("size", [192, 19200])
+def test_programs_without_a_common_index_structure(size):
+    """Halves against thirds: tiny programs are their own small model, others get tests only."""
+    x = graphs.tensor(size, dtype=F32)
+
+    def total(tile, parts):
+        (p,) = params = graphs.params_of((x,))
+        b = Builder(in_block=True)
+        y = b.unary(UnaryFn.EXP, b.load(p, (("i",),), (tile,)))
+        body = BlockGraph(params, tuple(b.ops), (Output(y, (("i",),)),))
+        op = graphs.launch((x,), (Axis("i", parts),), body, (x.type,))
+        c = Builder()
+        z = c.reduce(ReduceFn.SUM, op.result, (0,))
+        return KernelGraph("total", (x,), (op, *c.ops), (z,))
+
+    options = VerifyOptions(numerics=False)
+    verdict = verify(total(size // 2, 2), total(size // 3, 3), options)
+    assert verdict.kind is (Kind.PROVED if size == 192 else Kind.PROBABLE), verdict
+    assert verdict.bound_log2 is None
+    if size == 19200:
+        draws = [e for e in verdict.evidence if e.name.startswith("finite field")]
+        assert len(draws) == 3  # more tests in place of the bound
+        assert "no bound" in str(verdict)
+
+
+def test_bad_options():
+    for bad in ({"draws": 0}, {"work": 0.0}, {"max_error_log2": 0.0}):
+        with pytest.raises(BadOptions):
+            VerifyOptions(**bad)
