@@ -45,6 +45,9 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
 }
 
 void mirage::registerPipelines() {
+  PassPipelineRegistration<LowerBlockOptions>(
+      "mirage-lower-block", "turn launches with schedules into GPU functions of thread ops",
+      buildLowerBlock);
   PassPipelineRegistration<ThreadToPTXOptions>(
       "mirage-thread-to-ptx", "turn GPU functions of thread ops into PTX", buildThreadToPTX);
 }

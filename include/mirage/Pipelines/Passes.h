@@ -32,6 +32,15 @@ struct ThreadToPTXOptions : public mlir::PassPipelineOptions<ThreadToPTXOptions>
 /// From GPU functions of thread ops to `gpu.binary` with PTX.
 void buildThreadToPTX(mlir::OpPassManager &manager, const ThreadToPTXOptions &options);
 
+/// Options of `mirage-lower-block`.
+struct LowerBlockOptions : public mlir::PassPipelineOptions<LowerBlockOptions> {
+  Option<std::string> chip{*this, "chip", llvm::cl::desc("compilation target: sm_80, sm_90a"),
+                           llvm::cl::init("sm_90a")};
+};
+
+/// From graphs of launches with schedules to GPU functions of thread ops.
+void buildLowerBlock(mlir::OpPassManager &manager, const LowerBlockOptions &options);
+
 /// Registers the pipelines under their names.
 void registerPipelines();
 

@@ -5,6 +5,21 @@
 
 include "mlir/Pass/PassBase.td"
 
+def KernelsToLaunches : Pass<"mirage-kernels-to-launches"> {
+  let summary = "give predefined tensor ops a launch of their own";
+  let description = [{
+    Precondition: composite ops are decomposed. Elementwise ops, casts,
+    reductions (one dimension after the other), matmuls, transposes and
+    broadcasts that stand in a graph outside of launches become launches with a
+    fixed tiling. It is the path for what no µGraph was found for; it is right
+    for all shapes and not tuned. `kernel.reshape`, which moves nothing,
+    `kernel.slice` and `kernel.concat` stay in the graph, as do constants that
+    something else uses.
+  }];
+  let statistics = [Statistic<"numLaunches", "launches", "ops that became launches">];
+  let dependentDialects = ["::mirage::block::BlockDialect"];
+}
+
 def LegalizeTiles : Pass<"mirage-legalize-tiles"> {
   let summary = "rewrite block graphs into what code is generated for";
   let description = [{

@@ -1,0 +1,26 @@
+//===- LowerBlock.cpp - the pipeline from block graphs to thread ops ------===//
+
+#include "mirage/Conversion/Passes.h"
+#include "mirage/Dialect/Block/Transforms/Passes.h"
+#include "mirage/Dialect/Thread/Transforms/Passes.h"
+#include "mirage/Pipelines/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+void mirage::buildLowerBlock(OpPassManager &manager, const LowerBlockOptions &options) {
+  manager.addPass(block::createKernelsToLaunches());
+  manager.addPass(block::createLegalizeTiles());
+  manager.addPass(block::createFlattenTiles());
+  // Loads of the same tile are one.
+  manager.addPass(createCSEPass());
+  manager.addPass(block::createAssignLayouts({options.chip.getValue()}));
+  manager.addPass(block::createMaskPadding());
+  manager.addPass(block::createPipelineLoops({options.chip.getValue()}));
+  manager.addPass(createConvertBlockToThread());
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addPass(thread::createPlanSharedMemory({options.chip.getValue()}));
+}
