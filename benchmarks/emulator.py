@@ -44,7 +44,9 @@ def matmul_case(m: int, n: int, k: int) -> Launch:
 
     def launch(checks: bool) -> Counters:
         args = [a, b, Uninitialised(c), m, n, k]
-        return module.launch("matmul", grid=grid, block=(128,), args=args, checks=checks, stats=checks).stats
+        return module.launch(
+            "matmul", grid=grid, block=(128,), args=args, checks=checks, stats=checks
+        ).stats
 
     return launch
 
@@ -56,7 +58,9 @@ def softmax_case(rows: int, columns: int) -> Launch:
 
     def launch(checks: bool) -> Counters:
         args = [x, Uninitialised(y), columns]
-        return module.launch("softmax", grid=(rows,), block=(128,), args=args, checks=checks, stats=checks).stats
+        return module.launch(
+            "softmax", grid=(rows,), block=(128,), args=args, checks=checks, stats=checks
+        ).stats
 
     return launch
 
@@ -69,7 +73,9 @@ def wgmma_case(k: int) -> Launch:
 
     def launch(checks: bool) -> Counters:
         args = [*maps, Uninitialised(d), k]
-        return module.launch("tile", grid=(1,), block=(128,), args=args, checks=checks, stats=checks).stats
+        return module.launch(
+            "tile", grid=(1,), block=(128,), args=args, checks=checks, stats=checks
+        ).stats
 
     return launch
 
@@ -100,12 +106,16 @@ def measure(build: Callable[[], Launch], *, checks: bool, repeat: int) -> dict[s
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, help="folder for emulator.json")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     rows: dict[str, dict[str, dict[str, float]]] = {}
-    print(f"{'case':<32} {'checks':>7} {'s':>8} {'warp-instr':>11} {'warp-instr/s':>13} {'peak MB':>8}")
+    print(
+        f"{'case':<32} {'checks':>7} {'s':>8} {'warp-instr':>11} {'warp-instr/s':>13} {'peak MB':>8}"
+    )
     for name, build in CASES.items():
         rows[name] = {}
         for checks in (True, False):
@@ -118,7 +128,11 @@ def main() -> int:
             )
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-        environment = {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.processor()}
+        environment = {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "machine": platform.processor(),
+        }
         data = {"command": sys.argv, "environment": environment, "rows": rows}
         handle, temporary = tempfile.mkstemp(dir=options.out, suffix=".tmp")
         with os.fdopen(handle, "w") as file:

@@ -103,9 +103,13 @@ def _copy(arguments: list[Any]) -> list[Any]:
         new = copies[id(root)][1]
         offset = array.ctypes.data - root.ctypes.data
         flat = new.reshape(-1).view(np.uint8)[offset:]
-        return np.lib.stride_tricks.as_strided(
-            flat[: array.itemsize].view(array.dtype), array.shape, array.strides
-        ) if array is not root else new
+        return (
+            np.lib.stride_tricks.as_strided(
+                flat[: array.itemsize].view(array.dtype), array.shape, array.strides
+            )
+            if array is not root
+            else new
+        )
 
     result: list[Any] = []
     for argument in arguments:
@@ -114,7 +118,11 @@ def _copy(arguments: list[Any]) -> list[Any]:
             result.append(argument)
         elif isinstance(argument, TensorMap):
             new = duplicate(array)
-            result.append(TensorMap(new, argument.box, argument.swizzle, argument.oob_fill, argument.element_strides))
+            result.append(
+                TensorMap(
+                    new, argument.box, argument.swizzle, argument.oob_fill, argument.element_strides
+                )
+            )
         elif isinstance(argument, (Uninitialised, Dependent)):
             result.append(type(argument)(duplicate(array)))
         else:
@@ -124,7 +132,7 @@ def _copy(arguments: list[Any]) -> list[Any]:
 
 def _element_type(text: str, array: Array) -> Any:
     """What unsigned words most likely hold, for telling NaNs and distances."""
-    if array.dtype.kind not in "ub" or array.dtype.itemsize == 1 and "mma" not in text:
+    if array.dtype.kind not in "ub" or (array.dtype.itemsize == 1 and "mma" not in text):
         return array.dtype
     size = array.dtype.itemsize
     if re.search(r"mma[^;]*\.(f16\.f16\.f16\.f16|f16\.f16\.f16 )", text):
@@ -168,7 +176,11 @@ def compare(row: Row, text: str, ours: Array, theirs: Array) -> None:
         ((t, e) for pattern, t, e in _OPEN if re.search(pattern, text)), (0.0, False)
     )
     finite = np.abs(b.astype(np.float64))
-    scale: Any = np.maximum(np.abs(x), np.abs(y)) if each else np.max(finite[np.isfinite(finite)], initial=0.0)
+    scale: Any = (
+        np.maximum(np.abs(x), np.abs(y))
+        if each
+        else np.max(finite[np.isfinite(finite)], initial=0.0)
+    )
     with np.errstate(all="ignore"):
         relative = np.where(distance == 0, 0, distance / scale)
     worst = float(np.max(np.where(np.isnan(relative), np.inf, relative)))
@@ -245,10 +257,17 @@ def compare_artifact(path: Path, recorder: Recorder, *, gpu: bool) -> None:
         return
     import torch
 
-    types = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+    types = {
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f32": torch.float32,
+        "f64": torch.float64,
+    }
     tensors: list[Any] = []
     for spec, value in zip(artifact.manifest.inputs, inputs, strict=True):
-        tensor = torch.empty_strided(spec.shape, spec.strides, dtype=types[spec.dtype], device="cuda")
+        tensor = torch.empty_strided(
+            spec.shape, spec.strides, dtype=types[spec.dtype], device="cuda"
+        )
         tensor.copy_(torch.from_numpy(np.asarray(value, np.float64)))
         tensors.append(tensor)
     results = load(path)(tensors)
@@ -281,7 +300,11 @@ def write(out: Path, recorder: Recorder, *, ended: str) -> None:
 
 def environment() -> dict[str, str]:
     """Versions and the GPU."""
-    result = {"python": platform.python_version(), "numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__}
+    result = {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "ml_dtypes": ml_dtypes.__version__,
+    }
     try:
         from mirage.runtime.driver import check, driver
 
@@ -289,14 +312,16 @@ def environment() -> dict[str, str]:
         result["driver"] = str(check(d.cuDriverGetVersion(), "driver version"))
         device = check(d.cuDeviceGet(0), "device")
         result["gpu"] = check(d.cuDeviceGetName(64, device), "device name").split(b"\0")[0].decode()
-    except Exception as error:  # noqa: BLE001 - written down, whatever it is
+    except Exception as error:
         result["gpu"] = f"none: {error}"
     return result
 
 
 def table(recorder: Recorder) -> str:
     """The rows as text."""
-    lines = [f"{'test':<88} {'launches':>8} {'elements':>9} {'differ':>7} {'nan':>5} {'worst':>9}  verdict"]
+    lines = [
+        f"{'test':<88} {'launches':>8} {'elements':>9} {'differ':>7} {'nan':>5} {'worst':>9}  verdict"
+    ]
     for r in recorder.rows.values():
         lines.append(
             f"{r.test:<88} {r.launches:>8} {r.elements:>9} {r.different:>7} {r.nan_payloads:>5} "
@@ -306,16 +331,26 @@ def table(recorder: Recorder) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for emulator_vs_gpu.json")
-    parser.add_argument("--artifact", type=Path, action="append", default=[], help="compare this artifact too")
-    parser.add_argument("--emulator-only", action="store_true", help="no GPU: only check that this runs")
+    parser.add_argument(
+        "--artifact", type=Path, action="append", default=[], help="compare this artifact too"
+    )
+    parser.add_argument(
+        "--emulator-only", action="store_true", help="no GPU: only check that this runs"
+    )
     parser.add_argument("-k", default="", help="pytest expression that selects tests")
     options = parser.parse_args()
     from hypothesis import HealthCheck, settings
 
     settings.register_profile(
-        "gpu", derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+        "gpu",
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
     settings.load_profile("gpu")
     recorder = Recorder()
@@ -325,8 +360,20 @@ def main() -> int:
         return Both(text, recorder, gpu=gpu)
 
     harness.backend = both
-    tests = [str(p) for p in sorted((ROOT / "test/python/emulator").glob("test_*.py")) if p.stem not in ("test_artifact",)]
-    arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=short", "--maxfail=20", *tests]
+    tests = [
+        str(p)
+        for p in sorted((ROOT / "test/python/emulator").glob("test_*.py"))
+        if p.stem not in ("test_artifact",)
+    ]
+    arguments = [
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+        "--maxfail=20",
+        *tests,
+    ]
     pytest.main([*arguments, "-k", options.k] if options.k else arguments, plugins=[recorder])
     if recorder.ended == "complete":
         for path in options.artifact:
@@ -335,7 +382,9 @@ def main() -> int:
     print(table(recorder))
     write(options.out, recorder, ended=ended)
     bad = [r for r in recorder.rows.values() if r.verdict in ("DIFFERENT", "ERROR")]
-    print(f"{len(recorder.rows)} rows, {len(bad)} disagree; {recorder.passed} tests passed, {len(recorder.failed)} failed; {ended}")
+    print(
+        f"{len(recorder.rows)} rows, {len(bad)} disagree; {recorder.passed} tests passed, {len(recorder.failed)} failed; {ended}"
+    )
     sys.stdout.flush()
     status = 1 if bad or recorder.failed or ended != "complete" else 0
     if ended != "complete":

@@ -32,14 +32,15 @@ Arguments, one for each parameter of the entry, in order:
 Checks (``checks=True``) raise a subclass of ``EmulatorError`` that names the instruction, block,
 warp, lane, address and, where ``.loc`` is there, the source location:
 
-    PtxSyntaxError            malformed PTX                UnknownInstructionError   not in the subset
-    LaunchError               arguments, sizes, limits     OutOfBoundsError          any space
-    MisalignedAccessError                                  UninitialisedReadError    register or memory
-    RaceError                 shared memory, two warps     MissingWaitError          async copy, mbarrier,
-    MissingFenceError         proxy fence, wgmma fence                               wgmma group
-    DivergenceError           barriers and .aligned        DeadlockError             who waits for what
-    InstructionBudgetError    endless loops                MbarrierError             misuse of an mbarrier
-    DescriptorError           tensor map, wgmma descriptor TrapError                 trap, failed assert
+    PtxSyntaxError            malformed PTX                UnknownInstructionError   not in the
+    subset LaunchError               arguments, sizes, limits     OutOfBoundsError          any
+    space MisalignedAccessError                                  UninitialisedReadError    register
+    or memory RaceError                 shared memory, two warps     MissingWaitError          async
+    copy, mbarrier, MissingFenceError         proxy fence, wgmma fence
+    wgmma group DivergenceError           barriers and .aligned        DeadlockError             who
+    waits for what InstructionBudgetError    endless loops                MbarrierError
+    misuse of an mbarrier DescriptorError           tensor map, wgmma descriptor TrapError
+    trap, failed assert
 
 With ``checks=False`` only what is needed to run stays (bounds, deadlock, budget).
 """

@@ -105,6 +105,4 @@ def _pressure(
             wide |= 1 << register.index
         else:
             narrow |= 1 << register.index
-    return max(
-        ((v & narrow).bit_count() + 2 * (v & wide).bit_count() for v in live), default=0
-    )
+    return max(((v & narrow).bit_count() + 2 * (v & wide).bit_count() for v in live), default=0)

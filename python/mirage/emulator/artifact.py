@@ -1,8 +1,8 @@
 """Executes a compiled artifact in the emulator and compares it with a float64 reference.
 
-    from mirage.emulator.artifact import check_artifact
+from mirage.emulator.artifact import check_artifact
 
-    check_artifact(artifact, lambda x, w: x @ w)     # random inputs, all checks on
+check_artifact(artifact, lambda x, w: x @ w)     # random inputs, all checks on
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ DTYPES: dict[str, Any] = {
     "f64": np.float64,
 }
 TOLERANCE = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12}
-"""Largest error allowed, relative to the largest magnitude of the output: two roundings of the output
-type for intermediate values, and float32 accumulation of half-precision inputs."""
+"""Largest error allowed, relative to the largest magnitude of the output: two roundings of the
+output type for intermediate values, and float32 accumulation of half-precision inputs."""
 
 
 class MismatchError(EmulatorError):
@@ -149,8 +149,8 @@ def _argument(
 def compare(
     outputs: Sequence[Array], references: Sequence[Array], tolerances: Sequence[float]
 ) -> None:
-    """Raises MismatchError unless every output is within its tolerance of the reference, relative to
-    the reference's largest magnitude. Not-a-number only matches not-a-number."""
+    """Raises MismatchError unless every output is within its tolerance of the reference, relative
+    to the reference's largest magnitude. Not-a-number only matches not-a-number."""
     for i, (output, reference, tolerance) in enumerate(
         zip(outputs, references, tolerances, strict=True)
     ):
@@ -169,11 +169,15 @@ def compare(
         error = np.where(np.isnan(actual) & np.isnan(expected), 0.0, error)
         wrong = ~(error <= tolerance * scale)
         if wrong.any():
-            worst = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+            worst = np.unravel_index(
+                int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape
+            )
             place = tuple(int(v) for v in worst)
             raise MismatchError(
-                f"expected output {i} within {tolerance:g} of the reference relative to its largest "
-                f"magnitude {scale:g}, but {int(wrong.sum())} of {wrong.size} elements differ more; "
+                f"expected output {i} within {tolerance:g} of the reference relative to its "
+                "largest "
+                f"magnitude {scale:g}, but {int(wrong.sum())} of {wrong.size} elements "
+                "differ more; "
                 f"the worst is at {place}: expected {expected[place]:g}, got {actual[place]:g}"
             )
 
@@ -190,8 +194,8 @@ def check_artifact(
     """Runs the artifact with all checks and compares every output with `reference`, which takes the
     inputs as float64 arrays and returns one array or a tuple.
 
-    `tolerance` replaces `TOLERANCE` of the output types. Raises MismatchError and what `run_artifact`
-    raises.
+    `tolerance` replaces `TOLERANCE` of the output types. Raises MismatchError and what
+    `run_artifact` raises.
     """
     manifest = artifact.manifest
     given = random_inputs(manifest.inputs, seed) if inputs is None else list(inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,8 +54,8 @@ class BlockBarriers:
         combine: str = "",
     ) -> None:
         """Rows arrive at barrier `number`; `count` [n] is the number of threads it waits for (None:
-        all of the block). With wait, rows sleep until complete and resume at pc + 1, else they go on
-        there at once. `vote` [n, 32] and `combine` (popc, and, or) make it a `bar.red`."""
+        all of the block). With wait, rows sleep until complete and resume at pc + 1, else they go
+        on there at once. `vote` [n, 32] and `combine` (popc, and, or) make it a `bar.red`."""
         machine = self.machine
         barrier = self.table.get(number)
         if barrier is None:
@@ -215,7 +215,7 @@ class ClusterBarriers:
     def complete(self) -> None:
         """Flips the phase of clusters in which all live threads have arrived."""
         machine = self.machine
-        ready = (self.arrived | ~machine.live).reshape(len(self.phase), -1).all(axis=1)
+        ready: Any = (self.arrived | ~machine.live).reshape(len(self.phase), -1).all(axis=1)
         ready &= self.arrived.reshape(len(self.phase), -1).any(axis=1)
         if not ready.any():
             return

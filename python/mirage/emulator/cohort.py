@@ -43,13 +43,11 @@ class Cohort:
         cohort._select = self._select
         return cohort
 
-    def keep(self, rows: Array) -> Cohort:
+    def keep(self, rows: Any) -> Cohort:
         """Only the rows where the bool array `rows` [n] is true."""
         if rows.all():
             return self
-        return Cohort(
-            self.machine, self.rows[rows], None if self.mask is None else self.mask[rows]
-        )
+        return Cohort(self.machine, self.rows[rows], None if self.mask is None else self.mask[rows])
 
     def active(self) -> Array:
         """The mask, all true where there is none; do not write to it."""

@@ -26,8 +26,8 @@ Triple = tuple[int, int, int]
 class Uninitialised:
     """An argument whose contents kernels must not read before they wrote them.
 
-    The first launch fills the array with NaN poison. `written` is a bool for each byte of the memory
-    that the array is part of; a later launch with the same object goes on from there.
+    The first launch fills the array with NaN poison. `written` is a bool for each byte of the
+    memory that the array is part of; a later launch with the same object goes on from there.
     """
 
     array: Array
@@ -172,7 +172,11 @@ class Emulator:
         program = self.program(name)
         limits = limits or Limits()
         kernel = program.kernel
-        grid3, block3, cluster3 = _triple("grid", grid), _triple("block", block), _triple("cluster", cluster)
+        grid3, block3, cluster3 = (
+            _triple("grid", grid),
+            _triple("block", block),
+            _triple("cluster", cluster),
+        )
         _check_shape(kernel, grid3, block3, cluster3)
         memory = _Memory()
         with np.errstate(all="ignore"):
@@ -262,7 +266,9 @@ def _check_shape(kernel: Kernel, grid: Triple, block: Triple, cluster: Triple) -
     if threads > 1024:
         raise LaunchError(f"expected at most 1024 threads in a block, got {threads}")
     if any(g % c for g, c in zip(grid, cluster, strict=True)):
-        raise LaunchError(f"expected a grid that is a multiple of the cluster {cluster}, got {grid}")
+        raise LaunchError(
+            f"expected a grid that is a multiple of the cluster {cluster}, got {grid}"
+        )
     if cluster[0] * cluster[1] * cluster[2] > 16:
         raise LaunchError(f"expected at most 16 blocks in a cluster, got {cluster}")
     required = kernel.directives.get("reqntid")
@@ -270,7 +276,9 @@ def _check_shape(kernel: Kernel, grid: Triple, block: Triple, cluster: Triple) -
         raise LaunchError(f"expected block {required} (.reqntid), got {block}")
     most = kernel.directives.get("maxntid")
     if most and threads > int(np.prod(most)):
-        raise LaunchError(f"expected at most {int(np.prod(most))} threads (.maxntid), got {threads}")
+        raise LaunchError(
+            f"expected at most {int(np.prod(most))} threads (.maxntid), got {threads}"
+        )
     wanted = kernel.directives.get("reqnctapercluster")
     if wanted and (*wanted, 1, 1)[:3] != cluster:
         raise LaunchError(f"expected cluster {wanted} (.reqnctapercluster), got {cluster}")
@@ -313,13 +321,14 @@ def _parameters(
     return raw, maps
 
 
-def _encode(
-    parameter: Parameter, value: Any, memory: _Memory, maps: dict[int, TensorMap]
-) -> bytes:
+def _encode(parameter: Parameter, value: Any, memory: _Memory, maps: dict[int, TensorMap]) -> bytes:
     name, size = parameter.name, parameter.bytes
 
     def refuse(expected: str) -> LaunchError:
-        return LaunchError(f"expected {expected} for parameter {name} (.{parameter.type}, {size} bytes), got {type(value).__name__}")
+        return LaunchError(
+            f"expected {expected} for parameter {name} (.{parameter.type}, {size} "
+            f"bytes), got {type(value).__name__}"
+        )
 
     if isinstance(value, (Uninitialised, Dependent, np.ndarray)) and not (
         isinstance(value, np.ndarray) and value.ndim == 0
@@ -340,7 +349,9 @@ def _encode(
         maps[parameter.offset] = value
         address = memory.pointer(value.array, name)
         if address % 16:
-            raise OutOfBoundsError(f"expected a tensor map address that is a multiple of 16, got {address:#x}")
+            raise OutOfBoundsError(
+                f"expected a tensor map address that is a multiple of 16, got {address:#x}"
+            )
         return address.to_bytes(8, "little") + bytes(120)
     if isinstance(value, (bytes, bytearray)):
         if len(value) != size:
@@ -369,7 +380,9 @@ def _scalar(parameter: Parameter, value: Any, refuse: Any) -> bytes:
         raise refuse("an integer")
     number = int(value)
     if not -(1 << (8 * size - 1)) <= number < 1 << (8 * size):
-        raise LaunchError(f"expected a {size}-byte integer for parameter {parameter.name}, got {number}")
+        raise LaunchError(
+            f"expected a {size}-byte integer for parameter {parameter.name}, got {number}"
+        )
     return (number & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
 
 

@@ -84,7 +84,8 @@ class RaceError(EmulatorError):
 
 
 class MissingWaitError(EmulatorError):
-    """The result of an asynchronous copy or wgmma was used before the wait that makes it visible."""
+    """The result of an asynchronous copy or wgmma was used before the wait that makes it
+    visible."""
 
 
 class MissingFenceError(EmulatorError):

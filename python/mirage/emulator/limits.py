@@ -8,8 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Limits:
     """`max_instructions`: warp-instructions for the whole launch; `max_shared_bytes`: shared memory
-    of a block (227 KiB on sm_90); `max_resident_bytes`: host memory for the blocks that are executed
-    side by side (more blocks are run in turns, as on a GPU that is full)."""
+    of a block (227 KiB on sm_90); `max_resident_bytes`: host memory for the blocks that are
+    executed side by side (more blocks are run in turns, as on a GPU that is full)."""
 
     max_instructions: int = 200_000_000
     max_shared_bytes: int = 232_448

@@ -152,7 +152,7 @@ class Machine:
             elif agent < self.copy_agent:
                 kind = "a wgmma"
             return f"{kind} of warp {warp}{where}"
-        return self.mbarriers.agent_name(self.domain_of_row[c.rows[0]], agent)
+        return self.mbarriers.agent_name(int(self.domain_of_row[c.rows[0]]), agent)
 
     def _domain_first(self, c: Cohort) -> int:
         return int(self.domain_of_row[c.rows[0]]) * self.cluster_blocks
@@ -201,7 +201,8 @@ class Machine:
                 self.scheduler.push(pc + 1, ready.rows, ready.mask)
 
     def check_exit(self) -> None:
-        """When all threads have ended: nothing may still read or write the blocks' shared memory."""
+        """When all threads have ended: nothing may still read or write the blocks' shared
+        memory."""
         if not self.checks:
             return
         if "bulk_store" in self.program.features:
@@ -210,15 +211,18 @@ class Machine:
             late = np.nonzero(self.bulk_issued > seen)[0]
             if len(late):
                 raise MissingWaitError(
-                    "expected cp.async.bulk.wait_group before the warp exits: its bulk copies may still "
+                    "expected cp.async.bulk.wait_group before the warp exits: its bulk copies "
+                    "may still "
                     "read shared memory",
                     thread=self.thread(int(late[0])),
                 )
         for barrier in self.mbarriers.table.values():
             if barrier.in_flight:
                 raise MissingWaitError(
-                    f"expected a wait on {self.mbarriers.name(barrier.flat)} before the block exits: "
-                    f"{barrier.in_flight} bytes of bulk copies into shared memory are never waited for"
+                    f"expected a wait on {self.mbarriers.name(barrier.flat)} before the block "
+                    "exits: "
+                    f"{barrier.in_flight} bytes of bulk copies into shared memory are never "
+                    "waited for"
                 )
         if self.cluster_blocks > 1:
             self.shared.check_remote_exit()

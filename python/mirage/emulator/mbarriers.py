@@ -106,7 +106,8 @@ class Mbarriers:
             barrier.count = 0
 
     def fence_init(self, rows: Array) -> None:
-        """fence.mbarrier_init or fence.proxy.async: inits by these rows become visible to copies."""
+        """fence.mbarrier_init or fence.proxy.async: inits by these rows become visible to
+        copies."""
         chosen = set(rows.tolist())
         for barrier in self.table.values():
             if barrier.init_row in chosen:
@@ -129,7 +130,8 @@ class Mbarriers:
             if seen < barrier.init_clock:
                 machine.fail(
                     RaceError,
-                    f"expected a barrier between mbarrier.init by {machine.thread(barrier.init_row)} "
+                    "expected a barrier between mbarrier.init by "
+                    f"{machine.thread(barrier.init_row)} "
                     f"and this use of {self.name(flat)}",
                     c,
                     _one(c, i, lane),
@@ -207,8 +209,8 @@ class Mbarriers:
         barrier.in_flight = 0
 
     def time_out(self) -> bool:
-        """Nothing else can run: lets waits return false, as the hardware's do after a while. True if
-        that woke someone; false when it was tried since the last thing that happened."""
+        """Nothing else can run: lets waits return false, as the hardware's do after a while. True
+        if that woke someone; false when it was tried since the last thing that happened."""
         machine = self.machine
         if not self.waiting or self._timed_out_at == machine.events:
             return False
@@ -225,7 +227,8 @@ class Mbarriers:
         def what() -> str:
             barrier = self.table[flats[0]]
             return (
-                f"{self.name(flats[0])}, phase {barrier.phase}: {barrier.pending} of {barrier.count} "
+                f"{self.name(flats[0])}, phase {barrier.phase}: {barrier.pending} of "
+                f"{barrier.count} "
                 f"arrivals and {barrier.bytes} bytes missing, at {self.machine.site_of(pc)}"
             )
 

@@ -1,8 +1,8 @@
 """Address spaces: where things live, and bounds-, alignment- and initialisation-checked access.
 
 Every global array has a window of its own in the 64-bit space, so an access outside an array hits
-nothing. Shared addresses are byte offsets in the block's shared memory; the first KiB belongs to the
-system, as on sm_90. An address from `mapa` carries the rank of its block plus one above bit 24.
+nothing. Shared addresses are byte offsets in the block's shared memory; the first KiB belongs to
+the system, as on sm_90. An address from `mapa` carries the rank of its block plus one above bit 24.
 Values move as *carriers*: unsigned integers of the access size (complex128 for 16 bytes).
 """
 
@@ -78,8 +78,8 @@ class GlobalMemory:
         return self.allocations[index] if 0 <= index < len(self.allocations) else None
 
     def locate(self, c: Cohort, address: Array, size: int) -> list[tuple[Allocation, Array, Array]]:
-        """For active lanes: (allocation, lanes [n, 32] bool, byte offsets [n, 32]). Offsets of other
-        lanes are 0. Raises for lanes out of bounds or misaligned."""
+        """For active lanes: (allocation, lanes [n, 32] bool, byte offsets [n, 32]). Offsets of
+        other lanes are 0. Raises for lanes out of bounds or misaligned."""
         machine = c.machine
         active = c.active()
         if size > 1:
@@ -146,13 +146,13 @@ class GlobalMemory:
             if len(view) == 0:
                 continue
             if allocation.written is not None and c.machine.checks:
-                self._check_written(c, allocation, lanes, offset, address, size)
+                self.check_written(c, allocation, lanes, offset, address, size)
             value = view[index]
             result = value if result is None else np.where(lanes, value, result)
         return np.zeros((c.n, 32), CARRIER[size]) if result is None else result
 
     @staticmethod
-    def _check_written(
+    def check_written(
         c: Cohort, allocation: Allocation, lanes: Array, offset: Array, address: Array, size: int
     ) -> None:
         written = allocation.written
@@ -200,7 +200,8 @@ def check_dependent(c: Cohort, allocation: Allocation, lanes: Array) -> None:
     if bad.any():
         c.machine.fail(
             MissingWaitError,
-            f"expected griddepcontrol.wait before {allocation.name}, which the previous grid writes, "
+            f"expected griddepcontrol.wait before {allocation.name}, which the previous "
+            "grid writes, "
             "is accessed",
             c,
             bad,
@@ -278,7 +279,8 @@ def _patterns(
     count: Any,
     modulus: int,
 ) -> int:
-    """Counts are a function of the pattern relative to an aligned base: equal rows are done once."""
+    """Counts are a function of the pattern relative to an aligned base: equal rows are done
+    once."""
     if active is not None:
         address = np.where(active, address, -1)
         base = np.where(active, address, np.iinfo(np.int64).max).min(axis=1, keepdims=True)

@@ -52,8 +52,8 @@ def odd_sum(a: Array, b: Array) -> Array:
 
 
 def round_to(value: Array, kind: str, rounding: str = "rn") -> Array:
-    """float64 values (exact or rounded to odd) as `kind`: f16 and f32 in their dtype, bf16 as float32
-    values that are bf16 numbers. f64 values must be exact."""
+    """float64 values (exact or rounded to odd) as `kind`: f16 and f32 in their dtype, bf16 as
+    float32 values that are bf16 numbers. f64 values must be exact."""
     if rounding == "rn":
         if kind == "f64":
             return value
@@ -81,7 +81,8 @@ def _round_bf16(value: Array) -> Array:
 
 
 def _direct(value: Array, kind: str, rounding: str) -> Array:
-    """Rounding toward zero, down or up: the nearest result, corrected by one step if it overshot."""
+    """Rounding toward zero, down or up: the nearest result, corrected by one step if it
+    overshot."""
     nearest = round_to(value, kind)
     wide = nearest.astype(np.float64)
     if rounding == "rz":
@@ -97,7 +98,9 @@ def _direct(value: Array, kind: str, rounding: str) -> Array:
     if not over.any():
         return nearest
     if kind == "bf16":
-        step = (f32_to_bf16(nearest).astype(np.int32) + _outward(nearest, direction)).astype(np.uint16)
+        step = (f32_to_bf16(nearest).astype(np.int32) + _outward(nearest, direction)).astype(
+            np.uint16
+        )
         moved = (step.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return np.where(over, moved, nearest)
     return np.where(over, np.nextafter(nearest, direction.astype(nearest.dtype)), nearest)

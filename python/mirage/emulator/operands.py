@@ -29,7 +29,12 @@ Writer = Callable[[Cohort, Array], None]
 
 UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 SIGNED: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-FLOAT: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "f16x2": np.float16}
+FLOAT: dict[str, Any] = {
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16x2": np.float16,
+}
 PACKED = {"f16x2", "bf16x2", "u16x2", "s16x2"}
 
 
@@ -55,7 +60,9 @@ def bf16_to_f32(raw: Array) -> Array:
 def f32_to_bf16(value: Array) -> Array:
     """bf16 bit patterns nearest to float32 values, ties to even; NaN becomes 0x7fff as in PTX."""
     bits = np.ascontiguousarray(value, np.float32).view(np.uint32)
-    rounded = (bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))) >> np.uint32(16)
+    rounded = (bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))) >> np.uint32(
+        16
+    )
     return np.where(np.isnan(value), np.uint32(0x7FFF), rounded).astype(np.uint16)
 
 
@@ -146,7 +153,9 @@ def reader(operand: Operand, kind: str, instruction: Instruction) -> Reader:
         instruction.uses.append(operand)
         size, register = TYPE_BYTES[kind], operand
         if (register.type == "pred") != (kind == "pred") or register.bytes < size:
-            raise unsupported(instruction, f"register {register.name} (.{register.type}) as .{kind}")
+            raise unsupported(
+                instruction, f"register {register.name} (.{register.type}) as .{kind}"
+            )
         if kind == "pred" or register.bytes == size:
             plain = kind != "pred" and dtype_of(kind) == UNSIGNED[size] and kind not in PACKED
             if kind == "pred" or plain:

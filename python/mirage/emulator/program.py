@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mirage.emulator import ops as _ops
@@ -44,9 +43,7 @@ class Program:
         self._check_labels()
         context = Context(kernel)
         compiled = [_compile(context, instruction) for instruction in kernel.body]
-        self.steps = [
-            Step(c, _guarded(c, i)) for c, i in zip(compiled, kernel.body, strict=True)
-        ]
+        self.steps = [Step(c, _guarded(c, i)) for c, i in zip(compiled, kernel.body, strict=True)]
         self.features = context.features
         self.shared_granule = context.shared_granule
         polls = [i for i, c in enumerate(compiled) if c.polls]
@@ -193,5 +190,3 @@ def _lay_out_local(kernel: Kernel) -> int:
             variable.address = -(-end // variable.align) * variable.align
             end = variable.address + variable.bytes
     return end
-
-

@@ -1,9 +1,9 @@
 """Chooses what runs next: cohorts of warps at one instruction, lowest instruction first.
 
-Running the lowest instruction first merges warps, and lanes of a warp, where their paths meet again.
-A loop that polls memory (spin loop) is put aside at its backward branch until nothing else can run,
-so that whoever it waits for makes progress. Lanes that reach an instruction that their whole warp
-has to execute together wait there for the others.
+Running the lowest instruction first merges warps, and lanes of a warp, where their paths meet
+again. A loop that polls memory (spin loop) is put aside at its backward branch until nothing else
+can run, so that whoever it waits for makes progress. Lanes that reach an instruction that their
+whole warp has to execute together wait there for the others.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class Scheduler:
         return c.keep(complete) if complete.any() else None
 
     def gather_groups(self, c: Cohort, pc: int) -> Cohort | None:
-        """Warps of whole warpgroups at a wgmma; the others wait here for the rest of their group."""
+        """Warps of whole warpgroups at a wgmma; the others wait here for the rest of their
+        group."""
         parked = self.grouping.pop(pc, None)
         if parked is not None:
             c = self.merge([*parked, (c.rows, c.mask)])
@@ -180,7 +181,8 @@ class Scheduler:
             for w in self.blocked
         ]
         lines += [
-            f"{self._lanes(c.rows, c.mask)}: {count} registers for setmaxnreg at {machine.site_of(pc)}"
+            f"{self._lanes(c.rows, c.mask)}: {count} registers for setmaxnreg at "
+            f"{machine.site_of(pc)}"
             for c, pc, count in machine.register_waits
         ]
         for pc, groups in self.converging.items():
@@ -213,7 +215,8 @@ class Scheduler:
             machine.step_index = pc
             rows, mask = groups[0]
             raise DivergenceError(
-                "expected all lanes of the warp (or warps of the warpgroup) to execute this instruction together, but some "
+                "expected all lanes of the warp (or warps of the warpgroup) to execute this "
+                "instruction together, but some "
                 f"never get here:\n{self.situation()}",
                 site=machine.program.kernel.body[pc].site,
                 thread=machine.thread(int(rows[0]), _first(mask)),
@@ -224,8 +227,8 @@ class Scheduler:
         hint = ""
         if machine.blocks < total and self.deferred:
             hint = (
-                f"\n  only {machine.blocks} of {total} blocks are resident; blocks that wait for each "
-                "other need Limits(max_resident_bytes=...) large enough for all"
+                f"\n  only {machine.blocks} of {total} blocks are resident; blocks that wait for "
+                "each other need Limits(max_resident_bytes=...) large enough for all"
             )
         raise DeadlockError(f"expected progress, but every warp waits:\n{self.situation()}{hint}")
 

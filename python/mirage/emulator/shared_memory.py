@@ -2,18 +2,19 @@
 
 Every warp has a vector clock over *agents*; agents are the warps of the cluster and, for
 asynchronous copies, one agent for each warp's cp.async groups, bulk groups and wgmma groups and one
-for each mbarrier. Barriers, mbarriers and waits join clocks. Each granule (the smallest shared access
-of the kernel) remembers its last write as (agent, clock) and, for each reading agent, the clock of
-its last read. A read must be ordered after the last write; a write after the last write and after
-every read. This is the FastTrack algorithm (Flanagan, Freund, PLDI 2009) with full read vectors: it
-finds a missing barrier whatever the order of execution.
+for each mbarrier. Barriers, mbarriers and waits join clocks. Each granule (the smallest shared
+access of the kernel) remembers its last write as (agent, clock) and, for each reading agent, the
+clock of its last read. A read must be ordered after the last write; a write after the last write
+and after every read. This is the FastTrack algorithm (Flanagan, Freund, PLDI 2009) with full read
+vectors: it finds a missing barrier whatever the order of execution.
 
-The second half of each clock vector counts what proxy fences made visible to the asynchronous proxy.
+The second half of each clock vector counts what proxy fences made visible to the asynchronous
+proxy.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -102,21 +103,21 @@ class SharedMemory:
         """Carriers [n, 32]."""
         flat = self.flatten(c, address, size)
         if self.machine.checks:
-            self.check_read(c, *self._spread(c, flat, size))
+            self.check_read(c, *self.spread(c, flat, size))
         return self.data.view(CARRIER[size])[flat // size]
 
     def store(self, c: Cohort, address: Array, value: Array, size: int) -> None:
         """Writes carriers [n, 32] of the active lanes."""
         flat = self.flatten(c, address, size)
         if self.machine.checks:
-            self.check_write(c, *self._spread(c, flat, size))
+            self.check_write(c, *self.spread(c, flat, size))
         view = self.data.view(CARRIER[size])
         if c.mask is None:
             view[flat // size] = value
         else:
             view[flat[c.mask] // size] = value[c.mask]
 
-    def _spread(self, c: Cohort, flat: Array, size: int) -> tuple[Array, Array]:
+    def spread(self, c: Cohort, flat: Array, size: int) -> tuple[Array, Array]:
         """(positions in the cohort [N], granules [N, k]) of the active lanes."""
         if c.mask is None:
             position = np.repeat(np.arange(c.n), 32)
@@ -154,8 +155,15 @@ class SharedMemory:
         wrote = self.write_clock[granule]
         if not wrote.all():
             at = int(np.argmin(wrote.all(axis=1)))
-            self._fail(c, position, at, granule, wrote[at] == 0, UninitialisedReadError,
-                       "expected shared memory to be written before this read, but it is not")  # fmt: skip
+            self._fail(
+                c,
+                position,
+                at,
+                granule,
+                wrote[at] == 0,
+                UninitialisedReadError,
+                "expected shared memory to be written before this read, but it is not",
+            )
         agent = self.write_agent[granule]
         bad = machine.clocks[rows[:, None], agent] < wrote
         if bad.any():
@@ -201,14 +209,23 @@ class SharedMemory:
         if self.atomic_clock is not None:
             self._check_others(c, position, granule, rows, self.atomic_clock, "writes", "an atomic")
         for first, end, reader, until in self.copies:
-            bad = (granule >= first) & (granule < end) & (
-                machine.clocks[rows, reader] < until
-            )[:, None]
+            bad = (
+                (granule >= first)
+                & (granule < end)
+                & (machine.clocks[rows, reader] < until)[:, None]
+            )
             if bad.any():
                 at = int(np.argmax(bad.any(axis=1)))
-                self._fail(c, position, at, granule, bad[at], MissingWaitError,
-                           f"expected a wait for {machine.agent_name(c, reader)}, which read these "
-                           "bytes, before this instruction writes them")  # fmt: skip
+                self._fail(
+                    c,
+                    position,
+                    at,
+                    granule,
+                    bad[at],
+                    MissingWaitError,
+                    f"expected a wait for {machine.agent_name(c, reader)}, which read these "
+                    "bytes, before this instruction writes them",
+                )
         own = machine.agent_of_row[rows]
         if agent is None:
             agent = own
@@ -222,9 +239,16 @@ class SharedMemory:
             at = int(np.argmax(other.any(axis=1)))
             column = int(np.argmax(other[at]))
             who = machine.agent_name(c, int(self.write_agent[granule[at, column]]))
-            self._fail(c, position, at, granule, other[at], RaceError,
-                       "expected one warp to write these bytes, but "
-                       f"{who} writes them too, with no barrier between")  # fmt: skip
+            self._fail(
+                c,
+                position,
+                at,
+                granule,
+                other[at],
+                RaceError,
+                "expected one warp to write these bytes, but "
+                f"{who} writes them too, with no barrier between",
+            )
 
     def check_atomic(self, c: Cohort, position: Array, granule: Array) -> None:
         """An atomic update: ordered like a read and a write against plain accesses, but not against
@@ -234,8 +258,15 @@ class SharedMemory:
         wrote = self.write_clock[granule]
         if not wrote.all():
             at = int(np.argmin(wrote.all(axis=1)))
-            self._fail(c, position, at, granule, wrote[at] == 0, UninitialisedReadError,
-                       "expected shared memory to be written before this atomic, but it is not")  # fmt: skip
+            self._fail(
+                c,
+                position,
+                at,
+                granule,
+                wrote[at] == 0,
+                UninitialisedReadError,
+                "expected shared memory to be written before this atomic, but it is not",
+            )
         bad = machine.clocks[rows[:, None], self.write_agent[granule]] < wrote
         if bad.any():
             self._fail_order(c, position, granule, bad, "updates")
@@ -246,8 +277,8 @@ class SharedMemory:
         self.atomic_clock[own[:, None], granule] = machine.clocks[rows, own][:, None]
 
     def check_remote_exit(self) -> None:
-        """When all threads have ended: every access to a block's shared memory by another block of the
-        cluster must be ordered before the end of the block, or it may come too late."""
+        """When all threads have ended: every access to a block's shared memory by another block of
+        the cluster must be ordered before the end of the block, or it may come too late."""
         machine = self.machine
         per, cluster = machine.warps_per_block, machine.cluster_blocks
         for block in range(machine.blocks):
@@ -264,7 +295,8 @@ class SharedMemory:
                 if last > seen[agent]:
                     other = block - rank + agent // per
                     raise RaceError(
-                        f"expected a cluster barrier between the last access of warp {agent % per} of "
+                        f"expected a cluster barrier between the last access of warp {agent % per} "
+                        "of "
                         f"block {machine.block_coordinates(other)} to the shared memory of block "
                         f"{machine.block_coordinates(block)} and the exit of that block"
                     )
@@ -283,13 +315,21 @@ class SharedMemory:
         seen = machine.clocks[rows, : len(clocks)].T[:, :, None]
         late = clocks[:, granule] > seen
         if late.any():
-            where = late.any(axis=0)
+            where: Any = late.any(axis=0)
             at = int(np.argmax(where.any(axis=1)))
             agent = int(np.argmax(late[:, at, int(np.argmax(where[at]))]))
             error = RaceError if agent < machine.domain_warps else MissingWaitError
-            self._fail(c, position, at, granule, where[at], error,
-                       f"expected a barrier or wait between {other} by {machine.agent_name(c, agent)} "
-                       f"and this instruction, which {verb} the same bytes")  # fmt: skip
+            self._fail(
+                c,
+                position,
+                at,
+                granule,
+                where[at],
+                error,
+                f"expected a barrier or wait between {other} by "
+                f"{machine.agent_name(c, agent)} "
+                f"and this instruction, which {verb} the same bytes",
+            )
 
     def _fail_order(
         self, c: Cohort, position: Array, granule: Array, bad: Array, verb: str
@@ -301,10 +341,26 @@ class SharedMemory:
         earlier = machine.site_of(int(self.write_step[index]))
         who = machine.agent_name(c, agent)
         if agent < machine.domain_warps:
-            text = f"expected a barrier between the write by {who} ({earlier}) and this instruction"
-            self._fail(c, position, at, granule, bad[at], RaceError, f"{text}, which {verb} the same bytes")
+            text = f"expected a barrier between the write by {who} ({earlier}) and this "
+            self._fail(
+                c,
+                position,
+                at,
+                granule,
+                bad[at],
+                RaceError,
+                f"{text}instruction, which {verb} the same bytes",
+            )
         text = f"expected a wait for {who}, which writes these bytes ({earlier}), before"
-        self._fail(c, position, at, granule, bad[at], MissingWaitError, f"{text} this instruction {verb} them")
+        self._fail(
+            c,
+            position,
+            at,
+            granule,
+            bad[at],
+            MissingWaitError,
+            f"{text} this instruction {verb} them",
+        )
 
     def _fail_proxy(
         self, c: Cohort, position: Array, granule: Array, bad: Array, verb: str
@@ -314,9 +370,16 @@ class SharedMemory:
         index = granule[at, int(np.argmax(bad[at]))]
         earlier = machine.site_of(int(self.write_step[index]))
         who = machine.agent_name(c, int(self.write_agent[index]))
-        self._fail(c, position, at, granule, bad[at], MissingFenceError,
-                   f"expected fence.proxy.async between the write by {who} ({earlier}) and this "
-                   f"instruction, which {verb} the same bytes through the asynchronous proxy")  # fmt: skip
+        self._fail(
+            c,
+            position,
+            at,
+            granule,
+            bad[at],
+            MissingFenceError,
+            f"expected fence.proxy.async between the write by {who} ({earlier}) and this "
+            f"instruction, which {verb} the same bytes through the asynchronous proxy",
+        )
 
     def _fail(
         self,

@@ -1,4 +1,5 @@
-"""The parsed form of a PTX module. Names are resolved: operands refer to registers and variables."""
+"""The parsed form of a PTX module. Names are resolved: operands refer to registers and
+variables."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class Register:
     name: str
     type: str
     index: int
-    data: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros((0, 32), np.uint32), repr=False)
+    data: np.ndarray[Any, Any] = field(
+        default_factory=lambda: np.zeros((0, 32), np.uint32), repr=False
+    )
     written: np.ndarray[Any, Any] | None = field(default=None, repr=False)
     tracked: bool = False
     async_state: Any = field(default=None, repr=False)
@@ -49,7 +52,8 @@ class Register:
 @dataclass(eq=False)
 class Variable:
     """A named variable in shared, local, global, const or param space. `bytes` is 0 for an
-    `extern` shared array, whose size the launch gives. `address` is set when spaces are laid out."""
+    `extern` shared array, whose size the launch gives. `address` is set when spaces are laid
+    out."""
 
     name: str
     space: str
@@ -164,7 +168,8 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A kernel parameter: type (`b8` with `bytes` > 1 for aggregates), byte offset in param space."""
+    """A kernel parameter: type (`b8` with `bytes` > 1 for aggregates), byte offset in param
+    space."""
 
     name: str
     type: str

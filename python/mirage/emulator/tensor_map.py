@@ -72,7 +72,9 @@ class TensorMap:
             raise _fail("inner box extent in bytes", "a multiple of 16", inner)
         span = SWIZZLE_BYTES[self.swizzle]
         if span and inner > span:
-            raise _fail(f"inner box extent in bytes with {self.swizzle} swizzle", f"<= {span}", inner)
+            raise _fail(
+                f"inner box extent in bytes with {self.swizzle} swizzle", f"<= {span}", inner
+            )
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -82,5 +84,7 @@ class TensorMap:
     @property
     def box_bytes(self) -> int:
         """Bytes that one copy writes, out-of-bounds fill included."""
-        counts = [-(-extent // stride) for extent, stride in zip(self.box, self.strides, strict=True)]
+        counts = [
+            -(-extent // stride) for extent, stride in zip(self.box, self.strides, strict=True)
+        ]
         return int(np.prod(counts)) * self.array.dtype.itemsize

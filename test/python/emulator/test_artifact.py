@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-
 from mirage.emulator import EmulatorError, LaunchError, UninitialisedReadError
 from mirage.emulator.artifact import MismatchError, check_artifact, random_inputs, run_artifact
 from mirage.runtime.manifest import Argument
@@ -32,7 +31,7 @@ def test_wrong_result_is_found_with_its_place() -> None:
 def test_skipped_kernel_leaves_uninitialised_memory() -> None:
     artifact = small_artifact()
     manifest = dataclasses.replace(artifact.manifest, kernels=artifact.manifest.kernels[1:])
-    with pytest.raises(UninitialisedReadError, match="parameter|a to be written|expected a"):
+    with pytest.raises(UninitialisedReadError, match="a to be written"):
         run_artifact(
             dataclasses.replace(artifact, manifest=manifest), random_inputs(manifest.inputs)
         )
@@ -53,9 +52,11 @@ def test_output_that_is_never_written_is_an_error() -> None:
 def test_argument_offset_moves_the_pointer() -> None:
     artifact = small_artifact()
     first, second = artifact.manifest.kernels
-    moved = dataclasses.replace(second, arguments=(Argument("workspace", 0, 16), second.arguments[1]))
+    moved = dataclasses.replace(
+        second, arguments=(Argument("workspace", 0, 16), second.arguments[1])
+    )
     manifest = dataclasses.replace(artifact.manifest, kernels=(first, moved))
-    with pytest.raises(EmulatorError, match="expected an access inside|uninit|bytes"):
+    with pytest.raises(EmulatorError, match="expected an access inside"):
         run_artifact(
             dataclasses.replace(artifact, manifest=manifest), random_inputs(manifest.inputs)
         )

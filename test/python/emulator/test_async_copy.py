@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """mbarriers, bulk and tensor copies, swizzles, multicast, dependent features of sm_90."""
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import pytest
 from emulator_support.harness import HEADER, emulator, launch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mirage.emulator import (
     DeadlockError,
     DescriptorError,
@@ -84,15 +84,26 @@ def expected_box(tensor: TensorMap, start: tuple[int, ...], fill: float) -> Arra
 
 
 @settings(max_examples=25, deadline=None)
-@given(rows=st.integers(1, 40), columns=st.integers(1, 6).map(lambda v: v * 8), x=st.integers(-20, 60), y=st.integers(-20, 50), swizzle=st.sampled_from(["none", "32B", "64B", "128B"]), nan=st.booleans())
-def test_tensor_copy_with_bounds_and_swizzles(rows: int, columns: int, x: int, y: int, swizzle: Any, nan: bool) -> None:
+@given(
+    rows=st.integers(1, 40),
+    columns=st.integers(1, 6).map(lambda v: v * 8),
+    x=st.integers(-20, 60),
+    y=st.integers(-20, 50),
+    swizzle=st.sampled_from(["none", "32B", "64B", "128B"]),
+    nan=st.booleans(),
+)
+def test_tensor_copy_with_bounds_and_swizzles(
+    rows: int, columns: int, x: int, y: int, swizzle: Any, nan: bool
+) -> None:
     inner = {"none": 24, "32B": 16, "64B": 32, "128B": 64}[swizzle]
     array = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float16)
     tensor = TensorMap(array, box=(16, inner), swizzle=swizzle, oob_fill="nan" if nan else "zero")
     got = load_box(tensor, (x, y)).view(np.uint16)
     plain = expected_box(tensor, (x, y), np.nan if nan else 0).reshape(-1).view(np.uint16)
     # The tile starts at a multiple of 1024, so offsets swizzle as addresses do.
-    offset = swizzled(np.arange(0, tensor.box_bytes, 2), int(swizzle[:-1]) if swizzle != "none" else 0)
+    offset = swizzled(
+        np.arange(0, tensor.box_bytes, 2), int(swizzle[:-1]) if swizzle != "none" else 0
+    )
     np.testing.assert_array_equal(got[offset // 2], plain)
 
 
@@ -113,20 +124,30 @@ def test_tensor_copy_of_every_rank(rank: int) -> None:
     array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     tensor = TensorMap(array, box=(1, 2, 3, 2, 8)[-rank:])
     start = (8, 1, 2, 1, 1)[:rank]
-    np.testing.assert_array_equal(load_box(tensor, start).view(np.float32), expected_box(tensor, start, 0).reshape(-1))
+    np.testing.assert_array_equal(
+        load_box(tensor, start).view(np.float32), expected_box(tensor, start, 0).reshape(-1)
+    )
 
 
 def test_tensor_store_and_reduction_leave_out_what_is_out_of_bounds() -> None:
     for reduce in (False, True):
         array = np.ones((5, 24), np.float32)
         tensor = TensorMap(array, box=(4, 16))
-        op = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group" if reduce else "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
-        text = tensor_kernel(f"""
+        op = (
+            "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
+            if reduce
+            else "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
+        )
+        text = (
+            tensor_kernel(f"""
         mov.u32 %r1, tile; setp.eq.u32 %p1, %t, 0; mul.lo.u32 %r5, %t, 4; add.u32 %r6, %r1, %r5;
         cvt.rn.f32.u32 %r7, %t; st.shared.b32 [%r6], %r7; fence.proxy.async.shared::cta; bar.sync 0;
         mov.b32 %r10, 16; mov.b32 %r11, 3;
         @%p1 {op} [%m0, {{%r10, %r11}}], [%r1];
-        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;""").replace(".reg .b32 %t;", ".reg .b32 %t; .reg .f32 %f<3>;").replace("cvt.rn.f32.u32 %r7, %t;", "cvt.rn.f32.u32 %f1, %t; mov.b32 %r7, %f1;")
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;""")
+            .replace(".reg .b32 %t;", ".reg .b32 %t; .reg .f32 %f<3>;")
+            .replace("cvt.rn.f32.u32 %r7, %t;", "cvt.rn.f32.u32 %f1, %t; mov.b32 %r7, %f1;")
+        )
         emulator(text).launch("test", grid=(1,), block=(64,), args=[tensor, np.zeros(1)])
         expected = np.ones((5, 24), np.float32)
         block = np.arange(64, dtype=np.float32).reshape(4, 16)[:2, :8]
@@ -137,12 +158,15 @@ def test_tensor_store_and_reduction_leave_out_what_is_out_of_bounds() -> None:
 def test_tensor_copy_into_a_swizzled_store_returns_the_tile() -> None:
     source = np.random.default_rng(0).standard_normal((16, 64)).astype(np.float16)
     target = np.zeros_like(source)
-    text = tensor_kernel(f"""{INIT} mov.b32 %r10, 0;
+    text = tensor_kernel(
+        f"""{INIT} mov.b32 %r10, 0;
     @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 2048;
     @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%m0, {{%r10, %r10}}], [%r2];
     {WAIT}
     @%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%m1, {{%r10, %r10}}], [%r1];
-    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;""", maps=2)
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;""",
+        maps=2,
+    )
     maps = [TensorMap(v, box=(16, 64), swizzle="128B") for v in (source, target)]
     emulator(text).launch("test", grid=(1,), block=(32,), args=[*maps, np.zeros(1)])
     np.testing.assert_array_equal(target, source)
@@ -158,7 +182,9 @@ def test_multicast_fills_all_blocks_of_a_cluster() -> None:
     @%p3 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%m0, {{%r10, %r10}}], [%r2], %h1;
     {WAIT}
     mul.wide.u32 %d10, %r5, 1024; add.u64 %a0, %a0, %d10; {dump(1024, "%a0")}""")
-    emulator(text).launch("test", grid=(4,), block=(32,), cluster=(4,), args=[TensorMap(source, box=(8, 128)), out])
+    emulator(text).launch(
+        "test", grid=(4,), block=(32,), cluster=(4,), args=[TensorMap(source, box=(8, 128)), out]
+    )
     for rank in range(4):
         np.testing.assert_array_equal(out[rank], source.reshape(-1))
 
@@ -202,7 +228,11 @@ def test_out_of_bounds_and_unaligned_bulk_copies() -> None:
 
     args = [np.zeros(256, np.uint8)]
     launch(copy("256"), args, declarations=DATA)
-    for body, match in ((copy("272"), "272 bytes inside an array"), (copy("24"), "multiple of 16"), (copy("16", "%d9"), "multiple of 16")):
+    for body, match in (
+        (copy("272"), "272 bytes inside an array"),
+        (copy("24"), "multiple of 16"),
+        (copy("16", "%d9"), "multiple of 16"),
+    ):
         with pytest.raises(Exception, match=match):
             launch(body, args, declarations=DATA)
 
@@ -235,11 +265,19 @@ WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra WAIT;
     sub.u32 %r4, %r4, 512; ld.shared.v4.b32 {{%r5, %r6, %r7, %r8}}, [%r4]; add.u64 %d3, %d3, -512;
     st.global.v4.b32 [%d3], {{%r5, %r6, %r7, %r8}};
 END:"""
-    for arrive in ("cp.async.mbarrier.arrive.noinc.shared.b64 [%r2];", "cp.async.mbarrier.arrive.shared.b64 [%r2]; mbarrier.arrive.shared.b64 %d9, [%r2];"):
+    for arrive in (
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [%r2];",
+        "cp.async.mbarrier.arrive.shared.b64 [%r2]; mbarrier.arrive.shared.b64 %d9, [%r2];",
+    ):
         launch(body.format(arrive), [source, Uninitialised(out)], threads=64, declarations=DATA)
         assert out.tolist() == source.tolist()
     with pytest.raises(MissingWaitError, match="cp.async copies of warp 0"):
-        launch(body.format("mbarrier.arrive.shared.b64 %d9, [%r2];"), [source, Uninitialised(out)], threads=64, declarations=DATA)
+        launch(
+            body.format("mbarrier.arrive.shared.b64 %d9, [%r2];"),
+            [source, Uninitialised(out)],
+            threads=64,
+            declarations=DATA,
+        )
 
 
 def test_mbarrier_states_counts_and_test_wait() -> None:
@@ -275,7 +313,9 @@ END: bar.sync 0;"""
 
 
 def emulator_with_registers(body: str) -> Any:
-    return emulator(f"{HEADER}\n.visible .entry test() .maxnreg 104 {{ .reg .pred %p<3>; .reg .b32 %t; mov.u32 %t, %tid.x;\n{body}\nret; }}")
+    return emulator(
+        f"{HEADER}\n.visible .entry test() .maxnreg 104 {{ .reg .pred %p<3>; .reg .b32 %t; mov.u32 %t, %tid.x;\n{body}\nret; }}"
+    )
 
 
 @pytest.mark.parametrize(("arguments", "match"), [
@@ -307,4 +347,9 @@ def test_tensor_map_strides_rank_and_fill() -> None:
     with pytest.raises(OutOfBoundsError, match="multicast mask"):
         text = tensor_kernel(f"""{INIT} mov.b32 %r10, 0; mov.u16 %h1, 3;
         @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%m0, {{%r10, %r10}}], [%r2], %h1;""")
-        emulator(text).launch("test", grid=(1,), block=(32,), args=[TensorMap(np.zeros((16, 64), np.float16), box=(8, 16)), np.zeros(1)])
+        emulator(text).launch(
+            "test",
+            grid=(1,),
+            block=(32,),
+            args=[TensorMap(np.zeros((16, 64), np.float16), box=(8, 16)), np.zeros(1)],
+        )

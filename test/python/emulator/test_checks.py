@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """For every check a kernel that breaks it: caught, with the place, and the right kernel passes."""
 
 from __future__ import annotations
@@ -7,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from emulator_support.harness import HEADER, emulator, kernel, launch
-
 from mirage.emulator import (
     DeadlockError,
     DivergenceError,
@@ -33,7 +33,9 @@ from mirage.emulator import (
 TILE = ".shared .align 128 .b8 tile[512]; .shared .align 8 .b64 bar; .shared .align 8 .b64 bar2;"
 
 
-def fails(error: type[EmulatorError], match: str, body: str, args: list[Any] | None = None, **options: Any) -> EmulatorError:
+def fails(
+    error: type[EmulatorError], match: str, body: str, args: list[Any] | None = None, **options: Any
+) -> EmulatorError:
     """The kernel raises `error`; with the same args and checks=False it may do anything but hang."""
     options.setdefault("declarations", TILE)
     with pytest.raises(error, match=match) as caught:
@@ -66,7 +68,12 @@ def _read_only() -> np.ndarray[Any, Any]:
 def test_out_of_bounds_shared_and_local() -> None:
     fails(OutOfBoundsError, "shared address", "mov.u32 %r1, tile; st.shared.b32 [%r1+100000], %t;")
     fails(OutOfBoundsError, "shared address", "mov.u32 %r1, 0; ld.shared.b32 %r2, [%r1];")
-    fails(OutOfBoundsError, "local memory", "ld.local.b32 %r1, [depot+64];", declarations=".local .align 4 .b8 depot[16];")
+    fails(
+        OutOfBoundsError,
+        "local memory",
+        "ld.local.b32 %r1, [depot+64];",
+        declarations=".local .align 4 .b8 depot[16];",
+    )
 
 
 def test_out_of_bounds_parameter_and_barrier_number() -> None:
@@ -84,20 +91,41 @@ def test_misaligned(body: str) -> None:
 
 
 def test_uninitialised_register() -> None:
-    error = fails(UninitialisedReadError, r"register %r5", "setp.lt.u32 %p1, %t, 31; @%p1 mov.u32 %r5, 1; add.u32 %r1, %r5, 1;")
+    error = fails(
+        UninitialisedReadError,
+        r"register %r5",
+        "setp.lt.u32 %p1, %t, 31; @%p1 mov.u32 %r5, 1; add.u32 %r1, %r5, 1;",
+    )
     assert error.thread is not None
     assert error.thread.lane == 31
-    launch("setp.lt.u32 %p1, %t, 31; @%p1 mov.u32 %r5, 1; @!%p1 mov.u32 %r5, 2; add.u32 %r1, %r5, 1;", [np.zeros(1)])
+    launch(
+        "setp.lt.u32 %p1, %t, 31; @%p1 mov.u32 %r5, 1; @!%p1 mov.u32 %r5, 2; add.u32 %r1, %r5, 1;",
+        [np.zeros(1)],
+    )
 
 
 def test_uninitialised_register_through_a_copy() -> None:
-    fails(UninitialisedReadError, "register %r2", "mov.b32 %r2, %r7; mov.b32 %r3, %r2; add.u32 %r1, %r2, 1;")
+    fails(
+        UninitialisedReadError,
+        "register %r2",
+        "mov.b32 %r2, %r7; mov.b32 %r3, %r2; add.u32 %r1, %r2, 1;",
+    )
 
 
 def test_uninitialised_shared_local_global() -> None:
     fails(UninitialisedReadError, "shared memory", "mov.u32 %r1, tile; ld.shared.b32 %r2, [%r1];")
-    fails(UninitialisedReadError, "local memory", "ld.local.b32 %r1, [depot];", declarations=".local .align 4 .b8 depot[16];")
-    fails(UninitialisedReadError, "p0 to be written", "ld.global.b32 %r1, [%a0];", [Uninitialised(np.zeros(8, np.uint32))])
+    fails(
+        UninitialisedReadError,
+        "local memory",
+        "ld.local.b32 %r1, [depot];",
+        declarations=".local .align 4 .b8 depot[16];",
+    )
+    fails(
+        UninitialisedReadError,
+        "p0 to be written",
+        "ld.global.b32 %r1, [%a0];",
+        [Uninitialised(np.zeros(8, np.uint32))],
+    )
     body = "mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0; st.global.b32 [%d1], %t; ld.global.b32 %r1, [%d1];"
     launch(body, [Uninitialised(np.zeros(32, np.uint32))])
 
@@ -117,8 +145,15 @@ _SHARE = """
 
 
 def test_race_read_after_write_and_write_after_read() -> None:
-    launch(_SHARE.format("bar.sync 0;", "bar.sync 0;"), [np.zeros(1)], threads=64, declarations=TILE)
-    error = fails(RaceError, r"write by warp \d .*st.shared.b32.*reads", _SHARE.format("", "bar.sync 0;"), threads=64)
+    launch(
+        _SHARE.format("bar.sync 0;", "bar.sync 0;"), [np.zeros(1)], threads=64, declarations=TILE
+    )
+    error = fails(
+        RaceError,
+        r"write by warp \d .*st.shared.b32.*reads",
+        _SHARE.format("", "bar.sync 0;"),
+        threads=64,
+    )
     assert error.site is not None
     assert "ld.shared" in error.site.text
     fails(RaceError, r"between a read by warp \d", _SHARE.format("bar.sync 0;", ""), threads=64)
@@ -159,7 +194,12 @@ def test_missing_wait_on_cp_async() -> None:
     launch(_COPY.format("cp.async.wait_group 0;", 256), source, declarations=TILE)
     launch(_COPY.format("cp.async.wait_group 1;", 0), source, declarations=TILE)
     fails(MissingWaitError, "cp.async copies of warp 0", _COPY.format("", 0), source)
-    fails(MissingWaitError, "cp.async copies of warp 0", _COPY.format("cp.async.wait_group 1;", 256), source)
+    fails(
+        MissingWaitError,
+        "cp.async copies of warp 0",
+        _COPY.format("cp.async.wait_group 1;", 256),
+        source,
+    )
     fails(MissingWaitError, "cp.async", _COPY.format("@%p1 st.shared.b32 [%r3], %t;", 0), source)
 
 
@@ -181,11 +221,21 @@ def _bulk(**changes: str) -> str:
 
 def test_bulk_copy_and_its_mbarrier() -> None:
     launch(_bulk(), [np.zeros(64, np.uint32)], threads=64, declarations=TILE)
-    fails(MissingWaitError, "bulk copies that complete on the mbarrier", _bulk(wait="setp.eq.u32 %p2, 0, 0;"), threads=64)
+    fails(
+        MissingWaitError,
+        "bulk copies that complete on the mbarrier",
+        _bulk(wait="setp.eq.u32 %p2, 0, 0;"),
+        threads=64,
+    )
     fails(MissingFenceError, "fence.mbarrier_init", _bulk(fence=""), threads=64)
     fails(RaceError, "between mbarrier.init", _bulk(barrier=""), threads=64)
     fails(DeadlockError, r"0 of 1 arrivals and 16 bytes missing", _bulk(expect="272"), threads=64)
-    fails(DeadlockError, "mbarrier at .* phase 1", _bulk(after="W2: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 1; @!%p2 bra W2;"), threads=64)
+    fails(
+        DeadlockError,
+        "mbarrier at .* phase 1",
+        _bulk(after="W2: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 1; @!%p2 bra W2;"),
+        threads=64,
+    )
 
 
 def test_bulk_copy_never_waited_for() -> None:
@@ -194,13 +244,28 @@ def test_bulk_copy_never_waited_for() -> None:
 
 
 def test_mbarrier_misuse() -> None:
-    fails(MbarrierError, "expected mbarrier.init", "mov.u32 %r1, bar; mbarrier.arrive.shared::cta.b64 _, [%r1];")
-    fails(MbarrierError, "arrival count from 1", "mov.u32 %r1, bar; setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 0;")
+    fails(
+        MbarrierError,
+        "expected mbarrier.init",
+        "mov.u32 %r1, bar; mbarrier.arrive.shared::cta.b64 _, [%r1];",
+    )
+    fails(
+        MbarrierError,
+        "arrival count from 1",
+        "mov.u32 %r1, bar; setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 0;",
+    )
     body = """
     mov.u32 %r1, bar; setp.eq.u32 %p1, %t, 0; @%p1 mbarrier.init.shared::cta.b64 [%r1], 2;
     bar.warp.sync -1; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r1], 3;"""
     fails(MbarrierError, "at most 2 pending arrivals", body)
-    fails(MbarrierError, "phase parity", body.replace("@%p1 mbarrier.arrive.shared::cta.b64 _, [%r1], 3;", "mov.u32 %r3, 2; mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r1], %r3;"))
+    fails(
+        MbarrierError,
+        "phase parity",
+        body.replace(
+            "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r1], 3;",
+            "mov.u32 %r3, 2; mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r1], %r3;",
+        ),
+    )
 
 
 def test_missing_proxy_fence_before_a_bulk_store() -> None:
@@ -211,28 +276,76 @@ def test_missing_proxy_fence_before_a_bulk_store() -> None:
     cp.async.bulk.commit_group; {2}"""
     wait = "cp.async.bulk.wait_group.read 0;"
     out = np.zeros(64, np.uint32)
-    launch(body.format("fence.proxy.async.shared::cta;", "", wait), [out], threads=64, declarations=TILE)
+    launch(
+        body.format("fence.proxy.async.shared::cta;", "", wait),
+        [out],
+        threads=64,
+        declarations=TILE,
+    )
     assert out.tolist() == list(range(64))
     launch(body.format("", "fence.proxy.async;", wait), [out], threads=64, declarations=TILE)
-    fails(MissingFenceError, "fence.proxy.async between the write by warp", body.format("", "", wait), threads=64)
-    fails(MissingWaitError, "cp.async.bulk.wait_group before the warp exits", body.format("fence.proxy.async;", "", ""), threads=64)
+    fails(
+        MissingFenceError,
+        "fence.proxy.async between the write by warp",
+        body.format("", "", wait),
+        threads=64,
+    )
+    fails(
+        MissingWaitError,
+        "cp.async.bulk.wait_group before the warp exits",
+        body.format("fence.proxy.async;", "", ""),
+        threads=64,
+    )
     reuse = "bar.sync 0; st.shared.b32 [%r3], %t; " + wait
-    fails(MissingWaitError, "a read by bulk copies of warp 0", body.format("fence.proxy.async;", "", reuse), threads=64)
+    fails(
+        MissingWaitError,
+        "a read by bulk copies of warp 0",
+        body.format("fence.proxy.async;", "", reuse),
+        threads=64,
+    )
 
 
 def test_barrier_divergence() -> None:
     fails(DivergenceError, "lanes", "setp.lt.u32 %p1, %t, 16; @%p1 bra SKIP; bar.sync 0; SKIP:")
-    fails(DivergenceError, r"expected 128 threads .* but 96 arrive; exited", "setp.lt.u32 %p1, %t, 32; @%p1 ret; bar.sync 0;", threads=128)
-    fails(DivergenceError, "others wait for barrier 1", "setp.lt.u32 %p1, %t, 32; @%p1 bra B; bar.sync 0; ret; B: bar.sync 1;", threads=64)
-    fails(DivergenceError, "same thread count", "shr.u32 %r1, %t, 5; add.u32 %r1, %r1, 2; shl.b32 %r1, %r1, 5; bar.sync 3, %r1;", threads=64)
+    fails(
+        DivergenceError,
+        r"expected 128 threads .* but 96 arrive; exited",
+        "setp.lt.u32 %p1, %t, 32; @%p1 ret; bar.sync 0;",
+        threads=128,
+    )
+    fails(
+        DivergenceError,
+        "others wait for barrier 1",
+        "setp.lt.u32 %p1, %t, 32; @%p1 bra B; bar.sync 0; ret; B: bar.sync 1;",
+        threads=64,
+    )
+    fails(
+        DivergenceError,
+        "same thread count",
+        "shr.u32 %r1, %t, 5; add.u32 %r1, %r1, 2; shl.b32 %r1, %r1, 5; bar.sync 3, %r1;",
+        threads=64,
+    )
     fails(DivergenceError, "multiple of 32", "mov.u32 %r3, 33; bar.sync 0, %r3;", threads=64)
-    fails(DivergenceError, "same in all lanes", "setp.lt.u32 %p1, %t, 16; @%p1 bar.sync 0;", threads=32)
+    fails(
+        DivergenceError,
+        "same in all lanes",
+        "setp.lt.u32 %p1, %t, 16; @%p1 bar.sync 0;",
+        threads=32,
+    )
 
 
 def test_divergence_at_warp_instructions() -> None:
-    fails(DivergenceError, "together", "setp.lt.u32 %p1, %t, 16; @%p1 bra SKIP; shfl.sync.idx.b32 %r1, %t, 0, 31, -1; SKIP:")
+    fails(
+        DivergenceError,
+        "together",
+        "setp.lt.u32 %p1, %t, 16; @%p1 bra SKIP; shfl.sync.idx.b32 %r1, %t, 0, 31, -1; SKIP:",
+    )
     fails(DivergenceError, "member mask", "shfl.sync.idx.b32 %r1, %t, 0, 31, 0xff;")
-    fails(DivergenceError, "source lane", "setp.lt.u32 %p1, %t, 16; @%p1 bra SKIP; shfl.sync.bfly.b32 %r1, %t, 16, 31, 0xffff0000; SKIP:")
+    fails(
+        DivergenceError,
+        "source lane",
+        "setp.lt.u32 %p1, %t, 16; @%p1 bra SKIP; shfl.sync.bfly.b32 %r1, %t, 16, 31, 0xffff0000; SKIP:",
+    )
     body = """setp.lt.u32 %p1, %t, 32; @%p1 bra SKIP; wgmma.fence.sync.aligned;
     mov.u64 %d1, 0; mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1; wgmma.fence.sync.aligned;
     wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %d1, %d1, 1, 1, 1, 0, 0; SKIP:"""
@@ -261,11 +374,23 @@ def test_blocks_that_are_not_resident_together() -> None:
     atom.global.add.u32 %r2, [%a0], 1;
 S:  ld.acquire.gpu.global.b32 %r1, [%a0]; setp.lt.u32 %p1, %r1, 64; @%p1 bra S;"""
     launch(body, [np.zeros(1, np.uint32)], blocks=2)
-    fails(DeadlockError, "only 1 of 2 blocks are resident", body, [np.zeros(1, np.uint32)], blocks=2, limits=Limits(max_resident_bytes=1))
+    fails(
+        DeadlockError,
+        "only 1 of 2 blocks are resident",
+        body,
+        [np.zeros(1, np.uint32)],
+        blocks=2,
+        limits=Limits(max_resident_bytes=1),
+    )
 
 
 def test_endless_loop_runs_out_of_budget() -> None:
-    error = fails(InstructionBudgetError, "within 1000 warp-instructions", "L: add.u32 %t, %t, 1; bra L;", limits=Limits(max_instructions=1000))
+    error = fails(
+        InstructionBudgetError,
+        "within 1000 warp-instructions",
+        "L: add.u32 %t, %t, 1; bra L;",
+        limits=Limits(max_instructions=1000),
+    )
     assert "running at ptx line" in str(error)
 
 
@@ -276,7 +401,7 @@ def test_trap() -> None:
 
 
 def test_source_location_is_reported() -> None:
-    text = kernel('.loc 1 42 7\nld.global.b32 %r1, [%a0+64];', module='.file 1 "model.py"')
+    text = kernel(".loc 1 42 7\nld.global.b32 %r1, [%a0+64];", module='.file 1 "model.py"')
     with pytest.raises(OutOfBoundsError, match=r"from model.py:42:7") as caught:
         emulator(text).launch("test", grid=(1,), block=(1,), args=[np.zeros(4, np.uint32)])
     assert caught.value.site is not None
@@ -300,10 +425,19 @@ def test_cluster_barriers_order_distributed_shared_memory() -> None:
     launch(_PEER.format(_SYNC, _SYNC), [np.zeros(1)], declarations=TILE, **options)
     fails((RaceError, UninitialisedReadError), "expected", _PEER.format(_SYNC, ""), **options)  # type: ignore[arg-type]
     relaxed = _SYNC.replace("arrive", "arrive.relaxed")
-    fails(RaceError, r"write by warp 0 of block \(1, 0, 0\)", _PEER.format(_SYNC, relaxed), **options)
-    fails(DivergenceError, "expected barrier.cluster.arrive before", _PEER.format(_SYNC, "barrier.cluster.wait.aligned;"), **options)
+    fails(
+        RaceError, r"write by warp 0 of block \(1, 0, 0\)", _PEER.format(_SYNC, relaxed), **options
+    )
+    fails(
+        DivergenceError,
+        "expected barrier.cluster.arrive before",
+        _PEER.format(_SYNC, "barrier.cluster.wait.aligned;"),
+        **options,
+    )
     twice = "barrier.cluster.arrive.aligned; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
-    fails(DivergenceError, "between two barrier.cluster.arrive", _PEER.format(twice, _SYNC), **options)
+    fails(
+        DivergenceError, "between two barrier.cluster.arrive", _PEER.format(twice, _SYNC), **options
+    )
     fails(OutOfBoundsError, "block rank below 2", _PEER.format("mov.u32 %r9, 2;", _SYNC), **options)
 
 
@@ -355,7 +489,16 @@ def test_malformed_ptx_quotes_the_line(body: str, match: str) -> None:
     assert "ptx line" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "hello", HEADER + ".visible .entry f(", HEADER + ".visible .entry f() { ret;", ".version 8.0\n.entry f() { ret; }"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello",
+        HEADER + ".visible .entry f(",
+        HEADER + ".visible .entry f() { ret;",
+        ".version 8.0\n.entry f() { ret; }",
+    ],
+)
 def test_text_that_is_no_module(text: str) -> None:
     with pytest.raises(PtxSyntaxError):
         Emulator(text)
@@ -391,7 +534,10 @@ def test_launches_that_do_not_fit() -> None:
     refuses("at most 1024 threads", block=(1025,))
     refuses("multiple of the cluster", grid=(3,), cluster=(2,))
     refuses("shared memory", shared_bytes=300_000)
-    refuses("expected 128 bytes aligned|128 bytes", args=[TensorMap(np.zeros((8, 8), np.float16), box=(8, 8))])
+    refuses(
+        "expected 128 bytes aligned|128 bytes",
+        args=[TensorMap(np.zeros((8, 8), np.float16), box=(8, 8))],
+    )
     with pytest.raises(LaunchError, match="expected a kernel of"):
         module.launch("other", grid=(1,), block=(1,), args=[])
     bounded = emulator(f"{HEADER}.visible .entry f() .maxntid 64, 1, 1 {{ ret; }}")

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """Floating-point instructions: bitwise where PTX defines the result, within its error elsewhere."""
 
 from __future__ import annotations
@@ -49,7 +50,15 @@ def same(kind: str, got: Array, expected: list[float]) -> None:
             assert math.copysign(1, g) == math.copysign(1, e), (i, g, e)
 
 
-def exact(kind: str, mode: str, values: tuple[float, ...], combine: Callable[..., Fraction], special: float, *, zero: float) -> float:
+def exact(
+    kind: str,
+    mode: str,
+    values: tuple[float, ...],
+    combine: Callable[..., Fraction],
+    special: float,
+    *,
+    zero: float,
+) -> float:
     """The correctly rounded result, or what IEEE arithmetic in float64 says for non-finite values."""
     if not all(math.isfinite(v) for v in values):
         return special
@@ -59,7 +68,15 @@ def exact(kind: str, mode: str, values: tuple[float, ...], combine: Callable[...
     return round_exact(fraction, kind, mode)
 
 
-@pytest.mark.parametrize(("kind", "modes"), [("f32", ("rn", "rz", "rm", "rp")), ("f64", ("rn", "rz", "rm", "rp")), ("f16", ("rn",)), ("bf16", ("rn",))])
+@pytest.mark.parametrize(
+    ("kind", "modes"),
+    [
+        ("f32", ("rn", "rz", "rm", "rp")),
+        ("f64", ("rn", "rz", "rm", "rp")),
+        ("f16", ("rn",)),
+        ("bf16", ("rn",)),
+    ],
+)
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_add_and_mul(kind: str, modes: tuple[str, ...], data: st.DataObject) -> None:
@@ -82,13 +99,27 @@ def test_add_and_mul(kind: str, modes: tuple[str, ...], data: st.DataObject) -> 
         same(kind, run(kind, f"mul{suffix}.{kind} {{d}}, {{a}}, {{b}};", [a, b]), mul)
 
 
-@pytest.mark.parametrize(("kind", "mode"), [("f32", "rn"), ("f32", "rz"), ("f32", "rm"), ("f32", "rp"), ("f64", "rn"), ("f64", "rp"), ("f16", "rn"), ("bf16", "rn")])
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [
+        ("f32", "rn"),
+        ("f32", "rz"),
+        ("f32", "rm"),
+        ("f32", "rp"),
+        ("f64", "rn"),
+        ("f64", "rp"),
+        ("f16", "rn"),
+        ("bf16", "rn"),
+    ],
+)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_fma(kind: str, mode: str, data: st.DataObject) -> None:
     a, b, c = (data.draw(patterns(kind)) for _ in range(3))
     got = run(kind, f"fma.{mode}.{kind} {{d}}, {{a}}, {{b}}, {{c}};", [a, b, c])
-    for i, (x, y, z, g) in enumerate(zip(a.astype(float), b.astype(float), c.astype(float), got.astype(float), strict=True)):
+    for i, (x, y, z, g) in enumerate(
+        zip(a.astype(float), b.astype(float), c.astype(float), got.astype(float), strict=True)
+    ):
         x, y, z, g = float(x), float(y), float(z), float(g)
         if all(math.isfinite(v) for v in (x, y, z)):
             fraction = Fraction(x) * Fraction(y) + Fraction(z)
@@ -109,7 +140,9 @@ def test_fma(kind: str, mode: str, data: st.DataObject) -> None:
 @given(a=patterns("f32"), b=patterns("f32"), c=patterns("f32"))
 def test_ftz_flushes_operands_and_results(a: Array, b: Array, c: Array) -> None:
     def flush(v: Array) -> Array:
-        return np.where((np.abs(v) < 2.0**-126) & (v != 0), np.copysign(np.float32(0), v), v).astype(np.float32)
+        return np.where(
+            (np.abs(v) < 2.0**-126) & (v != 0), np.copysign(np.float32(0), v), v
+        ).astype(np.float32)
 
     with np.errstate(all="ignore"):
         expected = flush(flush(a) + flush(b))
@@ -125,7 +158,11 @@ def test_ftz_flushes_operands_and_results(a: Array, b: Array, c: Array) -> None:
 def test_division_and_roots(a: Array, b: Array) -> None:
     with np.errstate(all="ignore"):
         same("f32", run("f32", "div.rn.f32 {d}, {a}, {b};", [a, b]), (a / b).astype(float).tolist())
-        same("f32", run("f32", "rcp.rn.f32 {d}, {a};", [a]), (np.float32(1) / a).astype(float).tolist())
+        same(
+            "f32",
+            run("f32", "rcp.rn.f32 {d}, {a};", [a]),
+            (np.float32(1) / a).astype(float).tolist(),
+        )
         same("f32", run("f32", "sqrt.rn.f32 {d}, {a};", [a]), np.sqrt(a).astype(float).tolist())
 
 
@@ -137,7 +174,11 @@ def test_min_max_neg_abs(kind: str, data: st.DataObject) -> None:
 
     def choose(x: float, y: float, largest: bool, nan: bool) -> float:
         if math.isnan(x) or math.isnan(y):
-            return math.nan if nan or (math.isnan(x) and math.isnan(y)) else (y if math.isnan(x) else x)
+            return (
+                math.nan
+                if nan or (math.isnan(x) and math.isnan(y))
+                else (y if math.isnan(x) else x)
+            )
         if x == y == 0:
             negative = [math.copysign(1, v) < 0 for v in (x, y)]
             return -0.0 if (all(negative) if largest else any(negative)) else 0.0
@@ -190,13 +231,31 @@ def test_special_values_of_approximations() -> None:
     def of(name: str) -> list[float]:
         return run("f32", f"{name} {{d}}, {{a}};", [x])[:8].astype(float).tolist()
 
-    same("f32", np.array(of("ex2.approx.ftz.f32"), np.float32), [1, 1, math.inf, 0.0, math.nan, 1, 0.5, 2])
-    same("f32", np.array(of("lg2.approx.ftz.f32"), np.float32), [-math.inf, -math.inf, math.inf, math.nan, math.nan, -math.inf, math.nan, 0.0])
-    same("f32", np.array(of("rcp.approx.ftz.f32"), np.float32), [math.inf, -math.inf, 0.0, -0.0, math.nan, math.inf, -1, 1])
-    same("f32", np.array(of("rsqrt.approx.ftz.f32"), np.float32), [math.inf, -math.inf, 0.0, math.nan, math.nan, math.inf, math.nan, 1])
+    same(
+        "f32",
+        np.array(of("ex2.approx.ftz.f32"), np.float32),
+        [1, 1, math.inf, 0.0, math.nan, 1, 0.5, 2],
+    )
+    same(
+        "f32",
+        np.array(of("lg2.approx.ftz.f32"), np.float32),
+        [-math.inf, -math.inf, math.inf, math.nan, math.nan, -math.inf, math.nan, 0.0],
+    )
+    same(
+        "f32",
+        np.array(of("rcp.approx.ftz.f32"), np.float32),
+        [math.inf, -math.inf, 0.0, -0.0, math.nan, math.inf, -1, 1],
+    )
+    same(
+        "f32",
+        np.array(of("rsqrt.approx.ftz.f32"), np.float32),
+        [math.inf, -math.inf, 0.0, math.nan, math.nan, math.inf, math.nan, 1],
+    )
 
 
-@pytest.mark.parametrize("name", ["ex2.approx.f16", "tanh.approx.f16", "tanh.approx.bf16", "ex2.approx.ftz.bf16"])
+@pytest.mark.parametrize(
+    "name", ["ex2.approx.f16", "tanh.approx.f16", "tanh.approx.bf16", "ex2.approx.ftz.bf16"]
+)
 def test_half_precision_approximations(name: str) -> None:
     kind = name.rsplit(".", 1)[1]
     x = np.linspace(-8, 8, 32).astype(_NUMPY[kind])
@@ -204,7 +263,9 @@ def test_half_precision_approximations(name: str) -> None:
     function = np.exp2 if name.startswith("ex2") else np.tanh
     expected = function(x.astype(float))
     bound = {"ex2.approx.f16": 2**-9.9, "tanh.approx.f16": 2**-10.987}.get(name, 2**-7)
-    assert (np.abs(got - expected) <= bound * np.maximum(np.abs(expected), 2**-14)).all() or name.startswith("tanh")
+    assert (
+        np.abs(got - expected) <= bound * np.maximum(np.abs(expected), 2**-14)
+    ).all() or name.startswith("tanh")
     assert (np.abs(got - expected) <= 2**-7 * np.maximum(np.abs(expected), 1)).all()
 
 
@@ -229,7 +290,9 @@ def test_packed_halves_are_two_scalars(a: Array, b: Array, c: Array) -> None:
 @given(a=patterns("bf16", 64), b=patterns("bf16", 64), c=patterns("bf16", 64))
 def test_packed_bfloats_are_two_scalars(a: Array, b: Array, c: Array) -> None:
     words = [v.view(np.uint32) for v in (a, b, c)]
-    got = elementwise("fma.rn.bf16x2 %r0, %r1, %r2, %r3;", words, np.uint32).view(ml_dtypes.bfloat16)
+    got = elementwise("fma.rn.bf16x2 %r0, %r1, %r2, %r3;", words, np.uint32).view(
+        ml_dtypes.bfloat16
+    )
     low = run("bf16", "fma.rn.bf16 {d}, {a}, {b}, {c};", [v[0::2] for v in (a, b, c)])
     same("bf16", got[0::2], low.astype(float).tolist())
 
@@ -249,9 +312,23 @@ def test_comparisons(a: Array, b: Array) -> None:
 
 def test_saturation_copysign_and_classes() -> None:
     x = np.array([-1.0, -0.0, 0.25, 2.0, np.nan, np.inf, 1e-40, -np.inf] * 4, np.float32)
-    same("f32", run("f32", "add.sat.f32 {d}, {a}, {a};", [x])[:8], [0, 0, 0.5, 1, 0, 1, float(np.float32(1e-40) * 2), 0])
+    same(
+        "f32",
+        run("f32", "add.sat.f32 {d}, {a}, {a};", [x])[:8],
+        [0, 0, 0.5, 1, 0, 1, float(np.float32(1e-40) * 2), 0],
+    )
     y = np.full(32, 3.0, np.float32)
     assert run("f32", "copysign.f32 {d}, {a}, {b};", [x, y])[:4].tolist() == [-3, -3, 3, 3]
-    for name, expected in {"finite": [1, 1, 1, 1, 0, 0, 1, 0], "infinite": [0, 0, 0, 0, 0, 1, 0, 1], "notanumber": [0, 0, 0, 0, 1, 0, 0, 0], "subnormal": [0, 0, 0, 0, 0, 0, 1, 0], "normal": [1, 0, 1, 1, 0, 0, 0, 0]}.items():
-        got = elementwise(f"mov.b32 %f1, %r1; testp.{name}.f32 %p1, %f1; selp.b32 %r0, 1, 0, %p1;", [x.view(np.uint32)], np.uint32)
+    for name, expected in {
+        "finite": [1, 1, 1, 1, 0, 0, 1, 0],
+        "infinite": [0, 0, 0, 0, 0, 1, 0, 1],
+        "notanumber": [0, 0, 0, 0, 1, 0, 0, 0],
+        "subnormal": [0, 0, 0, 0, 0, 0, 1, 0],
+        "normal": [1, 0, 1, 1, 0, 0, 0, 0],
+    }.items():
+        got = elementwise(
+            f"mov.b32 %f1, %r1; testp.{name}.f32 %p1, %f1; selp.b32 %r0, 1, 0, %p1;",
+            [x.view(np.uint32)],
+            np.uint32,
+        )
         assert got[:8].tolist() == expected, name

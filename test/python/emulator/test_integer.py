@@ -12,8 +12,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 _REG = {2: "%h", 4: "%r", 8: "%d"}
-_DTYPE = {"u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "s64": np.int64}
-_EDGES = [0, 1, 2, 3, 7, 31, 32, 33, 63, 64, -1, -2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0x7FFFFFFF, 2**31, 2**32 - 1, 2**63, 2**63 - 1]
+_DTYPE = {
+    "u16": np.uint16,
+    "s16": np.int16,
+    "u32": np.uint32,
+    "s32": np.int32,
+    "u64": np.uint64,
+    "s64": np.int64,
+}
+_EDGES = [
+    0,
+    1,
+    2,
+    3,
+    7,
+    31,
+    32,
+    33,
+    63,
+    64,
+    -1,
+    -2,
+    0x7F,
+    0x80,
+    0xFF,
+    0x7FFF,
+    0x8000,
+    0x7FFFFFFF,
+    2**31,
+    2**32 - 1,
+    2**63,
+    2**63 - 1,
+]
 
 
 def wrap(value: int, kind: str) -> int:
@@ -56,7 +86,9 @@ def test_binary(name: str, kind: str, data: st.DataObject) -> None:
     a, b = data.draw(words(kind)), data.draw(words(kind))
     bits = int(kind[1:])
     reg = _REG[bits // 8]
-    out = elementwise(f"{name}.{kind} {reg}0, {reg}1, {reg}2;", [array(a, kind), array(b, kind)], _DTYPE[kind])
+    out = elementwise(
+        f"{name}.{kind} {reg}0, {reg}1, {reg}2;", [array(a, kind), array(b, kind)], _DTYPE[kind]
+    )
     expected = [wrap(BINARY[name](x, y, bits), kind) for x, y in zip(a, b, strict=True)]
     assert out.tolist() == expected
 
@@ -85,7 +117,9 @@ def test_mad_lo_and_hi(kind: str, data: st.DataObject) -> None:
     reg = _REG[bits // 8]
     arrays = [array(v, kind) for v in (a, b, c)]
     for mode, shift in (("lo", 0), ("hi", bits)):
-        out = elementwise(f"mad.{mode}.{kind} {reg}0, {reg}1, {reg}2, {reg}3;", arrays, _DTYPE[kind])
+        out = elementwise(
+            f"mad.{mode}.{kind} {reg}0, {reg}1, {reg}2, {reg}3;", arrays, _DTYPE[kind]
+        )
         expected = [wrap((x * y >> shift) + z, kind) for x, y, z in zip(a, b, c, strict=True)]
         assert out.tolist() == expected
 
@@ -109,7 +143,9 @@ def test_shifts_clamp(kind: str, data: st.DataObject) -> None:
     out = elementwise(f"shr.{kind} {reg}0, {reg}1, %r2;", arrays, _DTYPE[kind])
     assert out.tolist() == [x >> min(n, 64) for x, n in zip(a, amount, strict=True)]
     out = elementwise(f"shl.b{bits} {reg}0, {reg}1, %r2;", arrays, _DTYPE[kind])
-    assert out.tolist() == [wrap(x << n if n < bits else 0, kind) for x, n in zip(a, amount, strict=True)]
+    assert out.tolist() == [
+        wrap(x << n if n < bits else 0, kind) for x, n in zip(a, amount, strict=True)
+    ]
 
 
 @settings(max_examples=15, deadline=None)
@@ -129,7 +165,9 @@ def test_funnel_shift(a: list[int], b: list[int], n: list[int]) -> None:
 @settings(max_examples=15, deadline=None)
 @given(a=words("u32"), b=words("u32"), s=words("u32"))
 def test_prmt(a: list[int], b: list[int], s: list[int]) -> None:
-    out = elementwise("prmt.b32 %r0, %r1, %r2, %r3;", [array(v, "u32") for v in (a, b, s)], np.uint32)
+    out = elementwise(
+        "prmt.b32 %r0, %r1, %r2, %r3;", [array(v, "u32") for v in (a, b, s)], np.uint32
+    )
     for x, y, k, got in zip(a, b, s, out.tolist(), strict=True):
         source = x.to_bytes(4, "little") + y.to_bytes(4, "little")
         expected = 0
@@ -201,7 +239,10 @@ def test_lop3(a: list[int], b: list[int], c: list[int], table: int) -> None:
     arrays = [array(v, "u32") for v in (a, b, c)]
     out = elementwise(f"lop3.b32 %r0, %r1, %r2, %r3, {table:#x};", arrays, np.uint32)
     for x, y, z, got in zip(a, b, c, out.tolist(), strict=True):
-        expected = sum((table >> ((x >> i & 1) << 2 | (y >> i & 1) << 1 | z >> i & 1) & 1) << i for i in range(32))
+        expected = sum(
+            (table >> ((x >> i & 1) << 2 | (y >> i & 1) << 1 | z >> i & 1) & 1) << i
+            for i in range(32)
+        )
         assert got == expected
 
 
@@ -222,7 +263,9 @@ def test_logic_select_and_rest(a: list[int], b: list[int], c: list[int]) -> None
     check("neg.s32 %r0, %r1;", lambda x, y, z: -x)
     check("abs.s32 %r0, %r1;", lambda x, y, z: abs(x))
     check("sad.s32 %r0, %r1, %r2, %r3;", lambda x, y, z: abs(x - y) + z)
-    check("setp.gt.s32 %p1, %r1, %r2; selp.b32 %r0, %r3, 7, %p1;", lambda x, y, z: z if x > y else 7)
+    check(
+        "setp.gt.s32 %p1, %r1, %r2; selp.b32 %r0, %r3, 7, %p1;", lambda x, y, z: z if x > y else 7
+    )
     check("slct.s32.s32 %r0, %r1, %r2, %r3;", lambda x, y, z: x if z >= 0 else y)
     check(
         "setp.lt.s32 %p1, %r1, 0; setp.ge.and.s32 %p2|%p3, %r2, %r3, %p1; "
@@ -243,7 +286,12 @@ def test_dp4a_and_unsigned_compare(a: list[int], b: list[int], c: list[int]) -> 
         for u, v in zip(x.to_bytes(4, "little"), y.to_bytes(4, "little"), strict=True):
             total += u * (v - 256 if v > 127 else v)
         assert got == total & 0xFFFFFFFF
-    for name, function in {"lo": int.__lt__, "ls": int.__le__, "hi": int.__gt__, "hs": int.__ge__}.items():
+    for name, function in {
+        "lo": int.__lt__,
+        "ls": int.__le__,
+        "hi": int.__gt__,
+        "hs": int.__ge__,
+    }.items():
         body = f"setp.{name}.u32 %p1, %r1, %r2; selp.b32 %r0, 1, 0, %p1;"
         out = elementwise(body, arrays, np.uint32)
         assert out.tolist() == [int(function(x, y)) for x, y in zip(a, b, strict=True)]

@@ -11,7 +11,6 @@ import pytest
 from emulator_support import ptx_kernels as ptx
 from emulator_support.harness import emulator
 from emulator_support.ptx_matmul import Broken, matmul
-
 from mirage.emulator import Counters, EmulatorError, TensorMap, Uninitialised
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +23,9 @@ def normal(*shape: int, dtype: Any = np.float16, seed: int = 0) -> Array:
 def run_matmul(text: str, m: int, n: int, k: int) -> tuple[float, Counters]:
     a, b, c = normal(m, k), normal(k, n, seed=1), np.zeros((m, n), np.float16)
     grid = (-(-n // 64), -(-m // 64))
-    result = emulator(text).launch("matmul", grid=grid, block=(128,), args=[a, b, Uninitialised(c), m, n, k])
+    result = emulator(text).launch(
+        "matmul", grid=grid, block=(128,), args=[a, b, Uninitialised(c), m, n, k]
+    )
     expected = a.astype(np.float64) @ b.astype(np.float64)
     return float(np.abs(c - expected).max()), result.stats
 
@@ -48,7 +49,11 @@ def run_ring(text: str, k: int = 200) -> float:
 
 
 def run_tile(text: str, dtype: Any = np.float16, k: int = 128) -> float:
-    a, b, d = normal(64, k, dtype=dtype), normal(k, 64, dtype=dtype, seed=1), np.zeros((64, 64), np.float32)
+    a, b, d = (
+        normal(64, k, dtype=dtype),
+        normal(k, 64, dtype=dtype, seed=1),
+        np.zeros((64, 64), np.float32),
+    )
     maps = [TensorMap(v, box=(64, 64), swizzle="128B") for v in (a, b)]
     emulator(text).launch("tile", grid=(1,), block=(128,), args=[*maps, Uninitialised(d), k])
     return float(np.abs(d - a.astype(np.float64) @ b.astype(np.float64)).max())
@@ -56,8 +61,14 @@ def run_tile(text: str, dtype: Any = np.float16, k: int = 128) -> float:
 
 def run_split(text: str) -> float:
     k, n = 72, 64
-    x, w, y = normal(k, dtype=np.float32), normal(k, n, dtype=np.float32, seed=1), np.zeros(n, np.float32)
-    emulator(text).launch("splitk", grid=(8,), block=(64,), cluster=(4,), args=[x, w, Uninitialised(y), k, n])
+    x, w, y = (
+        normal(k, dtype=np.float32),
+        normal(k, n, dtype=np.float32, seed=1),
+        np.zeros(n, np.float32),
+    )
+    emulator(text).launch(
+        "splitk", grid=(8,), block=(64,), cluster=(4,), args=[x, w, Uninitialised(y), k, n]
+    )
     return float(np.abs(y - x.astype(np.float64) @ w.astype(np.float64)).max())
 
 
@@ -96,7 +107,12 @@ MUTANTS: list[tuple[str, str, Callable[[str], float]]] = [
     *(("tile", m, run_tile) for m in ptx.marks(ptx.wgmma_tile(from_registers=True))),
     *(("split", m, run_split) for m in ptx.marks(ptx.SPLIT_K)),
 ]
-_TEXT = {"softmax": ptx.SOFTMAX, "ring": ptx.TMA_RING, "tile": ptx.wgmma_tile(from_registers=True), "split": ptx.SPLIT_K}
+_TEXT = {
+    "softmax": ptx.SOFTMAX,
+    "ring": ptx.TMA_RING,
+    "tile": ptx.wgmma_tile(from_registers=True),
+    "split": ptx.SPLIT_K,
+}
 
 
 @pytest.mark.parametrize(("name", "mark", "run"), MUTANTS, ids=[f"{n}-{m}" for n, m, _ in MUTANTS])

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """ldmatrix, stmatrix, movmatrix and mma.sync against the fragment tables of the PTX manual."""
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ import pytest
 from emulator_support.harness import launch
 
 Array = np.ndarray[Any, Any]
-_NUMPY: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "tf32": np.float32, "f64": np.float64, "s8": np.int8, "u8": np.uint8, "s32": np.int32, "e4m3": ml_dtypes.float8_e4m3fn}
+_NUMPY: dict[str, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "tf32": np.float32,
+    "f64": np.float64,
+    "s8": np.int8,
+    "u8": np.uint8,
+    "s32": np.int32,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+}
 
 
 def _store_words(words: int, first: int = 100) -> str:
@@ -65,7 +76,9 @@ def test_movmatrix_transposes() -> None:
     movmatrix.sync.aligned.m8n8.trans.b16 %r100, %r1;
     {_store_words(1)}"""
     launch(body, [words, out])
-    np.testing.assert_array_equal(out.view(np.uint16).reshape(8, 8), words.view(np.uint16).reshape(8, 8).T)
+    np.testing.assert_array_equal(
+        out.view(np.uint16).reshape(8, 8), words.view(np.uint16).reshape(8, 8).T
+    )
 
 
 def _positions(shape: tuple[int, int], per_word: int, kind: str) -> list[list[tuple[int, int]]]:
@@ -78,10 +91,15 @@ def _positions(shape: tuple[int, int], per_word: int, kind: str) -> list[list[tu
         if kind == "a":
             for across in range(columns // (4 * per_word)):
                 for down in range(rows // 8):
-                    elements += [(group + 8 * down, thread * per_word + e + across * 4 * per_word) for e in range(per_word)]
+                    elements += [
+                        (group + 8 * down, thread * per_word + e + across * 4 * per_word)
+                        for e in range(per_word)
+                    ]
         elif kind == "b":
             for down in range(rows // (4 * per_word)):
-                elements += [(thread * per_word + e + down * 4 * per_word, group) for e in range(per_word)]
+                elements += [
+                    (thread * per_word + e + down * 4 * per_word, group) for e in range(per_word)
+                ]
         else:
             for down in range(rows // 8):
                 elements += [(group + 8 * down, 2 * thread + e) for e in range(2)]
@@ -116,8 +134,15 @@ def test_mma(shape: str, d: str, ab: str, c: str) -> None:
     size = np.dtype(dtype_ab).itemsize
     per = max(1, 4 // size)
     word = 8 if size == 8 else 4
-    places = [_positions((rows, depth), per, "a"), _positions((depth, columns), per, "b"), _positions((rows, columns), 2, "c")]
-    packed = [np.array([[m[p] for p in lane] for lane in where], m.dtype) for m, where in zip((a, b, accumulator), places, strict=True)]
+    places = [
+        _positions((rows, depth), per, "a"),
+        _positions((depth, columns), per, "b"),
+        _positions((rows, columns), 2, "c"),
+    ]
+    packed = [
+        np.array([[m[p] for p in lane] for lane in where], m.dtype)
+        for m, where in zip((a, b, accumulator), places, strict=True)
+    ]
     words = [np.ascontiguousarray(p).view(np.uint8).reshape(32, -1) for p in packed]
     source = np.concatenate(words, axis=1)
     count = [w.shape[1] // word for w in words]
@@ -125,17 +150,25 @@ def test_mma(shape: str, d: str, ab: str, c: str) -> None:
     out = np.zeros((32, out_words * word), np.uint8)
     reg = "%d" if word == 8 else "%r"
     move = f"mul.wide.u32 %d55, %t, {source.shape[1]}; add.u64 %d55, %d55, %a0;\n"
-    move += "\n".join(f"ld.global.b{8 * word} {reg}{10 + i}, [%d55+{word * i}];" for i in range(sum(count)))
+    move += "\n".join(
+        f"ld.global.b{8 * word} {reg}{10 + i}, [%d55+{word * i}];" for i in range(sum(count))
+    )
     typed = {"f32": "%f", "f64": "%g"}
     file = typed.get(c, reg) if word == 4 or c == "f64" else reg
     # f32 accumulators live in .f32 registers, f64 operands in .f64 ones.
     names: list[list[str]] = []
     start = 10
-    for n, kind in zip(count, ("f64" if ab == "f64" else "b", "f64" if ab == "f64" else "b", c), strict=True):
+    for n, kind in zip(
+        count, ("f64" if ab == "f64" else "b", "f64" if ab == "f64" else "b", c), strict=True
+    ):
         prefix = typed.get(kind, reg)
-        names.append([f"{prefix}{start + i}" if prefix != "%g" else f"%g{start - 10 + i}" for i in range(n)])
+        names.append(
+            [f"{prefix}{start + i}" if prefix != "%g" else f"%g{start - 10 + i}" for i in range(n)]
+        )
         if prefix != reg:
-            move += "\n" + "\n".join(f"mov.b{8 * word} {names[-1][i]}, {reg}{start + i};" for i in range(n))
+            move += "\n" + "\n".join(
+                f"mov.b{8 * word} {names[-1][i]}, {reg}{start + i};" for i in range(n)
+            )
         start += n
     prefix = typed.get(d, reg)
     results = [f"{prefix}{(100 if prefix != '%g' else 10) + i}" for i in range(out_words)]
@@ -146,7 +179,10 @@ def test_mma(shape: str, d: str, ab: str, c: str) -> None:
     {move}
     {op} {lists[0]}, {lists[1]}, {lists[2]}, {lists[3]};
     mul.wide.u32 %d55, %t, {out_words * word}; add.u64 %d55, %d55, %a1;
-    """ + "\n".join(f"st.global.{d if d in typed else f'b{8 * word}'} [%d55+{word * i}], {r};" for i, r in enumerate(results))
+    """ + "\n".join(
+        f"st.global.{d if d in typed else f'b{8 * word}'} [%d55+{word * i}], {r};"
+        for i, r in enumerate(results)
+    )
     stats = launch(body, [source, out]).stats
     assert stats.tensor_core_ops == rows * columns * depth
     values = out.view(dtype_d).reshape(32, -1)

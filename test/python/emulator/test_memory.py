@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """Loads, stores and atomics in every space."""
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import pytest
 from emulator_support.harness import elementwise, launch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mirage.emulator import Dependent, MissingWaitError
 
 
@@ -148,7 +148,9 @@ ret;
 """
     out = np.zeros(6)
     aggregate = np.array([1, 99], np.uint64).tobytes()
-    emulator(text).launch("test", grid=(1,), block=(1,), args=[out, 200, 60000, -5, 0.25, 1e300, aggregate])
+    emulator(text).launch(
+        "test", grid=(1,), block=(1,), args=[out, 200, 60000, -5, 0.25, 1e300, aggregate]
+    )
     assert out.tolist() == [200, 60000, -5, 0.25, 1e300, 99]
 
 
@@ -193,4 +195,6 @@ def test_special_registers() -> None:
 
 
 def test_elementwise_harness_is_honest() -> None:
-    assert elementwise("add.u32 %r0, %r1, %r1;", [np.arange(5, dtype=np.uint32)], np.uint32).tolist() == [0, 2, 4, 6, 8]
+    assert elementwise(
+        "add.u32 %r0, %r1, %r1;", [np.arange(5, dtype=np.uint32)], np.uint32
+    ).tolist() == [0, 2, 4, 6, 8]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """Exchange between lanes, divergence, loops, barriers."""
 
 from __future__ import annotations
@@ -55,9 +56,17 @@ def test_votes_matches_and_reductions(values: list[int]) -> None:
         return elementwise(body, [x], np.uint32).tolist()
 
     assert of("setp.gt.u32 %p1, %r1, 1; vote.sync.ballot.b32 %r0, %p1, -1;") == [ballot] * 32
-    assert of("setp.gt.u32 %p1, %r1, 1; vote.sync.any.pred %p2, %p1, -1; selp.b32 %r0, 1, 0, %p2;") == [int(ballot != 0)] * 32
-    assert of("setp.lt.u32 %p1, %r1, 3; vote.sync.all.pred %p2, %p1, -1; selp.b32 %r0, 1, 0, %p2;") == [int(max(values) < 3)] * 32
-    assert of("match.any.sync.b32 %r0, %r1, -1;") == [sum((w == v) << i for i, w in enumerate(values)) for v in values]
+    assert (
+        of("setp.gt.u32 %p1, %r1, 1; vote.sync.any.pred %p2, %p1, -1; selp.b32 %r0, 1, 0, %p2;")
+        == [int(ballot != 0)] * 32
+    )
+    assert (
+        of("setp.lt.u32 %p1, %r1, 3; vote.sync.all.pred %p2, %p1, -1; selp.b32 %r0, 1, 0, %p2;")
+        == [int(max(values) < 3)] * 32
+    )
+    assert of("match.any.sync.b32 %r0, %r1, -1;") == [
+        sum((w == v) << i for i, w in enumerate(values)) for v in values
+    ]
     assert of("redux.sync.add.u32 %r0, %r1, -1;") == [sum(values)] * 32
     assert of("redux.sync.max.u32 %r0, %r1, -1;") == [max(values)] * 32
     assert of("redux.sync.xor.b32 %r0, %r1, -1;") == [int(np.bitwise_xor.reduce(x))] * 32
@@ -109,6 +118,7 @@ NEXT:
     add.u32 %r0, %r0, 1;
     setp.gt.u32 %p3, %r1, 1; @%p3 bra LOOP;
 DONE:"""
+
     def steps(n: int) -> int:
         count = 0
         while n > 1:
@@ -135,7 +145,9 @@ SKIP:
     shr.u32 %r5, %r5, 1; setp.ne.u32 %p2, %r5, 0; @%p2 bra LOOP;
     setp.ne.u32 %p3, %t, 0; @%p3 ret;
     ld.shared.u32 %r8, [%r1]; mul.wide.u32 %d1, %r9, 4; add.u64 %d1, %d1, %a0; st.global.u32 [%d1], %r8;"""
-    stats = launch(body, [out], threads=256, blocks=4, declarations=".shared .align 4 .b8 tile[1024];").stats
+    stats = launch(
+        body, [out], threads=256, blocks=4, declarations=".shared .align 4 .b8 tile[1024];"
+    ).stats
     assert out.tolist() == [sum(range(256 * b, 256 * b + 256)) for b in range(4)]
     assert stats.block_barriers == 4 * 9
 

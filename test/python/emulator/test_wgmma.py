@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """wgmma: descriptors of every canonical layout, element types, shapes, groups and their checks."""
 
 from __future__ import annotations
@@ -8,12 +9,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 from emulator_support.harness import HEADER, emulator
-
 from mirage.emulator import DescriptorError, MissingFenceError, MissingWaitError, OutOfBoundsError
 from mirage.emulator.swizzle import swizzled
 
 Array = np.ndarray[Any, Any]
-_NUMPY: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn, "s8": np.int8}
+_NUMPY: dict[str, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "tf32": np.float32,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "s8": np.int8,
+}
 _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "s8": 32}
 _MODE = {0: 0, 128: 1, 64: 2, 32: 3}
 TILE = 16384
@@ -63,7 +69,21 @@ def descriptor(offset: int, leading: int, stride: int, span: int) -> int:
     return (BASE + offset) >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | _MODE[span] << 62
 
 
-def run(kind: str, n: int, a: Array, b: Array, span: int, trans: tuple[bool, bool], *, d: str = "f32", signs: str = "1, 1", fence: str = "wgmma.fence.sync.aligned;", wait: str = "wgmma.wait_group.sync.aligned 0;", scale: int = 0, change: int = 0) -> Array:
+def run(
+    kind: str,
+    n: int,
+    a: Array,
+    b: Array,
+    span: int,
+    trans: tuple[bool, bool],
+    *,
+    d: str = "f32",
+    signs: str = "1, 1",
+    fence: str = "wgmma.fence.sync.aligned;",
+    wait: str = "wgmma.wait_group.sync.aligned 0;",
+    scale: int = 0,
+    change: int = 0,
+) -> Array:
     """D [64, n] of one wgmma whose operands are copied into shared memory as they are."""
     image_a, *offsets_a = lay_out(a, span, trans[0])
     image_b, *offsets_b = lay_out(b, span, trans[1])
@@ -95,7 +115,12 @@ mul.wide.u32 %d5, %r1, {4 * words}; add.u64 %d5, %d5, %d2;
 ret; }}
 """
     out = np.zeros((128, words), np.uint32)
-    args = [image, out, descriptor(0, *offsets_a, span) + change, descriptor(TILE, *offsets_b, span)]
+    args = [
+        image,
+        out,
+        descriptor(0, *offsets_a, span) + change,
+        descriptor(TILE, *offsets_b, span),
+    ]
     emulator(text).launch("test", grid=(1,), block=(128,), args=args)
     dtype: Any = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[d]
     values = out.view(dtype)
@@ -126,10 +151,15 @@ def product(a: Array, b: Array) -> Array:
 @pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
 def test_layouts(span: int, trans: tuple[bool, bool]) -> None:
     a, b = operands("f16", 64)
-    np.testing.assert_array_equal(run("f16", 64, a, b, span, trans), product(a, b).astype(np.float32))
+    np.testing.assert_array_equal(
+        run("f16", 64, a, b, span, trans), product(a, b).astype(np.float32)
+    )
 
 
-@pytest.mark.parametrize(("kind", "d"), [("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("s8", "s32"), ("f16", "f16")])
+@pytest.mark.parametrize(
+    ("kind", "d"),
+    [("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("s8", "s32"), ("f16", "f16")],
+)
 def test_element_types(kind: str, d: str) -> None:
     a, b = operands(kind, 32)
     expected = product(a, b)
@@ -140,18 +170,26 @@ def test_element_types(kind: str, d: str) -> None:
 @pytest.mark.parametrize("n", [8, 24, 128, 256])
 def test_widths(n: int) -> None:
     a, b = operands("f16", n)
-    np.testing.assert_array_equal(run("f16", n, a, b, 32, (False, False)), product(a, b).astype(np.float32))
+    np.testing.assert_array_equal(
+        run("f16", n, a, b, 32, (False, False)), product(a, b).astype(np.float32)
+    )
 
 
 def test_scale_and_signs() -> None:
     a, b = operands("f16", 16)
-    np.testing.assert_array_equal(run("f16", 16, a, b, 32, (False, False), scale=1), (product(a, b) + 1).astype(np.float32))
-    np.testing.assert_array_equal(run("f16", 16, a, b, 32, (False, False), signs="-1, 1"), (-product(a, b)).astype(np.float32))
+    np.testing.assert_array_equal(
+        run("f16", 16, a, b, 32, (False, False), scale=1), (product(a, b) + 1).astype(np.float32)
+    )
+    np.testing.assert_array_equal(
+        run("f16", 16, a, b, 32, (False, False), signs="-1, 1"), (-product(a, b)).astype(np.float32)
+    )
 
 
 def test_missing_fence_wait_and_bad_descriptor() -> None:
     a, b = operands("f16", 16)
-    with pytest.raises(MissingFenceError, match="wgmma.fence between the last write of register %o0"):
+    with pytest.raises(
+        MissingFenceError, match="wgmma.fence between the last write of register %o0"
+    ):
         run("f16", 16, a, b, 32, (False, False), fence="")
     with pytest.raises(MissingWaitError, match="wgmma.wait_group before register %o0"):
         run("f16", 16, a, b, 32, (False, False), wait="")

@@ -1,4 +1,5 @@
-"""Builds small kernels around a few instructions: one value per thread in, one value per thread out."""
+"""Builds small kernels around a few instructions: one value per thread in, one value per thread
+out."""
 
 from __future__ import annotations
 
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from mirage.emulator import Emulator, LaunchResult
 
 Array = np.ndarray[Any, Any]
@@ -75,9 +75,7 @@ def launch(
 ) -> LaunchResult:
     """Runs `kernel(body)`."""
     text = kernel(body, pointers=len(args), declarations=declarations, module=module)
-    return emulator(text).launch(
-        "test", grid=(blocks,), block=(threads,), args=args, **options
-    )
+    return emulator(text).launch("test", grid=(blocks,), block=(threads,), args=args, **options)
 
 
 def elementwise(body: str, inputs: Sequence[Array], result: Any) -> Array:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """Hand-written PTX kernels. A line that ends in `//@name` can be left out by name, for tests that break
 one thing at a time; `//@name: text` replaces the line by the text instead."""
 
@@ -165,10 +166,16 @@ def wgmma_tile(*, kind: str = "f16", from_registers: bool = False) -> str:
     steps: list[str] = []
     if from_registers:
         # Row and chunk of this lane for ldmatrix: rows 16 * warp + lane % 16, chunk 2 * kk + lane / 16.
-        steps.append("and.b32 %r20, %r2, 31; and.b32 %r21, %r20, 15; shr.u32 %r22, %r2, 5; shl.b32 %r22, %r22, 4;")
-        steps.append("add.u32 %r21, %r21, %r22; shr.u32 %r23, %r20, 4; and.b32 %r24, %r21, 7; shl.b32 %r25, %r21, 7;")
+        steps.append(
+            "and.b32 %r20, %r2, 31; and.b32 %r21, %r20, 15; shr.u32 %r22, %r2, 5; shl.b32 %r22, %r22, 4;"
+        )
+        steps.append(
+            "add.u32 %r21, %r21, %r22; shr.u32 %r23, %r20, 4; and.b32 %r24, %r21, 7; shl.b32 %r25, %r21, 7;"
+        )
         for kk in range(4):
-            steps.append(f"add.u32 %r26, %r23, {2 * kk}; xor.b32 %r26, %r26, %r24; shl.b32 %r26, %r26, 4;")
+            steps.append(
+                f"add.u32 %r26, %r23, {2 * kk}; xor.b32 %r26, %r26, %r24; shl.b32 %r26, %r26, 4;"
+            )
             steps.append("add.u32 %r26, %r26, %r25; add.u32 %r26, %r26, %r4;")
             regs = ", ".join(f"%r{40 + 4 * kk + i}" for i in range(4))
             steps.append(f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{regs}}}, [%r26];")
@@ -177,15 +184,21 @@ def wgmma_tile(*, kind: str = "f16", from_registers: bool = False) -> str:
         steps.append(f"add.u64 %rd7, %rd5, {kk * 2}; add.u64 %rd8, %rd6, {kk * 128};")
         if from_registers:
             regs = ", ".join(f"%r{40 + 4 * kk + i}" for i in range(4))
-            steps.append(f"wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {{{d}}}, {{{regs}}}, %rd8, 1, 1, 1, 1;")
+            steps.append(
+                f"wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {{{d}}}, {{{regs}}}, %rd8, 1, 1, 1, 1;"
+            )
         else:
-            steps.append(f"wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {{{d}}}, %rd7, %rd8, 1, 1, 1, 0, 1;")
+            steps.append(
+                f"wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {{{d}}}, %rd7, %rd8, 1, 1, 1, 0, 1;"
+            )
     body = "\n    ".join(steps)
     stores: list[str] = []
     for j in range(8):
         for half in range(2):
             f = 4 * j + 2 * half
-            stores.append(f"st.global.v2.f32 [%rd9+{8 * half * 256 + 32 * j}], {{%f{f}, %f{f + 1}}};")
+            stores.append(
+                f"st.global.v2.f32 [%rd9+{8 * half * 256 + 32 * j}], {{%f{f}, %f{f + 1}}};"
+            )
     store = "\n    ".join(stores)
     return f"""{HEADER}
 .visible .entry tile(.param .align 64 .b8 mapA[128], .param .align 64 .b8 mapB[128], .param .u64 pD, .param .u32 pK)

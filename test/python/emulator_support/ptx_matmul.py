@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX keeps its lines
 """Hand-written PTX: a 64x64 block matmul with cp.async, ldmatrix and mma.sync, double buffered.
 
 C[M, N] = A[M, K] @ B[K, N], f16 in, f32 accumulated, f16 out, row major. One block of four warps per
@@ -75,8 +76,10 @@ def matmul(broken: Broken = Broken(), *, depth: int = 32) -> str:
     # Destination offsets with xor swizzle: A chunk ^ ((row >> 1) & 3), B chunk ^ (row & 7).
     for i in range(2):
         emit(f"    add.u32 %r{20 + i}, %r10, {32 * i};")
-        swz = "mov.u32 %r30, 0;" if broken.swizzle_store else (
-            f"shr.u32 %r30, %r{20 + i}, 1; and.b32 %r30, %r30, 3;"
+        swz = (
+            "mov.u32 %r30, 0;"
+            if broken.swizzle_store
+            else (f"shr.u32 %r30, %r{20 + i}, 1; and.b32 %r30, %r30, 3;")
         )
         emit(f"    {swz} xor.b32 %r30, %r30, %r11; shl.b32 %r30, %r30, 4;")
         emit(f"    shl.b32 %r31, %r{20 + i}, 6; add.u32 %r{22 + i}, %r31, %r30;")
@@ -101,7 +104,7 @@ def matmul(broken: Broken = Broken(), *, depth: int = 32) -> str:
 
     def load(tag: str) -> None:
         for i in range(2):
-            emit(f"    shl.b32 %r50, %r11, 3; add.u32 %r50, %r50, %r41;  // k of the chunk of A")
+            emit("    shl.b32 %r50, %r11, 3; add.u32 %r50, %r50, %r41;  // k of the chunk of A")
             emit(f"    setp.lt.and.u32 %p10, %r50, %r3, %p{1 + i};")
             if broken.mask_depth:
                 emit(f"    and.pred %p10, %p{1 + i}, %p{1 + i};")
@@ -145,7 +148,9 @@ def matmul(broken: Broken = Broken(), *, depth: int = 32) -> str:
             emit(f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{regs}}}, [%r67];")
         for nj in range(2):
             emit(f"    add.u32 %r67, %r64, {16 * kk};                             // k row of B")
-            emit(f"    shr.u32 %r68, %r63, 3; add.u32 %r68, %r68, {2 * nj}; add.u32 %r68, %r68, %r65;")
+            emit(
+                f"    shr.u32 %r68, %r63, 3; add.u32 %r68, %r68, {2 * nj}; add.u32 %r68, %r68, %r65;"
+            )
             emit("    and.b32 %r69, %r67, 7; xor.b32 %r68, %r68, %r69;")
             emit("    shl.b32 %r67, %r67, 7; shl.b32 %r68, %r68, 4; add.u32 %r67, %r67, %r68;")
             emit(f"    add.u32 %r67, %r67, %r66; add.u32 %r67, %r67, {a_bytes};")
@@ -170,11 +175,15 @@ def matmul(broken: Broken = Broken(), *, depth: int = 32) -> str:
     emit("    shr.u32 %r70, %r60, 2; and.b32 %r71, %r60, 3; shl.b32 %r71, %r71, 1;")
     for mi in range(2):
         for half in range(2):
-            emit(f"    add.u32 %r72, %r8, %r62; add.u32 %r72, %r72, %r70; add.u32 %r72, %r72, {16 * mi + 8 * half};")
+            emit(
+                f"    add.u32 %r72, %r8, %r62; add.u32 %r72, %r72, %r70; add.u32 %r72, %r72, {16 * mi + 8 * half};"
+            )
             emit("    setp.lt.u32 %p30, %r72, %r1;")
             for n8 in range(4):
                 f = (mi * 4 + n8) * 4 + 2 * half
-                emit(f"    add.u32 %r73, %r7, %r63; add.u32 %r73, %r73, %r71; add.u32 %r73, %r73, {8 * n8};")
+                emit(
+                    f"    add.u32 %r73, %r7, %r63; add.u32 %r73, %r73, %r71; add.u32 %r73, %r73, {8 * n8};"
+                )
                 emit("    setp.lt.and.u32 %p31, %r73, %r2, %p30;")
                 emit(f"    cvt.rn.f16x2.f32 %r74, %f{f + 1}, %f{f};")
                 emit("    mad.lo.u32 %r75, %r72, %r2, %r73; mul.wide.u32 %rd20, %r75, 2;")

@@ -118,7 +118,7 @@ def _publish(c: Cohort, target: Array, value: Array, size: int) -> None:
     shared = machine.shared
     flat = shared.flatten(c, target, size)
     if machine.checks:
-        position, granule = shared._spread(c, flat, size)
+        position, granule = shared.spread(c, flat, size)
         rows = c.rows[position]
         shared.check_write(
             c,

@@ -243,9 +243,9 @@ def compile_mask(context: Context, instruction: Instruction, modifiers: Modifier
         raise modifiers.unknown()
 
     def bound(amount: Array) -> Array:
-        return (amount & np.uint32(31) if mode == "wrap" else np.minimum(amount, np.uint32(32))).astype(
-            np.uint64
-        )
+        return (
+            amount & np.uint32(31) if mode == "wrap" else np.minimum(amount, np.uint32(32))
+        ).astype(np.uint64)
 
     def mask(a: Array, b: Array) -> Array:
         ones = (np.uint64(1) << bound(b)) - np.uint64(1)
@@ -256,7 +256,9 @@ def compile_mask(context: Context, instruction: Instruction, modifiers: Modifier
         ones = (np.uint64(1) << n) - np.uint64(1)
         value = a.view(np.uint32).astype(np.uint64) & ones
         if kind == "s32":
-            top = np.where(n > 0, (value >> (np.maximum(n, np.uint64(1)) - np.uint64(1))) & np.uint64(1), 0)
+            top = np.where(
+                n > 0, (value >> (np.maximum(n, np.uint64(1)) - np.uint64(1))) & np.uint64(1), 0
+            )
             value = np.where(top == 1, value | ~ones, value)
         return (value & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 

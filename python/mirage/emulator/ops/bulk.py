@@ -1,7 +1,7 @@
 """cp.async.bulk and cp.async.bulk.tensor: copies by the asynchronous proxy.
 
-Bytes move at once. A copy into shared memory is a write by its mbarrier's agent, which only a wait on
-that phase orders; a copy out of shared memory is a read by the warp's bulk agent, which only
+Bytes move at once. A copy into shared memory is a write by its mbarrier's agent, which only a wait
+on that phase orders; a copy out of shared memory is a read by the warp's bulk agent, which only
 wait_group orders.
 """
 
@@ -21,7 +21,7 @@ from mirage.emulator.errors import (
     UninitialisedReadError,
 )
 from mirage.emulator.mbarriers import Mbarrier
-from mirage.emulator.memory import PARAM_WINDOW, Allocation, check_dependent
+from mirage.emulator.memory import PARAM_WINDOW, SHARED_RESERVED, Allocation, check_dependent
 from mirage.emulator.operands import Reader, address_reader, items, reader
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, operands
 from mirage.emulator.swizzle import swizzled
@@ -110,6 +110,20 @@ class _Load:
     barrier: Reader
     mask: Reader | None
 
+    def places(self, c: Cohort) -> _Places:
+        """Their values."""
+        mask = None if self.mask is None else _grid(c, self.mask)
+        return _Places(_grid(c, self.target), _grid(c, self.barrier), mask)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where a copy goes: addresses and multicast masks [n, 32]."""
+
+    target: Array
+    barrier: Array
+    mask: Array | None
+
 
 def _coordinates(
     instruction: Instruction, modifiers: Modifiers, operand: Any, rank: int
@@ -146,36 +160,47 @@ def _require(c: Cohort, i: int, lane: int, value: int, align: int, what: str) ->
 
 
 def _load_plain(c: Cohort, load: _Load, size: Reader) -> None:
-    source, amount = _grid(c, load.source), _grid(c, size)
+    source, amount, places = _grid(c, load.source), _grid(c, size), load.places(c)
     for i, lane in np.argwhere(c.active()).tolist():
         address, count = int(source[i, lane]), int(amount[i, lane])
         _require(c, i, lane, address, 16, "global address")
         _require(c, i, lane, count, 16, "size")
         data = _global_range(c, i, lane, address, count, write=False)
-        _deliver(c, load, i, lane, data, 16, 0)
+        _deliver(c, places, i, lane, data, 16, 0)
+    _count_in_flight(c)
 
 
 def _copy_shared(c: Cohort, load: _Load, size: Reader) -> None:
-    amount = _grid(c, size)
-    source = _grid(c, load.source)
+    amount, source, places = _grid(c, size), _grid(c, load.source), load.places(c)
     for i, lane in np.argwhere(c.active()).tolist():
         count = int(amount[i, lane])
         _require(c, i, lane, int(source[i, lane]), 16, "shared address")
         _require(c, i, lane, count, 16, "size")
-        data = _read_shared(c, i, lane, source, count, until=_target_barrier(c, load, i, lane))
-        _deliver(c, load, i, lane, data, 16, 0)
+        flat = _flat(c, i, lane, int(places.barrier[i, lane]), 8, 8)
+        barrier = c.machine.mbarriers.find(c, flat, i, lane, proxy=True)
+        data = _read_shared(c, i, lane, source, count, until=barrier)
+        _deliver(c, places, i, lane, data, 16, 0)
+    _count_in_flight(c)
 
 
-def _target_barrier(c: Cohort, load: _Load, i: int, lane: int) -> Mbarrier:
-    machine = c.machine
+def _count_in_flight(c: Cohort) -> None:
+    if c.machine.stats:
+        c.machine.note_in_flight(c)
+
+
+def _flat(c: Cohort, i: int, lane: int, address: int, size: int, align: int) -> int:
+    """Byte index in shared memory of one lane's address; `SharedMemory.flatten` for one."""
+    shared = c.machine.shared
+    if SHARED_RESERVED <= address <= shared.size - size and address % align == 0:
+        return int(c.machine.block_of_row[c.rows[i]]) * shared.stride + address
     lanes = c.masked(_one(c, i, lane))
-    flat = int(machine.shared.flatten(lanes, _grid(c, load.barrier), 8)[i, lane])
-    return machine.mbarriers.find(c, flat, i, lane, proxy=True)
+    where = np.full((c.n, 32), address, np.int64)
+    return int(shared.flatten(lanes, where, size, align)[i, lane])
 
 
 def _load_tensor(c: Cohort, load: _Load, coordinates: list[Reader]) -> None:
     machine = c.machine
-    source = _grid(c, load.source)
+    source, places = _grid(c, load.source), load.places(c)
     where = [_grid(c, r) for r in coordinates]
     for i, lane in np.argwhere(c.active()).tolist():
         tensor, allocation = find_map(c, i, lane, int(source[i, lane]), len(where))
@@ -197,12 +222,11 @@ def _load_tensor(c: Cohort, load: _Load, coordinates: list[Reader]) -> None:
                         _one(c, i, lane),
                     )
         raw = data.reshape(-1).view(np.uint8)
-        _deliver(c, load, i, lane, raw, 128, SWIZZLE_BYTES[tensor.swizzle])
+        _deliver(c, places, i, lane, raw, 128, SWIZZLE_BYTES[tensor.swizzle])
+    _count_in_flight(c)
 
 
-def find_map(
-    c: Cohort, i: int, lane: int, address: int, rank: int
-) -> tuple[TensorMap, Allocation]:
+def find_map(c: Cohort, i: int, lane: int, address: int, rank: int) -> tuple[TensorMap, Allocation]:
     """The tensor map at an address and its array's allocation."""
     machine = c.machine
     offset = address - PARAM_WINDOW if address >= PARAM_WINDOW else address
@@ -220,7 +244,8 @@ def find_map(
     if span and inner != span:
         machine.fail(
             DescriptorError,
-            f"expected an inner box extent of {span} bytes with {tensor.swizzle} swizzle (a smaller "
+            f"expected an inner box extent of {span} bytes with {tensor.swizzle} swizzle "
+            "(a smaller "
             f"one is not emulated), got {inner}",
             c,
             _one(c, i, lane),
@@ -246,8 +271,8 @@ def _written_view(tensor: TensorMap, allocation: Allocation) -> Array:
 def box_slices(
     tensor: TensorMap, start: list[int]
 ) -> tuple[tuple[int, ...], tuple[slice, ...] | None, tuple[slice, ...]]:
-    """(box shape, slices of the tensor inside it or None, slices of the box that they fill). `start`
-    is innermost first."""
+    """(box shape, slices of the tensor inside it or None, slices of the box that they fill).
+    `start` is innermost first."""
     shape: list[int] = []
     inside: list[slice] = []
     target: list[slice] = []
@@ -267,19 +292,18 @@ def box_slices(
 
 
 def _deliver(
-    c: Cohort, load: _Load, i: int, lane: int, data: Array, align: int, span: int
+    c: Cohort, load: _Places, i: int, lane: int, data: Array, align: int, span: int
 ) -> None:
     """Writes bytes to shared memory, of several blocks with multicast, and tells the mbarrier."""
     machine = c.machine
     shared = machine.shared
-    lanes = c.masked(_one(c, i, lane))
-    target = _grid(c, load.target)
-    _require(c, i, lane, int(target[i, lane]), align, "shared address")
-    flat = int(shared.flatten(lanes, target, len(data), align)[i, lane])
-    bar = int(shared.flatten(lanes, _grid(c, load.barrier), 8)[i, lane])
+    target = int(load.target[i, lane])
+    _require(c, i, lane, target, align, "shared address")
+    flat = _flat(c, i, lane, target, len(data), align)
+    bar = _flat(c, i, lane, int(load.barrier[i, lane]), 8, 8)
     places = [(flat, bar)]
     if load.mask is not None:
-        chosen = int(_grid(c, load.mask)[i, lane])
+        chosen = int(load.mask[i, lane])
         block = int(machine.block_of_row[c.rows[i]])
         first = block // machine.cluster_blocks * machine.cluster_blocks
         if chosen >> machine.cluster_blocks or not chosen:
@@ -293,7 +317,8 @@ def _deliver(
         ranks = [r for r in range(machine.cluster_blocks) if chosen >> r & 1]
         stride = shared.stride
         places = [
-            ((first + r) * stride + flat % stride, (first + r) * stride + bar % stride) for r in ranks
+            ((first + r) * stride + flat % stride, (first + r) * stride + bar % stride)
+            for r in ranks
         ]
     index = np.arange(0, len(data), 16)
     for to, barrier_at in places:
@@ -313,13 +338,9 @@ def _deliver(
         shared.data.view(np.complex128)[chunk] = data.view(np.complex128)
         machine.mbarriers.complete_bytes(barrier, len(data))
         machine.note(bulk_copy_bytes=len(data))
-    if machine.stats:
-        machine.note_in_flight(c)
 
 
-def _global_range(
-    c: Cohort, i: int, lane: int, address: int, size: int, *, write: bool
-) -> Array:
+def _global_range(c: Cohort, i: int, lane: int, address: int, size: int, *, write: bool) -> Array:
     """Bytes of global memory: a copy to read, or the memory itself to write."""
     machine = c.machine
     allocation = machine.memory.find(address)
@@ -327,7 +348,10 @@ def _global_range(
     if allocation is None or offset < 0 or offset + size > len(allocation.data):
         where = f"byte {offset} of {allocation.name}" if allocation else f"{address:#x}"
         machine.fail(
-            OutOfBoundsError, f"expected {size} bytes inside an array, got {where}", c, _one(c, i, lane)
+            OutOfBoundsError,
+            f"expected {size} bytes inside an array, got {where}",
+            c,
+            _one(c, i, lane),
         )
     part = slice(offset, offset + size)
     if allocation.dependent and machine.checks:
@@ -359,12 +383,12 @@ def _read_shared(
     align: int = 16,
     until: Mbarrier | None = None,
 ) -> Array:
-    """Bytes of shared memory, read in the name of the row's bulk agent, or of an mbarrier that the copy
-    completes on."""
+    """Bytes of shared memory, read in the name of the row's bulk agent, or of an mbarrier that the
+    copy completes on."""
     machine = c.machine
     shared = machine.shared
     _require(c, i, lane, int(source[i, lane]), align, "shared address")
-    flat = int(shared.flatten(c.masked(_one(c, i, lane)), source, size, align)[i, lane])
+    flat = _flat(c, i, lane, int(source[i, lane]), size, align)
     if machine.checks:
         row = c.rows[i]
         granule = np.arange(flat // shared.granule, (flat + size) // shared.granule)[None, :]

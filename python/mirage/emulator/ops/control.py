@@ -92,7 +92,9 @@ def compile_trap(context: Context, instruction: Instruction, modifiers: Modifier
     operands(instruction, 0)
 
     def run(c: Cohort) -> None:
-        c.machine.fail(TrapError, f"expected the kernel not to {instruction.opcode}, but it does", c)
+        c.machine.fail(
+            TrapError, f"expected the kernel not to {instruction.opcode}, but it does", c
+        )
 
     return Compiled("branch", run=run)
 
@@ -106,7 +108,9 @@ def compile_nothing(context: Context, instruction: Instruction, modifiers: Modif
 
 
 @opcode("griddepcontrol")
-def compile_dependency(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+def compile_dependency(
+    context: Context, instruction: Instruction, modifiers: Modifiers
+) -> Compiled:
     """The emulator runs one grid after another, so both forms return at once; `wait` is noted, so
     that reads of a previous grid's results before it can be told."""
     form = modifiers.take("wait", "launch_dependents")
@@ -122,7 +126,9 @@ def compile_dependency(context: Context, instruction: Instruction, modifiers: Mo
 
 
 @opcode("setmaxnreg")
-def compile_setmaxnreg(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+def compile_setmaxnreg(
+    context: Context, instruction: Instruction, modifiers: Modifiers
+) -> Compiled:
     """Moves registers between the warps of a block. An increase waits until enough are free."""
     change = modifiers.take("inc", "dec")
     if change is None or modifiers.take("sync") is None or modifiers.take("aligned") is None:

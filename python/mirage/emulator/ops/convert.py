@@ -131,7 +131,9 @@ def _float_to_float(
         if sat:
             value = numerics.saturate(value)
         if relu:
-            value = np.where(value > 0, value, np.where(np.isnan(value), value, 0)).astype(value.dtype)
+            value = np.where(value > 0, value, np.where(np.isnan(value), value, 0)).astype(
+                value.dtype
+            )
         if target == "f16":
             value = _canonical_f16(value)
         elif target == "f32":
@@ -161,9 +163,13 @@ def _pack(
         else:
             value = numerics.round_to(a.astype(np.float64), base, rounding)
         if relu:
-            value = np.where(value > 0, value, np.where(np.isnan(value), value, 0)).astype(value.dtype)
+            value = np.where(value > 0, value, np.where(np.isnan(value), value, 0)).astype(
+                value.dtype
+            )
         if finite:
-            value = np.where(np.isnan(value), value, np.clip(value, -largest, largest)).astype(value.dtype)
+            value = np.where(np.isnan(value), value, np.clip(value, -largest, largest)).astype(
+                value.dtype
+            )
         if base == "f16":
             return _canonical_f16(value).view(np.uint16).astype(np.uint32)
         raw = value.view(np.uint32) >> np.uint32(16)

@@ -35,7 +35,9 @@ def _finish(kind: str, *, ftz: bool, sat: bool, relu: bool) -> Callable[[Array],
         if sat:
             value = numerics.saturate(value)
         if relu:
-            value = np.where(value > 0, value, np.where(np.isnan(value), value, np.zeros((), value.dtype)))
+            value = np.where(
+                value > 0, value, np.where(np.isnan(value), value, np.zeros((), value.dtype))
+            )
         if base == "f32":
             value = numerics.canonical_nan(value)
         elif base == "f16":
@@ -128,11 +130,6 @@ def compile_float(context: Context, instruction: Instruction, modifiers: Modifie
     raise modifiers.unknown()
 
 
-def _approximation(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Computes in float64 and rounds once: within the error that PTX states for .approx."""
-    return lambda a: function(a.astype(np.float64)).astype(np.float32)
-
-
 def _rcp(a: Array) -> Array:
     return 1.0 / a
 
@@ -155,8 +152,8 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
 
 @opcode(*_UNARY)
 def compile_unary(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    """Special functions: .approx in f32, and tanh and ex2 also in half precision; rcp, rsqrt and sqrt
-    with .rn."""
+    """Special functions: .approx in f32, and tanh and ex2 also in half precision; rcp, rsqrt and
+    sqrt with .rn."""
     name = instruction.opcode
     half = ("f16", "f16x2", "bf16", "bf16x2") if name in ("tanh", "ex2") else ()
     kind = modifiers.type("f32", *half, *(("f64",) if name in ("rcp", "rsqrt", "sqrt") else ()))
@@ -262,7 +259,9 @@ def compile_setp(context: Context, instruction: Instruction, modifiers: Modifier
     compare = comparison(name, kind)
     flush: Callable[[Array], Array] = numerics.flush if ftz and kind == "f32" else lambda x: x
     third = reader(ops[3], "pred", instruction) if combine else None
-    join: Any = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}.get(combine or "")
+    join: Any = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}.get(
+        combine or ""
+    )
     first, second = split_pair(ops[0])
     if kind.endswith("x2"):
         if result != "pred":
@@ -287,7 +286,11 @@ def compile_setp(context: Context, instruction: Instruction, modifiers: Modifier
         return Compiled("compare", run=run)
     write = writer(first, result, instruction)
     dtype = {"u32": np.uint32, "s32": np.int32, "f16": np.float16}.get(result, np.float32)
-    true = dtype(1) if result.endswith(("f32", "f16")) else dtype(-1 if result == "s32" else 0xFFFFFFFF)
+    true = (
+        dtype(1)
+        if result.endswith(("f32", "f16"))
+        else dtype(-1 if result == "s32" else 0xFFFFFFFF)
+    )
 
     def run_set(c: Any) -> None:
         value = np.asarray(compare(flush(a(c)), flush(b(c))))
@@ -299,7 +302,14 @@ def compile_setp(context: Context, instruction: Instruction, modifiers: Modifier
 
 
 def _compare_packed(
-    instruction: Instruction, first: Any, second: Any, a: Any, b: Any, compare: Any, third: Any, join: Any
+    instruction: Instruction,
+    first: Any,
+    second: Any,
+    a: Any,
+    b: Any,
+    compare: Any,
+    third: Any,
+    join: Any,
 ) -> Compiled:
     """setp on f16x2/bf16x2: p is the low half's result, q the high half's."""
     write = writer(first, "pred", instruction)

@@ -19,8 +19,8 @@ _ROW, _PAIR = _LANE // 4, 2 * (_LANE % 4)
 
 @opcode("ldmatrix", "stmatrix")
 def compile_ldmatrix(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    """8x8 matrices of 16-bit elements between shared memory and registers: lanes 8j to 8j+7 give the
-    row addresses of matrix j; lane l holds elements (l / 4, 2 * (l % 4)) and the next."""
+    """8x8 matrices of 16-bit elements between shared memory and registers: lanes 8j to 8j+7 give
+    the row addresses of matrix j; lane l holds elements (l / 4, 2 * (l % 4)) and the next."""
     loads = instruction.opcode == "ldmatrix"
     for word in ("sync", "aligned", "m8n8"):
         if modifiers.take(word) is None:
@@ -220,7 +220,9 @@ def compile_mma(context: Context, instruction: Instruction, modifiers: Modifiers
         left = unpack(_stack(c, read_a), kind_a).reshape(c.n, -1)[:, gather_a]
         right = unpack(_stack(c, read_b), kind_b).reshape(c.n, -1)[:, gather_b]
         total = _accumulators(_stack(c, read_c), kind_c).reshape(c.n, -1)[:, gather_c]
-        product = left.reshape(c.n, rows, depth).astype(dtype) @ right.reshape(c.n, depth, 8).astype(dtype)
+        product = left.reshape(c.n, rows, depth).astype(dtype) @ right.reshape(
+            c.n, depth, 8
+        ).astype(dtype)
         result = (product.reshape(c.n, rows * 8) + total)[:, flat_c].reshape(c.n, 32, -1)
         c.machine.counters.tensor_core_ops += operations * c.n
         words = accumulator_words(result, kind_d, saturates=saturates)

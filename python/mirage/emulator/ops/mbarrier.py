@@ -23,7 +23,14 @@ def compile_mbarrier(context: Context, instruction: Instruction, modifiers: Modi
     context.features.add("mbarrier")
     context.shared(8)
     form = modifiers.take(
-        "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"
+        "init",
+        "inval",
+        "arrive",
+        "arrive_drop",
+        "expect_tx",
+        "complete_tx",
+        "test_wait",
+        "try_wait",
     )
     order = modifiers.take("release", "relaxed", "acquire")
     modifiers.drop("cta", "cluster")
@@ -49,14 +56,16 @@ def _init(instruction: Instruction, form: str) -> Compiled:
     ops = operands(instruction, 2 if form == "init" else 1)
     address = address_reader(ops[0], instruction)
     if form == "inval":
-        return Compiled("mbarrier", run=lambda c: c.machine.mbarriers.invalidate(c, _flat(c, address)))
+        return Compiled(
+            "mbarrier", run=lambda c: c.machine.mbarriers.invalidate(c, _flat(c, address))
+        )
     count = reader(ops[1], "u32", instruction)
 
     def run(c: Cohort) -> None:
         machine = c.machine
         flat = _flat(c, address)
         if machine.checks:
-            machine.shared.check_write(c, *machine.shared._spread(c, flat, 8))
+            machine.shared.check_write(c, *machine.shared.spread(c, flat, 8))
         machine.mbarriers.init(c, flat, np.broadcast_to(count(c), (c.n, 32)))
 
     return Compiled("mbarrier", run=run)
@@ -67,7 +76,10 @@ def _amounts(c: Cohort, read: Reader, what: str) -> Array:
     bad = (value > MAX_BYTES) & c.active()
     if bad.any():
         c.machine.fail(
-            MbarrierError, f"expected a {what} of at most {MAX_BYTES}, got {int(value[bad][0])}", c, bad
+            MbarrierError,
+            f"expected a {what} of at most {MAX_BYTES}, got {int(value[bad][0])}",
+            c,
+            bad,
         )
     return value
 
@@ -126,9 +138,7 @@ def _arrive(
     return Compiled("mbarrier", run=run)
 
 
-def _wait(
-    instruction: Instruction, modifiers: Modifiers, form: str, *, acquire: bool
-) -> Compiled:
+def _wait(instruction: Instruction, modifiers: Modifiers, form: str, *, acquire: bool) -> Compiled:
     """test_wait answers at once; try_wait sleeps until the phase completes, and answers false only
     where nothing else in the launch can run."""
     parity = modifiers.take("parity") is not None
@@ -182,7 +192,7 @@ def _wait(
             some = yes.any(axis=1)
             c = c.masked(None if yes.all() else yes).keep(some)
         done, flat = outcome(c)
-        late = (~done & c.active()).any(axis=1) & ~machine.mbarriers.expired[c.rows]
+        late: Array = (~done & c.active()).any(axis=1) & ~machine.mbarriers.expired[c.rows]
         machine.mbarriers.expired[c.rows] = False
         if late.any():
             for i in np.nonzero(late)[0].tolist():

@@ -29,7 +29,9 @@ SPACES = (
 CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")
 SCOPES = ("cta", "cluster", "gpu", "sys")
 TYPES = tuple(
-    t for t in TYPE_BYTES if t[0] in "bsuf" and not t.endswith("x2") and t not in ("bf16", "b128", "f16")
+    t
+    for t in TYPE_BYTES
+    if t[0] in "bsuf" and not t.endswith("x2") and t not in ("bf16", "b128", "f16")
 )
 
 
@@ -290,7 +292,19 @@ def compile_atom(context: Context, instruction: Instruction, modifiers: Modifier
     modifiers.drop_prefix("L2::")
     space = (modifiers.take(*SPACES) or "generic").partition("::")[0]
     kind = modifiers.type(
-        "b16", "b32", "u32", "s32", "b64", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"
+        "b16",
+        "b32",
+        "u32",
+        "s32",
+        "b64",
+        "u64",
+        "s64",
+        "f16",
+        "f16x2",
+        "bf16",
+        "bf16x2",
+        "f32",
+        "f64",
     )
     lanes = modifiers.take("v2", "v4")
     name = modifiers.take("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
@@ -350,12 +364,12 @@ def _update(
         machine.note(global_atomics=c.active().sum())
         for allocation, lanes, offset in machine.memory.locate(c, address, size):
             if allocation.written is not None and machine.checks:
-                machine.memory._check_written(c, allocation, lanes, offset, address, size)
+                machine.memory.check_written(c, allocation, lanes, offset, address, size)
             places.append((allocation.view(size), lanes, offset // size))
     else:
         flat = machine.shared.flatten(c, address, size)
         if machine.checks:
-            machine.shared.check_atomic(c, *machine.shared._spread(c, flat, size))
+            machine.shared.check_atomic(c, *machine.shared.spread(c, flat, size))
         places.append((machine.shared.data.view(memory.CARRIER[size]), c.active(), flat // size))
 
     def as_value(raw: Array) -> Array:

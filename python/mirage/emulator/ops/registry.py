@@ -31,9 +31,9 @@ class Context:
 
 @dataclass(eq=False)
 class Compiled:
-    """`run` for instructions that fall through, `control` for the others: it returns where the whole
-    cohort goes on, or None if it handed its rows to the scheduler. `required` gives the lanes that
-    must execute the instruction together. `kind` is the class that counters report."""
+    """`run` for instructions that fall through, `control` for the others: it returns where the
+    whole cohort goes on, or None if it handed its rows to the scheduler. `required` gives the lanes
+    that must execute the instruction together. `kind` is the class that counters report."""
 
     kind: str
     run: Run | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mirage.emulator.cohort import Array, Cohort
@@ -20,7 +22,9 @@ def _uniform(c: Cohort, read: Reader, what: str) -> Array:
     first = value[np.arange(c.n), np.argmax(active, axis=1)]
     bad = active & (value != first[:, None])
     if bad.any():
-        c.machine.fail(DivergenceError, f"expected one {what} for the whole warp, got several", c, bad)
+        c.machine.fail(
+            DivergenceError, f"expected one {what} for the whole warp, got several", c, bad
+        )
     return first.astype(np.int64)
 
 
@@ -72,7 +76,9 @@ def compile_bar(context: Context, instruction: Instruction, modifiers: Modifiers
                 c = c.keep(chosen)
         numbers = _uniform(c, number, "barrier number")
         if ((numbers < 0) | (numbers > 15)).any():
-            machine.fail(OutOfBoundsError, f"expected a barrier number from 0 to 15, got {numbers.max()}", c)
+            machine.fail(
+                OutOfBoundsError, f"expected a barrier number from 0 to 15, got {numbers.max()}", c
+            )
         counts = None if count is None else _uniform(c, count, "thread count")
         votes = None if vote is None else np.broadcast_to(vote(c), (c.n, 32))
         for value in np.unique(numbers).tolist():
@@ -99,12 +105,14 @@ def _guarded_rows(c: Cohort, instruction: Instruction, *, aligned: bool) -> Arra
     if instruction.guard_negated:
         value = ~value
     active = c.active()
-    some, every = (value & active).any(axis=1), (value | ~active).all(axis=1)
+    some: Any = (value & active).any(axis=1)
+    every: Any = (value | ~active).all(axis=1)
     torn = some & ~every
     if torn.any():
         c.machine.fail(
             DivergenceError,
-            "expected the guard of a barrier to be the same in all lanes of the warp, but it differs",
+            "expected the guard of a barrier to be the same in all lanes of the warp, "
+            "but it differs",
             c,
             torn[:, None] & active & value,
         )
@@ -135,13 +143,15 @@ def _cluster(instruction: Instruction, modifiers: Modifiers) -> Compiled:
 
 @opcode("membar", "fence")
 def compile_fence(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    """Fences order nothing by themselves in the emulator, which executes in order; proxy fences make
-    earlier writes visible to asynchronous copies and wgmma."""
+    """Fences order nothing by themselves in the emulator, which executes in order; proxy fences
+    make earlier writes visible to asynchronous copies and wgmma."""
     operands(instruction, 0, 2)
     proxy = any(m.startswith("proxy") or m in ("async", "async::generic") for m in modifiers.rest)
     asynchronous = any(m.startswith("async") for m in modifiers.rest)
     init = "mbarrier_init" in modifiers.rest
-    modifiers.drop("proxy", "alias", "async", "async::generic", "mbarrier_init", "tensormap::generic")
+    modifiers.drop(
+        "proxy", "alias", "async", "async::generic", "mbarrier_init", "tensormap::generic"
+    )
     modifiers.drop("sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl")
     modifiers.drop("global", "shared::cta", "shared::cluster", "sync_restrict::shared::cluster")
 
@@ -197,7 +207,9 @@ def compile_mapa(context: Context, instruction: Instruction, modifiers: Modifier
 
 
 @opcode("getctarank")
-def compile_getctarank(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+def compile_getctarank(
+    context: Context, instruction: Instruction, modifiers: Modifiers
+) -> Compiled:
     """The rank of the block that a cluster address belongs to."""
     kind = modifiers.type("u32", "u64")
     space = modifiers.take("shared::cluster")

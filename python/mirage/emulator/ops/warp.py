@@ -119,23 +119,26 @@ def compile_vote(context: Context, instruction: Instruction, modifiers: Modifier
         member = np.broadcast_to(mask(c), (c.n, 32)).astype(np.int64) >> _LANES & 1
         inside = member.astype(bool) & c.active()
         p = np.broadcast_to(value(c), (c.n, 32))
+        result: Any
         if mode == "ballot":
             word = ((p & inside).astype(np.uint64) << _LANES.astype(np.uint64)).sum(axis=1)
             result = word.astype(np.uint32)[:, None]
         elif mode == "all":
-            result = (p | ~inside).all(axis=1)[:, None]
+            result = (p | ~inside).all(axis=1, keepdims=True)
         elif mode == "any":
-            result = (p & inside).any(axis=1)[:, None]
+            result = (p & inside).any(axis=1, keepdims=True)
         else:
-            every = (p | ~inside).all(axis=1) | ~(p & inside).any(axis=1)
-            result = every[:, None]
+            every = (p | ~inside).all(axis=1, keepdims=True)
+            result = every | ~(p & inside).any(axis=1, keepdims=True)
         write(c, np.repeat(result, 32, axis=1))
 
     return Compiled("warp", run=run, required=members(mask))
 
 
 @opcode("activemask")
-def compile_activemask(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+def compile_activemask(
+    context: Context, instruction: Instruction, modifiers: Modifiers
+) -> Compiled:
     """The lanes that execute this together."""
     modifiers.type("b32")
     (target,) = operands(instruction, 1)

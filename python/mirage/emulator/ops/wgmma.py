@@ -1,7 +1,8 @@
 """wgmma: fence, commit_group, wait_group, mma_async with descriptors or registers for A.
 
-A wgmma reads shared memory as one agent, that of the warpgroup's first warp; wait_group in any of the
-four warps waits for it, so one thread of the warpgroup may tell a producer that a stage is free.
+A wgmma reads shared memory as one agent, that of the warpgroup's first warp; wait_group in any of
+the four warps waits for it, so one thread of the warpgroup may tell a producer that a stage is
+free.
 """
 
 from __future__ import annotations
@@ -40,9 +41,7 @@ def compile_wgmma(context: Context, instruction: Instruction, modifiers: Modifie
         if not isinstance(count, Immediate) or not isinstance(count.value, int):
             raise modifiers.unknown()
         keep = count.value
-        return Compiled(
-            "wgmma", run=lambda c: _wait(c, keep), required=all_lanes, whole_rows=True
-        )
+        return Compiled("wgmma", run=lambda c: _wait(c, keep), required=all_lanes, whole_rows=True)
     operands(instruction, 0)
     if form == "fence":
         return Compiled(
@@ -118,6 +117,7 @@ def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) 
     context.shared(16)
     size = _BYTES[kind_a]
     operand_registers: list[Register] = []
+    descriptor_a: Reader | None = None
     if from_registers:
         operand_registers = [o for o in items(ops[1]) if isinstance(o, Register)]
         if len(operand_registers) != 4:
@@ -147,7 +147,7 @@ def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) 
         machine.wgmma.issue(c, registers, operand_registers)
         desc_b = _uniform(c, descriptor_b, "matrix descriptor")
         keys = [desc_b]
-        if not from_registers:
+        if descriptor_a is not None:
             keys.append(_uniform(c, descriptor_a, "matrix descriptor"))
         accumulate = _uniform(c, scale_d, "scale-d")
         keys.append(accumulate)
@@ -157,11 +157,29 @@ def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) 
         for index in range(len(distinct)):
             chosen = groups[group_of.reshape(-1) == index]
             blocks = machine.block_of_row[chosen[:, 0]]
-            b = _matrix(c, int(distinct[index, 0]), columns, depth, kind_b, bool(transposed[1]), chosen, blocks)
+            b = _matrix(
+                c,
+                int(distinct[index, 0]),
+                columns,
+                depth,
+                kind_b,
+                bool(transposed[1]),
+                chosen,
+                blocks,
+            )
             if from_registers:
                 a = operand_a(c, chosen.reshape(-1))
             else:
-                a = _matrix(c, int(distinct[index, 1]), 64, depth, kind_a, bool(transposed[0]), chosen, blocks)
+                a = _matrix(
+                    c,
+                    int(distinct[index, 1]),
+                    64,
+                    depth,
+                    kind_a,
+                    bool(transposed[0]),
+                    chosen,
+                    blocks,
+                )
             product = a.astype(dtype) @ b.transpose(0, 2, 1).astype(dtype)
             if signs[0] * signs[1] < 0:
                 product = -product
@@ -217,13 +235,14 @@ def _uniform(c: Cohort, read: Reader, what: str) -> Array:
 def descriptor_addresses(
     descriptor: int, extent: int, depth: int, size: int, transposed: bool
 ) -> Array:
-    """Shared address [extent, depth] of each element of an operand (extent: M or N) of `size` bytes.
+    """Shared address [extent, depth] of each element of an operand (extent: M or N) of `size`
+    bytes.
 
     Canonical layouts of the PTX ISA, in bytes, for a swizzle span S (a row of 16 without swizzle):
-    K-major: rows of S bytes along K; 8 rows make a group; groups are SBO apart; without swizzle, the
-    next 16 bytes of K are LBO further. MN-major (transposed): rows of S bytes along M or N, 8 rows of
-    consecutive k make a group; with swizzle the next S bytes of M or N are LBO further and the next 8 k
-    SBO, without it the other way round.
+    K-major: rows of S bytes along K; 8 rows make a group; groups are SBO apart; without swizzle,
+    the next 16 bytes of K are LBO further. MN-major (transposed): rows of S bytes along M or N, 8
+    rows of consecutive k make a group; with swizzle the next S bytes of M or N are LBO further and
+    the next 8 k SBO, without it the other way round.
     """
     start = (descriptor & 0x3FFF) << 4
     leading = (descriptor >> 16 & 0x3FFF) << 4
@@ -263,7 +282,8 @@ def _matrix(
     if descriptor >> 49 & 7:
         machine.fail(
             DescriptorError,
-            f"expected a matrix base offset of 0 (others are not emulated), got {descriptor >> 49 & 7}",
+            "expected a matrix base offset of 0 (others are not emulated), got "
+            f"{descriptor >> 49 & 7}",
             c,
         )
     address = descriptor_addresses(descriptor, extent, depth, size, transposed)
