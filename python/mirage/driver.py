@@ -13,11 +13,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.cost import CostReport
 from mirage.errors import MirageError
-from mirage.frontend.errors import InvalidGraphError
+from mirage.frontend.errors import GraphTypeError, InvalidGraphError
+from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
 from mirage.passes.ugraph_io.data import Alternatives, InputNote
 from mirage.search import SearchLimits, SearchResult
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
+    from mirage.frontend.kernel_graph import GraphBuilder
+    from mirage.frontend.torch_import import ImportedGraph
     from mirage.runtime import Executable
     from mirage.runtime.artifact import Artifact
 
@@ -215,27 +218,39 @@ class Optimized:
         return run_steps(self.program, self.graph, self.steps, self._executables, tensors, inputs)
 
 
-def optimize(program: Program | KernelGraph, options: OptimizeOptions | None = None) -> Optimized:
+Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
+"""What can be optimized: a built or imported graph, or one as data."""
+
+
+def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimized:
     """Searches for faster equivalent programs, verifies each, takes the cheapest and compiles it.
 
     Raises :class:`NothingFoundError` where no candidate is left, and the errors of the stages.
     """
-    options = options or OptimizeOptions()
-    if isinstance(program, KernelGraph):
-        program = Program(program)
-    return _Run(program, options).optimize()
+    return _Run(_as_program(program), options or OptimizeOptions()).optimize()
 
 
-def compile_graph(
-    program: Program | KernelGraph, options: OptimizeOptions | None = None
-) -> Optimized:
+def compile_graph(program: Source, options: OptimizeOptions | None = None) -> Optimized:
     """Compiles a program whose kernels are chosen already (written by hand): no search, nothing to
     verify against.
     """
-    options = options or OptimizeOptions()
-    if isinstance(program, KernelGraph):
-        program = Program(program)
-    return _Run(program, options).compile_only()
+    return _Run(_as_program(program), options or OptimizeOptions()).compile_only()
+
+
+def _as_program(source: Source) -> Program:
+    if isinstance(source, Program):
+        return source
+    if isinstance(source, KernelGraph):
+        return Program(source)
+    program = getattr(source, "program", None)  # of a builder a method, of an import an attribute
+    found = program() if callable(program) else program
+    if not isinstance(found, Program):
+        raise GraphTypeError(
+            "optimize: expected a graph (import a module with mirage.from_torch first), got "
+            f"{type(source).__name__}",
+            user_location(),
+        )
+    return found
 
 
 class _Run:

@@ -15,7 +15,7 @@ from mirage import stages
 from mirage.describe import describe
 from mirage.driver import NothingFoundError, OptionError, compile_graph, optimize
 from mirage.execution import NotCompiledError, call_external
-from mirage.frontend.errors import InvalidGraphError
+from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.passes.ugraph_io import graph_from_text
 from mirage.runtime.errors import ArgumentCountError
 from mirage.semantics.evaluate import evaluate_floats
@@ -235,7 +235,16 @@ def test_calls_get_their_arguments() -> None:
     torch.testing.assert_close(found[0], values[a].topk(2).values)
 
 
-def test_a_workload_by_data() -> None:
+def test_what_can_be_optimized() -> None:
     graph = get("lora_m1").graph()
     result = optimize(graph, FAST)
     assert result.graph.inputs == graph.inputs
+    assert optimize(linear(), FAST).graph.ops
+    imported = mi.from_torch(torch.nn.Linear(64, 32), torch.randn(16, 64))
+    assert optimize(imported, FAST).graph.ops
+    with pytest.raises(
+        GraphTypeError, match=r"with mirage.from_torch first\), got Linear"
+    ) as caught:
+        optimize(torch.nn.Linear(64, 32), FAST)  # type: ignore[arg-type]
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
