@@ -50,6 +50,7 @@ class _Scope:
         self.names: dict[str, Register | Variable] = {}
         self.ranges: dict[str, tuple[str, int]] = {}
         self.labels: dict[str, int] = {}
+        self.tables: dict[str, tuple[str, ...]] = {}
 
 
 class Parser:
@@ -284,18 +285,31 @@ class Parser:
         self._fixups = []
         self._body(kernel, scope)
         for instruction, position, name, where, fixup_site in self._fixups:
-            search: _Scope | None = where
-            while search is not None and name not in search.labels:
-                search = search.parent
-            if search is None:
-                raise PtxSyntaxError(f"expected a declared name, got {name!r}", site=fixup_site)
-            unique = f"{name}@{search.number}"
-            kernel.labels[unique] = search.labels[name]
+            unique = self._resolve(kernel, instruction, name, where, fixup_site)
             operands = list(instruction.operands)
             operands[position] = LabelRef(unique)
             instruction.operands = tuple(operands)
         self._location = None
         return kernel
+
+    def _resolve(
+        self, kernel: Kernel, instruction: Instruction, name: str, where: _Scope, site: Site
+    ) -> str:
+        """The module-wide name of a label; of a jump table, whose labels go to the instruction."""
+        search: _Scope | None = where
+        while search is not None and name not in search.labels and name not in search.tables:
+            search = search.parent
+        if search is None:
+            raise PtxSyntaxError(f"expected a declared name, got {name!r}", site=site)
+        unique = f"{name}@{search.number}"
+        if name in search.tables:
+            targets = search.tables[name]
+            instruction.jump_table = tuple(
+                self._resolve(kernel, instruction, target, search, site) for target in targets
+            )
+        else:
+            kernel.labels[unique] = search.labels[name]
+        return unique
 
     def _parameters(self, kernel: Kernel, scope: _Scope) -> None:
         offset = 0
@@ -364,12 +378,22 @@ class Parser:
                     raise PtxSyntaxError(
                         f"expected one label {token.text!r}, got two", site=self._site()
                     )
-                scope.labels[token.text] = len(kernel.body)
                 self._at += 2
+                if self._accept(".branchtargets"):
+                    scope.tables[token.text] = self._branch_targets()
+                else:
+                    scope.labels[token.text] = len(kernel.body)
             elif token.text == "@" or (token.kind == "name" and not token.text.startswith(".")):
                 self._instruction(kernel, scope)
             else:
                 raise self._error("an instruction, label or declaration")
+
+    def _branch_targets(self) -> tuple[str, ...]:
+        names = [self._name("a label")]
+        while self._accept(","):
+            names.append(self._name("a label"))
+        self._expect(";")
+        return tuple(names)
 
     def _loc(self) -> None:
         rest = self._skip_line()

@@ -271,7 +271,7 @@ END:"""
     ):
         launch(body.format(arrive), [source, Uninitialised(out)], threads=64, declarations=DATA)
         assert out.tolist() == source.tolist()
-    with pytest.raises(MissingWaitError, match="cp.async copies of warp 0"):
+    with pytest.raises(MissingWaitError, match=r"cp\.async copies of warp 0"):
         launch(
             body.format("mbarrier.arrive.shared.b64 %d9, [%r2];"),
             [source, Uninitialised(out)],
@@ -339,14 +339,14 @@ def test_tensor_map_strides_rank_and_fill() -> None:
         TensorMap(np.zeros((16, 64), np.float16)[:, ::2], box=(8, 16))
     with pytest.raises(DescriptorError, match="floating point"):
         TensorMap(np.zeros((16, 64), np.int32), box=(8, 16), oob_fill="nan")
+    load_three = tensor_kernel(f"""{INIT} mov.b32 %r10, 0;
+    @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%m0, {{%r10, %r10}}], [%r2];""")
+    tensor = TensorMap(np.zeros((2, 16, 64), np.float16), box=(1, 8, 16))
     with pytest.raises(DescriptorError, match="of rank 2"):
-        load_three = tensor_kernel(f"""{INIT} mov.b32 %r10, 0;
-        @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%m0, {{%r10, %r10}}], [%r2];""")
-        tensor = TensorMap(np.zeros((2, 16, 64), np.float16), box=(1, 8, 16))
         emulator(load_three).launch("test", grid=(1,), block=(32,), args=[tensor, np.zeros(1)])
+    text = tensor_kernel(f"""{INIT} mov.b32 %r10, 0; mov.u16 %h1, 3;
+    @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%m0, {{%r10, %r10}}], [%r2], %h1;""")
     with pytest.raises(OutOfBoundsError, match="multicast mask"):
-        text = tensor_kernel(f"""{INIT} mov.b32 %r10, 0; mov.u16 %h1, 3;
-        @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%m0, {{%r10, %r10}}], [%r2], %h1;""")
         emulator(text).launch(
             "test",
             grid=(1,),

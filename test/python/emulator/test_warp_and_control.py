@@ -214,3 +214,27 @@ SPIN:
 END:"""
     launch(body, [flags, data, out], blocks=8)
     assert out.tolist() == [12 - b for b in range(8)]
+
+
+def test_jump_table() -> None:
+    body = """
+    and.b32 %r2, %t, 3;
+    TABLE: .branchtargets CASE0, CASE1, CASE2, CASE1;
+    brx.idx %r2, TABLE;
+CASE0: mov.u32 %r0, 10; bra.uni END;
+CASE1: mov.u32 %r0, 20; bra.uni END;
+CASE2: mov.u32 %r0, 30;
+END:"""
+    out = elementwise(body, [np.zeros(32, np.uint32)], np.uint32)
+    assert out.tolist() == [10, 20, 30, 20] * 8
+
+
+def test_lanes_that_leave_a_loop_keep_their_state() -> None:
+    """The predicate of the branch is overwritten while the other lanes still loop."""
+    body = """
+    mov.u32 %r0, 0;
+LOOP:
+    add.u32 %r0, %r0, 1; setp.lt.u32 %p1, %r0, %t; @%p1 bra LOOP;
+    mov.u32 %r0, %r0;"""
+    out = elementwise(body, [np.zeros(64, np.uint32)], np.uint32)
+    assert out.tolist() == [max(1, t) for t in range(64)]

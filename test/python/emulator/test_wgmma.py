@@ -188,10 +188,10 @@ def test_scale_and_signs() -> None:
 def test_missing_fence_wait_and_bad_descriptor() -> None:
     a, b = operands("f16", 16)
     with pytest.raises(
-        MissingFenceError, match="wgmma.fence between the last write of register %o0"
+        MissingFenceError, match=r"wgmma\.fence between the last write of register %o0"
     ):
         run("f16", 16, a, b, 32, (False, False), fence="")
-    with pytest.raises(MissingWaitError, match="wgmma.wait_group before register %o0"):
+    with pytest.raises(MissingWaitError, match=r"wgmma\.wait_group before register %o0"):
         run("f16", 16, a, b, 32, (False, False), wait="")
     with pytest.raises(MissingWaitError, match="register %o0"):
         run("f16", 16, a, b, 32, (False, False), wait="wgmma.wait_group.sync.aligned 1;")

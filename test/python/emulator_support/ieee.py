@@ -70,8 +70,8 @@ def patterns(kind: str, count: int = 32) -> st.SearchStrategy[Array]:
     mantissa = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}[kind]
     top = 1 << (bits - 1)
     infinity = ((1 << (bits - 1 - mantissa)) - 1) << mantissa
-    special = [0, top, 1, top | 1, infinity, top | infinity, infinity | 1 << (mantissa - 1), infinity - 1,
-               1 << mantissa, (1 << mantissa) - 1]  # fmt: skip
+    special = [0, top, 1, top | 1, infinity, top | infinity, infinity | 1 << (mantissa - 1),
+               infinity - 1, 1 << mantissa, (1 << mantissa) - 1]  # fmt: skip
     near_one = st.integers(
         (infinity // 2) & ~((1 << mantissa) - 1), ((infinity // 2) | ((1 << mantissa) - 1))
     )

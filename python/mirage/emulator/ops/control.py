@@ -66,7 +66,32 @@ def compile_bra(context: Context, instruction: Instruction, modifiers: Modifiers
 @opcode("brx")
 def compile_brx(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
     """Indexed jump through a .branchtargets list."""
-    raise modifiers.unknown()
+    if modifiers.take("idx") is None or instruction.guard is not None:
+        raise modifiers.unknown()
+    modifiers.drop("uni")
+    index, _ = operands(instruction, 2)
+    read = reader(index, "u32", instruction)
+    names, labels = instruction.jump_table, context.kernel.labels
+    if not names:
+        raise modifiers.unknown()
+
+    def control(c: Cohort, pc: int) -> int | None:
+        machine = c.machine
+        value = np.broadcast_to(read(c), (c.n, 32)).astype(np.int64)
+        active = c.active()
+        bad = active & (value >= len(names))
+        if bad.any():
+            machine.fail(
+                OutOfBoundsError,
+                f"expected a branch index below {len(names)}, got {int(value[bad][0])}",
+                c,
+                bad,
+            )
+        for i, name in enumerate(names):
+            machine.scheduler.push(labels[name], c.rows, active & (value == i))
+        return None
+
+    return Compiled("branch", control=control)
 
 
 @opcode("exit", "ret")
