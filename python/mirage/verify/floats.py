@@ -171,15 +171,29 @@ def measure_numerics(
     """Errors on inputs of several magnitudes. Graphs are free of composites and the reference is
     stable.
     """
-    plain = ExactConstants()
-    first = _numerics(graphs, sample, rng, permutation, 1.0, plain)
-    results = [first, _numerics(graphs, sample, rng, permutation, 1.0 / 64.0, ExactConstants())]
+    unit = _moderate_scale(graphs[0], sample, rng) if sample.fixed else 1.0
+    first = _numerics(graphs, sample, rng, permutation, unit, ExactConstants())
+    results = [first, _numerics(graphs, sample, rng, permutation, unit / 64.0, ExactConstants())]
     if first.exponent > 0.0:
         # Scores are mostly products of two inputs, so the square root of the factor brings them to
         # 1e4.
         scale = min(float(np.sqrt(_SCORE / first.exponent)), 256.0)
         results.append(_numerics(graphs, sample, rng, permutation, scale, ExactConstants()))
     return results
+
+
+def _moderate_scale(reference: KernelGraph, sample: Sample, rng: np.random.Generator) -> float:
+    """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay
+    well inside the range of the reference's types.
+    """
+    scale = 1.0
+    while scale > 2.0**-12:
+        inputs = draw_inputs(reference, sample, rng, scale)
+        outputs = outputs_of(reference, 0, TypedFloat(), inputs, sample)
+        if all(np.isfinite(x).all() for x in outputs):
+            break
+        scale /= 4.0
+    return scale / 4.0
 
 
 def _numerics(

@@ -125,6 +125,7 @@ class Interactions:
         self._arguments: list[tuple[Shape, Count]] = []  # of uninterpreted functions
         self._exponents: list[tuple[Shape, Count]] = []
         self._factors = 1
+        self._around = Count()  # digits of the grid and of the loops around the current op
         results = [self._graph(g) for g in graphs]
         self._finish(graphs[0], results)
 
@@ -161,7 +162,10 @@ class Interactions:
             self.needs.singles[digit] = max(self.needs.singles[digit], need, 1)
 
     def _free(self, value: Value) -> Count:
-        count = Count()
+        """Index variables of one element of ``value``: its dimensions', and in a block those of the
+        block and step that it belongs to.
+        """
+        count = +self._around
         for d in range(len(value.shape)):
             count.update(self._digits(self.structure.slot(value, d)))
         return count
@@ -185,7 +189,10 @@ class Interactions:
 
     def _launch(self, launch: Launch, outer: dict[Value, Shape]) -> None:
         shapes = {p: outer[v] for p, v in zip(launch.body.params, launch.operands, strict=True)}
+        for axis in launch.grid:
+            self._around.update(self._digits(self.structure.axis(launch, axis.name)))
         self._block(launch, launch.body.ops, shapes)
+        self._around.clear()
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
             s = shapes[output.value]
             outer[result] = _rekeyed(s, ("store", s.key, output.map), self._free(result))
@@ -197,8 +204,9 @@ class Interactions:
                 free = self._free(op.operands[0])
                 shapes[op.result] = _rekeyed(s, ("load", s.key, op.map), free)
             elif isinstance(op, Loop):
-                self._block(launch, op.body, shapes)
                 digits = self._digits(self.structure.axis(launch, op.axis.name))
+                self._around.update(digits)
+                self._block(launch, op.body, shapes)
                 for a, result in zip(op.accumulators, op.results, strict=True):
                     s = shapes[a.value]
                     if a.rescale is not None:
@@ -207,7 +215,10 @@ class Interactions:
                         s = self._summed(s, digits, result)
                     elif a.fn is AccumulateFn.MAX:
                         s = self._uninterpreted(s, self._free(a.value) + Count(digits))
+                    if a.rescale is not None:
+                        self._exponents.append((Shape(degree=(1, 0)), self._free(a.rescale)))
                     shapes[result] = s
+                self._around.subtract(digits)
             else:
                 shapes[op.result] = self._op(op, shapes)
 
