@@ -12,8 +12,9 @@ from mirage.cost.features import features_of
 from mirage.cost.limits import CheckError, check_launch
 from mirage.cost.model import CostReport, report
 from mirage.cost.target import Target
+from mirage.search.combine import combine_program
 from mirage.search.derive import Derivations, Edge, Goal
-from mirage.search.emit import EmitError, Emitter, Sizes, combine_program
+from mirage.search.emit import EmitError, Emitter, Sizes
 from mirage.search.extract import k_best, select
 from mirage.search.frames import AxisUse, Columns, FrameType, columns_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
@@ -32,9 +33,12 @@ SURROGATE_COLUMNS = 384
 
 @dataclass(frozen=True)
 class KernelProblem:
-    """Compute ``output`` from ``leaves`` by the ops in ``definitions``."""
+    """Compute ``outputs`` from ``leaves`` by the ops in ``definitions``.
 
-    output: Value
+    Several outputs have the shape of the first, or one that broadcasts to it.
+    """
+
+    outputs: tuple[Value, ...]
     leaves: tuple[Value, ...]
     definitions: dict[Value, Op]
     table: AxisTable
@@ -61,7 +65,7 @@ class Draft:
     problem: KernelProblem
     dims: Dims
     measure: Measure
-    target: Goal
+    targets: tuple[Goal, ...]
     edges: list[Edge]
     column: int
     kind: FrameType
@@ -119,7 +123,7 @@ class KernelSolver:
     def _output_dims(self, problem: KernelProblem) -> Dims:
         taken: set[str] = set()
         dims: list[tuple[str, ...]] = []
-        for dim in problem.table.dims(problem.output):
+        for dim in problem.table.dims(problem.outputs[0]):
             names: list[str] = []
             for label in dim:
                 name = problem.table.fresh(label, taken)
@@ -128,18 +132,33 @@ class KernelSolver:
             dims.append(tuple(names))
         return tuple(dims)
 
+    def _dims_of(self, problem: KernelProblem, dims: Dims, output: Value) -> Dims:
+        """The axes of an output, when those of the first output are ``dims``."""
+        first, rank = problem.outputs[0], len(output.shape)
+        own, like = problem.table.dims(output), problem.table.dims(first)[len(dims) - rank :]
+        named: list[tuple[str, ...]] = []
+        for size, mine, its, names in zip(
+            output.shape, own, like, dims[len(dims) - rank :], strict=True
+        ):
+            sizes = [[problem.table.sizes[x] for x in labels] for labels in (mine, its)]
+            if size > 1 and sizes[0] != sizes[1]:
+                raise UnlabelableError("expected outputs of one kernel to have the same shape")
+            named.append(names if size > 1 else ())
+        return tuple(named)
+
     def _normalize(
         self, problem: KernelProblem, dims: Dims, kind: FrameType, expand: bool
-    ) -> tuple[Algebra, Normalizer, int]:
+    ) -> tuple[Algebra, Normalizer, tuple[int, ...]]:
         algebra = Algebra(kind.levels, problem.table.sizes, expand)
         leaves = {v: i for i, v in enumerate(problem.leaves)}
         normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra)
-        return algebra, normalizer, normalizer.poly(problem.output, dims)
+        polys = (normalizer.poly(v, self._dims_of(problem, dims, v)) for v in problem.outputs)
+        return algebra, normalizer, tuple(polys)
 
     def _axis_use(self, problem: KernelProblem, dims: Dims) -> AxisUse:
-        algebra, normalizer, poly = self._normalize(problem, dims, FrameType(None, None), False)
+        algebra, normalizer, polys = self._normalize(problem, dims, FrameType(None, None), False)
         free = tuple(a for dim in dims for a in dim)
-        bound = {a for a, _ in algebra.bound(poly)}
+        bound = {a for poly in polys for a, _ in algebra.bound(poly)}
         every = {a for x in range(len(algebra.atoms)) for a, _ in algebra.atom_free[x]}
         reduced = tuple(sorted((bound | every) - set(free)))
         mixed = tuple(sorted(bound & set(free)))
@@ -162,36 +181,41 @@ class KernelSolver:
         columns, cut = found
         if cut:
             self.report.note("only a sample of the tile sizes was costed for some frame types")
-        for derivations, target in graphs:
+        for derivations, targets in graphs:
             self.report.frames += columns.count
             measure = self._measure(problem, derivations, columns)
             with Timer(self.report, "extract"):
-                structures = self._extract(problem, measure, target, dims)
+                structures = self._extract(problem, measure, targets, dims)
             with Timer(self.report, "cost"):
-                size = float(problem.output.type.bytes)
+                size = float(sum(v.type.bytes for v in problem.outputs))
                 for edges in structures:
                     times = measure.time(edges, size)
-                    times = np.where(self._stores_ok(measure, edges, target, dims), times, np.inf)
+                    fits = self._stores_ok(problem, measure, edges, targets, dims)
+                    times = np.where(fits, times, np.inf)
                     picks.extend(
-                        Pick(float(times[i]), Draft(problem, dims, measure, target, edges, i, kind))
+                        Pick(
+                            float(times[i]), Draft(problem, dims, measure, targets, edges, i, kind)
+                        )
                         for i in self._best_columns(times, columns)
                     )
         return picks
 
     def _derive(
         self, problem: KernelProblem, dims: Dims, kind: FrameType
-    ) -> list[tuple[Derivations, Goal]]:
+    ) -> list[tuple[Derivations, tuple[Goal, ...]]]:
         """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that
         may gain something."""
-        out: list[tuple[Derivations, Goal]] = []
+        out: list[tuple[Derivations, tuple[Goal, ...]]] = []
+        if kind.split is not None and len(problem.outputs) > 1:
+            return out
         for expand in (False, True):
-            algebra, _, poly = self._normalize(problem, dims, kind, expand)
+            algebra, _, polys = self._normalize(problem, dims, kind, expand)
             if expand and max(map(len, algebra.polys)) > (
                 EXPAND_TERMS if out else EXPAND_TERMS_MAX
             ):
                 self.report.note("a product of sums was not multiplied out: too many terms")
                 break
-            bound = algebra.bound(poly)
+            bound = {sub for poly in polys for sub in algebra.bound(poly)}
             if kind.loop is not None and (kind.loop, "T") not in bound:
                 break
             if kind.split is not None and (kind.split, "G") not in bound:
@@ -199,11 +223,12 @@ class KernelSolver:
             derivations = Derivations(
                 algebra, kind.loop, kind.split, not problem.combine, max_goals=self.limits.goals
             )
-            target = derivations.canonical((poly, 2 if kind.split is not None else 1))
-            solved = derivations.solve(target)
+            stage = 2 if kind.split is not None else 1
+            targets = tuple(derivations.canonical((poly, stage)) for poly in polys)
+            solved = all(derivations.solve(target) for target in targets)
             self._count(derivations)
             if solved:
-                out.append((derivations, target))
+                out.append((derivations, targets))
             if not algebra.sum_products:
                 break
         return out
@@ -229,13 +254,13 @@ class KernelSolver:
         )
 
     def _extract(
-        self, problem: KernelProblem, measure: Measure, target: Goal, dims: Dims
+        self, problem: KernelProblem, measure: Measure, targets: tuple[Goal, ...], dims: Dims
     ) -> list[list[Edge]]:
         """The best derivations at a few promising choices of sizes."""
         derivations, count = measure.derivations, measure.columns.count
         few = np.unique(np.linspace(0, count - 1, min(count, SURROGATE_COLUMNS)).astype(np.int64))
         rough = self._measure(problem, derivations, measure.columns.take(few))
-        usable, costs, numbers, by_number = self._edge_costs(rough, target, dims)
+        usable, costs, numbers, by_number = self._edge_costs(rough, targets, dims)
         structures: dict[frozenset[int], list[Edge]] = {}
         k = (
             self.limits.derivations
@@ -244,28 +269,40 @@ class KernelSolver:
         )
         for sample in usable:
             table = {number: float(c[sample]) for number, c in costs.items()}
-            for chosen in k_best(derivations, [target], table, numbers, k):
-                edges = select(derivations, [target], chosen, by_number)
+            for chosen in k_best(derivations, targets, table, numbers, k):
+                edges = select(derivations, targets, chosen, by_number)
                 structures.setdefault(frozenset(numbers[e] for e in edges), edges)
         self.report.derivations += len(structures)
         return list(structures.values())
 
-    def _stores_ok(self, measure: Measure, edges: list[Edge], target: Goal, dims: Dims) -> Any:
-        """Partial results must depend on every axis that the grid splits, or several blocks would
+    def _stores_ok(
+        self,
+        problem: KernelProblem,
+        measure: Measure,
+        edges: list[Edge],
+        targets: tuple[Goal, ...],
+        dims: Dims,
+    ) -> Any:
+        """What is stored must depend on every axis that the grid splits, or several blocks would
         write one element."""
         ok = measure.map_ok(dims)
         axes = tuple(a for dim in dims for a in dim)
-        stored = [e.children[0] for e in edges if e.kind == "gather"] or [target]
-        for goal in stored:
-            labels = measure.labels(goal)
+        ok = ok & (measure.wide(axes) <= 2)
+        for goal in targets:
+            ok = ok & (measure.wide(measure.labels(goal)) <= 2)
+        stored = [measure.labels(e.children[0]) for e in edges if e.kind == "gather"]
+        for output in problem.outputs[1:]:
+            own = self._dims_of(problem, dims, output)
+            stored.append(tuple(a for dim in own for a in dim))
+        for labels in stored:
             ok = ok & (measure.wide(labels) <= 2)
             for a in axes:
-                if a not in labels and goal != target:
+                if a not in labels:
                     ok = ok & (measure.columns.grid[a] == 1)
-        return ok & (measure.wide(axes) <= 2)
+        return ok
 
     def _edge_costs(
-        self, measure: Measure, target: Goal, dims: Dims
+        self, measure: Measure, targets: tuple[Goal, ...], dims: Dims
     ) -> tuple[list[int], dict[int, Any], dict[Edge, int], list[Edge]]:
         """Costs of all edges for all columns, and the columns that promise most."""
         numbers: dict[Edge, int] = {}
@@ -285,7 +322,7 @@ class KernelSolver:
                 best = np.minimum(best, below)
             total[goal] = best
         blocks = measure.columns.blocks()
-        surrogate = np.ceil(blocks / self.target.sms) * total[target]
+        surrogate = np.ceil(blocks / self.target.sms) * sum(total[t] for t in targets)
         surrogate = np.where(measure.map_ok(dims), surrogate, np.inf)
         order = np.argsort(surrogate, kind="stable")
         usable: list[int] = []
@@ -347,12 +384,16 @@ class KernelSolver:
         split = draft.kind.split
         launches: tuple[Launch, ...]
         if split is None:
-            launches = (emitter.launch([(draft.target, problem.output, dims, None)]),)
+            whole: list[tuple[Goal, Value, Dims, str | None]] = [
+                (target, output, self._dims_of(problem, dims, output), None)
+                for target, output in zip(draft.targets, problem.outputs, strict=True)
+            ]
+            launches = (emitter.launch(whole),)
         else:
             wide = DType.F64 if any(t.dtype is DType.F64 for t in tensors) else DType.F32
             ops, partials = combine_program(
-                measure.derivations, choice, draft.target, tensors, measure.sizes,
-                sizes.grid[split], problem.output, dims, wide,
+                measure.derivations, choice, draft.targets[0], tensors, measure.sizes,
+                sizes.grid[split], problem.outputs[0], dims, wide,
             )  # fmt: skip
             axes = [a for dim in dims for a in dim]
             stores: list[tuple[Goal, Value, Dims, str | None]] = []
@@ -377,7 +418,7 @@ class KernelSolver:
         """The best launch of the combine program."""
         used = {v for op in ops for v in op.operands}
         leaves = tuple(v for v in (*partials, *problem.leaves) if v in used)
-        graph = KernelGraph("combine", leaves, tuple(ops), (problem.output,))
+        graph = KernelGraph("combine", leaves, tuple(ops), problem.outputs)
         definitions = {r: op for op in ops for r in op.results}
         table = AxisTable.of(graph)
         hot = (
@@ -385,7 +426,7 @@ class KernelSolver:
             if sum(v.type.bytes for v in partials) < self.target.l2_size / 2
             else frozenset[Value]()
         )
-        inner = KernelProblem(problem.output, leaves, definitions, table, combine=True, hot=hot)
+        inner = KernelProblem(problem.outputs, leaves, definitions, table, combine=True, hot=hot)
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
         for pick in solver.solve(inner):

@@ -27,6 +27,7 @@ class SearchLimits:
     cuts: int = 3  # intermediates that may be written to device memory
     plans: int = 64  # sets of such intermediates that are looked at
     matmuls: int = 4  # matmuls in one kernel
+    outputs: int = 3  # values that one kernel may write
     derivations: int = 6  # derivations kept per value
     goals: int = 4000  # values per frame type
     columns: int = 6000  # choices of sizes per frame type

@@ -20,13 +20,20 @@ from mirage.semantics.axes import AxisTable
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Launch, Value
 
+Key = tuple[tuple[Value, ...], frozenset[Value]]
+
 
 @dataclass(frozen=True)
 class Region:
-    """A kernel problem as a graph: its one output, and which inputs L2 still holds."""
+    """A kernel problem as a graph, and which of its inputs L2 still holds."""
 
     graph: KernelGraph
     hot: tuple[int, ...]
+
+    @property
+    def key(self) -> Key:
+        """Regions with equal keys are equal."""
+        return self.graph.outputs, frozenset(self.graph.inputs)
 
     def problem(self) -> KernelProblem:
         """The problem, with axes named for it alone."""
@@ -35,7 +42,7 @@ class Region:
         hot = frozenset(graph.inputs[i] for i in self.hot)
         # axes are named for each kernel: what another kernel splits may be one axis here
         table = AxisTable.of(graph)
-        return KernelProblem(graph.outputs[0], graph.inputs, definitions, table, hot=hot)
+        return KernelProblem(graph.outputs, graph.inputs, definitions, table, hot=hot)
 
 
 @dataclass(frozen=True)
@@ -77,12 +84,12 @@ class Remote:
         self._executor, self._target, self._limits = executor, target, limits
         self._report = report
         self._deadline = time.time() + limits.budget
-        self._futures: dict[tuple[Value, frozenset[Value]], Future[RemoteResult]] = {}
+        self._futures: dict[Key, Future[RemoteResult]] = {}
 
     def submit(self, regions: Iterable[Region]) -> None:
         """Starts solving regions."""
         for region in regions:
-            key = region.graph.outputs[0], frozenset(region.graph.inputs)
+            key = region.key
             if key not in self._futures:
                 self._futures[key] = self._executor.submit(
                     solve_region, region, self._target, self._limits, self._deadline
@@ -90,7 +97,7 @@ class Remote:
 
     def result(self, region: Region) -> list[Pick] | None:
         """The solutions of a region in the program's values; None where it was not submitted."""
-        future = self._futures.get((region.graph.outputs[0], frozenset(region.graph.inputs)))
+        future = self._futures.get(region.key)
         if future is None:
             return None
         found = future.result()

@@ -13,8 +13,8 @@ from mirage.cost.model import CostReport
 from mirage.cost.target import Target
 from mirage.search.kernel import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
-from mirage.search.parallel import Region, Remote
-from mirage.search.plans import Plan, PlanSearch, Step, step_time
+from mirage.search.parallel import Key, Region, Remote
+from mirage.search.plans import Plan, PlanSearch, Step, plan_time, step_time
 from mirage.search.signature import signature
 from mirage.semantics.axes import AxisTable, UnlabelableError, regroup
 from mirage.semantics.check import check_graph
@@ -34,6 +34,9 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
+
+MERGED_PLANS = 4
+"""Plans, the best first, in which kernels are merged into ones with several outputs."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,11 @@ class _Planner:
         self.solver = KernelSolver(target, limits, self.report, self.start + limits.budget)
         self.definitions: dict[Value, Op] = {r: op for op in graph.ops for r in op.results}
         self.table = AxisTable.of(graph)
-        self.memo: dict[tuple[Value, frozenset[Value]], list[Pick]] = {}
+        self.memo: dict[Key, list[Pick]] = {}
         self.order = {v: i for i, v in enumerate((*graph.inputs, *self.definitions))}
+        self.sources = self._sources()
+        # of each plan, what its kernels write, and everything that is in device memory
+        self.written: dict[int, tuple[list[tuple[Value, ...] | None], set[Value]]] = {}
         self.kept = self._kept_ops()
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
@@ -105,6 +111,8 @@ class _Planner:
             fallback = self._plan(tuple(self._live()), keep_unsolved=True)
             plans = [fallback] if fallback is not None else []
             self.report.note("no plan of fused kernels was found; every op is a kernel of its own")
+        best = sorted(plans, key=lambda plan: plan_time(plan, self.target))[:MERGED_PLANS]
+        plans.extend(merged for plan in best if len(merged := self._merged(plan)) < len(plan))
         result.candidates = self._best(plans)
         self.report.candidates = len(result.candidates)
         if not any(isinstance(op, Launch) for c in result.candidates for op in c.graph.ops):
@@ -113,6 +121,14 @@ class _Planner:
         return result
 
     # ---- plans
+
+    def _sources(self) -> dict[Value, frozenset[Value]]:
+        """The inputs of the program that each value depends on."""
+        out = {v: frozenset({v}) for v in self.graph.inputs}
+        for op in self.graph.ops:
+            below = frozenset[Value]().union(*(out[v] for v in op.operands))
+            out.update((r, below) for r in op.results)
+        return out
 
     def _live(self) -> list[Value]:
         """Values that some output depends on."""
@@ -148,21 +164,63 @@ class _Planner:
         stored = self._stored(cut)
         leaves = set(self.graph.inputs) | stored
         plan: Plan = []
+        kernels: list[tuple[Value, ...] | None] = []
         for op in self.graph.ops:
             for value in op.results:
                 if value not in stored:
                     continue
                 if op in self.kept:
                     plan.append([op])
+                    kernels.append(None)
                     continue
-                picks = self._solve(self._region(value, leaves - {value}))
+                picks = self._solve(self._region((value,), leaves - {value}))
                 if picks:
                     plan.append(list(picks))
+                    kernels.append((value,))
                 elif keep_unsolved:
                     plan.append([op])
+                    kernels.append(None)
                 else:
                     return None
+        self.written[id(plan)] = kernels, leaves
         return plan
+
+    def _merged(self, plan: Plan) -> Plan:
+        """Two kernels become one with several outputs where that is faster."""
+        kernels, leaves = self.written[id(plan)]
+        plan, kernels = list(plan), list(kernels)
+        for i, first in enumerate(kernels):
+            for j in range(i + 1, len(kernels)):
+                first, second = kernels[i], kernels[j]
+                if first is None or second is None or not self._alike(first, second):
+                    continue
+                between = [v for k in kernels[i + 1 : j] for v in k or ()]
+                if any(self._reads(v, first, leaves) for v in between):
+                    continue  # what the first computes is wanted before the second is
+                both = tuple(sorted((*first, *second), key=lambda v: (-v.type.size, self.order[v])))
+                picks = self._solve(self._region(both, leaves - set(both)))
+                apart = step_time(plan[i][0]) + step_time(plan[j][0]) + self.target.combine
+                if picks and picks[0].time < apart:
+                    plan[j], kernels[j] = list(picks), both
+                    plan[i], kernels[i] = [], None
+        return [options for options in plan if options]
+
+    def _alike(self, first: tuple[Value, ...], second: tuple[Value, ...]) -> bool:
+        """Whether one block could compute a tile of each: the same shape, or one with size 1."""
+        large, small = sorted((first[0], second[0]), key=lambda v: -v.type.size)
+        rank = len(small.shape)
+        if len(first) + len(second) > self.limits.outputs or rank > len(large.shape):
+            return False
+        aligned = zip(small.shape, large.shape[len(large.shape) - rank :], strict=True)
+        shared = set(self._inputs_of(first)) & set(self._inputs_of(second))
+        return all(a in (1, b) for a, b in aligned) and bool(shared)
+
+    def _inputs_of(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(v for value in values for v in self.sources[value])
+
+    def _reads(self, value: Value, sources: tuple[Value, ...], leaves: set[Value]) -> bool:
+        region = self._region((value,), leaves - {value})
+        return any(v in sources for v in region.graph.inputs)
 
     def _stored(self, cut: tuple[Value, ...]) -> set[Value]:
         """All values that a plan writes, the outputs and what stays outside of kernels included."""
@@ -180,10 +238,10 @@ class _Planner:
             if op not in self.kept:
                 for value in op.results:
                     if value in stored:
-                        yield self._region(value, leaves - {value})
+                        yield self._region((value,), leaves - {value})
 
     def _solve(self, region: Region) -> list[Pick]:
-        key = region.graph.outputs[0], frozenset(region.graph.inputs)
+        key = region.key
         if key not in self.memo:
             picks = self.remote.result(region) if self.remote is not None else None
             if picks is None:
@@ -191,11 +249,11 @@ class _Planner:
             self.memo[key] = picks
         return self.memo[key]
 
-    def _region(self, value: Value, leaves: set[Value]) -> Region:
-        """What computes ``value`` from ``leaves``."""
+    def _region(self, values: tuple[Value, ...], leaves: set[Value]) -> Region:
+        """What computes ``values`` from ``leaves``."""
         used: set[Value] = set()
         ops: set[Op] = set()
-        stack, seen = [value], {value}
+        stack, seen = list(values), set(values)
         while stack:
             v = stack.pop()
             if v in leaves:
@@ -210,7 +268,7 @@ class _Planner:
         inside = tuple(op for op in self.graph.ops if op in ops)
         small = self.target.l2_size / 2
         hot = (i for i, v in enumerate(inputs) if v in self.definitions and v.type.bytes < small)
-        return Region(KernelGraph(self.graph.name, inputs, inside, (value,)), tuple(hot))
+        return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
 
     # ---- candidates
 

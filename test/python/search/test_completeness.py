@@ -114,14 +114,14 @@ class Ours:
         program = case.program
         definitions = {r: op for op in program.ops for r in op.results}
         self.table = AxisTable.of(program)
-        problem = KernelProblem(program.outputs[0], program.inputs, definitions, self.table)
+        problem = KernelProblem(program.outputs, program.inputs, definitions, self.table)
         solver = KernelSolver(H200, SearchLimits(), SearchReport())
         dims = solver._output_dims(problem)  # pyright: ignore[reportPrivateUsage]
         found = solver._derive(problem, dims, FrameType(case.loop, None))  # pyright: ignore[reportPrivateUsage]
         self.loop = case.loop
         self.output = tuple(a for dim in dims for a in dim)
         self.inputs = [self._labels(d) for d, _ in found]
-        self.cost = min(self._cheapest(d, target) for d, target in found)
+        self.cost = min(self._cheapest(d, targets[0]) for d, targets in found)
 
     def _labels(self, derivations: Derivations) -> list[tuple[str, ...]]:
         atoms = [a for a in derivations.algebra.atoms if isinstance(a, InAtom)]

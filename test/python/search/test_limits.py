@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, StopReason, superoptimize
-from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.ugraph import Builder, Concat, Launch, Slice
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Builder, Concat, KernelGraph, Launch, Slice
 from search_programs import attention, graph, matmul, qk_norm_attention, tensor
 
 SCRIPT = """
@@ -112,12 +115,51 @@ def test_nothing_to_gain_is_said() -> None:
     assert result.report.stop is StopReason.NOTHING
 
 
+def outputs_agree(program: KernelGraph) -> KernelGraph:
+    """The best candidate, after all were compared with the program in float64."""
+    found = superoptimize(program, H200).candidates
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(v.shape) for v in program.inputs]
+    expected = evaluate_floats(program, inputs)
+    for candidate in found:
+        check_graph(candidate.graph)
+        for got, want in zip(evaluate_floats(candidate.graph, inputs), expected, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
+    return found[0].graph
+
+
 def test_several_outputs() -> None:
     x, w, b = tensor("x", 8, 64), tensor("w", 64, 32), Builder()
     normal = b.rms_norm(x)
-    result = superoptimize(graph("two", (x, w), b, normal, b.matmul(normal, w)), H200)
-    best = result.candidates[0].graph
+    best = outputs_agree(graph("two", (x, w), b, normal, b.matmul(normal, w)))
     assert [v.shape for v in best.outputs] == [(8, 64), (8, 32)]
+
+
+def test_outputs_of_one_shape_share_a_kernel() -> None:
+    x, r, g, b = tensor("x", 16, 512), tensor("r", 16, 512), tensor("g", 512), Builder()
+    y = b.binary(BinaryFn.ADD, x, r)
+    assert len(outputs_agree(graph("add_norm", (x, r, g), b, y, b.rms_norm(y, g))).ops) == 1
+    x, g, b = tensor("x", 16, 256), tensor("g", 256), Builder()
+    weights = [tensor(name, 256, 128) for name in ("wq", "wk", "wv")]
+    normal = b.rms_norm(x, g)
+    qkv = [b.matmul(normal, w) for w in weights]
+    (launch,) = outputs_agree(graph("qkv", (x, g, *weights), b, *qkv)).ops
+    assert len(launch.results) == 3
+
+
+def test_a_row_statistic_is_a_second_output() -> None:
+    x, b = tensor("x", 16, 100), Builder()
+    e = b.unary(UnaryFn.EXP, x)
+    total = b.reduce(ReduceFn.SUM, e, (1,))
+    y = b.binary(BinaryFn.DIV, e, total)
+    assert len(outputs_agree(graph("lse", (x,), b, y, b.unary(UnaryFn.LOG, total))).ops) == 1
+
+
+def test_an_output_that_another_kernel_reads_comes_first() -> None:
+    x, w, b = tensor("x", 16, 64), tensor("w", 64, 64), Builder()
+    first = b.unary(UnaryFn.EXP, x)
+    second = b.matmul(b.matmul(first, w), w)
+    outputs_agree(graph("order", (x, w), b, first, second, b.binary(BinaryFn.ADD, x, second)))
 
 
 def test_an_input_may_be_an_output() -> None:
