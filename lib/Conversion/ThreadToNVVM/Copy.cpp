@@ -43,7 +43,8 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
   static void emit(CopyAsyncOp op, Emitter &e, Value source, ArrayRef<Value> offsets, Value dest) {
     SharedType shared = op.getDest().getType();
     int64_t shape[2] = {shared.getRows(), shared.getCols()};
-    GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), shape);
+    GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), shape,
+                    op.getExtents());
     // Rows are contiguous in shared memory; along columns only single elements
     // can be moved.
     int64_t fast = tile.getStride(1) != 1 && tile.getStride(0) == 1 ? 0 : 1;

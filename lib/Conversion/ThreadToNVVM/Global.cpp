@@ -35,7 +35,8 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
     FragmentType type = op.getType();
     const LinearLayout &layout = type.getLinearLayout();
     Type element = type.getElementType();
-    GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), type.getShape());
+    GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), type.getShape(),
+                    op.getExtents());
     Width width = chooseWidth(tile, layout);
     int64_t bytes = width.elements * tile.getElementBytes();
     Type accessType = width.elements == 1 ? element : VectorType::get({width.elements}, element);
@@ -73,10 +74,11 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
 /// Stores and atomic additions: what they have in common.
 template <typename OpT, typename Emit>
 void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRef<Value> scalars,
-                Value when, bool vectors, Emit emit) {
+                Value when, std::optional<ArrayRef<int64_t>> extents, bool vectors, Emit emit) {
   FragmentType type = op.getValue().getType();
   const LinearLayout &layout = type.getLinearLayout();
-  GlobalTile tile(op, op.getDest().getType(), op.getDims(), op.getInBounds(), type.getShape());
+  GlobalTile tile(op, op.getDest().getType(), op.getDims(), op.getInBounds(), type.getShape(),
+                  extents);
   Width width = vectors ? chooseWidth(tile, layout) : Width();
   e.ifThen(e.both(when, e.isLeader(layout)), [&] {
     GlobalTile::Access access =
@@ -100,7 +102,8 @@ struct StoreGlobalLowering : ThreadPattern<StoreGlobalOp> {
   LogicalResult lower(StoreGlobalOp op, Adaptor operands, Emitter &e, Results &) const override {
     Value when = op.getWhen() ? single(operands.getWhen().front()) : Value();
     lowerStore(op, e, single(operands.getDest()), indices(operands.getOffsets()),
-               unpack(e, op.getValue().getType(), operands.getValue()), when, /*vectors=*/true,
+               unpack(e, op.getValue().getType(), operands.getValue()), when, op.getExtents(),
+               /*vectors=*/true,
                [&](Value value, Value pointer, int64_t bytes) {
                  LLVM::StoreOp::create(e, value, pointer, bytes);
                });
@@ -112,7 +115,8 @@ struct AtomicAddLowering : ThreadPattern<AtomicAddOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(AtomicAddOp op, Adaptor operands, Emitter &e, Results &) const override {
     lowerStore(op, e, single(operands.getDest()), indices(operands.getOffsets()),
-               unpack(e, op.getValue().getType(), operands.getValue()), Value(), /*vectors=*/false,
+               unpack(e, op.getValue().getType(), operands.getValue()), Value(), std::nullopt,
+               /*vectors=*/false,
                [&](Value value, Value pointer, int64_t) {
                  e.ptx("red.relaxed.gpu.global.add.f32 [$0], $1;", "l,f", {pointer, value});
                });

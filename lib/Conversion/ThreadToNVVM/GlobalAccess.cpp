@@ -81,8 +81,9 @@ void mirage::thread::annotateAccesses(Operation *root) {
 }
 
 GlobalTile::GlobalTile(Operation *op, MemRefType type, ArrayRef<int64_t> dims,
-                       ArrayRef<bool> inBounds, ArrayRef<int64_t> shape)
-    : type(type), dims(dims), shape(shape), inBounds(inBounds),
+                       ArrayRef<bool> inBounds, ArrayRef<int64_t> shape,
+                       std::optional<ArrayRef<int64_t>> extents)
+    : type(type), dims(dims), shape(shape), extents(extents.value_or(shape)), inBounds(inBounds),
       elementBytes(type.getElementTypeBitWidth() / 8) {
   (void)type.getStridesAndOffset(strides, offset);
   divisors.assign(type.getRank(), 1);
@@ -99,6 +100,8 @@ bool GlobalTile::isAligned(int64_t axis, int64_t width) const {
     if (divisor * stride % width)
       return false;
   if (shape[1 - axis] > 1 && getStride(1 - axis) % width)
+    return false;
+  if (isPadded(axis) && extents[axis] % width)
     return false;
   if (!isChecked(axis))
     return true;
@@ -130,11 +133,14 @@ GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> off
     if (dims[axis] < 0)
       continue;
     addTerm(e.createOrFold<arith::ExtUIOp>(e.getI64Type(), thread[axis]), getStride(axis));
-    if (!isChecked(axis))
-      continue;
-    // Sizes are below 2^31, offsets are not negative.
-    Value left = e.sub(e.i32(type.getDimSize(dims[axis])), e.toI32(offsets[dims[axis]]));
-    access.left[axis] = e.sub(left, thread[axis]);
+    Value left = isPadded(axis) ? e.i32(extents[axis]) : Value();
+    if (isChecked(axis)) {
+      // Sizes are below 2^31, offsets are not negative.
+      Value inTensor = e.sub(e.i32(type.getDimSize(dims[axis])), e.toI32(offsets[dims[axis]]));
+      left = left ? e.createOrFold<arith::MinSIOp>(left, inTensor) : inTensor;
+    }
+    if (left)
+      access.left[axis] = e.sub(left, thread[axis]);
   }
   access.pointer = elements ? e.offset(access.origin, elements) : access.origin;
   return access;

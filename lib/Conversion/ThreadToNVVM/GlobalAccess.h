@@ -26,13 +26,16 @@ int64_t getDivisor(mlir::Value index);
 class GlobalTile {
 public:
   GlobalTile(mlir::Operation *op, mlir::MemRefType type, llvm::ArrayRef<int64_t> dims,
-             llvm::ArrayRef<bool> inBounds, llvm::ArrayRef<int64_t> shape);
+             llvm::ArrayRef<bool> inBounds, llvm::ArrayRef<int64_t> shape,
+             std::optional<llvm::ArrayRef<int64_t>> extents = std::nullopt);
 
   int64_t getElementBytes() const { return elementBytes; }
   /// Elements from one row or column to the next.
   int64_t getStride(int64_t axis) const { return dims[axis] < 0 ? 0 : strides[dims[axis]]; }
   /// Whether elements may lie outside the tensor along an axis.
   bool isChecked(int64_t axis) const { return dims[axis] >= 0 && !inBounds[axis]; }
+  /// Whether the tile has padding along an axis: elements from `extents` on.
+  bool isPadded(int64_t axis) const { return extents[axis] < shape[axis]; }
 
   /// The most elements, a power of two up to `limit`, that one access along
   /// `axis` may cover: contiguous, aligned, and inside or outside all together.
@@ -42,7 +45,8 @@ public:
   struct Access {
     mlir::Value pointer; // of element (row, col)
     mlir::Value origin;  // the tensor's first element: always there
-    mlir::Value left[2]; // elements from row and col to the tensor's end; null unchecked
+    mlir::Value left[2]; // elements from row and col to the end of the tensor or of what is
+                         // no padding, whichever comes first; null where neither is checked
   };
   Access begin(Emitter &e, mlir::Value base, llvm::ArrayRef<mlir::Value> offsets, mlir::Value row,
                mlir::Value col) const;
@@ -54,7 +58,7 @@ private:
   bool isAligned(int64_t axis, int64_t width) const;
 
   mlir::MemRefType type;
-  llvm::SmallVector<int64_t> strides, divisors, dims, shape;
+  llvm::SmallVector<int64_t> strides, divisors, dims, shape, extents;
   llvm::SmallVector<bool> inBounds;
   int64_t offset, elementBytes, align;
 };
