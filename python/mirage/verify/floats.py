@@ -29,6 +29,7 @@ from mirage.verify.sampling import Sample
 # Relative to the largest output: far above float64's rounding, far below any real difference.
 TOLERANCE = 1e-9
 _SCORE = 1e4
+_ROUNDING = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}
 
 
 class ExactConstants(Float64):
@@ -157,7 +158,7 @@ class Numerics:
 
     scale: float
     exponent: float  # largest argument of an exponential
-    reference: float
+    reference: float  # root mean squares
     candidate: float
     holds: bool
 
@@ -177,7 +178,7 @@ def measure_numerics(
     if first.exponent > 0.0:
         # Scores are mostly products of two inputs, so the square root of the factor brings them to
         # 1e4.
-        scale = min(float(np.sqrt(_SCORE / first.exponent)), 256.0)
+        scale = unit * min(float(np.sqrt(_SCORE / first.exponent)), 256.0)
         results.append(_numerics(graphs, sample, rng, permutation, scale, ExactConstants()))
     return results
 
@@ -212,29 +213,25 @@ def _numerics(
     holds = True
     for x, r, c, v in zip(exact_outputs, reference, candidate, graphs[0].outputs, strict=True):
         size = float(np.abs(x).max(initial=0.0)) or 1.0
-        error_r, error_c = _error(x, r) / size, _error(x, c) / size
-        # Half a unit in the last place of the output is what any program may lose.
-        floor = {
-            DType.F16: 2.0**-11,
-            DType.BF16: 2.0**-8,
-            DType.F32: 2.0**-22,
-            DType.F64: 2.0**-50,
-        }[v.dtype]
-        worst_reference, worst_candidate = (
-            max(worst_reference, error_r),
-            max(worst_candidate, error_c),
-        )
+        (rms_r, max_r), (rms_c, max_c) = _errors(x, r, size), _errors(x, c, size)
+        worst_reference, worst_candidate = max(worst_reference, rms_r), max(worst_candidate, rms_c)
+        # What rounding the output alone may cost (f16 has numbers below 2^-14 in steps of 2^-24).
+        floor = max(_ROUNDING[v.dtype], 2.0**-25 / size if v.dtype is DType.F16 else 0.0)
+        # The largest of a sample of errors is uncertain by itself: twice that of the mean.
         # An infinite error of the reference excuses an infinite one of the candidate.
-        if not error_c <= 2.0 * max(error_r, floor):
-            holds = False
+        fine = rms_c <= 2.0 * max(rms_r, floor / 2.0) and max_c <= 4.0 * max(max_r, floor)
+        holds = holds and fine
     return Numerics(scale, domain.largest_exponent, worst_reference, worst_candidate, holds)
 
 
-def _error(exact_value: Array, value: Array) -> float:
+def _errors(exact_value: Array, value: Array, size: float) -> tuple[float, float]:
+    """Root mean square and maximum of the errors, relative to ``size``."""
     if not exact_value.size:
-        return 0.0
+        return 0.0, 0.0
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(exact_value - value.astype(np.float64))
-    # Where float64 itself has no number, nothing can be said.
-    error = np.where(np.isfinite(exact_value), error, 0.0)
-    return float("inf") if np.isnan(error).any() else float(error.max())
+        error = np.abs(exact_value - value.astype(np.float64)) / size
+        # Where float64 itself has no number, nothing can be said.
+        error = np.where(np.isfinite(exact_value), error, 0.0)
+        if np.isnan(error).any():
+            return float("inf"), float("inf")
+        return float(np.sqrt(np.mean(error**2))), float(error.max())

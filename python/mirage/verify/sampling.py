@@ -17,6 +17,7 @@ from mirage.semantics.region import Demand, Positions, Region, demand, region_sh
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Mask, Matmul, Op, Value
 
+_FEWEST = 64  # output elements: fewer say too little about rounding errors
 _FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one element of another op
 
 
@@ -29,6 +30,7 @@ class Sample:
     inputs: tuple[Region, ...]
     fraction: float
     work: float
+    elements: int
     fixed: Mapping[int, Array] = field(default_factory=dict[int, Array])
     """Inputs that are not random, by number: the weights of a program over cells of indices."""
 
@@ -61,7 +63,7 @@ def choose_sample(
         for n, count in counts.items():
             if count > 1:
                 options.append((_sample(graphs, {**counts, n: count // 2}, order), n))
-        options = [o for o in options if o[0].work < sample.work]
+        options = [o for o in options if o[0].work < sample.work and o[0].elements >= _FEWEST]
         if not options:
             break
         best, n = min(options, key=lambda o: o[0].work)
@@ -124,6 +126,7 @@ def _sample(
         tuple(inputs),
         computed / sum(v.type.size for v in graphs[0].outputs),
         work,
+        computed,
     )
 
 
