@@ -95,8 +95,10 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "compiled": [],
         "failures": [],
     }
+    good: list[tuple[Compiled, KernelGraph]] = []
+    spilling: list[tuple[Compiled, KernelGraph]] = []  # used only where nothing better is left
     for rank, (_, position) in enumerate(ranking(part, target)):
-        if len(entry["compiled"]) == arguments.top:
+        if len(good) == arguments.top:
             break
         graph, _ = select_cheapest(verified, target, rank)
         try:
@@ -104,7 +106,8 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         except CompileError as e:
             entry["failures"].append(f"candidate {rank} by predicted time: {e}")
             continue
-        number = len(entry["compiled"])
+        (spilling if compiled.spilled_bytes else good).append((compiled, graph))
+    for number, (compiled, graph) in enumerate([*good, *spilling][: arguments.top]):
         suffix = f"@{number}" if number else ""
         path = write_artifact(compiled.artifact, arguments.out / f"{name}{suffix}.mirage")
         entry["compiled"].append(describe_choice(compiled, graph, path))

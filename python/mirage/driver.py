@@ -188,6 +188,11 @@ class Optimized:
         return tuple(step.compiled.artifact for step in self.steps if step.compiled is not None)
 
     @property
+    def spilled_bytes(self) -> int:
+        """Bytes of registers that spilled to memory, in all kernels (0 where no assembler ran)."""
+        return sum(step.compiled.spilled_bytes for step in self.steps if step.compiled is not None)
+
+    @property
     def artifact(self) -> Artifact:
         """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly
         one.
@@ -307,10 +312,11 @@ class _Run:
         self.options.say(f"verify: candidate {checked.index}: {verdict}{dropped}")
 
     def _choose(self, verified: KernelGraph) -> Optimized:
-        """The cheapest candidates that compile; those that do not are noted."""
+        """The cheapest candidate that compiles, without spills if there is one; the others are noted."""
         from mirage.compiler import CompileError
 
         failure: CompileError | None = None
+        spilling: Optimized | None = None
         most = max(
             (len(op.programs) - 1 for op in verified.ops if isinstance(op, Alternatives)), default=1
         )
@@ -320,13 +326,22 @@ class _Run:
                 break
             try:
                 with self._timed("compile"):
-                    return self._finish(selected)
+                    optimized = self._finish(selected)
+                if not optimized.spilled_bytes:
+                    return optimized
+                spilling = spilling or optimized
+                self.report.notes.append(
+                    f"candidate {skip} by predicted time spills {optimized.spilled_bytes} bytes of registers"
+                )
+                self.options.say(self.report.notes[-1])
             except CompileError as error:
                 failure = failure or error
                 self.report.notes.append(
                     f"candidate {skip} by predicted time does not compile: {error.message}"
                 )
                 self.options.say(self.report.notes[-1])
+        if spilling is not None:
+            return spilling
         if failure is not None:
             raise failure
         raise NothingFoundError(

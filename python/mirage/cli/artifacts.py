@@ -77,9 +77,5 @@ def describe_json(compiled: Compiled, path: Path) -> dict[str, Any]:
             }
             for k in manifest.kernels
         ],
-        "assembler": [
-            {**vars(e), "ptxas": report.version}
-            for report in compiled.assembler
-            for e in report.entries
-        ],
+        "resources": dict(manifest.resources),
     }

@@ -43,12 +43,17 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class Compiled:
-    """An artifact; ``assembler`` is there where ptxas ran in this call."""
+    """An artifact, and remarks on it for people."""
 
     artifact: Artifact
-    assembler: tuple[AssemblerReport, ...] = ()
     from_cache: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of registers that the assembler spilled, in all kernels; 0 where it did not run."""
+        resources = self.artifact.manifest.resources.values()
+        return sum(r["spill_stores"] + r["spill_loads"] for r in resources)
 
 
 def compile_graph(
@@ -100,7 +105,10 @@ def compile_text(
     }
     key = cache.cache_key(text, options.chip, settings)
     found = cache.lookup(key) if options.use_cache else None
-    compiled = _compile(text, options, names) if found is None else Compiled(found, from_cache=True)
+    if found is None:
+        compiled = _compile(text, options, names)
+    else:
+        compiled = Compiled(found, from_cache=True, notes=spill_notes(found.manifest.resources))
     if options.use_cache and found is None:
         compiled = replace(compiled, artifact=cache.store(key, compiled.artifact))
     manifest = replace(
@@ -160,11 +168,13 @@ def with_machine_code(artifact: Artifact) -> Compiled:
         files[name] = report.cubin
         modules[i] = replace(module, cubin=name, cubin_sha256=sha256(report.cubin))
         reports.append(report)
-    notes = [
-        f"{e.name}: {e.spill_stores + e.spill_loads} bytes of registers are spilled"
-        for r in reports
-        for e in r.spills
-    ]
-    notes.extend(w for r in reports for w in r.serialized)
-    manifest = replace(artifact.manifest, modules=tuple(modules))
-    return Compiled(Artifact(manifest, files), tuple(reports), notes=tuple(notes))
+    serialized = tuple(w for r in reports for w in r.serialized)
+    resources = {e.name: {**vars(e), "ptxas": r.version} for r in reports for e in r.entries}
+    manifest = replace(artifact.manifest, modules=tuple(modules), resources=resources)
+    return Compiled(Artifact(manifest, files), notes=(*spill_notes(resources), *serialized))
+
+
+def spill_notes(resources: Mapping[str, Any]) -> tuple[str, ...]:
+    """A remark for each kernel whose registers did not suffice."""
+    spilled = {name: r["spill_stores"] + r["spill_loads"] for name, r in resources.items()}
+    return tuple(f"{name}: {n} bytes of registers are spilled" for name, n in spilled.items() if n)

@@ -113,6 +113,7 @@ class Manifest:
     workspace: tuple[WorkspaceBuffer, ...]
     modules: tuple[Module, ...]
     kernels: tuple[KernelLaunch, ...]
+    resources: Mapping[str, Any] = field(default_factory=dict[str, Any])
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     prediction: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -137,6 +138,7 @@ class Manifest:
             "kernels": [
                 {**vars(k), "arguments": [vars(a) for a in k.arguments]} for k in self.kernels
             ],
+            "resources": dict(self.resources),
             "evidence": dict(self.evidence),
             "prediction": dict(self.prediction),
         }
@@ -169,6 +171,7 @@ def from_json(data: object, where: str) -> Manifest:
         workspace=tuple(map(_buffer, reader.items("workspace"))),
         modules=tuple(map(_module, reader.items("modules"))),
         kernels=tuple(map(_kernel, reader.items("kernels"))),
+        resources=reader.mapping("resources"),
         evidence=reader.mapping("evidence"),
         prediction=reader.mapping("prediction"),
     )
