@@ -5,6 +5,7 @@ workload.
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -166,7 +167,9 @@ def _from_torch(
     from mirage.frontend.torch_import import from_torch
 
     inputs = tuple(example)
-    imported = from_torch(item, *inputs, allow_fallback=allow_fallback)
+    imported = from_torch(
+        item, *inputs, allow_fallback=allow_fallback, name=re.sub(r"\W", "_", path.stem)
+    )
     program = imported.program
 
     def sample(seed: int) -> tuple[Array, ...]:

@@ -87,6 +87,7 @@ class _Rewriter:
         self.shifted: dict[Shift, Value] = {}  # what they carry now: the maximum
         self.local: dict[Shift, Value] = {}  # the maximum over this step only
         self.rescales: dict[tuple[Shift, Fraction, Align, int], Value] = {}
+        self.factors: dict[tuple[Shift, Fraction], Value] = {}  # exp of the difference of the two
         self.params: dict[TensorShift, Value] = {}
         self.masked: dict[Value, set[tuple[int, Pad]]] = {}  # where exponentials are 0 already
 
@@ -217,9 +218,11 @@ class _Rewriter:
         if not shift.moves:
             return value
         term = self.facts.terms[original][shift]
-        difference = b.binary(BinaryFn.SUB, self.arguments[shift], self.shifted[shift])
-        factor = b.unary(UnaryFn.EXP, self._scaled(b, difference, term.power))
-        return b.binary(BinaryFn.MUL, value, self._arrange(b, factor, term.align))
+        key = (shift, term.power)
+        if key not in self.factors:
+            difference = b.binary(BinaryFn.SUB, self.arguments[shift], self.shifted[shift])
+            self.factors[key] = b.unary(UnaryFn.EXP, self._scaled(b, difference, term.power))
+        return b.binary(BinaryFn.MUL, value, self._arrange(b, self.factors[key], term.align))
 
     def _log(self, op: Unary, scope: _Scope) -> None:
         b = scope.builder
