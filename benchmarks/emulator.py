@@ -2,8 +2,8 @@
 
     python benchmarks/emulator.py            # prints a table; --out FOLDER also writes JSON
 
-The first row is the goal's program: a 64x256 by 256x64 matmul in f16 by four warps, at most 2 s on one
-core and 500 MB.
+The first row is the goal's program: a 64x256 by 256x64 matmul in f16 by four warps, at most 2 s on
+one core and 500 MB.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def main() -> int:
     options = parser.parse_args()
     rows: dict[str, dict[str, dict[str, float]]] = {}
     print(
-        f"{'case':<32} {'checks':>7} {'s':>8} {'warp-instr':>11} {'warp-instr/s':>13} {'peak MB':>8}"
+        f"{'case':<32} {'checks':>7} {'s':>8} {'warp-instr':>11} "
+        f"{'warp-instr/s':>13} {'peak MB':>8}"
     )
     for name, build in CASES.items():
         rows[name] = {}
@@ -123,7 +124,8 @@ def main() -> int:
             rows[name]["checks" if checks else "no checks"] = row
             print(
                 f"{name:<32} {'on' if checks else 'off':>7} {row['seconds']:>8.3f} "
-                f"{int(row['warp_instructions']):>11,} {int(row['warp_instructions_per_second']):>13,} "
+                f"{int(row['warp_instructions']):>11,} "
+                f"{int(row['warp_instructions_per_second']):>13,} "
                 f"{row['peak_memory_mb']:>8.0f}"
             )
     if options.out is not None:

@@ -1,15 +1,16 @@
 """Runs the emulator's own tests on a GPU too and compares what both leave in memory.
 
-Every launch that the tests of `test/python/emulator` make, and that the emulator accepts, is repeated on
-GPU 0 with the same PTX and the same inputs. Results must agree bit for bit, except that any NaN matches
-any NaN, unless the PTX uses approximations or tensor cores, whose results PTX leaves open: those must
-agree within a tolerance. With --artifact, whole artifacts are compared as well.
+Every launch that the tests of `test/python/emulator` make, and that the emulator accepts, is
+repeated on GPU 0 with the same PTX and the same inputs. Results must agree bit for bit, except that
+any NaN matches any NaN, unless the PTX uses approximations or tensor cores, whose results PTX
+leaves open: those must agree within a tolerance. With --artifact, whole artifacts are compared as
+well.
 
     python benchmarks/emulator_vs_gpu.py --out benchmarks/results
     python benchmarks/emulator_vs_gpu.py --out results --artifact build/artifacts/lora.mirage
 
-Writes `emulator_vs_gpu.json` into the folder. --emulator-only checks the plumbing without a GPU. Exit
-status 1 if anything disagrees.
+Writes `emulator_vs_gpu.json` into the folder. --emulator-only checks the plumbing without a GPU.
+Exit status 1 if anything disagrees.
 """
 
 from __future__ import annotations
@@ -320,13 +321,14 @@ def environment() -> dict[str, str]:
 def table(recorder: Recorder) -> str:
     """The rows as text."""
     lines = [
-        f"{'test':<88} {'launches':>8} {'elements':>9} {'differ':>7} {'nan':>5} {'worst':>9}  verdict"
+        f"{'test':<88} {'launches':>8} {'elements':>9} {'differ':>7} {'nan':>5} "
+        f"{'worst':>9}  verdict"
     ]
-    for r in recorder.rows.values():
-        lines.append(
-            f"{r.test:<88} {r.launches:>8} {r.elements:>9} {r.different:>7} {r.nan_payloads:>5} "
-            f"{r.worst:>9.2e}  {r.verdict} {r.note}"
-        )
+    lines += [
+        f"{r.test:<88} {r.launches:>8} {r.elements:>9} {r.different:>7} {r.nan_payloads:>5} "
+        f"{r.worst:>9.2e}  {r.verdict} {r.note}"
+        for r in recorder.rows.values()
+    ]
     return "\n".join(lines)
 
 
@@ -383,7 +385,8 @@ def main() -> int:
     write(options.out, recorder, ended=ended)
     bad = [r for r in recorder.rows.values() if r.verdict in ("DIFFERENT", "ERROR")]
     print(
-        f"{len(recorder.rows)} rows, {len(bad)} disagree; {recorder.passed} tests passed, {len(recorder.failed)} failed; {ended}"
+        f"{len(recorder.rows)} rows, {len(bad)} disagree; {recorder.passed} tests passed, "
+        f"{len(recorder.failed)} failed; {ended}"
     )
     sys.stdout.flush()
     status = 1 if bad or recorder.failed or ended != "complete" else 0

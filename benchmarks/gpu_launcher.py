@@ -59,7 +59,7 @@ class GpuModule:
         cluster: Sequence[int],
         shared_bytes: int,
     ) -> None:
-        """Copies arrays to the GPU, runs, copies them back in place. Raises DriverError, GpuTimeout."""
+        """Copies arrays to the GPU, runs, copies back in place. Raises DriverError, GpuTimeout."""
         d = driver()
         name = kernel.name
         function = check(d.cuModuleGetFunction(self.module, name.encode()), name)
@@ -152,9 +152,9 @@ def tensor_map(tensor: TensorMap, address: int) -> bytes:
     d = driver()
     array = tensor.array
     types = d.CUtensorMapDataType
-    name = {"float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64",
-            "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "int32": "INT32",
-            "uint64": "UINT64", "int64": "INT64"}[array.dtype.name]  # fmt: skip
+    name = {"float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32",
+            "float64": "FLOAT64", "uint8": "UINT8", "uint16": "UINT16",
+            "uint32": "UINT32", "int32": "INT32", "uint64": "UINT64", "int64": "INT64"}[array.dtype.name]  # fmt: skip
     swizzle = {"none": "NONE"}.get(tensor.swizzle, tensor.swizzle)
     fill = "NONE" if tensor.oob_fill == "zero" else "NAN_REQUEST_ZERO_FMA"
     result = d.cuTensorMapEncodeTiled(

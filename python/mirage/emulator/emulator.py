@@ -189,26 +189,29 @@ class Emulator:
             batch = _batch(program, block3, clusters, size, limits, total, checks=checks)
             for step in program.steps:
                 step.count = 0
-            for first in range(0, total, batch):
-                machine = Machine(
-                    program,
-                    grid=grid3,
-                    block=block3,
-                    cluster=cluster3,
-                    first_block=first,
-                    blocks=min(batch, total - first),
-                    shared_bytes=size,
-                    dynamic_bytes=shared_bytes,
-                    memory=memory.globals,
-                    parameters=parameters,
-                    tensor_maps=maps,
-                    limits=limits,
-                    checks=checks,
-                    stats=stats,
-                    counters=counters,
-                )
-                machine.scheduler.run()
-                machine.check_exit()
+            try:
+                for first in range(0, total, batch):
+                    machine = Machine(
+                        program,
+                        grid=grid3,
+                        block=block3,
+                        cluster=cluster3,
+                        first_block=first,
+                        blocks=min(batch, total - first),
+                        shared_bytes=size,
+                        dynamic_bytes=shared_bytes,
+                        memory=memory.globals,
+                        parameters=parameters,
+                        tensor_maps=maps,
+                        limits=limits,
+                        checks=checks,
+                        stats=stats,
+                        counters=counters,
+                    )
+                    machine.scheduler.run()
+                    machine.check_exit()
+            finally:
+                program.forget()
             counters.blocks, counters.warps = total, total * -(-int(np.prod(block3)) // 32)
             _summarise(counters, program, size - SHARED_RESERVED)
         return LaunchResult(counters)

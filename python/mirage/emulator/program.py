@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mirage.emulator import ops as _ops
 from mirage.emulator.analysis import analyse
 from mirage.emulator.cohort import Array, Cohort
@@ -85,6 +87,12 @@ class Program:
             return None
         label = instruction.operands[0]
         return self.kernel.labels[label.name] if isinstance(label, LabelRef) else None
+
+    def forget(self) -> None:
+        """Frees the registers' values after a launch."""
+        for register in self.kernel.registers:
+            register.data = np.zeros((0, 32), np.uint32)
+            register.written = register.async_state = None
 
     def _check_labels(self) -> None:
         for instruction in self.kernel.body:
