@@ -168,7 +168,7 @@ def _from_torch(
 
     inputs = tuple(example)
     imported = from_torch(
-        item, *inputs, allow_fallback=allow_fallback, name=re.sub(r"\W", "_", path.stem)
+        item, *inputs, allow_fallback=allow_fallback, name=re.sub(r"\W|^(?=\d)", "_", path.stem)
     )
     program = imported.program
 
