@@ -14,6 +14,7 @@ from mirage.cost.model import KernelFeatures
 from mirage.semantics.scalar import UNARY, BinaryFn, DType
 from mirage.semantics.ugraph import (
     Binary,
+    Cast,
     Launch,
     Load,
     Loop,
@@ -28,6 +29,7 @@ from mirage.semantics.ugraph import (
 )
 
 Num = Any
+LINE = 128.0  # bytes of a cache line
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
@@ -60,9 +62,8 @@ class Accountant:
         """One input tensor, whatever the number of loads from it; short rows use DRAM bursts
         badly."""
         row = np.minimum(run_bytes, total_bytes)
-        self.features.dram_read = self.features.dram_read + total_bytes * (
-            1.0 + 0.15 * (row < BURST) + 0.5 * (row < SECTOR)
-        )
+        waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
+        self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)
 
     def load(self, elements: Num, run: Num, width: int, in_loop: bool) -> None:
         """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous."""
@@ -88,6 +89,8 @@ class Accountant:
         )  # independent ones of a warp
         chain = padded / (16.0 * 8.0 * 16.0 * warps) * MMA_LATENCY / np.minimum(fragments, 4.0)
         self._add("clocks", np.maximum(chain, MMA_LATENCY) + 60.0, in_loop)
+        # more warps than fragments: they share the contraction, and their sums meet at the end
+        self._add("clocks", 1.5 * EXCHANGE * (padded < 16.0 * 8.0 * _up(k, 16) * warps), False)
         if not in_loop:
             self.features.live = np.maximum(self.features.live, m * n)
 
@@ -105,6 +108,12 @@ class Accountant:
         """A loaded tile that ordinary arithmetic uses: read from shared memory and converted."""
         self._add("move", elements * width, in_loop)
         self._add("alu", elements * (1.0 if width < 4 else 0.0), in_loop)
+
+    def convert(self, elements: Num, in_loop: bool) -> None:
+        """A computed tile made an operand of a matmul: rounded, and moved to other lanes."""
+        self._add("alu", 0.5 * elements, in_loop)
+        self._add("move", 4.0 * elements, in_loop)
+        self._add("clocks", 60.0, in_loop)
 
     def reduce(self, elements: Num, in_loop: bool) -> None:
         """A reduction of a tile of ``elements``."""
@@ -192,6 +201,8 @@ def _count(account: Accountant, op: Op, in_loop: bool, read: set[Value]) -> None
             account.elementwise(size, *cost, in_loop)
         case Reduce() | RunningMax():
             account.reduce(float(op.operands[0].type.size), in_loop)
+        case Cast() if op.result.dtype.is_half and not op.operands[0].dtype.is_half:
+            account.convert(size, in_loop)
         case Mask():
             account.elementwise(size, 1.0, 0.0, in_loop)
         case Transpose():

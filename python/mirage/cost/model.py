@@ -182,18 +182,20 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     hide = np.where(together * f.warps >= 8, 0.75, 1.0)  # other warps fill the gaps
     compute = per_sm * busy * hide / few
 
-    steps = f.steps * (f.clocks_step + target.step * (f.steps > 1))
+    barrier = target.step + 8.0 * f.warps
+    steps = f.steps * (f.clocks_step + barrier * (f.steps > 1))
     chain = target.latency + (steps + f.clocks_once) / target.clock
     # latency and work of one block add up where only few warps are there to overlap them
     chain = waves * (chain + np.where(together * f.warps >= 8, 0.5, 1.0) * busy / few)
-    chain = chain + per_sm * target.block_start
+    chain = chain + per_sm * target.block_start * np.maximum(f.warps, 4.0) / 4.0
+    # the work on what was loaded last is hidden only by blocks that still load
+    last = (busy / few + steps / target.clock) / f.steps + f.clocks_once / target.clock
+    last = last / np.minimum(per_sm, 3.0) + 0.1 * compute
     # the first load and the last store are not hidden by the work of other blocks
     time = (
         target.launch
         + target.latency * 0.6
-        + np.maximum.reduce(
-            np.broadcast_arrays(dram + 0.3 * compute, l2 + 0.2 * compute, compute, chain)
-        )
+        + np.maximum.reduce(np.broadcast_arrays(dram + last, l2 + last, compute, chain))
     )
     time = np.where(feasible, time, np.inf)
     return {

@@ -35,7 +35,7 @@ class Target:
     clock: float  # clocks per µs
     step: float  # clocks of one loop step besides its work (waiting, barrier, copy issue)
     combine: float  # extra time of a dependent combine kernel
-    block_start: float  # µs between the starts of two blocks on one SM
+    block_start: float  # µs between the starts of two blocks of four warps on one SM
     flight: float  # bytes in flight per SM that saturate DRAM
 
     @property

@@ -147,9 +147,7 @@ class Measure:
         if self.half:
             for child in edge.children:  # computed operands are converted
                 if not self._is_load(child):
-                    account.elementwise(
-                        self.elements(self.labels(child)), 0.5, 0.0, self.in_loop(child), False
-                    )
+                    account.convert(self.elements(self.labels(child)), self.in_loop(child))
         ok = self.elements(shared) == 1
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
