@@ -153,8 +153,8 @@ def tensor_map(tensor: TensorMap, address: int) -> bytes:
     array = tensor.array
     types = d.CUtensorMapDataType
     name = {"float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32",
-            "float64": "FLOAT64", "uint8": "UINT8", "uint16": "UINT16",
-            "uint32": "UINT32", "int32": "INT32", "uint64": "UINT64", "int64": "INT64"}[array.dtype.name]  # fmt: skip
+            "float64": "FLOAT64", "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32",
+            "int32": "INT32", "uint64": "UINT64", "int64": "INT64"}[array.dtype.name]  # fmt: skip
     swizzle = {"none": "NONE"}.get(tensor.swizzle, tensor.swizzle)
     fill = "NONE" if tensor.oob_fill == "zero" else "NAN_REQUEST_ZERO_FMA"
     result = d.cuTensorMapEncodeTiled(

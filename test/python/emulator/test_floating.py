@@ -77,7 +77,7 @@ def exact(
         ("bf16", ("rn",)),
     ],
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_add_and_mul(kind: str, modes: tuple[str, ...], data: st.DataObject) -> None:
     a, b = data.draw(patterns(kind)), data.draw(patterns(kind))
@@ -112,7 +112,7 @@ def test_add_and_mul(kind: str, modes: tuple[str, ...], data: st.DataObject) -> 
         ("bf16", "rn"),
     ],
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_fma(kind: str, mode: str, data: st.DataObject) -> None:
     a, b, c = (data.draw(patterns(kind)) for _ in range(3))
@@ -136,7 +136,7 @@ def test_fma(kind: str, mode: str, data: st.DataObject) -> None:
             assert g == plain or (math.isnan(g) and math.isnan(plain)), (i, x, y, z, g, plain)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(a=patterns("f32"), b=patterns("f32"), c=patterns("f32"))
 def test_ftz_flushes_operands_and_results(a: Array, b: Array, c: Array) -> None:
     def flush(v: Array) -> Array:
@@ -153,7 +153,7 @@ def test_ftz_flushes_operands_and_results(a: Array, b: Array, c: Array) -> None:
     assert not ((np.abs(got) < 2.0**-126) & (got != 0)).any()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(a=patterns("f32"), b=patterns("f32"))
 def test_division_and_roots(a: Array, b: Array) -> None:
     with np.errstate(all="ignore"):
@@ -167,7 +167,7 @@ def test_division_and_roots(a: Array, b: Array) -> None:
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_min_max_neg_abs(kind: str, data: st.DataObject) -> None:
     a, b = data.draw(patterns(kind)), data.draw(patterns(kind))
@@ -269,7 +269,7 @@ def test_half_precision_approximations(name: str) -> None:
     assert (np.abs(got - expected) <= 2**-7 * np.maximum(np.abs(expected), 1)).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(a=patterns("f16", 64), b=patterns("f16", 64), c=patterns("f16", 64))
 def test_packed_halves_are_two_scalars(a: Array, b: Array, c: Array) -> None:
     words = [v.view(np.uint32) for v in (a, b, c)]
@@ -297,7 +297,7 @@ def test_packed_bfloats_are_two_scalars(a: Array, b: Array, c: Array) -> None:
     same("bf16", got[0::2], low.astype(float).tolist())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(a=patterns("f32"), b=patterns("f32"))
 def test_comparisons(a: Array, b: Array) -> None:
     with np.errstate(all="ignore"):

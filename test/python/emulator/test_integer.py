@@ -80,7 +80,7 @@ BINARY: dict[str, Callable[[int, int, int], int]] = {
 
 @pytest.mark.parametrize("kind", list(_DTYPE))
 @pytest.mark.parametrize("name", list(BINARY))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_binary(name: str, kind: str, data: st.DataObject) -> None:
     a, b = data.draw(words(kind)), data.draw(words(kind))
@@ -94,7 +94,7 @@ def test_binary(name: str, kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_wide_product_and_multiply_add(kind: str, data: st.DataObject) -> None:
     a, b = data.draw(words(kind)), data.draw(words(kind))
@@ -109,7 +109,7 @@ def test_wide_product_and_multiply_add(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_mad_lo_and_hi(kind: str, data: st.DataObject) -> None:
     a, b, c = (data.draw(words(kind)) for _ in range(3))
@@ -124,7 +124,7 @@ def test_mad_lo_and_hi(kind: str, data: st.DataObject) -> None:
         assert out.tolist() == expected
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(a=words("s32"), b=words("s32"))
 def test_saturating_add(a: list[int], b: list[int]) -> None:
     out = elementwise("add.sat.s32 %r0, %r1, %r2;", [array(a, "s32"), array(b, "s32")], np.int32)
@@ -148,7 +148,7 @@ def test_shifts_clamp(kind: str, data: st.DataObject) -> None:
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(a=words("u32"), b=words("u32"), n=words("u32"))
 def test_funnel_shift(a: list[int], b: list[int], n: list[int]) -> None:
     arrays = [array(v, "u32") for v in (a, b, n)]
@@ -162,7 +162,7 @@ def test_funnel_shift(a: list[int], b: list[int], n: list[int]) -> None:
                 assert got == expected & 0xFFFFFFFF
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(a=words("u32"), b=words("u32"), s=words("u32"))
 def test_prmt(a: list[int], b: list[int], s: list[int]) -> None:
     out = elementwise(
@@ -180,7 +180,7 @@ def test_prmt(a: list[int], b: list[int], s: list[int]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_bit_fields(kind: str, data: st.DataObject) -> None:
     bits = int(kind[1:])
@@ -211,7 +211,7 @@ def test_bit_fields(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_counts(bits: int, data: st.DataObject) -> None:
     kind = f"u{bits}"
