@@ -195,7 +195,10 @@ class _Planner:
                 if first is None or second is None or not self._alike(first, second):
                     continue
                 between = [v for k in kernels[i + 1 : j] for v in k or ()]
-                if any(self._reads(v, first, leaves) for v in between):
+                kept = {
+                    v for o in plan[i + 1 : j] if o and isinstance(o[0], Op) for v in o[0].operands
+                }
+                if kept & set(first) or any(self._reads(v, first, leaves) for v in between):
                     continue  # what the first computes is wanted before the second is
                 both = tuple(sorted((*first, *second), key=lambda v: (-v.type.size, self.order[v])))
                 picks = self._solve(self._region(both, leaves - set(both)))

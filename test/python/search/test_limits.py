@@ -162,6 +162,13 @@ def test_an_output_that_another_kernel_reads_comes_first() -> None:
     outputs_agree(graph("order", (x, w), b, first, second, b.binary(BinaryFn.ADD, x, second)))
 
 
+def test_an_op_that_stays_reads_what_a_kernel_wrote_before() -> None:
+    x, b = tensor("x", 16, 64), Builder()
+    first = b.unary(UnaryFn.EXP, x)
+    part = b.slice(first, (0, 0), (16, 32))
+    outputs_agree(graph("cut", (x,), b, first, part, b.softmax(x, 1)))
+
+
 def test_an_input_may_be_an_output() -> None:
     x, b = tensor("x", 8, 64), Builder()
     result = superoptimize(graph("same", (x,), b, x, b.rms_norm(x)), H200)
