@@ -42,6 +42,7 @@ sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python"
 import graphs
 from mirage.cost import TARGETS
 from mirage.search import superoptimize
+from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import stabilize
@@ -104,6 +105,11 @@ def workload_subjects() -> Iterator[Subject]:
             if not found:
                 continue
             candidate = stabilize(found[0].graph).graph
+            try:
+                check_graph(candidate)
+            except InvalidGraph as error:
+                print(f"{workload.name}: left out: {error}", file=sys.stderr)
+                continue
             pair = (decompose(part.graph, stable=True), decompose(candidate, stable=True))
             if choose_sample(pair, 1e5, rng).work <= MOST_WORK:
                 yield Subject(f"{workload.name}/{number}", part.graph, candidate)

@@ -50,11 +50,11 @@ def make_instance(
     work: float,
     rng: np.random.Generator,
 ) -> Instance:
-    """Samples of the programs that need about ``work`` (at most eight times that).
+    """Samples of the programs that need about ``work`` (at most four times that).
 
     Raises :class:`TooMuchWork`.
     """
-    limit = 8.0 * work
+    limit = 4.0 * work
     samples = [choose_sample(g, work, rng) for g in (exact, stable)]
     if max(s.work for s in samples) <= limit:
         return Instance(exact, stable, samples[0], samples[1])
