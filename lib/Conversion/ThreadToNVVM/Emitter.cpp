@@ -180,8 +180,10 @@ void Emitter::intrinsic(StringRef name, ValueRange args) {
 }
 
 Value Emitter::ptx(StringRef text, StringRef constraints, ValueRange args, Type result) {
+  std::string all(constraints);
+  all += all.empty() ? "~{memory}" : ",~{memory}";
   auto op = LLVM::InlineAsmOp::create(
-      *this, result ? TypeRange(result) : TypeRange(), args, text, constraints,
+      *this, result ? TypeRange(result) : TypeRange(), args, text, all,
       /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
       /*asm_dialect=*/LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr());
   return result ? op.getRes() : Value();

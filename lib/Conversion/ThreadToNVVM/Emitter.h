@@ -93,7 +93,7 @@ public:
 
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange args);
   void intrinsic(llvm::StringRef name, mlir::ValueRange args);
-  /// Volatile inline PTX.
+  /// Volatile inline PTX, which nothing that touches memory moves across.
   mlir::Value ptx(llvm::StringRef text, llvm::StringRef constraints, mlir::ValueRange args,
                   mlir::Type result = {});
   /// A butterfly or indexed shuffle of one 32-bit value among the whole warp.

@@ -60,7 +60,7 @@ struct MmaLowering : ThreadPattern<MmaOp> {
   }
 
   /// An f32 as the sum of two TF32 numbers (each with 11 significant bits), up to
-  /// a relative error of 2^-22.
+  /// a relative error of 2^-22. An infinity becomes inf + NaN.
   struct Split {
     SmallVector<Value> high, low;
   };
@@ -73,11 +73,8 @@ struct MmaLowering : ThreadPattern<MmaOp> {
     for (Value value : values) {
       Value high = round(value);
       Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
-      // An infinity is its high part alone; inf - inf would spoil it.
-      Value magnitude = e.intrinsic("llvm.fabs.f32", e.getF32Type(), {rest});
-      Value finite = e.fcompare(arith::CmpFPredicate::OLT, magnitude, e.f32(INFINITY));
       result.high.push_back(high);
-      result.low.push_back(round(e.select(finite, rest, e.f32(0))));
+      result.low.push_back(round(rest));
     }
     return result;
   }

@@ -62,7 +62,7 @@ void populateSharedPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet
 void populateCopyPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateMmaPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateSyncPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
-void populateTmaPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
+void populateBulkPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateWgmmaPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 
 } // namespace mirage::thread

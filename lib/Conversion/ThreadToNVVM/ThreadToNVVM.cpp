@@ -64,10 +64,22 @@ int64_t countSharedBytes(gpu::GPUFuncOp kernel) {
   return bytes;
 }
 
+/// Whether others may write a kernel's inputs while it runs. Such inputs must not
+/// be called free of aliases: loads of memory that a kernel only reads count as
+/// invariant, and LLVM moves those across anything that waits.
+bool waitsForOthers(gpu::GPUFuncOp kernel) {
+  return kernel
+      .walk([](Operation *op) {
+        return isa<DependentWaitOp, WaitCounterOp>(op) ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 /// What the parameters' types say becomes attributes.
 void setParameterAttributes(gpu::GPUFuncOp kernel) {
-  MLIRContext *context = kernel.getContext();
-  Builder builder(context);
+  Builder builder(kernel.getContext());
+  bool noAlias = !waitsForOthers(kernel);
   for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
     if (isa<TensorMapType>(type)) {
       auto bytes = LLVM::LLVMArrayType::get(builder.getI8Type(), kTensorMapBytes);
@@ -80,7 +92,8 @@ void setParameterAttributes(gpu::GPUFuncOp kernel) {
       auto align = kernel.getArgAttrOfType<IntegerAttr>(i, kAlignAttr);
       kernel.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                         builder.getI64IntegerAttr(align ? align.getInt() : 16));
-      kernel.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+      if (noAlias)
+        kernel.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
       kernel.removeArgAttr(i, kAlignAttr);
     }
   }
@@ -171,7 +184,7 @@ struct ConvertThreadToNVVMPass
     for (auto populate :
          {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
           populateGlobalPatterns, populateSharedPatterns, populateCopyPatterns,
-          populateMmaPatterns, populateSyncPatterns})
+          populateMmaPatterns, populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

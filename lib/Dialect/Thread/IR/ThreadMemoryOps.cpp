@@ -14,7 +14,8 @@ struct Tile {
 };
 
 static LogicalResult verifyGlobal(Operation *op, MemRefType tensor, size_t numOffsets,
-                                  ArrayRef<int64_t> dims, size_t numInBounds, Tile tile) {
+                                  ArrayRef<int64_t> dims, size_t numInBounds, Tile tile,
+                                  std::optional<ArrayRef<int64_t>> extents = std::nullopt) {
   int64_t rank = tensor.getRank();
   if (int64_t(numOffsets) != rank)
     return op->emitOpError() << "expected " << rank << " offsets, one for each dimension, got "
@@ -29,6 +30,12 @@ static LogicalResult verifyGlobal(Operation *op, MemRefType tensor, size_t numOf
     if (dims[axis] == -1 && tile.shape[axis] != 1)
       return op->emitOpError() << "expected extent 1 where 'dims' is -1, got " << tile.shape[axis];
   }
+  if (extents && extents->size() != 2)
+    return op->emitOpError() << "expected 2 entries in 'extents', got " << extents->size();
+  for (int axis : {0, 1})
+    if (extents && ((*extents)[axis] < 1 || (*extents)[axis] > tile.shape[axis]))
+      return op->emitOpError() << "expected 'extents' from 1 to " << tile.shape[axis] << ", got "
+                               << (*extents)[axis];
   if (dims[0] == dims[1] && dims[0] != -1)
     return op->emitOpError() << "expected two different 'dims', got " << dims[0] << " twice";
   if (tensor.getElementType() != tile.elementType)
@@ -54,20 +61,20 @@ static LogicalResult verifySlot(Operation *op, SharedType type) {
 static LogicalResult verifyNotPartial(Operation *op, FragmentType type) {
   if (type.getPartial())
     return op->emitOpError()
-           << "expected a fragment that is not partial; sum it with thread.reduce_warps first";
+           << "expected the fragment not to be partial; sum it with thread.reduce_warps first";
   return success();
 }
 
 LogicalResult LoadGlobalOp::verify() {
   if (failed(verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(),
-                          getInBounds().size(), tileOf(getType()))))
+                          getInBounds().size(), tileOf(getType()), getExtents())))
     return failure();
   return verifyNotPartial(*this, getType());
 }
 
 LogicalResult StoreGlobalOp::verify() {
   if (failed(verifyGlobal(*this, getDest().getType(), getOffsets().size(), getDims(),
-                          getInBounds().size(), tileOf(getValue().getType()))))
+                          getInBounds().size(), tileOf(getValue().getType()), getExtents())))
     return failure();
   return verifyNotPartial(*this, getValue().getType());
 }
@@ -86,7 +93,7 @@ LogicalResult CopyAsyncOp::verify() {
   if (failed(verifySlot(*this, getDest().getType())))
     return failure();
   return verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(),
-                      getInBounds().size(), tileOf(getDest().getType()));
+                      getInBounds().size(), tileOf(getDest().getType()), getExtents());
 }
 
 LogicalResult BulkCopyOp::verify() {

@@ -19,7 +19,7 @@ static std::string layoutOf(FragmentType type) { return type.getLinearLayout().s
 static LogicalResult verifyNotPartial(Operation *op, FragmentType type, StringRef what) {
   if (type.getPartial())
     return op->emitOpError() << "expected " << what
-                             << " that is not partial; sum it with thread.reduce_warps first";
+                             << " not to be partial; sum it with thread.reduce_warps first";
   return success();
 }
 
@@ -54,7 +54,7 @@ LogicalResult SplatOp::verify() {
   if (getValue().getType() != getType().getElementType())
     return emitOpError("expected a scalar of the fragment's element type ")
            << getType().getElementType() << ", got " << getValue().getType();
-  return verifyNotPartial(*this, getType(), "a result");
+  return verifyNotPartial(*this, getType(), "the result");
 }
 
 LogicalResult IotaOp::verify() {
@@ -63,14 +63,14 @@ LogicalResult IotaOp::verify() {
     return emitOpError("expected elements of type f32 or i32, got ") << element;
   if (failed(verifyDim(*this, getDim())))
     return failure();
-  return verifyNotPartial(*this, getType(), "a result");
+  return verifyNotPartial(*this, getType(), "the result");
 }
 
 LogicalResult UnaryOp::verify() {
   if (!isa<FloatType>(getType().getElementType()))
     return emitOpError("expected floating-point elements, got ") << getType().getElementType();
   if (getFn() != UnaryFn::Neg)
-    return verifyNotPartial(*this, getType(), "an operand");
+    return verifyNotPartial(*this, getType(), "the operand");
   return success();
 }
 
@@ -82,7 +82,7 @@ LogicalResult BinaryOp::verify() {
   if (element.isInteger(32) && !integral)
     return emitOpError("expected floating-point elements, got ") << element;
   if (!additive)
-    return verifyNotPartial(*this, getType(), "operands");
+    return verifyNotPartial(*this, getType(), "the operands");
   return success();
 }
 
@@ -104,7 +104,7 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 LogicalResult MaskOp::verify() {
   if (failed(verifyDim(*this, getDim())))
     return failure();
-  return verifyNotPartial(*this, getType(), "an operand");
+  return verifyNotPartial(*this, getType(), "the operand");
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,7 +121,7 @@ LogicalResult ReduceOp::verify() {
   if (failed(verifyLayout(*this, to, from.getLinearLayout().reduce(getDim()))))
     return failure();
   if (!to.getPartial())
-    return verifyNotPartial(*this, from, "an operand (or a partial result)");
+    return verifyNotPartial(*this, from, "the operand (or the result as well)");
   if (getFn() != ReduceFn::Sum)
     return emitOpError("expected a result that is not partial: only sums may be");
   bool copies = llvm::any_of(from.getLinearLayout().getWarp(),
@@ -151,7 +151,7 @@ LogicalResult ReduceWarpsOp::verify() {
       !to.getElementType().isF32())
     return emitOpError("expected operand and result of the same shape and of f32, got ")
            << from << " and " << to;
-  return verifyNotPartial(*this, to, "a result");
+  return verifyNotPartial(*this, to, "the result");
 }
 
 int64_t ReduceWarpsOp::getScratchBytes() {

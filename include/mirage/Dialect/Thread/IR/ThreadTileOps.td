@@ -449,7 +449,8 @@ def Thread_MmaOp : Thread_FragmentOp<"mma", [AllTypesMatch<["acc", "result"]>]> 
   let summary = "lhs (M x K) times rhs (K x N) plus acc, on tensor cores";
   let description = [{
     f16 or bf16 operands use m16n8k16, f32 operands three m16n8k8 products of
-    TF32 parts, which give nearly f32 accuracy. Layouts (`mmaLhsLayout` and so on
+    TF32 parts, which give nearly f32 accuracy (an infinite factor gives NaN,
+    whatever its partner). Layouts (`mmaLhsLayout` and so on
     in `Layouts.h` make them): let `m`, `n`, `k` stand for vectors along the three
     dimensions. The lowest register vectors and the lane vectors are
 

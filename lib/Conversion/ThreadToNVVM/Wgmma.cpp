@@ -1,0 +1,266 @@
+//===- Wgmma.cpp - products of four warps from shared memory --------------===//
+//
+// One instruction multiplies 64 rows by up to 256 columns, 16 deep. Its shared
+// operands are given by descriptors: the address, a swizzle mode, and two
+// distances.
+//
+//   K contiguous ("K-major"): groups of 8 rows lie `stride` = 8 * swizzle bytes
+//     apart; 16 further in K is 32 bytes further in a panel.
+//   M or N contiguous ("MN-major"): groups of 8 K-rows lie `stride` = 8 * swizzle
+//     bytes apart, panels `leading` = rows * swizzle bytes; 16 further in K is 16
+//     rows further.
+//
+// Source: PTX ISA, "Asynchronous warpgroup-level matrix instructions".
+//
+//===----------------------------------------------------------------------===//
+
+#include "Patterns.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mirage::thread;
+
+namespace {
+/// A factor in shared memory: `outer` is its M or N.
+struct SharedFactor {
+  SharedType tile;
+  bool outerContiguous;
+
+  int64_t panelElements() const { return tile.getSwizzle() / tile.getElementBytes(); }
+  int64_t panelBytes() const { return tile.getRows() * tile.getSwizzle(); }
+
+  /// Byte offset of (outer, k) for constants that descriptors can start at.
+  int64_t offset(int64_t outer, int64_t k) const {
+    int64_t row = outerContiguous ? k : outer, col = outerContiguous ? outer : k;
+    return col / panelElements() * panelBytes() + row * tile.getSwizzle() +
+           col % panelElements() * tile.getElementBytes();
+  }
+  /// Bits of the descriptor beside the address.
+  uint64_t bits() const {
+    uint64_t leading = outerContiguous ? panelBytes() : 16;
+    uint64_t stride = 8 * tile.getSwizzle();
+    uint64_t mode = tile.getSwizzle() == 128 ? 1 : tile.getSwizzle() == 64 ? 2 : 3;
+    return (leading / 16) << 16 | (stride / 16) << 32 | mode << 62;
+  }
+};
+
+/// A run of neighbouring 8-column blocks of the accumulator, of 64 rows.
+struct Block {
+  int64_t row, col;
+  SmallVector<int64_t> groups; // of 4 registers each, by column
+};
+
+struct WgmmaLowering : ThreadPattern<WgmmaOp> {
+  using ThreadPattern::ThreadPattern;
+
+  /// The instructions' parts of the accumulator.
+  static SmallVector<Block> cutAccumulator(const LinearLayout &layout) {
+    std::map<Coord, int64_t> groups;
+    for (int64_t i = 0; i < layout.getNumRegisters() / 4; ++i)
+      groups[layout.getRegister(i * 4)] = i;
+    SmallVector<Block> blocks;
+    for (auto [at, group] : groups) {
+      bool extends = !blocks.empty() && blocks.back().row == at.row &&
+                     blocks.back().col + int64_t(blocks.back().groups.size()) * 8 == at.col &&
+                     blocks.back().groups.size() < 32;
+      if (!extends)
+        blocks.push_back({at.row, at.col, {}});
+      blocks.back().groups.push_back(group);
+    }
+    return blocks;
+  }
+
+  LogicalResult lower(WgmmaOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    FragmentType accType = op.getAcc().getType();
+    const LinearLayout &acc = accType.getLinearLayout();
+    ArrayRef<Coord> reg = acc.getReg();
+    if (reg.size() < 2 || reg[0] != Coord{0, 1} || reg[1] != Coord{8, 0})
+      return op.emitOpError("expected an accumulator of layout wgmmaResultLayout, got <")
+             << acc.str() << ">";
+    SharedFactor rhs{op.getRhs().getType(), !op.getRhsTransposed()};
+    int64_t depth = op.getRhsTransposed() ? rhs.tile.getCols() : rhs.tile.getRows();
+    SmallVector<Block> blocks = cutAccumulator(acc);
+    for (const Block &block : blocks)
+      if (failed(checkStart(op, rhs, block.col, block.groups.size() * 8)))
+        return failure();
+    for (Coord vector : acc.getWarp())
+      if (vector.col && failed(checkStart(op, rhs, vector.col, 8)))
+        return failure();
+
+    Value rhsStart = descriptor(e, rhs, single(operands.getRhs()), acc, /*axis=*/1);
+    auto lhsTile = dyn_cast<SharedType>(op.getLhs().getType());
+    SharedFactor lhs{lhsTile, op.getLhsTransposed()};
+    Value lhsStart;
+    if (lhsTile)
+      lhsStart = descriptor(e, lhs, single(operands.getLhs()), acc, /*axis=*/0);
+    else if (failed(checkFragment(op, acc)))
+      return failure();
+
+    SmallVector<Value> values(operands.getAcc());
+    bool fence = true;
+    for (int64_t k = 0; k < depth; k += 16) {
+      for (const Block &block : blocks) {
+        Instruction instruction{op, fence, lhsTile != nullptr, lhs.outerContiguous,
+                                rhs.outerContiguous};
+        SmallVector<Value> left =
+            lhsTile ? SmallVector<Value>{advance(e, lhsStart, lhs.offset(block.row, k))}
+                    : registersOf(e, op, operands.getLhs(), block.row, k);
+        Value right = advance(e, rhsStart, rhs.offset(block.col, k));
+        emit(e, instruction, left, right, block, values);
+        fence = false;
+      }
+    }
+    results.push_back(values);
+    return success();
+  }
+
+  /// MN-major descriptors start at panels (or stay within one).
+  static LogicalResult checkStart(WgmmaOp op, const SharedFactor &rhs, int64_t col,
+                                  int64_t count) {
+    if (!rhs.outerContiguous || col % rhs.panelElements() == 0)
+      return success();
+    if (col % rhs.panelElements() + count <= rhs.panelElements() && col % 8 == 0)
+      return success();
+    return op.emitOpError("expected parts of rhs that start at a multiple of ")
+           << rhs.panelElements() << " columns, got " << col;
+  }
+
+  static LogicalResult checkFragment(WgmmaOp op, const LinearLayout &acc) {
+    const LinearLayout &lhs = cast<FragmentType>(op.getLhs().getType()).getLinearLayout();
+    ArrayRef<Coord> reg = lhs.getReg();
+    bool fits = reg.size() >= 3 && reg[0] == Coord{0, 1} && reg[1] == Coord{8, 0} &&
+                reg[2] == Coord{0, 8} && lhs.getLane() == acc.getLane();
+    for (auto [left, result] : llvm::zip(lhs.getWarp(), acc.getWarp()))
+      fits &= left.row == result.row && left.col == 0;
+    if (!fits)
+      return op.emitOpError("expected an lhs of layout wgmmaLhsLayout, got <") << lhs.str() << ">";
+    return success();
+  }
+
+  /// The four registers (pairs) of a 64x16 part of the lhs fragment.
+  static SmallVector<Value> registersOf(Emitter &e, WgmmaOp op, ValueRange pairs, int64_t row,
+                                        int64_t k) {
+    const LinearLayout &lhs = cast<FragmentType>(op.getLhs().getType()).getLinearLayout();
+    int64_t first = *lhs.findRegister(Coord{int32_t(row), int32_t(k)}) / 2;
+    SmallVector<Value> words;
+    for (int64_t i = 0; i < 4; ++i)
+      words.push_back(e.bitcast(pairs[first + i], e.getI32Type()));
+    return words;
+  }
+
+  /// The descriptor of the warpgroup's part, as i64.
+  static Value descriptor(Emitter &e, const SharedFactor &factor, Value base,
+                          const LinearLayout &acc, int64_t axis) {
+    // Warps of a group (bits 0 and 1) share a descriptor.
+    SmallVector<int64_t> bytes = {0, 0};
+    for (Coord vector : acc.getWarp().drop_front(2))
+      bytes.push_back(factor.offset(vector[axis], 0));
+    Value address = e.sharedAddress(base);
+    if (llvm::any_of(bytes, [](int64_t value) { return value != 0; }))
+      address = e.add(address, e.linear(e.warp(), bytes));
+    Value field = e.shiftRight(e.bitAnd(address, 0x3ffff), 4);
+    Value wide = e.createOrFold<arith::ExtUIOp>(e.getI64Type(), field);
+    return e.createOrFold<arith::OrIOp>(wide, e.i64(int64_t(factor.bits())));
+  }
+
+  /// Addresses stay below 2^18, so the sum does not carry out of their field.
+  static Value advance(Emitter &e, Value descriptor, int64_t bytes) {
+    return e.add(descriptor, bytes / 16);
+  }
+
+  struct Instruction {
+    WgmmaOp op;
+    bool fence, lhsShared, lhsTransposed, rhsTransposed;
+  };
+
+  static void emit(Emitter &e, Instruction instruction, ArrayRef<Value> lhs, Value rhs,
+                   const Block &block, SmallVector<Value> &values) {
+    int64_t count = block.groups.size() * 4, columns = block.groups.size() * 8;
+    SmallVector<Value> args;
+    std::string outputs, inputs, list;
+    for (auto [j, group] : llvm::enumerate(block.groups))
+      for (int64_t i = 0; i < 4; ++i) {
+        int64_t number = j * 4 + i;
+        args.push_back(values[group * 4 + i]);
+        outputs += "=f,";
+        inputs += llvm::formatv("{0},", number).str();
+        list += llvm::formatv("{0}${1}", number ? ", " : "", number).str();
+      }
+    int64_t next = 2 * count;
+    std::string left;
+    if (instruction.lhsShared) {
+      left = llvm::formatv("${0}", next);
+      inputs += "l,";
+      next += 1;
+    } else {
+      left = llvm::formatv("{{${0}, ${1}, ${2}, ${3}}", next, next + 1, next + 2, next + 3);
+      inputs += "r,r,r,r,";
+      next += 4;
+    }
+    llvm::append_range(args, lhs);
+    args.push_back(rhs);
+    StringRef type = instruction.op.getRhs().getType().getElementType().isF16() ? "f16" : "bf16";
+    // Scale 1 for the accumulator and both factors, then which are MN-major.
+    std::string flags = "one, 1, 1";
+    if (instruction.lhsShared)
+      flags += instruction.lhsTransposed ? ", 1" : ", 0";
+    flags += instruction.rhsTransposed ? ", 1" : ", 0";
+    std::string text = llvm::formatv(
+        "{{\n.reg .pred one;\nsetp.ne.b32 one, 1, 0;\n"
+        "{0}wgmma.mma_async.sync.aligned.m64n{1}k16.f32.{2}.{2} {{{3}}, {4}, ${5}, {6};\n}",
+        instruction.fence ? "wgmma.fence.sync.aligned;\n" : "", columns, type, list, left, next,
+        flags);
+    auto result = LLVM::LLVMStructType::getLiteral(e.getContext(),
+                                                   SmallVector<Type>(count, e.getF32Type()));
+    Value product = e.ptx(text, outputs + inputs + "l", args, result);
+    for (auto [j, group] : llvm::enumerate(block.groups))
+      for (int64_t i = 0; i < 4; ++i)
+        values[group * 4 + i] = LLVM::ExtractValueOp::create(e, product, j * 4 + i);
+  }
+};
+
+struct WgmmaWaitLowering : ThreadPattern<WgmmaWaitOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(WgmmaWaitOp op, Adaptor operands, Emitter &e,
+                      Results &results) const override {
+    // The registers pass through, so that no use comes before the wait.
+    SmallVector<Value> values;
+    for (ValueRange range : operands.getAccs())
+      llvm::append_range(values, range);
+    std::string text = llvm::formatv("wgmma.wait_group.sync.aligned {0};", op.getPending());
+    if (values.empty()) {
+      e.ptx(text, "", {});
+      return success();
+    }
+    std::string constraints;
+    for (size_t i = 0; i < values.size(); ++i)
+      constraints += "=f,";
+    for (size_t i = 0; i < values.size(); ++i)
+      constraints += llvm::formatv("{0}{1}", i, i + 1 < values.size() ? "," : "").str();
+    SmallVector<Value> passed;
+    if (values.size() == 1) {
+      passed.push_back(e.ptx(text, constraints, values, e.getF32Type()));
+    } else {
+      auto result = LLVM::LLVMStructType::getLiteral(
+          e.getContext(), SmallVector<Type>(values.size(), e.getF32Type()));
+      Value all = e.ptx(text, constraints, values, result);
+      for (size_t i = 0; i < values.size(); ++i)
+        passed.push_back(LLVM::ExtractValueOp::create(e, all, i));
+    }
+    size_t next = 0;
+    for (ValueRange range : operands.getAccs()) {
+      results.push_back(SmallVector<Value>(ArrayRef(passed).slice(next, range.size())));
+      next += range.size();
+    }
+    return success();
+  }
+};
+} // namespace
+
+void mirage::thread::populateWgmmaPatterns(const TypeConverter &converter,
+                                           RewritePatternSet &patterns) {
+  patterns.add<WgmmaLowering, WgmmaWaitLowering>(converter, patterns.getContext());
+}

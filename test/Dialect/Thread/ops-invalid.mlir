@@ -1,0 +1,476 @@
+// RUN: mirage-opt %s --split-input-file --verify-diagnostics
+
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!partial = !thread.fragment<16x8xf32, #split, partial>
+func.func @constant() {
+  // expected-error @+1 {{expected 0 in a partial fragment, where every copy counts}}
+  %c = thread.constant 1.0 : !partial
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @splat(%s: f16) {
+  // expected-error @+1 {{expected a scalar of the fragment's element type 'f32', got 'f16'}}
+  %c = thread.splat %s : f16 -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @iota(%i: index) {
+  // expected-error @+1 {{expected dimension 0 or 1, got 2}}
+  %c = thread.iota dim 2 at %i : !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!half = !thread.fragment<16x8xf16, #acc>
+func.func @iota_type(%i: index) {
+  // expected-error @+1 {{expected elements of type f32 or i32, got 'f16'}}
+  %c = thread.iota dim 0 at %i : !half
+  return
+}
+
+// -----
+
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!partial = !thread.fragment<16x8xf32, #split, partial>
+func.func @unary(%x: !partial) {
+  // expected-error @+1 {{expected the operand not to be partial; sum it with thread.reduce_warps first}}
+  %c = thread.unary exp %x : !partial
+  return
+}
+
+// -----
+
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!partial = !thread.fragment<16x8xf32, #split, partial>
+func.func @binary(%x: !partial) {
+  // expected-error @+1 {{expected the operands not to be partial; sum it with thread.reduce_warps first}}
+  %c = thread.binary mul %x, %x : !partial
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!lhs = !thread.fragment<16x16xf16, #lhs>
+func.func @cast(%x: !acc) {
+  // expected-error @+1 {{expected operand and result to differ in the element type alone}}
+  %c = thread.cast %x : !acc -> !lhs
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @mask(%x: !acc, %i: index) {
+  // expected-error @+1 {{expected dimension 0 or 1, got 3}}
+  %c = thread.mask %x dim 3 at %i extent 4 fill 0.0 : !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#rows = #thread.layout<reg = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!rows = !thread.fragment<16x1xf32, #rows>
+func.func @reduce_layout(%x: !acc) {
+  // expected-error @+1 {{expected a result of layout <reg = [[0, 1]], lane = [[0, 2], [0, 4], [0, 0], [0, 0], [0, 0]]>, got <reg = [[8, 0]]}}
+  %c = thread.reduce sum %x dim 0 : !acc -> !rows
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#rows = #thread.layout<reg = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]]>
+!half = !thread.fragment<16x8xf16, #acc>
+!rows = !thread.fragment<16x1xf32, #rows>
+func.func @reduce_type(%x: !half) {
+  // expected-error @+1 {{expected elements of type f32, got 'f16' and 'f32'}}
+  %c = thread.reduce sum %x dim 1 : !half -> !rows
+  return
+}
+
+// -----
+
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!split = !thread.fragment<16x8xf32, #split>
+func.func @reduce_copies(%x: !split) {
+  // expected-error @+1 {{expected an operand without copies in several warps for a partial result}}
+  %c = "thread.reduce"(%x) {fn = 0 : i32, dim = 1 : i64} : (!split) -> !thread.fragment<16x1xf32, #thread.layout<reg = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>, partial>
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @reduce_max(%x: !acc) {
+  // expected-error @+1 {{expected a result of layout}}
+  %c = thread.reduce max %x dim 1 : !acc -> !thread.fragment<16x1xf32, #thread.layout<reg = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>, partial>
+  return
+}
+
+// -----
+
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!split = !thread.fragment<16x8xf32, #split>
+func.func @reduce_warps(%x: !split) {
+  // expected-error @+1 {{expected a partial operand}}
+  %c = thread.reduce_warps %x : !split -> !split
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#rows = #thread.layout<reg = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!rows = !thread.fragment<16x1xf32, #rows>
+func.func @broadcast(%x: !rows) {
+  // expected-error @+1 {{expected an operand of layout <reg = [[0, 1]], lane = [[0, 2], [0, 4], [0, 0], [0, 0], [0, 0]]>}}
+  %c = thread.broadcast %x dim 0 : !rows -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @transpose(%x: !acc) {
+  // expected-error @+1 {{expected a result of layout <reg = [[1, 0], [0, 8]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]>}}
+  %c = thread.transpose %x : !acc -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!half = !thread.fragment<16x8xf16, #acc>
+!lhs = !thread.fragment<16x16xf16, #lhs>
+func.func @slice(%x: !lhs) {
+  // expected-error @+1 {{element [0, 4] is not in the registers of the operand's first thread}}
+  %c = thread.slice %x [0, 4] : !lhs -> !half
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!half = !thread.fragment<16x8xf16, #acc>
+func.func @convert(%x: !acc) {
+  // expected-error @+1 {{expected operand and result to differ in the layout alone}}
+  %c = thread.convert_layout %x : !acc -> !half
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @load_rank(%a: memref<64xf32>, %i: index) {
+  // expected-error @+1 {{expected 1 offsets, one for each dimension, got 2}}
+  %c = thread.load_global %a[%i, %i] dims [0, 1] in_bounds [true, true] : memref<64xf32> -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @load_dims(%a: memref<64x8xf32>, %i: index) {
+  // expected-error @+1 {{expected two different 'dims', got 1 twice}}
+  %c = thread.load_global %a[%i, %i] dims [1, 1] in_bounds [true, true] : memref<64x8xf32> -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @load_dim_range(%a: memref<64x8xf32>, %i: index) {
+  // expected-error @+1 {{expected 'dims' from -1 to 1, got 2}}
+  %c = thread.load_global %a[%i, %i] dims [0, 2] in_bounds [true, true] : memref<64x8xf32> -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @load_no_dim(%a: memref<64x8xf32>, %i: index) {
+  // expected-error @+1 {{expected extent 1 where 'dims' is -1, got 8}}
+  %c = thread.load_global %a[%i, %i] dims [0, -1] in_bounds [true, true] : memref<64x8xf32> -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @load_type(%a: memref<64x8xf16>, %i: index) {
+  // expected-error @+1 {{expected a tile of the tensor's element type 'f16', got 'f32'}}
+  %c = thread.load_global %a[%i, %i] dims [0, 1] in_bounds [true, true] : memref<64x8xf16> -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @load_strides(%a: memref<64x8xf32, strided<[?, 1]>>, %i: index) {
+  // expected-error @+1 {{expected a tensor of static strides and offset}}
+  %c = thread.load_global %a[%i, %i] dims [0, 1] in_bounds [true, true] : memref<64x8xf32, strided<[?, 1]>> -> !acc
+  return
+}
+
+// -----
+
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!partial = !thread.fragment<16x8xf32, #split, partial>
+func.func @store_partial(%x: !partial, %a: memref<64x8xf32>, %i: index) {
+  // expected-error @+1 {{expected the fragment not to be partial; sum it with thread.reduce_warps first}}
+  thread.store_global %x, %a[%i, %i] dims [0, 1] in_bounds [true, true] : !partial, memref<64x8xf32>
+  return
+}
+
+// -----
+
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @alloc() {
+  // expected-error @+1 {{expected an offset of a multiple of 1024 bytes, got 512}}
+  %c = thread.shared_alloc 512 : !tile
+  return
+}
+
+// -----
+
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @slot(%s: !tile, %i: index) {
+  // expected-error @+1 {{expected a ring (a shared type of 3 dimensions)}}
+  %c = thread.slot %s[%i] : !tile
+  return
+}
+
+// -----
+
+func.func @copy_ring(%a: memref<64x64xf16>, %s: !thread.shared<2x16x64xf16>, %i: index) {
+  // expected-error @+1 {{expected one tile, got a ring; select with thread.slot}}
+  thread.copy_async %a[%i, %i] dims [0, 1] in_bounds [true, true] to %s : memref<64x64xf16> to !thread.shared<2x16x64xf16>
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!half = !thread.fragment<16x8xf16, #acc>
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @load_part(%s: !tile) {
+  // expected-error @+1 {{expected a part of the 16x64 tile, got 16x8 at [0, 60]}}
+  %c = thread.load_shared %s at [0, 60] : !tile -> !half
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @load_shared_type(%s: !tile) {
+  // expected-error @+1 {{expected a fragment of the tile's element type 'f16', got 'f32'}}
+  %c = thread.load_shared %s : !tile -> !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!half = !thread.fragment<16x8xf16, #acc>
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @load_at(%s: !tile) {
+  // expected-error @+1 {{expected a row and a column in 'at', got 1 numbers}}
+  %c = thread.load_shared %s at [0] : !tile -> !half
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#rhs = #thread.layout<reg = [[1, 0], [8, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]>
+!half = !thread.fragment<16x8xf16, #acc>
+!lhs = !thread.fragment<16x16xf16, #lhs>
+!rhs = !thread.fragment<16x8xf16, #rhs>
+func.func @mma_type(%a: !lhs, %b: !rhs, %c: !half) {
+  // expected-error @+1 {{expected an accumulator of f32}}
+  %d = thread.mma %a, %b, %c : !lhs, !rhs, !half
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#rhs = #thread.layout<reg = [[1, 0], [8, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!rhs = !thread.fragment<16x8xf16, #rhs>
+func.func @mma_shape(%a: !rhs, %c: !acc) {
+  // expected-error @+1 {{shapes do not fit: 16x8 times 16x8 into 16x8}}
+  %d = thread.mma %a, %a, %c : !rhs, !rhs, !acc
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!half = !thread.fragment<16x8xf16, #acc>
+!lhs = !thread.fragment<16x16xf16, #lhs>
+func.func @mma_layout(%a: !lhs, %c: !acc) {
+  %b = thread.constant 0.0 : !half
+  // expected-error @+1 {{the two operands with k0 of the instruction place it differently or not at all: [0, 1] and [0, 1]}}
+  %d = thread.mma %a, %b, %c : !lhs, !half, !acc
+  return
+}
+
+// -----
+
+#lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+#rhs = #thread.layout<reg = [[1, 0], [8, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]>
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!lhs = !thread.fragment<16x16xf16, #lhs>
+!rhs = !thread.fragment<16x8xf16, #rhs>
+!split = !thread.fragment<16x8xf32, #split>
+func.func @mma_warps(%a: !lhs, %b: !rhs, %c: !split) {
+  // expected-error @+1 {{expected operands of the same number of warps, got 1, 1 and 2}}
+  %d = thread.mma %a, %b, %c : !lhs, !rhs, !split
+  return
+}
+
+// -----
+
+func.func @role_barrier() {
+  // expected-error @+1 {{expected a barrier from 1 to 15, got 0}}
+  thread.warps first 0 count 1 barrier 0 {
+  }
+  return
+}
+
+// -----
+
+func.func @role_nested() {
+  thread.warps first 0 count 1 barrier 1 {
+    // expected-error @+1 {{expected no thread.warps around it}}
+    thread.warps first 0 count 1 barrier 2 {
+    }
+  }
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @role_capture(%x: !acc, %s: !thread.shared<16x8xf32>) {
+  thread.warps first 0 count 1 barrier 1 {
+    // expected-error @+1 {{uses a fragment from outside of thread.warps, where the warps have other numbers}}
+    thread.store_shared %x, %s : !acc, !thread.shared<16x8xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @mbarrier_offset() {
+  // expected-error @+1 {{expected an offset of a multiple of 8 bytes, got 4}}
+  %c = thread.mbarrier_alloc 4 : !thread.mbarrier<2>
+  return
+}
+
+// -----
+
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @tma_coordinates(%m: !thread.tensormap<16x64xf16, swizzle = 128>, %s: !tile, %b: !thread.mbarrier<1>, %i: index) {
+  // expected-error @+1 {{expected 2 coordinates, got 1}}
+  thread.tma_load %m[%i] to %s signal %b[%i] : !thread.tensormap<16x64xf16, swizzle = 128> to !tile, !thread.mbarrier<1>
+  return
+}
+
+// -----
+
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @tma_box(%m: !thread.tensormap<8x64xf16, swizzle = 128>, %s: !tile, %b: !thread.mbarrier<1>, %i: index) {
+  // expected-error @+1 {{expected a box of 16 rows that is as wide as the tile or one of its panels}}
+  thread.tma_load %m[%i, %i] to %s signal %b[%i] : !thread.tensormap<8x64xf16, swizzle = 128> to !tile, !thread.mbarrier<1>
+  return
+}
+
+// -----
+
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @tma_swizzle(%m: !thread.tensormap<16x32xf16, swizzle = 64>, %s: !tile, %b: !thread.mbarrier<1>, %i: index) {
+  // expected-error @+1 {{expected a tile of the element type and swizzle of}}
+  thread.tma_load %m[%i, %i] to %s signal %b[%i] : !thread.tensormap<16x32xf16, swizzle = 64> to !tile, !thread.mbarrier<1>
+  return
+}
+
+// -----
+
+!tile = !thread.shared<16x64xf16, swizzle = 128>
+func.func @bulk(%a: memref<64x64xf16>, %s: !tile, %b: !thread.mbarrier<1>, %i: index) {
+  // expected-error @+1 {{expected a tile without swizzle}}
+  thread.bulk_copy %a[%i, %i] dims [0, 1] to %s signal %b[%i] : memref<64x64xf16> to !tile, !thread.mbarrier<1>
+  return
+}
+
+// -----
+
+func.func @registers() {
+  // expected-error @+1 {{expected a multiple of 8 from 24 to 256, got 100}}
+  thread.set_max_registers increase 100
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+func.func @wgmma_swizzle(%s: !thread.shared<64x64xf16>, %c: !acc) {
+  // expected-error @+1 {{expected a swizzled tile as lhs}}
+  %d = thread.wgmma %s, %s, %c : !thread.shared<64x64xf16>, !thread.shared<64x64xf16>, !acc
+  return
+}
+
+// -----
+
+#lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+func.func @wgmma_layout(%s: !thread.shared<16x64xf16, swizzle = 128>, %t: !thread.shared<64x16xf16, swizzle = 32>, %c: !thread.fragment<16x16xf32, #lhs>) {
+  // expected-error @+1 {{expected an accumulator of layout wgmmaResultLayout}}
+  %d = thread.wgmma %s, %t, %c : !thread.shared<16x64xf16, swizzle = 128>, !thread.shared<64x16xf16, swizzle = 32>, !thread.fragment<16x16xf32, #lhs>
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!half = !thread.fragment<16x8xf16, #acc>
+func.func @atomic(%x: !half, %a: memref<64x8xf16>, %i: index) {
+  // expected-error @+1 {{expected elements of type f32, got 'f16'}}
+  thread.atomic_add %x, %a[%i, %i] dims [0, 1] in_bounds [true, true] : !half, memref<64x8xf16>
+  return
+}

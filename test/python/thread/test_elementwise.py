@@ -1,0 +1,161 @@
+"""Scalar functions in PTX against float64, over the ranges that ScalarFunctions.cpp states."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from kernels import Array, Kernel, blocked, memref
+
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, UnaryFn
+
+U = 2.0**-24
+SHAPE = (32, 128)
+LAYOUT = blocked(*SHAPE, 4, 4)
+RNG = np.random.default_rng(3)
+
+
+def everywhere(low: float, high: float) -> Array:
+    """Numbers of all magnitudes between `low` and `high`, both signs where both are there."""
+    count = SHAPE[0] * SHAPE[1]
+    exponents = RNG.uniform(-30, np.log2(max(abs(low), abs(high))), count)
+    signs = np.where(RNG.random(count) < 0.5, -1.0, 1.0)
+    values = np.concatenate([(signs * 2.0**exponents)[::2], RNG.uniform(low, high, count)[::2]])
+    return np.clip(values, low, high).astype(np.float32).reshape(SHAPE)
+
+
+def apply(op: str, *arrays: Array, constant: float | None = None) -> Array:
+    """Runs one op on fragments loaded from the arrays."""
+    out = np.zeros_like(arrays[0])
+    fragment = LAYOUT.fragment("f32" if arrays[0].dtype == np.float32 else "f16")
+    if arrays[0].dtype == ml_dtypes.bfloat16:
+        fragment = LAYOUT.fragment("bf16")
+    place = "[%c0, %c0] dims [0, 1] in_bounds [true, true]"
+    loads = "\n".join(
+        f"    %x{i} = thread.load_global %a{i}{place} : {memref(a)} -> {fragment}"
+        for i, a in enumerate(arrays)
+    )
+    names = ", ".join(f"%x{i}" for i in range(len(arrays)))
+    if constant is not None:
+        loads += f"\n    %y = thread.constant {constant:e} : {fragment}"
+        names += ", %y"
+    body = f"""
+{loads}
+    %r = thread.{op} {names} : {fragment}
+    thread.store_global %r, %a{len(arrays)}{place} : {fragment}, {memref(out)}
+"""
+    Kernel(body).run(*arrays, out)
+    return out
+
+
+RANGES: dict[UnaryFn, tuple[float, float, float]] = {
+    # lowest and highest argument, bound of the relative error in units of 2^-24
+    UnaryFn.NEG: (-1e30, 1e30, 0),
+    UnaryFn.ABS: (-1e30, 1e30, 0),
+    UnaryFn.RELU: (-1e30, 1e30, 0),
+    UnaryFn.SQUARE: (-1e15, 1e15, 1),
+    UnaryFn.SQRT: (0, 1e30, 1),
+    UnaryFn.RSQRT: (1e-9, 1e30, 4),
+    UnaryFn.RECIPROCAL: (-1e30, 1e30, 4),
+    UnaryFn.EXP: (-87, 88, 8 + 1.5 * 88),
+    UnaryFn.LOG: (1e-9, 1e30, 4),
+    UnaryFn.SIGMOID: (-80, 80, 12 + 1.5 * 80),
+    UnaryFn.SILU: (-80, 80, 12 + 1.5 * 80),
+    UnaryFn.GELU: (-5, 80, 40),
+    UnaryFn.GELU_TANH: (-5, 80, 60),
+    UnaryFn.TANH: (-80, 80, 6),
+}
+
+
+@pytest.mark.parametrize("fn", list(UnaryFn))
+def test_unary(fn: UnaryFn) -> None:
+    low, high, bound = RANGES[fn]
+    x = everywhere(low, high)
+    out = apply(f"unary {fn.value}", x).astype(np.float64)
+    expected = UNARY[fn].evaluate(x.astype(np.float64))
+    # The table's formulas cancel for negative arguments; these do not.
+    if fn is UnaryFn.GELU_TANH:
+        u = 2 * np.sqrt(2 / np.pi) * (x.astype(np.float64) + 0.044715 * x.astype(np.float64) ** 3)
+        expected = x / (1 + np.exp(-u))
+    if fn is UnaryFn.GELU:
+        expected = x * 0.5 * np.vectorize(math.erfc)(-x.astype(np.float64) / np.sqrt(2))
+    if fn in (UnaryFn.SIGMOID, UnaryFn.SILU):
+        factor = x.astype(np.float64) if fn is UnaryFn.SILU else 1.0
+        expected = factor / (1 + np.exp(-x.astype(np.float64)))
+    error = np.abs(out - expected) / np.maximum(np.abs(expected), 2.0**-126)
+    assert error.max() <= bound * U, (error.max() / U, x.flat[error.argmax()])
+
+
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -3e38], np.float32)
+
+
+@pytest.mark.parametrize("fn", list(UnaryFn))
+def test_unary_limits(fn: UnaryFn) -> None:
+    x = np.resize(SPECIAL, SHAPE)
+    out = apply(f"unary {fn.value}", x)[0, :8].astype(np.float64)
+    with np.errstate(all="ignore"):
+        expected = UNARY[fn].evaluate(SPECIAL.astype(np.float64)).astype(np.float32).astype(np.float64)
+    if fn in (UnaryFn.SILU, UnaryFn.GELU, UnaryFn.GELU_TANH):
+        out, expected = np.delete(out, 3), np.delete(expected, 3)  # -inf * 0
+    if fn is UnaryFn.GELU_TANH:
+        out, expected = np.delete(out, -1), np.delete(expected, -1)  # x^2 overflows: -0 or -inf * 0
+    assert np.array_equal(np.isnan(out), np.isnan(expected)), (out, expected)
+    assert np.allclose(out, expected, rtol=1e-5, atol=1e-38, equal_nan=True), (out, expected)
+
+
+@pytest.mark.parametrize("fn", list(BinaryFn))
+def test_binary(fn: BinaryFn) -> None:
+    x, y = everywhere(-100, 100), everywhere(-100, 100)
+    bound = {BinaryFn.DIV: 4.0, BinaryFn.POW: 8 + 2 * 30.0}.get(fn, 1.0)
+    if fn is BinaryFn.POW:
+        x, y = np.abs(x) + np.float32(1e-3), np.clip(y, -4, 4)
+    out = apply(f"binary {fn.value}", x, y).astype(np.float64)
+    expected = BINARY[fn](x.astype(np.float64), y.astype(np.float64))
+    assert np.all(np.abs(out - expected) <= bound * U * np.abs(expected) + 2.0**-126)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 3.0, 4.0, 0.5, -0.5, -1.0, 1.5, 5.0])
+def test_constant_exponents(exponent: float) -> None:
+    x = everywhere(-50, 50)
+    if exponent != int(exponent):
+        x = np.abs(x)
+    if exponent < 0:
+        x = np.where(np.abs(x) < 1e-6, np.float32(1), x)
+    out = apply("binary pow", x, constant=exponent).astype(np.float64)
+    expected = x.astype(np.float64) ** exponent
+    # 1e-38 covers results that become subnormal.
+    assert np.all(np.abs(out - expected) <= 400 * U * np.abs(expected) + 1e-37)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("fn", [UnaryFn.NEG, UnaryFn.RELU, UnaryFn.EXP, UnaryFn.SILU, UnaryFn.TANH])
+def test_two_byte_types_round_once(fn: UnaryFn, dtype: type) -> None:
+    x = everywhere(-8, 8).astype(dtype)
+    out = apply(f"unary {fn.value}", x)
+    expected = UNARY[fn].evaluate(x.astype(np.float64))
+    nearest = expected.astype(dtype).astype(np.float64)
+    spacing = np.abs(expected) * (2.0**-10 if dtype is np.float16 else 2.0**-7) + 2.0**-24
+    assert np.all(np.abs(out.astype(np.float64) - nearest) <= spacing)
+    assert np.mean(out.astype(np.float64) == nearest) > 0.97
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_casts(name: str) -> None:
+    dtype, mlir = (np.float16, "f16") if name == "float16" else (ml_dtypes.bfloat16, "bf16")
+    x = everywhere(-70000, 70000)
+    narrow, wide = np.zeros(SHAPE, dtype), np.zeros(SHAPE, np.float32)
+    place = "[%c0, %c0] dims [0, 1] in_bounds [true, true]"
+    full, half = LAYOUT.fragment("f32"), LAYOUT.fragment(mlir)
+    body = f"""
+    %x = thread.load_global %a0{place} : {memref(x)} -> {full}
+    %h = thread.cast %x : {full} -> {half}
+    %w = thread.cast %h : {half} -> {full}
+    thread.store_global %h, %a1{place} : {half}, {memref(narrow)}
+    thread.store_global %w, %a2{place} : {full}, {memref(wide)}
+"""
+    Kernel(body).run(x, narrow, wide)
+    with np.errstate(over="ignore"):
+        assert np.array_equal(narrow, x.astype(dtype))
+        assert np.array_equal(wide, x.astype(dtype).astype(np.float32))
