@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mirage import ir
 
 
-@dataclass
+@dataclass(eq=False)
 class _Buffer:
     """Memory that holds one value (and its reshapes) of the graph."""
 

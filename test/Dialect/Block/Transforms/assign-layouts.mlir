@@ -1,0 +1,74 @@
+// RUN: mirage-opt %s --mirage-assign-layouts | FileCheck %s
+
+// The right operand streams through shared memory; warps share the columns.
+// CHECK-LABEL: kernel.graph @matmul
+// CHECK: block.load %{{.*}} -> !block.tile<64x64xf16, !thread.shared<64x64xf16, swizzle = 128>>
+// CHECK: block.load %{{.*}} -> !block.tile<64x32xf16, !thread.shared<64x32xf16, swizzle = 64>>
+// CHECK: block.matmul %{{.*}} {warps = array<i64: {{[0-9]+, [0-9]+, [0-9]+}}>}
+// CHECK-SAME: !block.tile<64x32xf32, !thread.fragment<64x32xf32, #[[ACC:[a-z0-9]+]]
+// CHECK-NOT: convert_layout
+kernel.graph @matmul(%a: tensor<64x256xf16>, %b: tensor<256x32xf16>) -> tensor<64x32xf16> {
+  %y = kernel.launch(%a, %b) grid [] schedule <warps = 4, stages = 2> : (tensor<64x256xf16>, tensor<256x32xf16>) -> tensor<64x32xf16> {
+  ^bb0(%ga: tensor<64x256xf16>, %gb: tensor<256x32xf16>):
+    %c = block.loop [k = 4] {
+      %ta = block.load %ga [[], [k]] : tensor<64x256xf16> -> !block.tile<64x64xf16>
+      %tb = block.load %gb [[k], []] : tensor<256x32xf16> -> !block.tile<64x32xf16>
+      %p = block.matmul %ta, %tb : (!block.tile<64x64xf16>, !block.tile<64x32xf16>) -> !block.tile<64x32xf32>
+      block.accumulate sum %p : !block.tile<64x32xf32>
+    } : !block.tile<64x32xf32>
+    block.store %c [[], []] : !block.tile<64x32xf32>
+  }
+  kernel.return %y : tensor<64x32xf16>
+}
+
+// Few rows: the product is computed transposed, rows padded to 8, and the warps
+// share K. Their sums are added after the loop.
+// CHECK-LABEL: kernel.graph @few_rows
+// CHECK: %[[P:.*]] = block.matmul %{{.*}} {swapped, warps = array<i64: 1, 1, 4>}
+// CHECK-SAME: !thread.fragment<8x32xf32, #{{.*}}, partial>
+// CHECK: block.accumulate sum %[[P]]
+// CHECK: block.convert_layout {{.*}}, partial>>) -> !block.tile<2x32xf32, !thread.fragment<8x32xf32, #{{[a-z0-9]+}}>>
+kernel.graph @few_rows(%a: tensor<2x1024xf16>, %b: tensor<1024x32xf16>) -> tensor<2x32xf16> {
+  %y = kernel.launch(%a, %b) grid [] schedule <warps = 4, stages = 2> : (tensor<2x1024xf16>, tensor<1024x32xf16>) -> tensor<2x32xf16> {
+  ^bb0(%ga: tensor<2x1024xf16>, %gb: tensor<1024x32xf16>):
+    %c = block.loop [k = 16] {
+      %ta = block.load %ga [[], [k]] : tensor<2x1024xf16> -> !block.tile<2x64xf16>
+      %tb = block.load %gb [[k], []] : tensor<1024x32xf16> -> !block.tile<64x32xf16>
+      %p = block.matmul %ta, %tb : (!block.tile<2x64xf16>, !block.tile<64x32xf16>) -> !block.tile<2x32xf32>
+      block.accumulate sum %p : !block.tile<2x32xf32>
+    } : !block.tile<2x32xf32>
+    block.store %c [[], []] : !block.tile<2x32xf32>
+  }
+  kernel.return %y : tensor<2x32xf16>
+}
+
+// Attention: the probabilities go from one product to the next in registers.
+// CHECK-LABEL: kernel.graph @attention
+// CHECK: block.loop
+// CHECK: %[[S:.*]] = block.matmul {{.*}} {warps = array<i64: 4, 1, 1>}
+// CHECK-NOT: convert_layout
+// CHECK: %[[H:.*]] = block.cast
+// CHECK-NEXT: block.matmul %[[H]], %{{.*}} {warps = array<i64: 4, 1, 1>}
+// CHECK-NOT: convert_layout
+// CHECK: block.store
+kernel.graph @attention(%q: tensor<64x64xf16>, %k: tensor<64x256xf16>, %v: tensor<256x64xf16>) -> (tensor<64x64xf32>, tensor<64x1xf32>) {
+  %o, %l = kernel.launch(%q, %k, %v) grid [] schedule <warps = 4, stages = 2> : (tensor<64x64xf16>, tensor<64x256xf16>, tensor<256x64xf16>) -> (tensor<64x64xf32>, tensor<64x1xf32>) {
+  ^bb0(%gq: tensor<64x64xf16>, %gk: tensor<64x256xf16>, %gv: tensor<256x64xf16>):
+    %tq = block.load %gq [[], []] : tensor<64x64xf16> -> !block.tile<64x64xf16>
+    %acc, %sum = block.loop [t = 4] {
+      %tk = block.load %gk [[], [t]] : tensor<64x256xf16> -> !block.tile<64x64xf16>
+      %tv = block.load %gv [[t], []] : tensor<256x64xf16> -> !block.tile<64x64xf16>
+      %s = block.matmul %tq, %tk : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      %r = block.reduce max %s dims [1] : (!block.tile<64x64xf32>) -> !block.tile<64x1xf32>
+      %m = block.running_max %r : !block.tile<64x1xf32>
+      %d = block.binary sub %s, %m : (!block.tile<64x64xf32>, !block.tile<64x1xf32>) -> !block.tile<64x64xf32>
+      %e = block.unary exp %d : (!block.tile<64x64xf32>) -> !block.tile<64x64xf32>
+      %n = block.reduce sum %e dims [1] : (!block.tile<64x64xf32>) -> !block.tile<64x1xf32>
+      %h = block.cast %e : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+      %p = block.matmul %h, %tv : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p rescale %m, sum %n rescale %m : !block.tile<64x64xf32>, !block.tile<64x1xf32> rescale : !block.tile<64x1xf32>, !block.tile<64x1xf32>
+    } : !block.tile<64x64xf32>, !block.tile<64x1xf32>
+    block.store %acc [[], []], %sum [[], []] : !block.tile<64x64xf32>, !block.tile<64x1xf32>
+  }
+  kernel.return %o, %l : tensor<64x64xf32>, tensor<64x1xf32>
+}
