@@ -8,8 +8,9 @@ cd "$root"
 mkdir -p dist
 .venv/bin/pip wheel . --no-deps --no-build-isolation --wheel-dir dist --verbose \
   --config-settings=cmake.define.MIRAGE_STATIC=ON \
+  --config-settings=cmake.define.MIRAGE_PYTHON=ON \
   --config-settings=cmake.define.MIRAGE_MLIR_SOURCES="$root/build/_deps/mlir" \
-  --config-settings=build-dir=build-static/wheel >build-wheel.log 2>&1 || {
+  --config-settings=build-dir=build-static >build-wheel.log 2>&1 || {
   tail -50 build-wheel.log >&2
   exit 1
 }
