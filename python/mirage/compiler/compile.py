@@ -139,7 +139,8 @@ def _diagnostics(error: Any) -> str:
     lines = [error.message]
     for d in error.error_diagnostics:
         lines.append(f"{d.location}: {d.message}")
-        lines.extend(f"  note: {n.message}" for n in d.notes)
+        notes = (n.message for n in d.notes)
+        lines.extend(f"  note: {n}" for n in notes if not n.startswith("see current operation"))
     return "\n".join(line for line in lines if line)
 
 
