@@ -138,9 +138,11 @@ class Cells:
         """Number of small indices."""
         return len(self.weights(slot))
 
-    def extent_of_mask(self, parts: Sequence[Slot], extent: int) -> int:
-        """Where a mask that keeps ``extent`` indices ends among the small indices."""
-        return self._prefix([d for s in parts for d in self.structure.digits_of(s)], extent)
+    def prefix(self, parts: Sequence[Slot], size: int) -> int:
+        """How many small indices stand for the first ``size`` real ones of the joined slots."""
+        if size >= prod(self.structure.size(s) for s in parts):
+            return prod(self.size(s) for s in parts)
+        return self._prefix([d for s in parts for d in self.structure.digits_of(s)], size)
 
 
 def compress_all(
@@ -229,7 +231,7 @@ class _Compressor:
                 *(self.structure.axis(block.launch, a) for a in op.axes),
                 self.structure.slot(op.result, op.dim),
             )
-            new = replace(new, extent=self.cells.extent_of_mask(parts, op.extent))
+            new = replace(new, extent=self.cells.prefix(parts, op.extent))
         if isinstance(new, Reshape) and prod(xs[0].shape) != new.result.type.size:
             raise Irregular(f"a reshape joins cells of {xs[0].shape} and {new.result.shape}")
         return [*before, new]
@@ -257,8 +259,7 @@ class _Compressor:
             if x.shape[dim] == op.result.shape[dim]:
                 result.append(0)
                 continue
-            low, grain = self.structure.low_digits(self.structure.slot(x, dim))
-            result.append(offset // grain * prod(len(self.cells.cells[d]) for d in low))
+            result.append(self.cells.prefix([self.structure.slot(x, dim)], offset))
         return tuple(result)
 
     # ---- launches --------------------------------------------------------------------------------

@@ -52,13 +52,16 @@ class Irregular(ValueError):
 
 @dataclass
 class _Class:
-    """Slots that hold the same indices."""
+    """Slots that hold the same indices, ``range(size)``.
+
+    ``boundaries`` are the products of the lower digits: index ``i`` has the top digit ``i // max``.
+    The top digit is open: other classes may share it and go further. ``exact`` says that lower
+    digits of something else end here, so that the size is the full product of the digits.
+    """
 
     size: int
-    padded: int
-    boundaries: set[int] = field(
-        default_factory=set[int]
-    )  # products of the lower digits, the padded size included
+    boundaries: set[int] = field(default_factory=lambda: {1})
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -276,185 +279,151 @@ class Structure:
         self._classes: dict[Hashable, _Class] = {}
         for slot, size in self._size.items():
             root = self._slots.find(slot)
-            known = self._classes.setdefault(root, _Class(size, size))
+            known = self._classes.setdefault(root, _Class(size))
             if known.size != size:
                 raise Irregular(f"sizes {known.size} and {size} meet")
-        self._truncate()
-        for c in self._classes.values():
-            c.boundaries.add(c.padded)
-        grains = self._cut_grains()
-        relations = [
-            (t.parts, (t.whole,)) for t in self._tilings if t.whole is not None
-        ] + self._joins
+        self._relations = [(t.parts, (t.whole,)) for t in self._tilings if t.whole is not None]
+        self._relations += self._joins
+        self._relations += [((c.whole,), (c.part,)) for c in self._cuts if c.offset == 0]
+        for sides in (*self._relations, *((t.parts, ()) for t in self._tilings)):
+            for side in sides:
+                for slot in side[1:]:
+                    self._class(slot).exact = True
+        shifted = [(c, self._grain(c)) for c in self._cuts if c.offset > 0]
         changed = True
         while changed:
-            changed = any(self._refine(left, right) for left, right in relations)
-            changed |= any(
-                self._share_low(cut, grains[self._slots.find(cut.whole)]) for cut in self._cuts
-            )
-        self._name_digits(relations, grains)
+            steps = [self._refine(left, right) for left, right in self._relations]
+            steps += [self._share_low(cut, grain) for cut, grain in shifted]
+            changed = any(steps)
+        self._name_digits(shifted)
 
-    def _truncate(self) -> None:
-        """Pads the dimensions that tilings exceed."""
-        for t in self._tilings:
-            parts = [self._class(s) for s in t.parts]
-            if any(p.padded != p.size for p in parts):
-                raise Irregular("a tile whose size does not divide evenly is cut again")
-            padded = prod(p.size for p in parts)
-            if t.whole is None:
-                continue
-            c = self._class(t.whole)
-            if c.padded not in (c.size, padded):
-                raise Irregular(f"dimension of {c.size} is padded to {c.padded} and to {padded}")
-            c.padded = padded
-        for t in self._tilings:
-            if any(self._class(s).padded != self._class(s).size for s in t.parts):
-                raise Irregular("a tile whose size does not divide evenly is cut again")
-            if t.whole is not None and self._class(t.whole).padded != prod(
-                self._class(s).size for s in t.parts
-            ):
-                raise Irregular(f"dimension of {self._class(t.whole).size} is padded in two ways")
-        for group in (
-            *(side for join in self._joins for side in join),
-            *((c.whole, c.part) for c in self._cuts),
-        ):
-            if any(self._class(s).padded != self._class(s).size for s in group):
-                raise Irregular("a dimension that tiles do not divide evenly is reshaped or sliced")
-
-    def _cut_grains(self) -> dict[Hashable, int]:
-        """For each sliced dimension the largest grain that all its slices respect."""
-        grains: dict[Hashable, int] = {}
-        for cut in self._cuts:
-            root = self._slots.find(cut.whole)
-            grain = grains.get(root, self._class(cut.whole).size)
-            grains[root] = gcd(grain, cut.offset, self._class(cut.part).size)
-        for cut in self._cuts:
-            grain = grains[self._slots.find(cut.whole)]
-            if self._class(cut.whole).size // grain > _MAX_PINNED:
-                raise Irregular(
-                    f"slices of a dimension of {self._class(cut.whole).size} "
-                    f"at multiples of {grain}"
-                )
-        return grains
+    def _grain(self, cut: _Cut) -> int:
+        """The largest block that the slice keeps whole."""
+        part = self._class(cut.part).size
+        if part == 1:
+            return 1
+        whole, grain = self._class(cut.whole).size, gcd(cut.offset, part)
+        if whole > _MAX_PINNED * grain:
+            raise Irregular(f"a slice of a dimension of {whole} starts at a multiple of {grain}")
+        return grain
 
     def _refine(self, left: tuple[Slot, ...], right: tuple[Slot, ...]) -> bool:
-        every = sorted(self._suffixes(left) | self._suffixes(right))
-        for low, high in itertools.pairwise(every):
-            if high % low:
-                raise Irregular(f"cuts at multiples of {low} and of {high} in one dimension")
+        """Makes both sides, read as one index each, have the same boundaries."""
+        every = self._suffixes(left) | self._suffixes(right)
+        _check_chain(every)
         changed = False
         for side in (left, right):
             base = 1
             for slot in reversed(side):
                 c = self._class(slot)
-                new = {b // base for b in every if base < b <= base * c.padded}
+                new = {b // base for b in every if base < b < base * c.size}
                 changed |= not new <= c.boundaries
                 c.boundaries |= new
-                base *= c.padded
+                _check_chain(c.boundaries | ({c.size} if c.exact else set()))
+                base *= c.size
         return changed
 
     def _suffixes(self, slots: tuple[Slot, ...]) -> set[int]:
-        base, result = 1, set[int]()
+        base, result = 1, {1}
         for slot in reversed(slots):
             c = self._class(slot)
-            result |= {base * b for b in c.boundaries if b > 1}
-            base *= c.padded
+            result |= {base * b for b in c.boundaries} | {base}
+            base *= c.size
         return result
 
     def _share_low(self, cut: _Cut, grain: int) -> bool:
-        a, b = self._class(cut.whole), self._class(cut.part)
-        low = {x for x in a.boundaries | b.boundaries if x < grain} | {grain}
-        ordered = sorted(low)
-        if any(high % small for small, high in itertools.pairwise(ordered)):
-            raise Irregular(f"slices at multiples of {grain} and other cuts in one dimension")
-        changed = not (low <= a.boundaries and low <= b.boundaries)
-        a.boundaries |= low
-        b.boundaries |= low
-        for c in (a, b):
-            ordered = sorted(c.boundaries)
-            if any(high % small for small, high in itertools.pairwise(ordered)):
-                raise Irregular(f"slices at multiples of {grain} and other cuts in one dimension")
+        """Makes whole and part have the same digits below ``grain``."""
+        pair = (self._class(cut.whole), self._class(cut.part))
+        if pair[1].size == 1:
+            return False
+        low = {x for c in pair for x in c.boundaries if x < grain} | {grain}
+        changed = False
+        for c in pair:
+            new = {x for x in low if x < c.size}
+            changed |= not new <= c.boundaries
+            c.boundaries |= new
+            _check_chain(c.boundaries | ({c.size} if c.exact else set()))
         return changed
 
     # ---- digits ----------------------------------------------------------------------------------
 
-    def _name_digits(
-        self,
-        relations: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]],
-        grains: dict[Hashable, int],
-    ) -> None:
+    def _name_digits(self, shifted: list[tuple[_Cut, int]]) -> None:
         self._digit_sets = _Union()
-        self._names: dict[Hashable, tuple[_Name, ...]] = {}
-        radix: dict[Hashable, int] = {}
-        for root, c in self._classes.items():
-            bounds = sorted(c.boundaries | {1})
-            steps = list(itertools.pairwise(bounds))[::-1]
-            names = tuple((root, low) for low, _ in steps)
-            for name, (low, high) in zip(names, steps, strict=True):
-                radix[name] = high // low
-            self._names[root] = names
-        for left, right in relations:
-            a = [d for s in left for d in self._digits_of(s)]
-            b = [d for s in right for d in self._digits_of(s)]
-            for x, y in zip(a, b, strict=True):
+        self._names: dict[Hashable, tuple[_Name, ...]] = {
+            root: tuple((root, b) for b in sorted(c.boundaries, reverse=True) if b < c.size)
+            for root, c in self._classes.items()
+        }
+        for left, right in self._relations:
+            # From the low end: the side that reaches less far has fewer digits.
+            for x, y in zip(self._reversed(left), self._reversed(right), strict=False):
                 self._digit_sets.join(x, y)
         pinned: set[Hashable] = set()
-        for cut in self._cuts:
-            grain = grains[self._slots.find(cut.whole)]
-            pairs = [self._split(s, grain) for s in (cut.whole, cut.part)]
-            for x, y in zip(pairs[0][1], pairs[1][1], strict=True):
+        for cut, grain in shifted:
+            if self._class(cut.part).size == 1:
+                continue
+            whole, part = (self._split(s, grain) for s in (cut.whole, cut.part))
+            for x, y in zip(whole[1], part[1], strict=True):
                 self._digit_sets.join(x, y)
-            pinned.update(pairs[0][0], pairs[1][0])
-        cuts: dict[Hashable, set[int]] = {}
+            pinned.update(whole[0], part[0])
+        self._find_radices()
         for t in self._tilings:
-            self._tail_cuts(t, cuts)
+            self._cut_at([d for s in t.parts for d in self._digits_of(s)], t.size)
+        for slot in self._size:
+            self._cut_at(list(self._digits_of(slot)), self.size(slot))
+        for cut in self._cuts:
+            for end in (cut.offset, cut.offset + self.size(cut.part)):
+                self._cut_at(list(self._digits_of(cut.whole)), end)
         for slot in self._last:
-            for name in self._digits_of(slot):
-                cuts.setdefault(name, set()).add(self._radix(slot, name) - 1)
-        pinned = {self._digit_sets.find(d) for d in pinned}
+            self._cut_at(list(self._digits_of(slot)), self.size(slot) - 1)
+        fixed = {self._digit_sets.find(d) for d in pinned}
         ordered = {self._digit_sets.find(d) for s in self._ordered for d in self._digits_of(s)}
-        self.digits: dict[Hashable, Digit] = {}
-        self._grain = grains
-        for name, r in radix.items():
-            root = self._digit_sets.find(name)
-            if root in self.digits and self.digits[root].radix != r:
-                raise Irregular(f"digits of radix {self.digits[root].radix} and {r} meet")
-            self.digits[root] = Digit(r, frozenset(), root in pinned, root in ordered)
-        for name, positions in cuts.items():
-            root = self._digit_sets.find(name)
-            old = self.digits[root]
-            self.digits[root] = Digit(
-                old.radix, old.cuts | frozenset(positions), old.pinned, old.ordered
-            )
+        self.digits: dict[Hashable, Digit] = {
+            d: Digit(r, frozenset(self._positions.get(d, ())), d in fixed, d in ordered)
+            for d, r in self._radices.items()
+        }
+
+    def _find_radices(self) -> None:
+        self._radices: dict[Hashable, int] = {}
+        exact: dict[Hashable, int] = {}
+        for root, c in self._classes.items():
+            bounds = [b for b in sorted(c.boundaries) if b < c.size]
+            for low, high in itertools.zip_longest(bounds, bounds[1:]):
+                digit = self._digit_sets.find((root, low))
+                radix = -(-c.size // low) if high is None else high // low
+                known = exact.setdefault(digit, radix) if high or c.exact else radix
+                if known != radix:
+                    raise Irregular(f"digits of radix {known} and {radix} meet")
+                self._radices[digit] = max(radix, self._radices.get(digit, 1))
+        for digit, radix in exact.items():
+            if self._radices[digit] != radix:
+                raise Irregular(f"digits of radix {radix} and {self._radices[digit]} meet")
+        self._positions: dict[Hashable, set[int]] = {}
+
+    def _cut_at(self, names: Sequence[_Name], position: int) -> None:
+        """Cuts the digits so that the indices below ``position`` are whole cells."""
+        digits = [self._digit_sets.find(d) for d in names]
+        base = prod(self._radices[d] for d in digits)
+        rest = position
+        if not 0 < rest < base:
+            return
+        for digit in digits:
+            base //= self._radices[digit]
+            value, rest = divmod(rest, base)
+            self._positions.setdefault(digit, set()).add(value)
+            if rest == 0:
+                return
+            self._positions[digit].add(value + 1)
 
     def _digits_of(self, slot: Slot) -> tuple[_Name, ...]:
         return self._names[self._slots.find(slot)]
+
+    def _reversed(self, slots: tuple[Slot, ...]) -> list[_Name]:
+        return [d for s in slots for d in self._digits_of(s)][::-1]
 
     def _split(self, slot: Slot, grain: int) -> tuple[list[_Name], list[_Name]]:
         """The digits at and above ``grain``, and those below."""
         names = self._digits_of(slot)
         return [n for n in names if n[1] >= grain], [n for n in names if n[1] < grain]
-
-    def _tail_cuts(self, t: _Tiling, cuts: dict[Hashable, set[int]]) -> None:
-        """Cuts where the indices below ``t.size`` end: at the digits of that number."""
-        rest = t.size
-        base = prod(self._class(s).size for s in t.parts)
-        if rest >= base:
-            return
-        for slot in t.parts:
-            for name in self._digits_of(slot):
-                radix = self._radix(slot, name)
-                base //= radix
-                value, rest = divmod(rest, base)
-                cuts.setdefault(name, set()).add(value)
-                if rest == 0:
-                    return
-                cuts[name].add(value + 1)
-
-    def _radix(self, slot: Slot, name: _Name) -> int:
-        c = self._class(slot)
-        low = name[1]
-        return min(b for b in c.boundaries if b > low) // low
 
     # ---- results ---------------------------------------------------------------------------------
 
@@ -466,7 +435,8 @@ class Structure:
         """The real size."""
         return self._class(slot).size
 
-    def low_digits(self, slot: Slot) -> tuple[tuple[Hashable, ...], int]:
-        """Of a sliced dimension: the digits below its grain, and the grain."""
-        grain = self._grain[self._slots.find(slot)]
-        return tuple(self._digit_sets.find(d) for d in self._split(slot, grain)[1]), grain
+
+def _check_chain(boundaries: set[int]) -> None:
+    for low, high in itertools.pairwise(sorted(boundaries)):
+        if high % low:
+            raise Irregular(f"cuts at multiples of {low} and of {high} in one dimension")
