@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from mirage import ir
@@ -14,7 +16,7 @@ from mirage.emulator.artifact import check_artifact
 from mirage.passes.ugraph_io import graph_to_text
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, Schedule, Value
 
 
 @cache
@@ -57,3 +59,19 @@ def check_graph(
         return tuple(np.asarray(x) for x in evaluate_floats(meaning, list(inputs)))
 
     check_artifact(artifact, expected, tolerance=tolerance, seed=seed)
+
+
+def with_schedule(graph: KernelGraph, warps: int, stages: int) -> KernelGraph:
+    """The graph with another schedule for all of its launches."""
+    values: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        operands = tuple(values.get(v, v) for v in op.operands)
+        results = tuple(Value(v.type, v.name) for v in op.results)
+        values.update(zip(op.results, results, strict=True))
+        changes: dict[str, Any] = {"operands": operands, "results": results}
+        if isinstance(op, Launch):
+            changes["schedule"] = Schedule(warps, stages)
+        ops.append(replace(op, **changes))
+    outputs = tuple(values.get(v, v) for v in graph.outputs)
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), outputs)

@@ -1,0 +1,62 @@
+"""Hand-written µGraphs: their PTX, executed with all checks, computes what they mean."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import graphs
+import pytest
+from graphs import Pair
+from mirage.semantics.scalar import DType
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lowering import check_graph, with_schedule
+
+PAIRS = graphs.small_pairs()
+CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("pair", "candidate"), CASES)
+def test_small_graphs(pair: str, candidate: str, chip: str) -> None:
+    check_graph(PAIRS[pair].candidates[candidate], PAIRS[pair].reference, chip=chip)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 8])
+@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize("pair", ["rms_linear", "attention", "softmax"])
+def test_schedules(pair: str, warps: int, stages: int) -> None:
+    for graph in PAIRS[pair].candidates.values():
+        check_graph(with_schedule(graph, warps, stages), PAIRS[pair].reference)
+
+
+def check_pair(pair: Pair) -> None:
+    for graph in pair.candidates.values():
+        check_graph(graph, pair.reference)
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 8, 9, 17, 40])
+@pytest.mark.parametrize(("k", "n", "blocks", "steps"), [(128, 96, 2, 2), (97, 37, 3, 4)])
+def test_rows(m: int, k: int, n: int, blocks: int, steps: int) -> None:
+    check_pair(graphs.rms_linear(m, k, n, blocks=blocks, steps=steps))
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32])
+def test_element_types(dtype: DType) -> None:
+    check_pair(graphs.rms_linear(12, 64, 40, blocks=2, steps=2, dtype=dtype))
+    check_pair(graphs.swiglu(5, 48, 24, blocks=2, steps=3, dtype=dtype))
+    check_pair(graphs.lora(9, 40, 33, 5, blocks=2, steps=2, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("s", "t", "d", "row_blocks"), [(16, 64, 16, 1), (20, 101, 24, 2), (1, 37, 8, 1), (130, 70, 64, 2)]
+)
+def test_attention(s: int, t: int, d: int, row_blocks: int) -> None:
+    check_pair(graphs.attention(2, s, t, d, splits=2, steps=2, row_blocks=row_blocks))
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 257, 4099])
+def test_long_rows(n: int) -> None:
+    check_pair(graphs.softmax(3, n, row_blocks=2, steps=min(n, 3)))
+    check_pair(graphs.layer_norm(3, n, row_blocks=2, steps=min(n, 2)))
