@@ -122,7 +122,10 @@ void TileEmitter::emitLoad(block::LoadOp op) {
 
 void TileEmitter::emitStore(block::StoreOp op) {
   for (auto [number, value] : llvm::enumerate(op.getTiles())) {
-    Value source = block::stripReshape(value);
+    // The matrix, before it got the rank of the tensor.
+    Value source = value;
+    while (getTile(source).getRank() != 2)
+      source = source.getDefiningOp<block::ReshapeOp>().getInput();
     Value fragment = get(source);
     auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
     fragment = castTo(fragment, tensor.getElementType());
