@@ -17,6 +17,8 @@ from mirage.verify.compress import Cells, compress_all
 from mirage.verify.digits import Irregular, Structure
 from mirage.verify.sampling import Sample, choose_sample
 
+_PATIENCE = 8.0  # times the work, where there is no cheaper way
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -61,8 +63,10 @@ def make_instance(
     try:
         structure = Structure((*exact, *stable))
     except Irregular as reason:
+        if max(s.work for s in samples) <= _PATIENCE * limit:
+            return Instance(exact, stable, samples[0], samples[1])
         raise TooMuchWork(
-            f"{samples[0].work:.2g} elements to compute, limit {limit:.2g}; {reason}"
+            f"{samples[0].work:.2g} elements to compute, limit {_PATIENCE * limit:.2g}; {reason}"
         ) from reason
     count = 64
     while count >= 4:

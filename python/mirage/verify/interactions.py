@@ -118,7 +118,14 @@ def add(a: Shape, b: Shape) -> Shape:
 class Interactions:
     """Bounds for two programs (primitive ops) with the cells that were chosen so far."""
 
-    def __init__(self, graphs: tuple[KernelGraph, KernelGraph], cells: Cells) -> None:
+    def __init__(
+        self,
+        graphs: tuple[KernelGraph, KernelGraph],
+        cells: Cells,
+        *,
+        reciprocals_as_symbols: bool = False,
+    ) -> None:
+        self._reciprocals_as_symbols = reciprocals_as_symbols
         self.cells = cells
         self.structure = cells.structure
         self.needs = Requirements()
@@ -290,6 +297,10 @@ class Interactions:
         return self._uninterpreted(x, free)
 
     def _divided(self, a: Shape, b: Shape, divisor: Value) -> Shape:
+        if self._reciprocals_as_symbols:
+            # Arguments are compared up to a factor that is one of their terms.
+            self._arguments.append((multiply(b, b), self._free(divisor)))
+            return multiply(a, Shape(degree=(1, 0)))
         inverse = Shape(
             b.bottom,
             b.top,

@@ -13,12 +13,14 @@ from mirage.verify.symbolic import NoProof, Symbolic
 from mirage.verify.verdict import Evidence
 
 
-def prove(pair: SmallPair) -> Evidence:
+def prove(pair: SmallPair, *, reciprocals_as_symbols: bool = False) -> Evidence:
     """``holds`` is True if the outputs have equal normal forms, else None: failing to prove says
     nothing.
     """
     name = "proof by normal forms"
-    domain = Symbolic()
+    if reciprocals_as_symbols:
+        name += ", reciprocals as symbols"
+    domain = Symbolic(reciprocals_as_symbols=reciprocals_as_symbols)
     sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
     inputs = [domain.inputs(i, s) for i, s in enumerate(sizes)]
     try:

@@ -56,13 +56,21 @@ class SmallPair:
         return len(self.reference.graph.inputs) - len(self.reference.weights)
 
 
-def small_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair:
-    """The small forms of two programs that have primitive ops only. Raises :class:`Irregular`."""
+def small_pair(
+    reference: KernelGraph, candidate: KernelGraph, *, reciprocals_as_symbols: bool = False
+) -> SmallPair:
+    """The small forms of two programs that have primitive ops only.
+
+    With ``reciprocals_as_symbols`` they decide equality of the programs only if reciprocals are
+    uninterpreted functions (of arguments up to factors). Raises :class:`Irregular`.
+    """
     structure = Structure((reference, candidate))
     singles: Counter[Hashable] = Counter()
     while True:
         cells = Cells.with_singles(structure, singles)
-        needs = Interactions((reference, candidate), cells).needs
+        needs = Interactions(
+            (reference, candidate), cells, reciprocals_as_symbols=reciprocals_as_symbols
+        ).needs
         wanted = singles | needs.singles
         # More single indices than a digit has are no use.
         wanted = Counter({d: min(n, structure.digits[d].radix) for d, n in wanted.items()})

@@ -29,6 +29,7 @@ Term = tuple[int, int]  # (exponent, monomial), both interned
 Sum = dict[Term, Number]
 _MAX_TERMS = 60_000
 _ONE: Term = (0, 0)
+_FACTORS = 32
 
 
 class NoProof(ArithmeticError):
@@ -48,9 +49,15 @@ Element = Ratio | float
 
 
 class Symbolic(Domain):
-    """The domain described in the module's docstring; one plane of elements."""
+    """The domain described in the module's docstring; one plane of elements.
 
-    def __init__(self) -> None:
+    ``reciprocals_as_symbols`` writes ``1 / a`` as a symbol (with factors that are single terms
+    taken out of ``a``) instead of clearing denominators: less is equal then, but sums stay short
+    where many different denominators meet.
+    """
+
+    def __init__(self, *, reciprocals_as_symbols: bool = False) -> None:
+        self._reciprocals_as_symbols = reciprocals_as_symbols
         self._monomials: list[tuple[tuple[object, int], ...]] = [()]
         self._monomial_ids: dict[tuple[tuple[object, int], ...], int] = {(): 0}
         self._products: dict[tuple[int, int], tuple[int, int]] = {}
@@ -191,7 +198,23 @@ class Symbolic(Domain):
         """Reciprocal; NaN for zero."""
         if not isinstance(a, Ratio) or not a.top:
             return math.nan
+        if self._reciprocals_as_symbols and len(a.top) > 1:
+            factor, rest = self._without_factor(a.top)
+            symbol = self._symbol((UnaryFn.RECIPROCAL, frozenset(rest.items())))
+            ((term, c),) = factor.items()
+            return self._make(self._product(symbol.top, self._inverse_term(term, c)), None)
         return self._make(a.bottom or {_ONE: 1}, a.top)
+
+    def _without_factor(self, a: Sum) -> tuple[Sum, Sum]:
+        """``(f, r)`` with ``a == f r`` and a single term ``f``, the same ``r`` for all multiples of
+        ``a`` by single terms (as long as ``a`` is short enough to try all its terms).
+        """
+        options: list[tuple[list[tuple[Term, Number]], Sum, Sum]] = []
+        for term, c in sorted(a.items())[:_FACTORS]:
+            rest = self._product(a, self._inverse_term(term, c))
+            options.append((sorted(rest.items()), {term: c}, rest))
+        _, factor, rest = min(options, key=lambda option: option[0])
+        return factor, rest
 
     def _bottoms(self, a: Ratio, b: Ratio) -> Sum | None:
         if a.bottom is None or b.bottom is None:

@@ -19,9 +19,11 @@ from mirage.verify.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.normalize import normalize
 from mirage.verify.proof import prove
 from mirage.verify.realsize import FieldDraw, field_draw
+from mirage.verify.sampling import choose_sample
 from mirage.verify.smallmodel import direct_pair, run_small_model, small_difference, small_pair
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
+_OTHER_SAMPLES = 3
 CELLS = ", constant within cells of indices; the element is one of the cells"
 
 
@@ -150,6 +152,9 @@ class _Verification:
         identity = tuple(range(len(self.reference.outputs)))
         sample = instance.stable_sample
         difference, tried = find_difference(instance.stable, sample, source, order or identity)
+        if difference is None and order is None:
+            difference, more = self._look_again(instance, source)
+            tried += more
         self.evidence.append(
             Evidence(
                 "float64 at the real sizes",
@@ -174,18 +179,34 @@ class _Verification:
             return self._verdict(Kind.PROVED, None, numerics, order)
         return self._verdict(Kind.PROBABLE, small.bound, numerics, order)
 
+    def _look_again(
+        self, instance: Instance, source: np.random.Generator
+    ) -> tuple[Difference | None, int]:
+        """A difference in float64 where the finite field shows one or is undefined: there, and at
+        some other parts of the outputs.
+        """
+        order = range(len(self.reference.outputs))
+        fixed = instance.stable_sample.fixed
+        samples = [(instance.exact, instance.exact_sample)]
+        for _ in range(_OTHER_SAMPLES):
+            pair = instance.stable
+            samples.append((pair, choose_sample(pair, self.options.work, source, fixed)))
+        tried = 0
+        for pair, sample in samples:
+            difference, count = find_difference(pair, sample, source, order)
+            tried += count
+            if difference is not None:
+                return difference, tried
+        return None, tried
+
     def _small_models(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> _Small:
         """Small programs at random points, and symbolically; in float64 if they differ."""
         try:
             pair = small_pair(first, second)
         except Irregular as reason:
             self.evidence.append(Evidence("small model", None, str(reason)))
-            direct = direct_pair(first, second) if self.options.prove else None
-            if direct is None:
-                return _Small(None, None, None, False)
-            self.evidence.append(prove(direct))
-            proved = self.evidence[-1].holds
-            return _Small(None, proved, None, proved is True)
+            proved = self.options.prove and self._prove_otherwise(first, second)
+            return _Small(None, True if proved else None, None, proved)
         evidence, bound = run_small_model(pair, rng, self.options.max_error_log2)
         self.evidence.append(evidence)
         if evidence.holds is False:
@@ -199,6 +220,21 @@ class _Verification:
         if proof is not None:
             self.evidence.append(proof)
         return _Small(bound, evidence.holds, None, proof is not None and proof.holds is True)
+
+    def _prove_otherwise(self, first: KernelGraph, second: KernelGraph) -> bool:
+        """A proof where the small model is too large: on the programs themselves if they are small,
+        or with reciprocals as symbols.
+        """
+        direct = direct_pair(first, second)
+        if direct is not None:
+            self.evidence.append(prove(direct))
+            return self.evidence[-1].holds is True
+        try:
+            pair = small_pair(first, second, reciprocals_as_symbols=True)
+        except Irregular:
+            return False
+        self.evidence.append(prove(pair, reciprocals_as_symbols=True))
+        return self.evidence[-1].holds is True
 
     def _verdict(
         self,
