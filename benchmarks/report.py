@@ -30,7 +30,7 @@ def _replace(path: Path, text: str) -> None:
 
 def best_torch(times: dict[str, Any]) -> tuple[str, float] | None:
     """The fastest PyTorch variant and its time."""
-    others = {name: t["median"] for name, t in times.items() if name != "mirage"}
+    others = {name: t["median"] for name, t in times.items() if not name.startswith("mirage")}
     return min(others.items(), key=lambda item: item[1]) if others else None
 
 
@@ -44,21 +44,21 @@ def markdown(rows: list[Row], environment: dict[str, Any]) -> str:
         f"Command: `{environment['command']}`",
         "",
         "Microseconds a call, medians. Cold: CUDA-graph replay, inputs rotate over at least "
-        "256 MB. Hot: graph replay on the "
-        "same inputs. Plain: calls from Python without a graph. All sides of a row take turns "
-        "in one process. Error: "
-        "relative L2 error against float64, ours / PyTorch eager; every result was checked, "
-        "outputs were NaN before.",
+        "256 MB. Hot: graph replay on the same inputs. Plain: calls from Python without a graph. "
+        "All sides of a row take turns in one process; of several candidates the one that is best "
+        "when cold is shown. PyTorch: eager, compile, and SDPA (flash, cuDNN; K stored as they "
+        "like) for attention. Error: relative L2 error against float64, ours / PyTorch eager; "
+        "every result was checked, outputs were NaN before.",
         "",
         "| program | ours cold | eager cold | compile cold | best PyTorch cold | speed-up | "
         "ours hot | best PyTorch hot "
-        "| ours plain | eager plain | error | kernels | verdict |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| ours plain | eager plain | error | kernels | verdict | candidates, best |",
+        "|" + "---|" * 14,
     ]
     for row in rows:
         if "error" in row:
             lines.append(
-                f"| {row['name']} | failed: {row['error'].splitlines()[0][:100]} |" + " |" * 11
+                f"| {row['name']} | failed: {row['error'].splitlines()[0][:100]} |" + " |" * 12
             )
             continue
         lines.append(_line(row))
@@ -67,14 +67,16 @@ def markdown(rows: list[Row], environment: dict[str, Any]) -> str:
 
 def _line(row: Row) -> str:
     if not row["correct"]:
-        return f"| {row['name']} | **wrong**: {row['complaint']} |" + " |" * 11
+        return f"| {row['name']} | **wrong**: {row['complaint']} |" + " |" * 12
     cold, hot, plain = row["cold"], row["hot"], row["plain"]
     best, best_hot = best_torch(cold), best_torch(hot)
 
     def cell(times: dict[str, Any], side: str) -> str:
         return f"{times[side]['median']:.2f}" if side in times else "-"
 
-    ours = cold["mirage"]["median"]
+    label = row["best"]
+    ours = cold[label]["median"]
+    candidate = row["candidates"][label]
     cells = [
         row["name"],
         f"**{ours:.2f}**",
@@ -82,13 +84,14 @@ def _line(row: Row) -> str:
         cell(cold, "compile"),
         "-" if best is None else f"{best[1]:.2f} ({best[0]})",
         "-" if best is None else f"{best[1] / ours:.2f}",
-        cell(hot, "mirage"),
+        cell(hot, label),
         "-" if best_hot is None else f"{best_hot[1]:.2f}",
-        cell(plain, "mirage"),
+        cell(plain, label),
         cell(plain, "eager"),
-        f"{row['errors']['mirage']['l2']:.1e} / {row['errors']['eager']['l2']:.1e}",
-        str(row["kernels"]),
-        str(row.get("verdict", "-")),
+        f"{row['errors'][label]['l2']:.1e} / {row['errors']['eager']['l2']:.1e}",
+        str(len(candidate["launches"])),
+        str(candidate["verdict"]),
+        f"{len(row['candidates'])}, {label}",
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -105,23 +108,18 @@ def plot(path: Path, rows: list[Row]) -> None:
         import matplotlib.pyplot as plt
     except ImportError:
         return
-    sides = [
-        s
-        for s in ("mirage", "eager", "compile", "max-autotune", "sdpa")
-        if any(s in r["cold"] for r in timed)
-    ]
+    sides = ["mirage", *dict.fromkeys(s for r in timed for s in r["cold"] if s[:6] != "mirage")]
     figure, axes = plt.subplots(figsize=(max(6.0, 0.8 * len(timed) + 2), 4.5))
     width = 0.8 / len(sides)
     for i, side in enumerate(sides):
-        places = [
-            n + (i - (len(sides) - 1) / 2) * width for n, r in enumerate(timed) if side in r["cold"]
-        ]
-        heights = []
-        for r in timed:
-            if side in r["cold"]:
-                best = best_torch(r["cold"])
-                assert best is not None
-                heights.append(best[1] / r["cold"][side]["median"])
+        places: list[float] = []
+        heights: list[float] = []
+        for n, r in enumerate(timed):
+            label = r["best"] if side == "mirage" else side
+            best = best_torch(r["cold"])
+            if label in r["cold"] and best is not None:
+                places.append(n + (i - (len(sides) - 1) / 2) * width)
+                heights.append(best[1] / r["cold"][label]["median"])
         axes.bar(places, heights, width, label=side)
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_xticks(range(len(timed)), [r["name"] for r in timed], rotation=45, ha="right")

@@ -30,10 +30,10 @@ import report  # noqa: E402
 import timing  # noqa: E402
 import torch  # noqa: E402
 from accuracy import Errors, exact_result  # noqa: E402
-from baselines import baselines  # noqa: E402
+from baselines import Baseline, baselines  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
 from mirage.runtime import Executable, load  # noqa: E402
-from mirage.workloads import get  # noqa: E402
+from mirage.workloads import get, names  # noqa: E402
 
 CHECKED_SEEDS = (0, 1, 2)
 ALLOWED = 2.0  # times PyTorch's own error
@@ -47,25 +47,21 @@ def main() -> int:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     started = time.monotonic()
     rows: list[report.Row] = []
-    folders = find(arguments.artifacts, arguments.only)
-    if not folders:
+    groups = find(arguments.artifacts, arguments.only)
+    if not groups:
         print(f"error: no folder <workload>.mirage in {arguments.artifacts}", file=sys.stderr)
         return 2
     info = environment()
-    for folder in folders:
-        name = folder.name.removesuffix(".mirage")
+    for name, folders in groups.items():
         used = time.monotonic() - started
         if used > arguments.seconds:
-            rows.append(
-                {
-                    "name": name,
-                    "error": f"not run: {used:.0f} s of {arguments.seconds:.0f} s were used",
-                }
-            )
+            reason = f"not run: {used:.0f} s of {arguments.seconds:.0f} s were used"
+            rows.append({"name": name, "error": reason})
             continue
         print(f"[{used:5.0f} s] {name}", flush=True)
         try:
-            row = measure(name, load(folder), arguments)
+            programs = {label: load(folder) for label, folder in folders.items()}
+            row = measure(name, programs, arguments)
         except Exception as e:  # one bad artifact must not hide the others' results
             if not isinstance(e, MirageError):
                 traceback.print_exc()
@@ -114,58 +110,49 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def find(folder: Path, only: tuple[str, ...]) -> list[Path]:
-    """The artifacts to run, in the order of the catalogue."""
-    found = {p.name.removesuffix(".mirage"): p for p in sorted(folder.glob("*.mirage"))}
-    if only:
-        found = {name: p for name, p in found.items() if name.startswith(tuple(only))}
-    from mirage.workloads import names
-
+def find(folder: Path, only: tuple[str, ...]) -> dict[str, dict[str, Path]]:
+    """The artifacts of each program, by label (``mirage``, ``mirage@1``, …), in the order of the
+    catalogue.
+    """
+    groups: dict[str, dict[str, Path]] = {}
+    for path in sorted(folder.glob("*.mirage")):
+        name, at, number = path.name.removesuffix(".mirage").partition("@")
+        if not only or name.startswith(tuple(only)):
+            groups.setdefault(name, {})["mirage" + at + number] = path
     order = {name: i for i, name in enumerate(names())}
-    return [
-        found[name]
-        for name in sorted(found, key=lambda n: (order.get(n.partition("@")[0], len(order)), n))
-    ]
+    return {n: groups[n] for n in sorted(groups, key=lambda n: (order.get(n, len(order)), n))}
 
 
-def measure(name: str, program: Executable, arguments: argparse.Namespace) -> report.Row:
-    """Correctness, then times, of one program."""
-    workload = get(name.partition("@")[0])  # "@1" and so on: further candidates of a program
+def measure(
+    name: str, programs: dict[str, Executable], arguments: argparse.Namespace
+) -> report.Row:
+    """Correctness, then times, of one program: all its candidates and the baselines together."""
+    workload = get(name)
     module = workload.torch_module()
-    row: report.Row = {
-        "name": name,
-        "kernels": len(program.manifest.kernels),
-        "chip": program.manifest.chip,
-        "compiler": program.manifest.compiler,
-        "verdict": program.manifest.evidence.get("verdict", "-"),
-        "evidence": dict(program.manifest.evidence),
-        "predicted": dict(program.manifest.prediction),
-        "launches": [
-            {"entry": k.entry, "grid": k.grid, "block": k.block, "shared_bytes": k.shared_bytes}
-            for k in program.manifest.kernels
-        ],
-    }
     inputs = workload.torch_inputs(CHECKED_SEEDS[0], device="cuda")
     others = (
-        {}
+        {"eager": Baseline(module)}
         if arguments.no_baselines
         else baselines(name, module, inputs, autotune=arguments.autotune)
     )
-    others.setdefault("eager", module)
-    check(row, workload, module, program)
+    row: report.Row = {"name": name, "candidates": {k: about(p) for k, p in programs.items()}}
+    check(row, workload, module, programs)
     if not row["correct"]:
         return row
 
     size = sum(x.numel() * x.element_size() for x in inputs)
-    result = module(*inputs)
+    with torch.no_grad():
+        result = module(*inputs)
     row["bytes"] = size + result.numel() * result.element_size()
-    sets = [inputs] + [
-        tuple(x.clone() for x in inputs) for _ in range(timing.copies_needed(size) - 1)
-    ]
-    outputs = [tuple(torch.empty_like(result) for _ in program.manifest.outputs) for _ in sets]
-    calls: dict[str, timing.Call] = {"mirage": lambda i: program(inputs=sets[i], out=outputs[i])}
-    for key, other in others.items():
-        calls[key] = lambda i, other=other: other(*sets[i])
+    copies = timing.copies_needed(size)
+    sets = [inputs] + [tuple(x.clone() for x in inputs) for _ in range(copies - 1)]
+    outputs = [(torch.empty_like(result),) for _ in sets]
+    calls: dict[str, timing.Call] = {}
+    for label, program in programs.items():
+        calls[label] = lambda i, program=program: program(inputs=sets[i], out=outputs[i])
+    for label, baseline in others.items():
+        own = [baseline.prepare(x) for x in sets]
+        calls[label] = lambda i, run=baseline.program, own=own: run(*own[i])
 
     launches = timing.launches_per_graph(len(sets))
     with torch.no_grad():
@@ -177,36 +164,62 @@ def measure(name: str, program: Executable, arguments: argparse.Namespace) -> re
             times = timing.time_graphs(graphs, launches, arguments.rounds)
             row[what] = {key: asdict(t) for key, t in times.items()}
             if what == "cold":
-                verify_replay(row, graphs["mirage"], outputs, program, sets)
+                for label, program in programs.items():
+                    verify_replay(row, label, graphs[label], outputs, program, sets)
             del graphs
         plain = timing.time_plain(calls, max(3, arguments.rounds // 3))
     row["plain"] = {key: asdict(t) for key, t in plain.items()}
-    row["gigabytes_per_second"] = row["bytes"] / row["cold"]["mirage"]["median"] / 1e3
+    row["best"] = min(programs, key=lambda label: row["cold"][label]["median"])
+    row["gigabytes_per_second"] = row["bytes"] / row["cold"][row["best"]]["median"] / 1e3
     return row
 
 
-def check(row: report.Row, workload: Any, module: torch.nn.Module, program: Executable) -> None:
+def about(program: Executable) -> dict[str, Any]:
+    """What an artifact says about itself."""
+    manifest = program.manifest
+    return {
+        "chip": manifest.chip,
+        "compiler": manifest.compiler,
+        "verdict": manifest.evidence.get("verdict", "-"),
+        "evidence": dict(manifest.evidence),
+        "predicted": dict(manifest.prediction),
+        "resources": dict(manifest.resources),
+        "launches": [
+            {"entry": k.entry, "grid": k.grid, "block": k.block, "shared_bytes": k.shared_bytes}
+            for k in manifest.kernels
+        ],
+    }
+
+
+def check(
+    row: report.Row, workload: Any, module: torch.nn.Module, programs: dict[str, Executable]
+) -> None:
     """Errors of ours and of PyTorch against float64 on fresh inputs; ours may be twice as large."""
-    ours, theirs = Errors(0.0, 0.0), Errors(0.0, 0.0)
+    errors = dict.fromkeys([*programs, "eager"], Errors(0.0, 0.0))
     for seed in CHECKED_SEEDS:
         inputs = workload.torch_inputs(seed, device="cuda")
         exact = exact_result(module, inputs)
         with torch.no_grad():
             eager = module(*inputs)
-        out = torch.full_like(eager, float("nan"))
-        program(inputs=inputs, out=(out,))
-        ours, theirs = ours.worst(Errors.of(out, exact)), theirs.worst(Errors.of(eager, exact))
-    row["errors"] = {"mirage": asdict(ours), "eager": asdict(theirs)}
-    row["correct"] = ours.within(ALLOWED, theirs)
-    row["complaint"] = (
-        ""
-        if row["correct"]
-        else f"errors l2 {ours.l2:.2e}, max {ours.max:.2e}; eager {theirs.l2:.2e}, {theirs.max:.2e}"
-    )
+        errors["eager"] = errors["eager"].worst(Errors.of(eager, exact))
+        for label, program in programs.items():
+            out = torch.full_like(eager, float("nan"))
+            program(inputs=inputs, out=(out,))
+            errors[label] = errors[label].worst(Errors.of(out, exact))
+    theirs = errors["eager"]
+    wrong = [
+        f"{label}: errors l2 {e.l2:.2e}, max {e.max:.2e}; eager {theirs.l2:.2e}, {theirs.max:.2e}"
+        for label, e in errors.items()
+        if not e.within(ALLOWED, theirs)
+    ]
+    row["errors"] = {label: asdict(e) for label, e in errors.items()}
+    row["correct"] = not wrong
+    row["complaint"] = "; ".join(wrong)
 
 
 def verify_replay(
     row: report.Row,
+    label: str,
     graph: torch.cuda.CUDAGraph,
     outputs: list[tuple[torch.Tensor, ...]],
     program: Executable,
