@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mirage.runtime.artifact import Artifact, read_artifact
@@ -57,6 +57,8 @@ class Executable:
         self._output_slots = self._packing.slots_of("output", len(self.manifest.outputs))
         self._workspace_slots = self._packing.slots_of("workspace", len(self.manifest.workspace))
         self._checks: tuple[list[_Check], list[_Check]] | None = None
+        self._current_device: Callable[[], int]
+        self._current_stream: Callable[[int], int]
 
     def __repr__(self) -> str:
         m = self.manifest
@@ -78,24 +80,23 @@ class Executable:
         what :func:`~mirage.runtime.driver.load_kernels` raises.
         """
         given = self._given(tensors, inputs)
-        expected = len(self.manifest.inputs)
-        if len(given) != expected:
+        input_checks, output_checks = self._checks or self._prepare_checks()
+        if len(given) != len(input_checks):
             names = ", ".join(t.name for t in self.manifest.inputs)
             raise ArgumentCountError(
-                f"expected {expected} input tensors ({names}), got {len(given)}"
+                f"expected {len(input_checks)} input tensors ({names}), got {len(given)}"
             )
-        input_checks, output_checks = self._checks or self._prepare_checks()
         device = self._device(given)
-        for tensor, wanted in zip(given, input_checks, strict=True):
-            wanted(tensor, device)
+        read = [wanted(tensor, device) for tensor, wanted in zip(given, input_checks)]
         if device < 0:
             self._reject_host_tensors(given)
         if out is None:
             results = tuple(c.empty(device) for c in output_checks)
+            written = [y.data_ptr() for y in results]
         else:
             results = tuple(out)
-            self._check_out(results, given, input_checks, output_checks, device)
-        self._launch(given, results, device)
+            written = self._check_out(results, read, device)
+        self._launch(read, written, device)
         return results
 
     def prepare(self, device: int = 0) -> None:
@@ -122,6 +123,10 @@ class Executable:
         return tensors  # type: ignore[return-value]
 
     def _prepare_checks(self) -> tuple[list[_Check], list[_Check]]:
+        import torch
+
+        self._current_device = torch.cuda.current_device
+        self._current_stream = stream_getter()
         self._checks = (
             [_Check(s, f"input {i} ({s.name})") for i, s in enumerate(self.manifest.inputs)],
             [_Check(s, f"output {i} ({s.name})") for i, s in enumerate(self.manifest.outputs)],
@@ -163,23 +168,16 @@ class Executable:
         )
 
     def _check_out(
-        self,
-        results: tuple[torch.Tensor, ...],
-        given: Sequence[torch.Tensor],
-        input_checks: list[_Check],
-        checks: list[_Check],
-        device: int,
-    ) -> None:
+        self, results: tuple[torch.Tensor, ...], read: list[int], device: int
+    ) -> list[int]:
+        """Addresses of the outputs, which overlap nothing."""
+        assert self._checks is not None
+        input_checks, checks = self._checks
         if len(results) != len(checks):
             raise ArgumentCountError(f"expected {len(checks)} output tensors, got {len(results)}")
-        for tensor, wanted in zip(results, checks, strict=True):
-            wanted(tensor, device)
-        taken = [
-            (start, start + c.bytes)
-            for start, c in zip([t.data_ptr() for t in given], input_checks, strict=True)
-        ]
-        for tensor, wanted in zip(results, checks, strict=True):
-            start = tensor.data_ptr()
+        written = [wanted(tensor, device) for tensor, wanted in zip(results, checks)]
+        taken = [(start, start + c.bytes) for start, c in zip(read, input_checks)]
+        for start, wanted in zip(written, checks):
             end = start + wanted.bytes
             for a, b in taken:
                 if start < b and a < end:
@@ -187,41 +185,36 @@ class Executable:
                         f"{wanted.what}: expected memory of its own, got some of another argument"
                     )
             taken.append((start, end))
+        return written
 
     # ---- launching -------------------------------------------------------------------------------
 
-    def _launch(
-        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], device: int
-    ) -> None:
+    def _launch(self, read: list[int], written: list[int], device: int) -> None:
+        if self._current_device() == device:
+            self._launch_here(read, written, device)
+            return
         import torch
 
-        if torch.cuda.current_device() != device:
-            with torch.cuda.device(device):
-                self._launch_here(inputs, outputs, device)
-        else:
-            self._launch_here(inputs, outputs, device)
+        with torch.cuda.device(device):
+            self._launch_here(read, written, device)
 
-    def _launch_here(
-        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], device: int
-    ) -> None:
-        stream = _current_stream(device)
+    def _launch_here(self, read: list[int], written: list[int], device: int) -> None:
+        """Launches on the current device; ``read`` and ``written`` are addresses."""
+        stream = self._current_stream(device)
         slots = self._packing.slots
         with self._lock:
             kernels = self._kernels.get(device) or self._load(device)
             if not getattr(self._contexts, "ready", False):
                 ensure_context(device)
                 self._contexts.ready = True
-            for tensors, table in ((inputs, self._input_slots), (outputs, self._output_slots)):
-                for tensor, uses in zip(tensors, table, strict=True):
-                    address = tensor.data_ptr()
+            for addresses, table in ((read, self._input_slots), (written, self._output_slots)):
+                for address, uses in zip(addresses, table):
                     for slot, offset in uses:
                         slots[slot] = address + offset
             workspace = self._workspace(device, stream) if self._workspace_slots else None
             if workspace is not None:
                 base = workspace.data_ptr()
-                for buffer, uses in zip(
-                    self.manifest.workspace, self._workspace_slots, strict=True
-                ):
+                for buffer, uses in zip(self.manifest.workspace, self._workspace_slots):
                     for slot, offset in uses:
                         slots[slot] = base + buffer.offset + offset
             for kernel in kernels:
@@ -278,7 +271,8 @@ class _Check:
             self.spec.shape, self.strides, dtype=self.dtype, device=f"cuda:{device}"
         )
 
-    def __call__(self, tensor: torch.Tensor, device: int) -> None:
+    def __call__(self, tensor: torch.Tensor, device: int) -> int:
+        """The tensor's address."""
         if not isinstance(tensor, self.tensor_type):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
                 f"{self.what}: expected a torch.Tensor, got {type(tensor).__name__}"
@@ -298,18 +292,18 @@ class _Check:
             )
         if tensor.stride() != self.strides:
             self._check_strides(tensor)
-        if tensor.data_ptr() % ALIGNMENT:
+        address = tensor.data_ptr()
+        if address % ALIGNMENT:
             raise ArgumentStrideError(
                 f"{self.what}: expected data that starts at a multiple of {ALIGNMENT} bytes, "
-                "got an offset of "
-                f"{tensor.data_ptr() % ALIGNMENT}; pass .clone()"
+                f"got an offset of {address % ALIGNMENT}; pass .clone()"
             )
         if tensor.requires_grad and self.grad_enabled():
             raise GradientError(
                 f"{self.what}: expected a tensor that needs no gradient, got one with "
-                "requires_grad; "
-                "call under torch.no_grad() or pass .detach()"
+                "requires_grad; call under torch.no_grad() or pass .detach()"
             )
+        return address
 
     def _check_strides(self, tensor: torch.Tensor) -> None:
         """Strides of dimensions of size 1 do not matter."""
@@ -324,10 +318,11 @@ class _Check:
         )
 
 
-def _current_stream(device: int) -> int:
+def stream_getter() -> Callable[[int], int]:
+    """What returns the address of torch's current stream on a device."""
     import torch
 
-    raw = getattr(
-        sys.modules["torch._C"], "_cuda_getCurrentRawStream", None
-    )  # no Stream object: half a microsecond less
-    return raw(device) if raw is not None else torch.cuda.current_stream(device).cuda_stream
+    raw = getattr(sys.modules["torch._C"], "_cuda_getCurrentRawStream", None)
+    if raw is not None:  # no Stream object: half a microsecond less
+        return raw
+    return lambda device: torch.cuda.current_stream(device).cuda_stream

@@ -1,4 +1,4 @@
-"""The benchmark script from end to end with a pretended GPU: the numbers are fake, the rest is not."""
+"""The benchmark script from end to end with a pretended GPU: numbers are fake, the rest is not."""
 
 from __future__ import annotations
 
