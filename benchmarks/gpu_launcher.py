@@ -35,21 +35,6 @@ def root_of(array: Array) -> Array:
     return array
 
 
-_resets = 0
-
-
-def reset_context() -> None:
-    """A fresh context after a kernel has failed, which leaves the old one unusable, and all modules
-    in it.
-    """
-    global _resets
-    _resets += 1
-    d = driver()
-    device = check(d.cuDeviceGet(0), "device 0")
-    check(d.cuDevicePrimaryCtxReset(device), "reset")
-    check(d.cuCtxSetCurrent(check(d.cuDevicePrimaryCtxRetain(device), "context")), "context")
-
-
 class GpuModule:
     """PTX that the driver has compiled."""
 
@@ -63,12 +48,6 @@ class GpuModule:
         ]
         result = d.cuModuleLoadDataEx(ptx.encode() + b"\0", 2, options, [log, len(log)])
         self.module = check(result, "load PTX", log)
-        self._resets = _resets
-
-    @property
-    def stale(self) -> bool:
-        """Whether the context that holds the module is gone."""
-        return self._resets != _resets
 
     def launch(
         self,
