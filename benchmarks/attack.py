@@ -123,7 +123,7 @@ def differs(first: KernelGraph, second: KernelGraph, seed: int) -> tuple[bool, b
     for attempt in range(2):
         rng = np.random.default_rng((seed, attempt))
         sample = choose_sample(pair, 2e6, rng)
-        difference, _ = find_difference(pair, sample, rng, order)
+        difference = find_difference(pair, sample, rng, order)
         if difference is not None:
             return bool(np.isfinite(difference.actual)), not np.isfinite(difference.actual)
     return False, False

@@ -88,44 +88,65 @@ def outputs_of(
     ]
 
 
+def compare_floats(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    permutation: Sequence[int],
+) -> list[Difference | None]:
+    """The difference in float64, if any, for each magnitude of inputs that could be tried.
+
+    Graphs are free of composites, the reference is stable. ``actual`` is not finite where the
+    candidate gives no number and no other difference was seen.
+    """
+    results: list[Difference | None] = []
+    for scale in (1.0, 0.05):
+        inputs = draw_inputs(graphs[0], sample, rng, scale)
+        expected = outputs_of(graphs[0], 0, ExactConstants(), inputs, sample)
+        actual = _permuted(graphs[1], 1, ExactConstants(), inputs, sample, permutation)
+        if all(np.isfinite(x).all() for x in expected):
+            results.append(_compare(expected, actual, sample, scale))
+    return results
+
+
 def find_difference(
     graphs: Sequence[KernelGraph],
     sample: Sample,
     rng: np.random.Generator,
     permutation: Sequence[int],
-) -> tuple[Difference | None, int]:
-    """A difference in float64 and the number of inputs tried.
-
-    Graphs are free of composites, the reference is stable. A candidate that overflows on large
-    inputs only is not reported; one that has no value at any magnitude is (``actual`` is not
-    finite then).
+) -> Difference | None:
+    """A difference at any magnitude of inputs; missing numbers count only if all magnitudes have
+    them.
     """
-    tried = 0
+    results = compare_floats(graphs, sample, rng, permutation)
+    return decisive(results)
+
+
+def decisive(results: Sequence[Difference | None]) -> Difference | None:
+    """What :func:`find_difference` makes of the results."""
+    for d in results:
+        if d is not None and np.isfinite(d.actual):
+            return d
+    return results[0] if results and all(d is not None for d in results) else None
+
+
+def _compare(
+    expected: Sequence[Array], actual: Sequence[Array], sample: Sample, scale: float
+) -> Difference | None:
     undefined: Difference | None = None
-    overflows = True
-    for scale in (1.0, 0.05):
-        inputs = draw_inputs(graphs[0], sample, rng, scale)
-        expected = outputs_of(graphs[0], 0, ExactConstants(), inputs, sample)
-        actual = _permuted(graphs[1], 1, ExactConstants(), inputs, sample, permutation)
-        if not all(np.isfinite(x).all() for x in expected):
-            continue  # the reference itself has no value there
-        tried += 1
-        defined = True
-        for i, (x, y) in enumerate(zip(expected, actual, strict=True)):
-            if x.shape != y.shape:
-                return Difference(i, (), float("nan"), float("nan"), scale), tried
-            if x.size == 0:
-                continue
-            finite = np.isfinite(y)
-            with np.errstate(invalid="ignore"):
-                wrong = finite & ~(np.abs(x - y) <= TOLERANCE * float(np.abs(x).max()))
-            if wrong.any():
-                return _difference(i, x, y, wrong, sample, scale), tried
-            if not finite.all():
-                defined = False
-                undefined = undefined or _difference(i, x, y, ~finite, sample, scale)
-        overflows = overflows and not defined
-    return (undefined if overflows else None), tried
+    for i, (x, y) in enumerate(zip(expected, actual, strict=True)):
+        if x.shape != y.shape:
+            return Difference(i, (), float("nan"), 0.0, scale)
+        if x.size == 0:
+            continue
+        finite = np.isfinite(y)
+        with np.errstate(invalid="ignore"):
+            wrong = finite & ~(np.abs(x - y) <= TOLERANCE * float(np.abs(x).max()))
+        if wrong.any():
+            return _difference(i, x, y, wrong, sample, scale)
+        if not finite.all():
+            undefined = undefined or _difference(i, x, y, ~finite, sample, scale)
+    return undefined
 
 
 def _difference(

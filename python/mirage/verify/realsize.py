@@ -18,7 +18,7 @@ from mirage.verify.field import FieldPair
 from mirage.verify.primes import draw
 from mirage.verify.sampling import Sample
 
-_Q_BITS = 22  # p = r q + 1 below 2^25 leaves r up to 8
+Q_BITS = 22  # p = r q + 1 below 2^25 leaves r up to 8
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def field_draw(graphs: Sequence[KernelGraph], sample: Sample, rng: random.Random
     """Both programs on one random input over one random field. Graphs are normalized and free of
     composites.
     """
-    primes = draw(rng, _Q_BITS, 1 << 25, needed_roots(graphs))
+    primes = draw(rng, Q_BITS, 1 << 25, needed_roots(graphs))
     domain = FieldPair(primes, rng.getrandbits(64))
     source = np.random.default_rng(rng.getrandbits(128))
     inputs: list[Sampled] = []

@@ -14,12 +14,13 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.calls import cut_calls
 from mirage.verify.digits import Irregular
-from mirage.verify.floats import Difference, find_difference, measure_numerics
+from mirage.verify.floats import Difference, compare_floats, decisive, measure_numerics
 from mirage.verify.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.normalize import normalize
 from mirage.verify.proof import prove
 from mirage.verify.realsize import FieldDraw, field_draw
 from mirage.verify.sampling import choose_sample
+from mirage.verify.segments import prove_in_segments
 from mirage.verify.smallmodel import direct_pair, run_small_model, small_difference, small_pair
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
@@ -151,21 +152,26 @@ class _Verification:
                     return self._verdict(Kind.UNKNOWN, None, None, None)
         identity = tuple(range(len(self.reference.outputs)))
         sample = instance.stable_sample
-        difference, tried = find_difference(instance.stable, sample, source, order or identity)
-        if difference is None and order is None:
-            difference, more = self._look_again(instance, source)
-            tried += more
+        results = compare_floats(instance.stable, sample, source, order or identity)
+        if order is None and decisive(results) is None:
+            results += self._look_again(instance, source)
+        difference = decisive(results)
         self.evidence.append(
             Evidence(
                 "float64 at the real sizes",
-                None if not tried else difference is None,
-                f"{tried} random inputs, {instance.describe(sample)}",
-                {"inputs": tried, "fraction": sample.fraction, "cells": instance.cells},
+                None if not results else difference is None,
+                f"{len(results)} random inputs, {instance.describe(sample)}",
+                {"inputs": len(results), "fraction": sample.fraction, "cells": instance.cells},
             )
         )
-        # Equal as a function but without a value in float64: useless, though not different.
-        useless = difference is not None and not np.isfinite(difference.actual)
-        if difference is not None and not (useless and order is not None and small.agrees):
+        useless = False
+        if order is not None and small.agrees:
+            # The exact layers hold. Cancellation may still spoil float64 at one magnitude: that is
+            # for the numeric gate. Without right numbers at any magnitude the program is useless.
+            useless = difference is not None and None not in results
+            wrong = [d for d in results if d is not None and np.isfinite(d.actual)]
+            difference = wrong[0] if results and len(wrong) == len(results) else None
+        if difference is not None:
             where = "" if instance.cells is None else CELLS
             return self._refuted(difference, f"standard normal{where}")
         if small.difference is not None:
@@ -181,9 +187,9 @@ class _Verification:
 
     def _look_again(
         self, instance: Instance, source: np.random.Generator
-    ) -> tuple[Difference | None, int]:
-        """A difference in float64 where the finite field shows one or is undefined: there, and at
-        some other parts of the outputs.
+    ) -> list[Difference | None]:
+        """Comparisons in float64 where the finite field shows a difference or is undefined: there,
+        and at some other parts of the outputs.
         """
         order = range(len(self.reference.outputs))
         fixed = instance.stable_sample.fixed
@@ -191,13 +197,12 @@ class _Verification:
         for _ in range(_OTHER_SAMPLES):
             pair = instance.stable
             samples.append((pair, choose_sample(pair, self.options.work, source, fixed)))
-        tried = 0
+        results: list[Difference | None] = []
         for pair, sample in samples:
-            difference, count = find_difference(pair, sample, source, order)
-            tried += count
-            if difference is not None:
-                return difference, tried
-        return None, tried
+            results += compare_floats(pair, sample, source, order)
+            if decisive(results) is not None:
+                break
+        return results
 
     def _small_models(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> _Small:
         """Small programs at random points, and symbolically; in float64 if they differ."""
@@ -205,7 +210,7 @@ class _Verification:
             pair = small_pair(first, second)
         except Irregular as reason:
             self.evidence.append(Evidence("small model", None, str(reason)))
-            proved = self.options.prove and self._prove_otherwise(first, second)
+            proved = self.options.prove and self._prove_otherwise(first, second, rng)
             return _Small(None, True if proved else None, None, proved)
         evidence, bound = run_small_model(pair, rng, self.options.max_error_log2)
         self.evidence.append(evidence)
@@ -221,9 +226,9 @@ class _Verification:
             self.evidence.append(proof)
         return _Small(bound, evidence.holds, None, proof is not None and proof.holds is True)
 
-    def _prove_otherwise(self, first: KernelGraph, second: KernelGraph) -> bool:
+    def _prove_otherwise(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> bool:
         """A proof where the small model is too large: on the programs themselves if they are small,
-        or with reciprocals as symbols.
+        with reciprocals as symbols, or in segments.
         """
         direct = direct_pair(first, second)
         if direct is not None:
@@ -231,9 +236,12 @@ class _Verification:
             return self.evidence[-1].holds is True
         try:
             pair = small_pair(first, second, reciprocals_as_symbols=True)
+            self.evidence.append(prove(pair, reciprocals_as_symbols=True))
+            if self.evidence[-1].holds:
+                return True
         except Irregular:
-            return False
-        self.evidence.append(prove(pair, reciprocals_as_symbols=True))
+            pass
+        self.evidence.append(prove_in_segments(first, second, rng))
         return self.evidence[-1].holds is True
 
     def _verdict(

@@ -1,0 +1,145 @@
+"""Proofs of long programs, piece by piece.
+
+A whole decoder layer has too many denominators and squares in a row for one small model. But a
+candidate stores tensors, and many of them are values that the reference computes too. Values that
+agree on random residues (over cells of indices) are guessed to be equal, and each guess is proved
+from the ones before: what was proved equal is replaced by a new input of both programs. A guess
+that cannot be proved is dropped. The guess is a heuristic; only the proofs count.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.semantics.evaluate import evaluate
+from mirage.semantics.scalar import Array
+from mirage.semantics.substitute import with_operands
+from mirage.semantics.ugraph import Constant, KernelGraph, Op, Value
+from mirage.verify.compress import Cells, compress_all
+from mirage.verify.digits import Irregular, Structure
+from mirage.verify.field import FieldPair
+from mirage.verify.primes import draw
+from mirage.verify.proof import prove
+from mirage.verify.realsize import Q_BITS, needed_roots
+from mirage.verify.smallmodel import small_pair
+from mirage.verify.verdict import Evidence
+
+_CELLS = 2
+_MAX_GUESSES = 64
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """A value of the reference and one of the candidate that seem to be equal."""
+
+    first: Value
+    second: Value
+
+
+def prove_in_segments(
+    reference: KernelGraph, candidate: KernelGraph, rng: random.Random
+) -> Evidence:
+    """``holds`` is True if the outputs are proved equal by way of values in common, else None.
+
+    Both programs have primitive ops only.
+    """
+    name = "proof in segments"
+    try:
+        guesses = _guess(reference, candidate, rng)
+    except Irregular as reason:
+        return Evidence(name, None, str(reason))
+    proved: list[_Guess] = []
+    for guess in guesses[:_MAX_GUESSES]:
+        if _prove(*_between(reference, candidate, proved, (guess.first,), (guess.second,))):
+            proved.append(guess)
+    holds = _prove(*_between(reference, candidate, proved, reference.outputs, candidate.outputs))
+    text = f"{len(proved)} values in common, of {len(guesses)} that seem to be"
+    figures = {"proved": len(proved), "guessed": len(guesses)}
+    if not holds:
+        return Evidence(name, None, f"the outputs do not follow from {text}", figures)
+    return Evidence(name, True, f"the outputs follow from {text}", figures)
+
+
+def _prove(first: KernelGraph, second: KernelGraph) -> bool:
+    for as_symbols in (False, True):
+        try:
+            pair = small_pair(first, second, reciprocals_as_symbols=as_symbols)
+        except Irregular:
+            continue
+        if prove(pair, reciprocals_as_symbols=as_symbols).holds:
+            return True
+    return False
+
+
+def _guess(reference: KernelGraph, candidate: KernelGraph, rng: random.Random) -> list[_Guess]:
+    """Values that agree at a random point, in the order of the candidate."""
+    cells = Cells.even(Structure((reference, candidate)), _CELLS)
+    values = [_values(g) for g in (reference, candidate)]
+    graphs, weights = compress_all(
+        [
+            KernelGraph(g.name, g.inputs, g.ops, tuple(vs))
+            for g, vs in zip((reference, candidate), values, strict=True)
+        ],
+        cells,
+    )
+    primes = draw(rng, Q_BITS, 1 << 25, needed_roots((reference, candidate)))
+    domain = FieldPair(primes, rng.getrandbits(64))
+    source = np.random.default_rng(rng.getrandbits(128))
+    count = len(graphs[0].inputs) - len(weights)
+    inputs = [domain.random(source, v.shape) for v in graphs[0].inputs[:count]]
+    inputs += [domain.integers(np.array(w, dtype=np.float64)) for w in weights]
+    marks = [
+        [_mark(v, x[0]) for v, x in zip(vs, evaluate(g, domain, inputs), strict=True)]
+        for g, vs in zip(graphs, values, strict=True)
+    ]
+    known: dict[object, Value] = {}
+    for v, mark in zip(values[0], marks[0], strict=True):
+        known.setdefault(mark, v)
+    return [
+        _Guess(known[mark], v)
+        for v, mark in zip(values[1], marks[1], strict=True)
+        if mark is not None and mark in known and v not in candidate.outputs
+    ]
+
+
+def _values(graph: KernelGraph) -> list[Value]:
+    return [v for op in graph.ops if not isinstance(op, Constant) for v in op.results]
+
+
+def _mark(value: Value, residues: Array) -> object:
+    """Equal for values that agree at the random point; None for undefined ones."""
+    if not np.isfinite(residues).all():
+        return None
+    return value.shape, residues.shape, residues.tobytes()
+
+
+def _between(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    proved: Sequence[_Guess],
+    first: Sequence[Value],
+    second: Sequence[Value],
+) -> tuple[KernelGraph, KernelGraph]:
+    """The programs that compute given values from inputs and from values that are proved equal."""
+    return (
+        _from_cuts(reference, [g.first for g in proved], first),
+        _from_cuts(candidate, [g.second for g in proved], second),
+    )
+
+
+def _from_cuts(graph: KernelGraph, cuts: Sequence[Value], outputs: Sequence[Value]) -> KernelGraph:
+    # A value may have been proved equal to several: each pair has an input, the last one is used.
+    extra = [Value(v.type) for v in cuts]
+    renamed = dict(zip(cuts, extra, strict=True))
+    results = tuple(renamed.get(v, v) for v in outputs)
+    needed = set(results)
+    ops: list[Op] = []
+    for op in reversed(graph.ops):
+        if any(v in needed for v in op.results):
+            ops.append(with_operands(op, tuple(renamed.get(v, v) for v in op.operands)))
+            needed.update(ops[-1].operands)
+    return KernelGraph(graph.name, (*graph.inputs, *extra), tuple(reversed(ops)), results)
