@@ -6,6 +6,8 @@ root=$(realpath "$(dirname "$0")/..")
 cd "$root" || exit 1
 build=${BUILD_DIR:-build}
 failed=()
+# The tests run in parallel already; more threads in each only get in each other's way.
+export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 echo "== lit =="
 .venv/bin/lit --succinct --verbose "$build/test" || failed+=(lit)
