@@ -40,7 +40,7 @@ from mirage.transforms.partition import Part, partition
 from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
 
 sys.path.insert(0, str(Path(__file__).parent))
-from graphs import assert_same
+from graph_equality import assert_same
 
 TARGET = target_for("sm_90a")
 LIMITS = SearchLimits(candidates=3)

@@ -42,7 +42,7 @@ from mirage.semantics.ugraph import (
 from mirage.workloads import all_workloads, get
 
 sys.path.insert(0, str(Path(__file__).parent))
-from graphs import assert_same
+from graph_equality import assert_same
 
 WORKLOADS = [w.name for w in all_workloads() if "bs8" not in w.name and "bs16" not in w.name]
 

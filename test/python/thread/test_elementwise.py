@@ -7,7 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from kernels import Array, Kernel, blocked, memref
+from thread_kernels import Array, Kernel, blocked, memref
 
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, UnaryFn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from kernels import Array, Grid, Kernel, memref, mma_layouts
+from thread_kernels import Array, Grid, Kernel, memref, mma_layouts
 
 RNG = np.random.default_rng(7)
 _NUMPY = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32)}

@@ -20,7 +20,7 @@ from mirage.emulator import Emulator, LaunchResult
 Array = np.ndarray[Any, Any]
 Vector = tuple[int, int]
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def mirage_opt() -> str:
