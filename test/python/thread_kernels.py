@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from mirage.emulator import Emulator, LaunchResult
 
 Array = np.ndarray[Any, Any]
@@ -166,9 +165,7 @@ def blocked(rows: int, cols: int, vector: int, warps: int, rows_first: bool = Fa
     lane = fill(5, (1, 0))
     warp = fill(warps.bit_length() - 1, (0, 1) if rows_first else (1, 0))
     reg += take(1, 64) + take(0, 64)
-    return Layout(
-        tuple(reg), tuple(lane), tuple(warp), (rows // power[0], cols // power[1])
-    )
+    return Layout(tuple(reg), tuple(lane), tuple(warp), (rows // power[0], cols // power[1]))
 
 
 _MLIR = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32"}

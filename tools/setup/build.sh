@@ -16,7 +16,7 @@ flags=(
   "-DPython3_EXECUTABLE=$root/.venv/bin/python"
   "$@"
 )
-if [ ! -f "$build/build.ninja" ] || [ "$(cat "$stamp" 2>/dev/null)" != "${flags[*]}" ]; then
+if [ ! -f "$build/CMakeCache.txt" ] || [ ! -f "$build/build.ninja" ] || [ "$(cat "$stamp" 2>/dev/null)" != "${flags[*]}" ]; then
   log=$build/configure.log
   mkdir -p "$build"
   echo "configuring $build"

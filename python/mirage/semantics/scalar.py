@@ -1,8 +1,9 @@
 """Scalar functions and element types: the one table that every part of the compiler reads.
 
-An op of any of the three dialects names a scalar function; what the function *means* stands here and only here (the MLIR
-enums in ``ScalarOps.td`` carry the same names, and a test compares the two). Adding a function means adding one enum case,
-one row of a table below and one row of the lowering table in C++.
+An op of any of the three dialects names a scalar function; what the function *means* stands here
+and only here (the MLIR enums in ``ScalarOps.td`` carry the same names, and a test compares the
+two). Adding a function means adding one enum case, one row of a table below and one row of the
+lowering table in C++.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class DType(enum.Enum):
         return self in (DType.F16, DType.BF16)
 
     def round(self, x: Array) -> Array:
-        """``x`` (any float array) rounded to this type, returned in float64 (round to nearest even)."""
+        """``x`` (any float array) rounded to this type, in float64 (round to nearest even)."""
         if self is DType.F64:
             return np.asarray(x, dtype=np.float64)
         with np.errstate(over="ignore"):
@@ -97,7 +98,7 @@ class Algebra(enum.Enum):
     RING = "ring"  # a polynomial in its argument: neg, square
     FIELD = "field"  # a rational function: reciprocal
     EXP = "exp"  # turns sums into products
-    OPAQUE = "opaque"  # an uninterpreted function: equal arguments give equal results, nothing else is known
+    OPAQUE = "opaque"  # uninterpreted: equal arguments give equal results, no more is known
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,33 @@
 """µGraphs as plain data: kernel graphs over device tensors, block graphs over tiles.
 
-This is the form in which the search, the verifier, the interpreter and the cost model see a program. It mirrors the
-`kernel` and `block` dialects one to one (``mirage.passes.ugraph_io`` converts both ways) and imports nothing of MLIR.
+This is the form in which the search, the verifier, the interpreter and the cost model see a
+program. It mirrors the `kernel` and `block` dialects one to one (``mirage.passes.ugraph_io``
+converts both ways) and imports nothing of MLIR.
 
-A program is SSA: a :class:`Value` is identified by the object itself, every :class:`Op` lists its operands and owns its
-results, and a graph lists its ops in an order in which every value is defined before it is used. The same op classes serve
-both levels: in a kernel graph a value is a device tensor, in a block graph it is the tile that one thread block holds.
+A program is SSA: a :class:`Value` is identified by the object itself, every :class:`Op` lists its
+operands and owns its results, and a graph lists its ops in an order in which every value is
+defined before it is used. The same op classes serve both levels: in a kernel graph a value is a
+device tensor, in a block graph it is the tile that one thread block holds.
 
-**Shapes.** Reductions keep the reduced dimension with size 1. Binary ops broadcast as NumPy does. Matmul contracts
-``[..., m, k] x [..., k, n]``, leading dimensions broadcast.
+**Shapes.** Reductions keep the reduced dimension with size 1. Binary ops broadcast as NumPy does.
+Matmul contracts ``[..., m, k] x [..., k, n]``, leading dimensions broadcast.
 
-**Launches.** A :class:`Launch` is a kernel defined by a block graph. Its grid axes have names and extents; loops inside the
-block graph have an axis name too. A :data:`TileMap` gives for each tensor dimension the axes that split it, outermost first:
-``((), ("k",))`` keeps dimension 0 whole and cuts dimension 1 into as many parts as axis ``k`` has steps. With parts
-``p = prod(extents)`` and tile size ``t``, part number ``i`` (mixed radix over the axes) covers the indices ``[i*t, (i+1)*t)``
-that lie inside the tensor; ``t * p >= size`` must hold. Loads fill what lies outside with zeros, stores drop it, and
-:class:`Mask` overwrites it with a value of choice before a reduction. An axis that a tensor's map does not name leaves the
-tensor whole along it (a load is replicated; for stores every grid axis must be named).
+**Launches.** A :class:`Launch` is a kernel defined by a block graph. Its grid axes have names and
+extents; loops inside the block graph have an axis name too. A :data:`TileMap` gives for each
+tensor dimension the axes that split it, outermost first: ``((), ("k",))`` keeps dimension 0 whole
+and cuts dimension 1 into as many parts as axis ``k`` has steps. With parts ``p = prod(extents)``
+and tile size ``t``, part number ``i`` (mixed radix over the axes) covers the indices ``[i*t,
+(i+1)*t)`` that lie inside the tensor; ``t * p >= size`` must hold. Loads fill what lies outside
+with zeros, stores drop it, and :class:`Mask` overwrites it with a value of choice before a
+reduction. An axis that a tensor's map does not name leaves the tensor whole along it (a load is
+replicated; for stores every grid axis must be named).
 
-**Types in block graphs.** Loads have the tensor's element type; elementwise ops, reductions, accumulators and matmuls
-produce f32 (f64 if an operand is); :class:`Cast` converts explicitly; stores convert to the result tensor's type.
+**Types in block graphs.** Loads have the tensor's element type; elementwise ops, reductions,
+accumulators and matmuls produce f32 (f64 if an operand is); :class:`Cast` converts explicitly;
+stores convert to the result tensor's type.
 
-Source of the model: Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs", OSDI'25, section 2 (imap, omap,
-fmap are one :data:`TileMap` here).
+Source of the model: Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs",
+OSDI'25, section 2 (imap, omap, fmap are one :data:`TileMap` here).
 """
 
 from __future__ import annotations
@@ -91,7 +96,7 @@ class Op:
         return value
 
 
-# ---- ops of both levels -----------------------------------------------------------------------------------------
+# ---- ops of both levels ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +169,7 @@ class Slice(Op):
     offsets: tuple[int, ...]
 
 
-# ---- kernel level -----------------------------------------------------------------------------------------------
+# ---- kernel level ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +186,9 @@ class Softmax(Composite):
 
 @dataclass(frozen=True, eq=False)
 class RmsNorm(Composite):
-    """``x * rsqrt(mean(x^2) + eps) [* gain]`` over the last ``dims`` dimensions; operands ``(x[, gain])``."""
+    """``x * rsqrt(mean(x^2) + eps) [* gain]`` over the last ``dims`` dimensions; operands ``(x[,
+    gain])``.
+    """
 
     eps: float
     dims: int = 1
@@ -197,9 +204,11 @@ class LayerNorm(Composite):
 
 @dataclass(frozen=True, eq=False)
 class External(Op):
-    """A call back to the framework, for an op that has no meaning here; ``target`` names it (``aten.cumsum``).
+    """A call back to the framework, for an op that has no meaning here; ``target`` names it
+    (``aten.cumsum``).
 
-    ``arguments`` are those of its arguments that are not tensors, by name; the others are the operands, in order.
+    ``arguments`` are those of its arguments that are not tensors, by name; the others are the
+    operands, in order.
     """
 
     target: str
@@ -224,7 +233,9 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class BlockGraph:
-    """What one thread block does: ``params`` are the launch's operands (device tensors), ``outputs`` are stored tiles."""
+    """What one thread block does: ``params`` are the launch's operands (device tensors),
+    ``outputs`` are stored tiles.
+    """
 
     params: tuple[Value, ...]
     ops: tuple[Op, ...]
@@ -258,12 +269,14 @@ class KernelGraph:
     outputs: tuple[Value, ...]
 
 
-# ---- block level ------------------------------------------------------------------------------------------------
+# ---- block level -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Load(Op):
-    """This block's tile of a device tensor (a param of the block graph), at the current step of the loops around it."""
+    """This block's tile of a device tensor (a param of the block graph), at the current step of the
+    loops around it.
+    """
 
     map: TileMap
 
@@ -272,7 +285,8 @@ class Load(Op):
 class Mask(Op):
     """Overwrites with ``fill`` what lies outside the tensor along ``dim``.
 
-    Element ``i`` along ``dim`` is kept where ``part(axes) * tile + i < extent``, ``tile`` being the operand's size there.
+    Element ``i`` along ``dim`` is kept where ``part(axes) * tile + i < extent``, ``tile`` being the
+    operand's size there.
     """
 
     dim: int
@@ -293,9 +307,10 @@ class AccumulateFn(enum.Enum):
 class Accumulator:
     """One result of a loop.
 
-    ``rescale`` (with SUM only) is a :class:`RunningMax` result ``m`` of the same loop: before each step's value is added, the
-    sum so far is multiplied by ``exp(m_previous - m_now)``. With values that carry a factor ``exp(-m_now)`` the result is the
-    sum with the factor ``exp(-m_final)``: the online form of Milakov & Gimelshein (arXiv 1805.02867).
+    ``rescale`` (with SUM only) is a :class:`RunningMax` result ``m`` of the same loop: before each
+    step's value is added, the sum so far is multiplied by ``exp(m_previous - m_now)``. With values
+    that carry a factor ``exp(-m_now)`` the result is the sum with the factor ``exp(-m_final)``: the
+    online form of Milakov & Gimelshein (arXiv 1805.02867).
     """
 
     fn: AccumulateFn
@@ -310,15 +325,16 @@ class RunningMax(Op):
 
 @dataclass(frozen=True, eq=False)
 class Loop(Op):
-    """``axis.extent`` steps of ``body``; results are the accumulators' final values. Operands are empty: values defined
-    before the loop are used directly. Loops may follow one another and nest."""
+    """``axis.extent`` steps of ``body``; results are the accumulators' final values. Operands are
+    empty: values defined before the loop are used directly. Loops may follow one another and nest.
+    """
 
     axis: Axis
     body: tuple[Op, ...]
     accumulators: tuple[Accumulator, ...]
 
 
-# ---- helpers ----------------------------------------------------------------------------------------------------
+# ---- helpers -----------------------------------------------------------------------------------
 
 
 def walk(ops: tuple[Op, ...]) -> Iterator[Op]:
@@ -338,8 +354,12 @@ def axis_extents(launch: Launch) -> dict[str, int]:
     return extents
 
 
-def part_index(axes: tuple[str, ...], extents: Mapping[str, int], position: Mapping[str, int]) -> int:
-    """Mixed-radix number of the part that ``position`` selects, the first axis being the most significant."""
+def part_index(
+    axes: tuple[str, ...], extents: Mapping[str, int], position: Mapping[str, int]
+) -> int:
+    """Mixed-radix number of the part that ``position`` selects, the first axis being the most
+    significant.
+    """
     index = 0
     for name in axes:
         index = index * extents[name] + position[name]
@@ -348,7 +368,8 @@ def part_index(axes: tuple[str, ...], extents: Mapping[str, int], position: Mapp
 
 @dataclass
 class Builder:
-    """Appends ops to a list, inferring result types as the class docstrings state; raises :class:`ShapeError`.
+    """Appends ops to a list, inferring result types as the class docstrings state; raises
+    :class:`ShapeError`.
 
     ``in_block`` selects the block-level typing rule (results in f32, see the module's docstring).
     """
@@ -397,7 +418,9 @@ class Builder:
     def transpose(self, x: Value, permutation: tuple[int, ...]) -> Value:
         """Dimensions reordered."""
         if sorted(permutation) != list(range(len(x.shape))):
-            raise ShapeError(f"expected a permutation of {len(x.shape)} dimensions, got {permutation}")
+            raise ShapeError(
+                f"expected a permutation of {len(x.shape)} dimensions, got {permutation}"
+            )
         shape = tuple(x.shape[i] for i in permutation)
         return self._add(Transpose((x,), (Value(TensorType(shape, x.dtype)),), permutation))
 
@@ -419,15 +442,22 @@ class Builder:
         for x in xs:
             rest = [n for i, n in enumerate(x.shape) if i != dim]
             if rest != [n for i, n in enumerate(xs[0].shape) if i != dim]:
-                raise ShapeError(f"expected equal shapes outside dimension {dim}, got {xs[0].shape} and {x.shape}")
+                raise ShapeError(
+                    f"expected equal shapes outside dimension {dim}, "
+                    f"got {xs[0].shape} and {x.shape}"
+                )
         shape = list(xs[0].shape)
         shape[dim] = sum(x.shape[dim] for x in xs)
-        return self._add(Concat(xs, (Value(TensorType(tuple(shape), promote(*(x.dtype for x in xs)))),), dim))
+        return self._add(
+            Concat(xs, (Value(TensorType(tuple(shape), promote(*(x.dtype for x in xs)))),), dim)
+        )
 
     def slice(self, x: Value, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> Value:
         """The block of ``sizes`` at ``offsets``."""
         if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, x.shape, strict=True)):
-            raise ShapeError(f"expected a block inside {x.shape}, got offsets {offsets} and sizes {sizes}")
+            raise ShapeError(
+                f"expected a block inside {x.shape}, got offsets {offsets} and sizes {sizes}"
+            )
         return self._add(Slice((x,), (Value(TensorType(sizes, x.dtype)),), offsets))
 
     def softmax(self, x: Value, dim: int) -> Value:
@@ -435,12 +465,19 @@ class Builder:
         (dim,) = normalize_dims((dim,), len(x.shape))
         return self._add(Softmax((x,), (Value(x.type),), dim))
 
-    def rms_norm(self, x: Value, gain: Value | None = None, eps: float = 1e-6, dims: int = 1) -> Value:
+    def rms_norm(
+        self, x: Value, gain: Value | None = None, eps: float = 1e-6, dims: int = 1
+    ) -> Value:
         """RMS normalisation over the last ``dims`` dimensions."""
         return self._add(RmsNorm((x,) if gain is None else (x, gain), (Value(x.type),), eps, dims))
 
     def layer_norm(
-        self, x: Value, gain: Value | None = None, bias: Value | None = None, eps: float = 1e-5, dims: int = 1
+        self,
+        x: Value,
+        gain: Value | None = None,
+        bias: Value | None = None,
+        eps: float = 1e-5,
+        dims: int = 1,
     ) -> Value:
         """Layer normalisation over the last ``dims`` dimensions; a bias needs a gain."""
         if gain is None and bias is not None:
@@ -453,7 +490,9 @@ class Builder:
     def load(self, source: Value, tile_map: TileMap, tile: tuple[int, ...]) -> Value:
         """The tile of shape ``tile`` that ``tile_map`` selects."""
         if not len(source.shape) == len(tile_map) == len(tile):
-            raise ShapeError(f"expected a map and a tile of rank {len(source.shape)}, got {tile_map} and {tile}")
+            raise ShapeError(
+                f"expected a map and a tile of rank {len(source.shape)}, got {tile_map} and {tile}"
+            )
         return self._add(Load((source,), (Value(TensorType(tile, source.dtype)),), tile_map))
 
     def mask(self, x: Value, dim: int, axes: tuple[str, ...], extent: int, fill: float) -> Value:
@@ -464,7 +503,9 @@ class Builder:
         """Maximum over the steps of the loop so far."""
         return self._add(RunningMax((x,), (Value(x.type),)))
 
-    def loop(self, axis: Axis, body: tuple[Op, ...], accumulators: tuple[Accumulator, ...]) -> tuple[Value, ...]:
+    def loop(
+        self, axis: Axis, body: tuple[Op, ...], accumulators: tuple[Accumulator, ...]
+    ) -> tuple[Value, ...]:
         """A loop; the results have the types of the accumulated values."""
         results = tuple(Value(a.value.type) for a in accumulators)
         self.ops.append(Loop((), results, axis, body, accumulators))

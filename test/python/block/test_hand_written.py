@@ -50,7 +50,8 @@ def test_element_types(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("s", "t", "d", "row_blocks"), [(16, 64, 16, 1), (20, 101, 24, 2), (1, 37, 8, 1), (130, 70, 64, 2)]
+    ("s", "t", "d", "row_blocks"),
+    [(16, 64, 16, 1), (20, 101, 24, 2), (1, 37, 8, 1), (130, 70, 64, 2)],
 )
 def test_attention(s: int, t: int, d: int, row_blocks: int) -> None:
     check_pair(graphs.attention(2, s, t, d, splits=2, steps=2, row_blocks=row_blocks))

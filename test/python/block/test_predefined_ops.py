@@ -36,7 +36,13 @@ def test_mixed() -> None:
         p = a @ b
         gelu = np.vectorize(lambda x: 0.5 * x * (1 + erf(x / 2**0.5)))(p)
         maximum = p.max((0, 2), keepdims=True)
-        return gelu.transpose(0, 2, 1), maximum, p * g + 2.5, 2.5 - p * g, np.broadcast_to(g, (5, 33))
+        return (
+            gelu.transpose(0, 2, 1),
+            maximum,
+            p * g + 2.5,
+            2.5 - p * g,
+            np.broadcast_to(g, (5, 33)),
+        )
 
     check_artifact(compile_mlir(MIXED), expected, tolerance=5e-3)
 
@@ -58,7 +64,12 @@ def test_reductions(shape: tuple[int, ...], dim: int, fn: str) -> None:
 
 @pytest.mark.parametrize(
     ("lhs", "rhs"),
-    [((5, 3), (3, 7)), ((2, 1, 65), (2, 65, 40)), ((2, 3, 4, 8), (3, 8, 4)), ((70, 129), (129, 66))],
+    [
+        ((5, 3), (3, 7)),
+        ((2, 1, 65), (2, 65, 40)),
+        ((2, 3, 4, 8), (3, 8, 4)),
+        ((70, 129), (129, 66)),
+    ],
 )
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 def test_matmuls(lhs: tuple[int, ...], rhs: tuple[int, ...], dtype: str) -> None:

@@ -7,9 +7,8 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from thread_kernels import Array, Kernel, blocked, memref
-
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, UnaryFn
+from thread_kernels import Array, Kernel, blocked, memref
 
 U = 2.0**-24
 SHAPE = (32, 128)
@@ -96,7 +95,9 @@ def test_unary_limits(fn: UnaryFn) -> None:
     x = np.resize(SPECIAL, SHAPE)
     out = apply(f"unary {fn.value}", x)[0, :8].astype(np.float64)
     with np.errstate(all="ignore"):
-        expected = UNARY[fn].evaluate(SPECIAL.astype(np.float64)).astype(np.float32).astype(np.float64)
+        expected = (
+            UNARY[fn].evaluate(SPECIAL.astype(np.float64)).astype(np.float32).astype(np.float64)
+        )
     if fn in (UnaryFn.SILU, UnaryFn.GELU, UnaryFn.GELU_TANH):
         out, expected = np.delete(out, 3), np.delete(expected, 3)  # -inf * 0
     if fn is UnaryFn.GELU_TANH:

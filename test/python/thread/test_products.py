@@ -8,7 +8,11 @@ import pytest
 from thread_kernels import Array, Grid, Kernel, memref, mma_layouts
 
 RNG = np.random.default_rng(7)
-_NUMPY = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32)}
+_NUMPY = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+}
 
 
 def random(shape: tuple[int, ...], dtype: str) -> Array:
@@ -27,10 +31,14 @@ def product_kernel(
     final = c.fragment("f32")
 
     def shared(rows: int, cols: int, swz: int) -> str:
-        return f"!thread.shared<{rows}x{cols}x{dtype}{f', swizzle = {swz}' if swz else ', pad = 8'}>"
+        return (
+            f"!thread.shared<{rows}x{cols}x{dtype}{f', swizzle = {swz}' if swz else ', pad = 8'}>"
+        )
 
     sa, sb = shared(m, tile_k, swizzle[0]), shared(tile_k, n, swizzle[1])
-    finish = f"%f = thread.reduce_warps %r {{scratch = 65536 : i64}} : {acc} -> {final}" if split else ""
+    finish = (
+        f"%f = thread.reduce_warps %r {{scratch = 65536 : i64}} : {acc} -> {final}" if split else ""
+    )
     return f"""
     %sa = thread.shared_alloc 0 : {sa}
     %sb = thread.shared_alloc 32768 : {sb}
@@ -49,7 +57,7 @@ def product_kernel(
       scf.yield %n : {acc}
     }}
     {finish}
-    thread.store_global %{'f' if split else 'r'}, %a2[%c0, %c0] dims [0, 1] in_bounds [true, true] : {final}, memref<{m}x{n}xf32>
+    thread.store_global %{"f" if split else "r"}, %a2[%c0, %c0] dims [0, 1] in_bounds [true, true] : {final}, memref<{m}x{n}xf32>
 """
 
 
@@ -95,7 +103,11 @@ def test_tokens_on_the_n_side() -> None:
     """C^T = W^T X^T: 8 tokens are the instruction's N, W [K, N] is read transposed."""
     tokens, cols, k = 8, 64, 64
     lhs, rhs, acc = mma_layouts(cols, tokens, k, Grid(4, 1, 1), 2)
-    x, w, out = random((tokens, k), "f16"), random((k, cols), "f16"), np.zeros((tokens, cols), np.float32)
+    x, w, out = (
+        random((tokens, k), "f16"),
+        random((k, cols), "f16"),
+        np.zeros((tokens, cols), np.float32),
+    )
     sx, sw = "!thread.shared<8x64xf16, swizzle = 128>", "!thread.shared<64x64xf16, swizzle = 128>"
     body = f"""
     %sx = thread.shared_alloc 0 : {sx}
@@ -167,5 +179,3 @@ def test_infinite_f32_factors_are_never_lost() -> None:
     finite = np.isfinite(expected)
     assert np.array_equal(np.isfinite(out), finite)
     assert np.allclose(out[finite], expected[finite], atol=1e-5)
-
-

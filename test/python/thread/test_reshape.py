@@ -37,7 +37,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("fn", ["sum", "max"])
 @pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("layout", LAYOUTS[:5] + [blocked(48, 40, 4, 4)])
+@pytest.mark.parametrize("layout", [*LAYOUTS[:5], blocked(48, 40, 4, 4)])
 def test_reductions(layout: Layout, dim: int, fn: str) -> None:
     rows, cols = layout.shape
     a = numbers((rows, cols))
