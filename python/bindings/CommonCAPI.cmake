@@ -10,7 +10,7 @@ set(MIRAGE_PYTHON_PACKAGE "${PROJECT_BINARY_DIR}/python_packages/mirage")
 
 set(upstream_capi
   IR Interfaces Debug Arith ControlFlow Func GPU Index LLVM Math MemRef NVGPU NVVM SCF Tensor UB
-  Vector Target Transforms Conversion)
+  Vector Target Transforms)
 set(archives)
 set(upstream_dependencies)
 foreach(name ${upstream_capi})
@@ -36,6 +36,7 @@ function(mirage_add_capi_library name)
 endfunction()
 
 mirage_add_capi_library(MirageCAPIAll)
+target_link_libraries(MirageCAPIAll PRIVATE -Wl,--whole-archive ${archives} -Wl,--no-whole-archive)
 set(own -Wl,--whole-archive $<TARGET_FILE:MirageCAPI> -Wl,--no-whole-archive MirageRegistration)
 if(MIRAGE_STATIC)
   file(CONFIGURE OUTPUT capi.map CONTENT "{ global: mlir*; mirage*; local: *; };\n")
@@ -51,5 +52,4 @@ else()
   # Before libMLIR.so in the search order, and named even if nothing here refers to it.
   target_link_libraries(MirageCAPIAll PUBLIC -Wl,--no-as-needed MirageCAPIOwn -Wl,--as-needed)
 endif()
-target_link_libraries(MirageCAPIAll PRIVATE
-  -Wl,--whole-archive ${archives} -Wl,--no-whole-archive mirage-mlir)
+target_link_libraries(MirageCAPIAll PRIVATE mirage-mlir)
