@@ -23,10 +23,13 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
   kernels.addPass(createSCFToControlFlowPass());
   ConvertGpuOpsToNVVMOpsOptions toNVVM;
   toNVVM.useBarePtrCallConv = true;
+  // Coordinates and loop counters are below 2^31; device offsets are i64 already.
+  toNVVM.indexBitwidth = 32;
   kernels.addPass(createConvertGpuOpsToNVVMOps(toNVVM));
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
   kernels.addPass(createReconcileUnrealizedCastsPass());
+  kernels.addPass(createSetTensorMaps());
   if (options.lineInfo) {
     LLVM::DIScopeForLLVMFuncOpPassOptions lines;
     lines.emissionKind = LLVM::DIEmissionKind::LineTablesOnly;

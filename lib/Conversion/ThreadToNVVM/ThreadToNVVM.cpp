@@ -5,13 +5,13 @@
 
 #include "mirage/Conversion/ThreadToNVVM/Passes.h"
 
+#include "mlir/Dialect/Func/Transforms/FuncConversions.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Dialect/Func/Transforms/FuncConversions.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -25,8 +25,6 @@ namespace mirage {
 namespace {
 /// Alignment of the dynamic shared memory: that of tiles with a 128-byte swizzle.
 constexpr int64_t kSharedAlign = 1024;
-constexpr int64_t kTensorMapBytes = 128;
-constexpr int64_t kTensorMapAlign = 64;
 
 void addConversions(TypeConverter &converter) {
   converter.addConversion([](Type type) { return type; });
@@ -80,14 +78,10 @@ bool waitsForOthers(gpu::GPUFuncOp kernel) {
 void setParameterAttributes(gpu::GPUFuncOp kernel) {
   Builder builder(kernel.getContext());
   bool noAlias = !waitsForOthers(kernel);
+  SmallVector<int64_t> tensorMaps;
   for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
-    if (isa<TensorMapType>(type)) {
-      auto bytes = LLVM::LLVMArrayType::get(builder.getI8Type(), kTensorMapBytes);
-      kernel.setArgAttr(i, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(bytes));
-      kernel.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
-                        builder.getI64IntegerAttr(kTensorMapAlign));
-      kernel.setArgAttr(i, NVVM::NVVMDialect::getGridConstantAttrName(), builder.getUnitAttr());
-    }
+    if (isa<TensorMapType>(type))
+      tensorMaps.push_back(i);
     if (isa<MemRefType>(type)) {
       auto align = kernel.getArgAttrOfType<IntegerAttr>(i, kAlignAttr);
       kernel.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
@@ -97,6 +91,45 @@ void setParameterAttributes(gpu::GPUFuncOp kernel) {
       kernel.removeArgAttr(i, kAlignAttr);
     }
   }
+  // For mirage-set-tensor-maps: gpu.func cannot say all of it.
+  if (!tensorMaps.empty())
+    kernel->setAttr(mirage::kTensorMapsAttr, builder.getDenseI64ArrayAttr(tensorMaps));
+}
+
+/// LLVM must not unroll what it has not chosen well: bodies with tensor-core work
+/// are long, and values that a copy of the body initialises while products are
+/// under way would serialise `wgmma`. Short loops of other work may be unrolled.
+void limitUnrolling(gpu::GPUFuncOp kernel) {
+  constexpr int64_t kShortLoop = 4;
+  MLIRContext *context = kernel.getContext();
+  auto unroll =
+      LLVM::LoopUnrollAttr::get(context, BoolAttr::get(context, true), {}, {}, {}, {}, {}, {});
+  auto annotation = LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {},
+                                                  {}, {}, {}, {}, {}, {});
+  kernel.walk([&](scf::ForOp loop) {
+    std::optional<APInt> steps = loop.getStaticTripCount();
+    bool isLong = !steps || steps->sgt(kShortLoop);
+    bool isAsync = loop.getBody()
+                       ->walk([](Operation *op) {
+                         return isa<WgmmaOp, MbarrierWaitOp>(op) ? WalkResult::interrupt()
+                                                                 : WalkResult::advance();
+                       })
+                       .wasInterrupted();
+    if (isLong || isAsync)
+      loop->setAttr(LLVM::BrOp::getLoopAnnotationAttrName(
+                        OperationName(LLVM::BrOp::getOperationName(), context)),
+                    annotation);
+  });
+}
+
+/// Changing the number of registers needs a known one to start with: that of one
+/// block a multiprocessor.
+void fixRegisterCount(gpu::GPUFuncOp kernel) {
+  bool changes =
+      kernel.walk([](SetMaxRegistersOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (changes)
+    kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                    IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), 1));
 }
 
 /// A layout made for another number of warps would be silently wrong.
@@ -112,12 +145,11 @@ LogicalResult checkWarps(Operation *root) {
       if (!fragment || fragment.getLinearLayout().getNumWarps() == role->numWarps)
         return true;
       op->emitOpError("expected layouts for ")
-          << role->numWarps << " warps, got one for "
-          << fragment.getLinearLayout().getNumWarps();
+          << role->numWarps << " warps, got one for " << fragment.getLinearLayout().getNumWarps();
       return false;
     };
-    bool fine = llvm::all_of(op->getOperandTypes(), check) &&
-                llvm::all_of(op->getResultTypes(), check);
+    bool fine =
+        llvm::all_of(op->getOperandTypes(), check) && llvm::all_of(op->getResultTypes(), check);
     return fine ? WalkResult::advance() : WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
@@ -136,14 +168,12 @@ void lowerRoles(gpu::GPUModuleOp module) {
     auto branch = scf::IfOp::create(e, inside, /*withElseRegion=*/false);
     Block *body = &role.getBody().front();
     body->getTerminator()->erase();
-    branch.thenBlock()->getOperations().splice(branch.thenBlock()->begin(),
-                                               body->getOperations());
+    branch.thenBlock()->getOperations().splice(branch.thenBlock()->begin(), body->getOperations());
     role.erase();
   }
 }
 
-struct ConvertThreadToNVVMPass
-    : mirage::impl::ConvertThreadToNVVMBase<ConvertThreadToNVVMPass> {
+struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertThreadToNVVMPass> {
   void runOnOperation() override {
     gpu::GPUModuleOp module = getOperation();
     if (failed(checkWarps(module)))
@@ -155,6 +185,8 @@ struct ConvertThreadToNVVMPass
         continue;
       kernel->setAttr("thread.shared_bytes", builder.getI64IntegerAttr(countSharedBytes(kernel)));
       setParameterAttributes(kernel);
+      limitUnrolling(kernel);
+      fixRegisterCount(kernel);
     }
     if (failed(convert(module)))
       return signalPassFailure();
@@ -183,8 +215,8 @@ struct ConvertThreadToNVVMPass
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate :
          {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
-          populateGlobalPatterns, populateSharedPatterns, populateCopyPatterns,
-          populateMmaPatterns, populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
+          populateGlobalPatterns, populateSharedPatterns, populateCopyPatterns, populateMmaPatterns,
+          populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

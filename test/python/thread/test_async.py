@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from thread_kernels import Array, Kernel, Layout, blocked, memref
-
 from mirage.emulator import Emulator, TensorMap
+from thread_kernels import Array, Kernel, Layout, blocked, memref, ptxas
 
 RNG = np.random.default_rng(17)
 LANE = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
@@ -83,7 +82,10 @@ def wgmma_lhs(k: int) -> Layout:
 def test_wgmma_operands(swizzle: int, lhs_transposed: bool, rhs_transposed: bool) -> None:
     """Both majornesses of both operands, tiles of several panels, filled by cp.async."""
     n, k = 64, 64
-    a, b = random(k, 64) if lhs_transposed else random(64, k), random(n, k) if rhs_transposed else random(k, n)
+    a, b = (
+        random(k, 64) if lhs_transposed else random(64, k),
+        random(n, k) if rhs_transposed else random(k, n),
+    )
     out = np.zeros((64, n), np.float32)
     tile = f"!thread.shared<64x64xf16, swizzle = {swizzle}>"
     acc = wgmma_acc(n).fragment("f32")
@@ -132,6 +134,86 @@ def test_wgmma_from_registers(n: int) -> None:
     assert np.allclose(out, a.astype(np.float64) @ b.astype(np.float64).T, atol=1e-4)
 
 
+def test_producer_and_consumers() -> None:
+    """One warp fills a ring by TMA, four warps multiply from it by wgmma."""
+    m, n, k, stages = 64, 128, 512, 3
+    a, b, out = random(m, k), random(k, n), np.zeros((m, n), np.float32)
+    maps = [Map("ma", a, (64, 64), 128), Map("mb", b, (64, 64), 128)]
+    ta, tb = (
+        "!thread.shared<3x64x64xf16, swizzle = 128>",
+        "!thread.shared<3x64x128xf16, swizzle = 128>",
+    )
+    sa, sb = ta.replace("3x64x", "64x"), tb.replace("3x64x", "64x")
+    bars = f"!thread.mbarrier<{stages}>"
+    acc = wgmma_acc(n).fragment("f32")
+    slots = f"""
+      %stage = arith.remui %i, %c3 : index
+      %round = arith.divui %i, %c3 : index
+      %ta = thread.slot %ra[%stage] : {ta}
+      %tb = thread.slot %rb[%stage] : {tb}"""
+    body = f"""
+    %ra = thread.shared_alloc 0 : {ta}
+    %rb = thread.shared_alloc 24576 : {tb}
+    %full = thread.mbarrier_alloc 73728 : {bars}
+    %empty = thread.mbarrier_alloc 73752 : {bars}
+    thread.mbarrier_init %full arrivals 1 : {bars}
+    thread.mbarrier_init %empty arrivals 4 : {bars}
+    thread.barrier
+    thread.warps first 4 count 1 barrier 1 {{
+      scf.for %i = %c0 to %c{k // 64} step %c1 {{
+        {slots}
+        %k = arith.muli %i, %c64 : index
+        %next = arith.addi %round, %c1 : index
+        %p = arith.remui %next, %c2 : index
+        thread.mbarrier_wait %empty[%stage] parity %p : {bars}
+        thread.mbarrier_expect %full[%stage] bytes 24576 : {bars}
+        thread.tma_load %ma[%c0, %k] to %ta signal %full[%stage] : {maps[0].type} to {sa}, {bars}
+        thread.tma_load %mb[%k, %c0] to %tb signal %full[%stage] : {maps[1].type} to {sb}, {bars}
+      }}
+    }}
+    thread.warps first 0 count 4 barrier 2 {{
+      %z = thread.constant 0.0 : {acc}
+      %r = scf.for %i = %c0 to %c{k // 64} step %c1 iter_args(%acc = %z) -> ({acc}) {{
+        {slots}
+        %p = arith.remui %round, %c2 : index
+        thread.mbarrier_wait %full[%stage] parity %p : {bars}
+        %d = thread.wgmma %ta, %tb, %acc : {sa}, {sb}, {acc}
+        thread.wgmma_commit
+        %w = thread.wgmma_wait 0 (%d) : {acc}
+        thread.mbarrier_arrive %empty[%stage] : {bars}
+        scf.yield %w : {acc}
+      }}
+      thread.store_global %r, %a0[%c0, %c0] dims [0, 1] in_bounds [true, true] : {acc}, {memref(out)}
+    }}
+"""
+    launch(body, maps, [out], 5, 73776)
+    assert np.allclose(out, a.astype(np.float64) @ b.astype(np.float64), atol=1e-3)
+
+
+def test_tma_store_drops_what_lies_outside() -> None:
+    a, out = random(32, 64), np.full((40, 100), -1, np.float16)
+    maps = [Map("mo", out, (32, 64), 128)]
+    tile = "!thread.shared<32x64xf16, swizzle = 128>"
+    fragment = blocked(32, 64, 8, 4).fragment("f16")
+    # TMA wants row pitches of 16 bytes.
+    out = np.full((40, 104), -1, np.float16)[:, :100]
+    maps = [Map("mo", out, (32, 64), 128)]
+    body = f"""
+    %x = thread.load_global %a0[%c0, %c0] dims [0, 1] in_bounds [true, true] : {memref(a)} -> {fragment}
+    %s = thread.shared_alloc 0 : {tile}
+    thread.store_shared %x, %s : {fragment}, {tile}
+    thread.fence async_proxy
+    thread.barrier
+    thread.tma_store %s to %mo[%c16, %c64] : {tile} to {maps[0].type}
+    thread.bulk_commit
+    thread.bulk_wait 0
+"""
+    launch(body, maps, [a], 4, 4096)
+    expected = np.full((40, 100), -1, np.float16)
+    expected[16:, 64:] = a[:24, :36]
+    assert np.array_equal(out, expected)
+
+
 @pytest.mark.parametrize("rows", [1, 4])
 def test_bulk_copies(rows: int) -> None:
     a, out = random(8, 256), np.zeros((rows, 128), np.float16)
@@ -177,6 +259,31 @@ def test_blocks_of_a_cluster_exchange_tiles() -> None:
     assert np.array_equal(out, a[::-1])
 
 
+def test_multicast_fills_all_blocks() -> None:
+    a, out = random(16, 64), np.zeros((2, 16, 64), np.float16)
+    maps = [Map("ma", a, (16, 64), 128)]
+    tile = "!thread.shared<16x64xf16, swizzle = 128>"
+    fragment = blocked(16, 64, 8, 4).fragment("f16")
+    body = f"""
+    %s = thread.shared_alloc 0 : {tile}
+    %b = thread.mbarrier_alloc 2048 : !thread.mbarrier<1>
+    thread.mbarrier_init %b arrivals 1 : !thread.mbarrier<1>
+    thread.mbarrier_expect %b[%c0] bytes 2048 : !thread.mbarrier<1>
+    thread.cluster_barrier
+    %i = gpu.block_id x
+    %first = arith.cmpi eq, %i, %c0 : index
+    scf.if %first {{
+      thread.tma_load %ma[%c0, %c0] to %s signal %b[%c0] multicast 3 : {maps[0].type} to {tile}, !thread.mbarrier<1>
+    }}
+    thread.mbarrier_wait %b[%c0] parity %c0 : !thread.mbarrier<1>
+    %x = thread.load_shared %s : {tile} -> {fragment}
+    thread.store_global %x, %a0[%i, %c0, %c0] dims [1, 2] in_bounds [true, true] : {fragment}, {memref(out)}
+    thread.cluster_barrier
+"""
+    launch(body, maps, [out], 4, 2056, cluster=2)
+    assert np.array_equal(out, np.stack([a, a]))
+
+
 def test_blocks_combine_within_a_launch() -> None:
     """Partial results, a counter, and one block that adds them up; and the same by atomics."""
     blocks = 4
@@ -208,3 +315,47 @@ def test_blocks_combine_within_a_launch() -> None:
     assert np.array_equal(total, a.sum(axis=0))
 
 
+def test_dependent_launches_and_register_budgets() -> None:
+    """What a kernel waits for must not be read before: such loads are not invariant."""
+    a, out = RNG.standard_normal((16, 32)).astype(np.float32), np.zeros((16, 32), np.float32)
+    fragment = blocked(16, 32, 4, 8).fragment("f32")
+    body = f"""
+    thread.warps first 8 count 4 barrier 1 {{
+      thread.set_max_registers decrease 40
+    }}
+    thread.warps first 0 count 8 barrier 2 {{
+      thread.set_max_registers increase 232
+      thread.dependent_wait
+      %x = thread.load_global %a0[%c0, %c0] dims [0, 1] in_bounds [true, true] : {memref(a)} -> {fragment}
+      thread.dependent_launch
+      thread.store_global %x, %a1[%c0, %c0] dims [0, 1] in_bounds [true, true] : {fragment}, {memref(out)}
+    }}
+"""
+    ptx = launch(body, [], [a, out], 12, 0)
+    assert "ld.global.nc" not in ptx
+    assert ptx.index("griddepcontrol.wait") < ptx.index("ld.global")
+    assert np.array_equal(out, a)
+
+
+def test_wgmma_is_not_serialised() -> None:
+    """Two products in flight on two accumulators: ptxas has nothing to say."""
+    tile = "!thread.shared<64x64xf16, swizzle = 128>"
+    acc = wgmma_acc(64).fragment("f32")
+    out = np.zeros((64, 64), np.float32)
+    body = f"""
+    %s = thread.shared_alloc 0 : {tile}
+    %z = thread.constant 0.0 : {acc}
+    %r:2 = scf.for %i = %c0 to %c8 step %c1 iter_args(%p = %z, %q = %z) -> ({acc}, {acc}) {{
+      %d = thread.wgmma %s, %s, %p : {tile}, {tile}, {acc}
+      thread.wgmma_commit
+      %e = thread.wgmma %s, %s transposed, %q : {tile}, {tile}, {acc}
+      thread.wgmma_commit
+      %w:2 = thread.wgmma_wait 0 (%d, %e) : {acc}, {acc}
+      scf.yield %w#0, %w#1 : {acc}, {acc}
+    }}
+    %t = thread.binary add %r#0, %r#1 : {acc}
+    thread.store_global %t, %a0[%c0, %c0] dims [0, 1] in_bounds [true, true] : {acc}, {memref(out)}
+"""
+    ptx = Kernel(body, 4).ptx([out])
+    report = ptxas(ptx, "sm_90a")
+    assert report is None or not report.warnings

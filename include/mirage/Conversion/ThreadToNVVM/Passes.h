@@ -7,6 +7,9 @@
 #include "mlir/Pass/Pass.h"
 
 namespace mirage {
+/// Attribute of kernels: the numbers of the parameters that are tensor maps.
+constexpr llvm::StringLiteral kTensorMapsAttr = "thread.tensor_maps";
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "mirage/Conversion/ThreadToNVVM/Passes.h.inc"

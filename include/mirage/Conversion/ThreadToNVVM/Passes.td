@@ -26,4 +26,17 @@ def ConvertThreadToNVVM : Pass<"mirage-convert-thread-to-nvvm", "::mlir::gpu::GP
                            "::mlir::vector::VectorDialect"];
 }
 
+def SetTensorMaps : Pass<"mirage-set-tensor-maps", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "pass tensor maps to kernels by value";
+  let description = [{
+    Precondition: kernels are `llvm.func`s, and those with tensor maps name the
+    parameters in `thread.tensor_maps` (`mirage-convert-thread-to-nvvm` does).
+    Such a parameter is 128 bytes by value, constant over the grid: without that
+    it would be copied to local memory, where the tensor memory accelerator
+    cannot read it. `gpu.func`s do not allow the attributes, hence a pass after
+    their conversion.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
+}
+
 #endif // MIRAGE_CONVERSION_THREADTONVVM_PASSES_TD

@@ -13,7 +13,7 @@ def Thread_Dialect : Dialect {
     The lowest level before NVVM. A kernel is a `gpu.func` whose
     `known_block_size` is `[32 * warps, 1, 1]`; its parameters are memrefs of
     static shape and strides (or `!thread.tensormap`s), control flow is `scf`,
-    indices are `index` values. All ops are *collective*: every thread of the
+    indices are `index` values below 2^31. All ops are *collective*: every thread of the
     block (or of the enclosing `thread.warps` region) executes them together, on
     tiles that the threads hold jointly:
 

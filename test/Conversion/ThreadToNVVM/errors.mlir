@@ -1,0 +1,49 @@
+// RUN: mirage-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(gpu.module(mirage-convert-thread-to-nvvm))'
+
+#rows = #thread.layout<reg = [], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0]]>
+#one = #thread.layout<reg = [], lane = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 0]], warp = [[0, 0]]>
+gpu.module @scratch {
+  gpu.func @k() kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %x = thread.constant 1.0 : !thread.fragment<64x1xf32, #rows>
+    // expected-error @+2 {{expected 'scratch', the byte offset of 8 bytes of shared memory; run mirage-plan-shared-memory first}}
+    // expected-error @+1 {{failed to legalize operation 'thread.reduce'}}
+    %r = thread.reduce sum %x dim 0 : !thread.fragment<64x1xf32, #rows> -> !thread.fragment<1x1xf32, #one>
+    gpu.return
+  }
+}
+
+// -----
+
+#rows = #thread.layout<reg = [], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]]>
+gpu.module @warps {
+  gpu.func @k() kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+    // expected-error @+1 {{expected layouts for 2 warps, got one for 1}}
+    %x = thread.constant 1.0 : !thread.fragment<32x1xf32, #rows>
+    gpu.return
+  }
+}
+
+// -----
+
+#rows = #thread.layout<reg = [], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]]>
+gpu.module @block_size {
+  gpu.func @k() kernel {
+    // expected-error @+1 {{expected a gpu.func around it with known_block_size, a multiple of 32}}
+    %x = thread.constant 1.0 : !thread.fragment<32x1xf32, #rows>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @bulk {
+  gpu.func @k(%a: memref<8x64xf16>, %i: index) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %s = thread.shared_alloc 0 : !thread.shared<1x32xf16>
+    %b = thread.mbarrier_alloc 1024 : !thread.mbarrier<1>
+    // expected-error @+2 {{expected rows that provably start at a multiple of 16 bytes; the offsets or strides do not show it}}
+    // expected-error @+1 {{failed to legalize operation 'thread.bulk_copy'}}
+    thread.bulk_copy %a[%c0, %i] dims [0, 1] to %s signal %b[%c0] : memref<8x64xf16> to !thread.shared<1x32xf16>, !thread.mbarrier<1>
+    gpu.return
+  }
+}
