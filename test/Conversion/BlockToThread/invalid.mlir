@@ -1,0 +1,35 @@
+// RUN: mirage-opt %s --mirage-convert-block-to-thread --split-input-file --verify-diagnostics
+
+kernel.graph @no_layout(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+  %y = kernel.launch(%x) grid [] schedule <warps = 1, stages = 1> : (tensor<4x8xf16>) -> tensor<4x8xf16> {
+  ^bb0(%gx: tensor<4x8xf16>):
+    // expected-error @below {{expected a layout (mirage-assign-layouts), got '!block.tile<4x8xf16>'}}
+    %t = block.load %gx [[], []] : tensor<4x8xf16> -> !block.tile<4x8xf16>
+    block.store %t [[], []] : !block.tile<4x8xf16>
+  }
+  kernel.return %y : tensor<4x8xf16>
+}
+
+// -----
+
+kernel.graph @no_schedule(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+  // expected-error @below {{expected a schedule (#kernel.schedule), got none}}
+  %y = kernel.launch(%x) grid [] : (tensor<4x8xf16>) -> tensor<4x8xf16> {
+  ^bb0(%gx: tensor<4x8xf16>):
+    %t = block.load %gx [[], []] : tensor<4x8xf16> -> !block.tile<4x8xf16>
+    block.store %t [[], []] : !block.tile<4x8xf16>
+  }
+  kernel.return %y : tensor<4x8xf16>
+}
+
+// -----
+
+// expected-error @below {{expected no kernel.alternatives (mirage-select chooses)}}
+kernel.graph @alternatives(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.alternatives(%x) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    %0 = kernel.unary square %a : (tensor<8xf32>) -> tensor<8xf32>
+    kernel.yield %0 : tensor<8xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
