@@ -51,7 +51,8 @@ Value TileEmitter::emitRescaled(block::AccumulateOp op, int64_t index) {
   Value accumulator = accumulators.lookup(op->getParentOp()->getResult(index));
   if (Value rescale = op.getRescale(index)) {
     auto type = cast<FragmentType>(accumulator.getType());
-    accumulator = binary(BinaryFn::Mul, accumulator, getRescaleFactor(rescale, type));
+    accumulator = thread::RescaleOp::create(builder, loc, type, accumulator,
+                                            getRescaleFactor(rescale, type.withPartial(false)));
   }
   return accumulator;
 }
@@ -133,10 +134,9 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   if (hasRing) {
     thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(stages - 2));
     thread::BarrierOp::create(builder, loc);
-    Value ahead =
-        arith::AddIOp::create(builder, loc, loop.getInductionVar(), index(stages - 1));
-    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead,
-                                         index(extent));
+    Value ahead = arith::AddIOp::create(builder, loc, loop.getInductionVar(), index(stages - 1));
+    Value exists =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, index(extent));
     copyStep(ahead, fillSlot, exists);
   } else if (!rings.empty()) {
     thread::BarrierOp::create(builder, loc);
@@ -148,8 +148,8 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   pendingGroup.clear();
   position[axis] = loop.getInductionVar();
   for (auto [load, ring] : rings)
-    sharedViews[load.getResult()] = {
-        thread::SlotOp::create(builder, load.getLoc(), ring, readSlot), false};
+    sharedViews[load.getResult()] = {thread::SlotOp::create(builder, load.getLoc(), ring, readSlot),
+                                     false};
 
   emitBody(body);
 
@@ -160,8 +160,8 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   if (hasRing)
     for (Value slot : {readSlot, fillSlot}) {
       Value successor = arith::AddIOp::create(builder, loc, slot, index(1));
-      Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, successor,
-                                          index(stages));
+      Value wraps =
+          arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, successor, index(stages));
       next.push_back(arith::SelectOp::create(builder, loc, wraps, index(0), successor));
     }
   scf::YieldOp::create(builder, loc, next);

@@ -10,13 +10,31 @@ using namespace mirage;
 using namespace mirage::thread;
 
 namespace {
+/// The same scalar in every register.
+SmallVector<Value> fill(Emitter &e, FragmentType type, Value scalar) {
+  return pack(e, type, SmallVector<Value>(type.getNumRegisters(), scalar));
+}
+
+/// Each register of `operand` becomes `fn(register, scalar)`.
+SmallVector<Value> map(Emitter &e, FragmentType type, ValueRange operand,
+                       llvm::function_ref<Value(size_t, Value)> fn) {
+  SmallVector<Value> scalars = unpack(e, type, operand);
+  for (auto [i, scalar] : llvm::enumerate(scalars))
+    scalar = fn(i, scalar);
+  return pack(e, type, scalars);
+}
+
+/// Multiplies in f32, whatever the type.
+Value multiply(Emitter &e, Value scalar, Value factor) {
+  return e.fromF32(e.fmul(e.toF32(scalar), e.toF32(factor)), scalar.getType());
+}
+
 struct ConstantLowering : ThreadPattern<ConstantOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(ConstantOp op, Adaptor, Emitter &e, Results &results) const override {
     FragmentType type = op.getType();
-    Value scalar = e.constant(type.getElementType(), op.getValue().convertToDouble());
-    SmallVector<Value> scalars(type.getNumRegisters(), scalar);
-    results.push_back(pack(e, type, scalars));
+    results.push_back(
+        fill(e, type, e.constant(type.getElementType(), op.getValue().convertToDouble())));
     return success();
   }
 };
@@ -24,9 +42,7 @@ struct ConstantLowering : ThreadPattern<ConstantOp> {
 struct SplatLowering : ThreadPattern<SplatOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(SplatOp op, Adaptor operands, Emitter &e, Results &results) const override {
-    FragmentType type = op.getType();
-    SmallVector<Value> scalars(type.getNumRegisters(), single(operands.getValue()));
-    results.push_back(pack(e, type, scalars));
+    results.push_back(fill(e, op.getType(), single(operands.getValue())));
     return success();
   }
 };
@@ -65,12 +81,11 @@ Value emitNarrowUnary(Emitter &e, UnaryFn fn, Value x) {
 struct UnaryLowering : ThreadPattern<UnaryOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(UnaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
-    FragmentType type = op.getType();
-    SmallVector<Value> scalars = unpack(e, type, operands.getOperand());
-    for (Value &scalar : scalars)
-      scalar = type.getElementType().isF32() ? emitUnary(e, op.getFn(), scalar)
-                                             : emitNarrowUnary(e, op.getFn(), scalar);
-    results.push_back(pack(e, type, scalars));
+    UnaryFn fn = op.getFn();
+    bool isWide = op.getType().getElementType().isF32();
+    results.push_back(map(e, op.getType(), operands.getOperand(), [&](size_t, Value x) {
+      return isWide ? emitUnary(e, fn, x) : emitNarrowUnary(e, fn, x);
+    }));
     return success();
   }
 };
@@ -98,17 +113,12 @@ struct BinaryLowering : ThreadPattern<BinaryOp> {
     std::optional<double> exponent;
     if (auto constant = op.getRhs().getDefiningOp<ConstantOp>())
       exponent = constant.getValue().convertToDouble();
-    SmallVector<Value> lhs = unpack(e, type, operands.getLhs());
     SmallVector<Value> rhs = unpack(e, type, operands.getRhs());
-    SmallVector<Value> scalars;
-    for (auto [a, b] : llvm::zip(lhs, rhs)) {
+    results.push_back(map(e, type, operands.getLhs(), [&](size_t i, Value lhs) -> Value {
       if (element.isInteger())
-        scalars.push_back(emitIntegerBinary(e, op.getFn(), a, b));
-      else
-        scalars.push_back(
-            e.fromF32(emitBinary(e, op.getFn(), e.toF32(a), e.toF32(b), exponent), element));
-    }
-    results.push_back(pack(e, type, scalars));
+        return emitIntegerBinary(e, op.getFn(), lhs, rhs[i]);
+      return e.fromF32(emitBinary(e, op.getFn(), e.toF32(lhs), e.toF32(rhs[i]), exponent), element);
+    }));
     return success();
   }
 };
@@ -116,12 +126,19 @@ struct BinaryLowering : ThreadPattern<BinaryOp> {
 struct ScaleLowering : ThreadPattern<ScaleOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(ScaleOp op, Adaptor operands, Emitter &e, Results &results) const override {
-    FragmentType type = op.getType();
     Value factor = e.f32(op.getFactor().convertToDouble());
-    SmallVector<Value> scalars = unpack(e, type, operands.getOperand());
-    for (Value &scalar : scalars)
-      scalar = e.fromF32(e.fmul(e.toF32(scalar), factor), type.getElementType());
-    results.push_back(pack(e, type, scalars));
+    results.push_back(map(e, op.getType(), operands.getOperand(),
+                          [&](size_t, Value x) { return multiply(e, x, factor); }));
+    return success();
+  }
+};
+
+struct RescaleLowering : ThreadPattern<RescaleOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(RescaleOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    SmallVector<Value> factors = unpack(e, op.getFactor().getType(), operands.getFactor());
+    results.push_back(map(e, op.getType(), operands.getOperand(),
+                          [&](size_t i, Value x) { return multiply(e, x, factors[i]); }));
     return success();
   }
 };
@@ -159,13 +176,11 @@ struct MaskLowering : ThreadPattern<MaskOp> {
     // Kept where the register's own index is below what is left of the extent.
     Value left = e.sub(e.i32(op.getExtent()), e.toI32(single(operands.getOffset())));
     left = e.sub(left, e.threadOffset(layout, op.getDim()));
-    Value fill = e.constant(type.getElementType(), op.getFill().convertToDouble());
-    SmallVector<Value> scalars = unpack(e, type, operands.getOperand());
-    for (auto [i, scalar] : llvm::enumerate(scalars)) {
+    Value padding = e.constant(type.getElementType(), op.getFill().convertToDouble());
+    results.push_back(map(e, type, operands.getOperand(), [&](size_t i, Value x) {
       Value index = e.i32(layout.getRegister(i)[op.getDim()]);
-      scalar = e.select(e.compare(arith::CmpIPredicate::slt, index, left), scalar, fill);
-    }
-    results.push_back(pack(e, type, scalars));
+      return e.select(e.compare(arith::CmpIPredicate::slt, index, left), x, padding);
+    }));
     return success();
   }
 };
@@ -174,5 +189,6 @@ struct MaskLowering : ThreadPattern<MaskOp> {
 void mirage::thread::populateElementwisePatterns(const TypeConverter &converter,
                                                  RewritePatternSet &patterns) {
   patterns.add<ConstantLowering, SplatLowering, IotaLowering, UnaryLowering, BinaryLowering,
-               ScaleLowering, CastLowering, MaskLowering>(converter, patterns.getContext());
+               ScaleLowering, RescaleLowering, CastLowering, MaskLowering>(converter,
+                                                                           patterns.getContext());
 }

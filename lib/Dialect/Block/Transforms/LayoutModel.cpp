@@ -26,8 +26,7 @@ LinearLayout mirage::block::reduceLayout(LinearLayout layout, ArrayRef<int64_t> 
   return layout;
 }
 
-SmallVector<int64_t> mirage::block::getBroadcastDims(ArrayRef<int64_t> from,
-                                                     ArrayRef<int64_t> to) {
+SmallVector<int64_t> mirage::block::getBroadcastDims(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   SmallVector<int64_t> dims;
   for (int64_t dim : {0, 1})
     if (from[dim] != to[dim])
@@ -41,8 +40,7 @@ bool mirage::block::canStayPartial(Value value) {
     if (!accumulate)
       return false;
     for (auto [index, accumulated] : llvm::enumerate(accumulate.getValues()))
-      if (accumulated == value &&
-          (accumulate.getFn(index) != AccumulateFn::Sum || accumulate.getRescale(index)))
+      if (accumulated == value && accumulate.getFn(index) != AccumulateFn::Sum)
         return false;
     return !llvm::is_contained(accumulate.getRescales(), value);
   });
@@ -61,8 +59,7 @@ LinearLayout MatmulModel::getResult(const WarpGrid &grid, int64_t numWarps) cons
   return swapped ? layout.transpose() : layout;
 }
 
-LinearLayout MatmulModel::getOperand(int64_t index, const WarpGrid &grid,
-                                     int64_t numWarps) const {
+LinearLayout MatmulModel::getOperand(int64_t index, const WarpGrid &grid, int64_t numWarps) const {
   bool isLhs = (index == 0) != swapped;
   LinearLayout layout = isLhs ? thread::mmaLhsLayout(m, k, elementBytes, grid)
                               : thread::mmaRhsLayout(k, n, elementBytes, grid);
@@ -74,8 +71,8 @@ LinearLayout MatmulModel::getOperand(int64_t index, const WarpGrid &grid,
 // Groups
 //===----------------------------------------------------------------------===//
 
-LayoutModel::LayoutModel(kernel::LaunchOp launch, const PaddingAnalysis &padding,
-                         int64_t numWarps, const ValueSet &staged)
+LayoutModel::LayoutModel(kernel::LaunchOp launch, const PaddingAnalysis &padding, int64_t numWarps,
+                         const ValueSet &staged)
     : launch(launch), padding(padding), numWarps(numWarps), staged(staged) {
   launch.getBody().walk([&](Operation *op) { group(op); });
   makeGroups();
@@ -125,8 +122,7 @@ void LayoutModel::makeGroups() {
         continue;
       auto [it, isNew] = byLeader.try_emplace(classes.getLeaderValue(value), groups.size());
       if (isNew)
-        groups.push_back(
-            {padding.getExtent(value, 0), padding.getExtent(value, 1), {}, {}});
+        groups.push_back({padding.getExtent(value, 0), padding.getExtent(value, 1), {}, {}});
       groups[it->second].members.push_back(value);
       groupOf[value] = it->second;
     }
@@ -143,10 +139,8 @@ void LayoutModel::addMatmul(MatmulOp op) {
   model.k = padding.getExtent(op.getLhs(), 1);
   model.elementBytes = getTile(op.getLhs()).getElementType().getIntOrFloatBitWidth() / 8;
   int64_t instructionK = thread::mmaInstructionK(model.elementBytes);
-  auto fits = [](int64_t extent, int64_t multiple) {
-    return (extent & -extent) >= multiple;
-  };
-  for (int64_t size = numWarps; size >= 1 && model.grids.empty(); size /= 2)
+  auto fits = [](int64_t extent, int64_t multiple) { return (extent & -extent) >= multiple; };
+  for (int64_t size = numWarps; size >= 1; size /= 2)
     for (int64_t gm = 1; gm <= size; gm *= 2)
       for (int64_t gn = 1; gm * gn <= size; gn *= 2) {
         WarpGrid grid{gm, gn, size / (gm * gn)};
@@ -218,9 +212,8 @@ void LayoutModel::shareCandidates() {
           offer(operand, result, same);
       }
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
-      offer(reduce.getInput(), reduce.getResult(), [&](const LinearLayout &layout) {
-        return reduceLayout(layout, reduce.getDims());
-      });
+      offer(reduce.getInput(), reduce.getResult(),
+            [&](const LinearLayout &layout) { return reduceLayout(layout, reduce.getDims()); });
     } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
       auto swap = [](const LinearLayout &layout) { return layout.transpose(); };
       offer(transpose.getInput(), transpose.getResult(), swap);
@@ -251,8 +244,8 @@ static int64_t getElementBytes(Value value) {
 static int64_t getContiguousDim(TileType memoryTile, TileType matrix) {
   // The last dimension of the tensor is the matrix's columns unless the tile
   // has one element there but several columns.
-  bool rows = memoryTile.getRank() > 0 && memoryTile.getShape().back() == 1 &&
-              matrix.getShape()[1] > 1;
+  bool rows =
+      memoryTile.getRank() > 0 && memoryTile.getShape().back() == 1 && matrix.getShape()[1] > 1;
   return rows ? 0 : 1;
 }
 
@@ -295,8 +288,8 @@ void LayoutModel::addUnaryCosts() {
             user = *reshape->getUsers().begin();
           }
           if (isa<StoreOp>(user))
-            cost += getGlobalAccessCost(layout, 2,
-                                        getContiguousDim(getTile(stored), getTile(value)));
+            cost +=
+                getGlobalAccessCost(layout, 2, getContiguousDim(getTile(stored), getTile(value)));
         }
         // Tiles in shared memory that this op reads.
         for (Value operand : op->getOperands())
@@ -313,8 +306,8 @@ void LayoutModel::addUnaryCosts() {
       double m = double(matmul.m) / grid.m, n = double(matmul.n) / grid.n,
              k = double(matmul.k) / grid.k;
       // Instructions of 16 x 8 x 32 bytes; operands by ldmatrix of 512 bytes.
-      double products = m / 16 * (n / 8) * (k * matmul.elementBytes / 32) *
-                        (matmul.elementBytes == 2 ? 1 : 6);
+      double products =
+          m / 16 * (n / 8) * (k * matmul.elementBytes / 32) * (matmul.elementBytes == 2 ? 1 : 6);
       double reads = (m + n) * k * matmul.elementBytes / 512;
       double cost = times * (2 * products + 4 * reads);
       if (grid.k > 1) {

@@ -73,7 +73,7 @@ LinearLayout::Basis warpBasis(WarpGrid grid, const ProductDim *m, const ProductD
   LinearLayout::Basis basis;
   auto append = [&](const ProductDim *dim, int64_t axis, int64_t count) {
     for (unsigned bit = 0, bits = llvm::Log2_64(count); bit < bits; ++bit)
-      basis.push_back(dim ? along(axis, dim->warps[bit]) : Coord{});
+      basis.push_back(dim && bit < dim->warps.size() ? along(axis, dim->warps[bit]) : Coord{});
   };
   append(n, nAxis, grid.n);
   append(m, mAxis, grid.m);
@@ -140,7 +140,7 @@ LinearLayout mirage::thread::mmaRhsLayout(int64_t kExtent, int64_t nExtent, int6
 static LinearLayout::Basis warpgroupBasis(const ProductDim &m, const ProductDim *n, WarpGrid grid) {
   LinearLayout::Basis basis = {{16, 0}, {32, 0}};
   for (unsigned bit = 0, bits = llvm::Log2_64(grid.n); bit < bits; ++bit)
-    basis.push_back(n ? along(1, n->warps[bit]) : Coord{});
+    basis.push_back(n && bit < n->warps.size() ? along(1, n->warps[bit]) : Coord{});
   for (int32_t bit : m.warps)
     basis.push_back(along(0, bit));
   return basis;

@@ -77,12 +77,22 @@ LogicalResult UnaryOp::verify() {
 LogicalResult BinaryOp::verify() {
   Type element = getType().getElementType();
   bool additive = getFn() == BinaryFn::Add || getFn() == BinaryFn::Sub;
-  bool integral = additive || getFn() == BinaryFn::Mul || getFn() == BinaryFn::Max ||
-                  getFn() == BinaryFn::Min;
+  bool integral =
+      additive || getFn() == BinaryFn::Mul || getFn() == BinaryFn::Max || getFn() == BinaryFn::Min;
   if (element.isInteger(32) && !integral)
     return emitOpError("expected floating-point elements, got ") << element;
   if (!additive)
     return verifyNotPartial(*this, getType(), "the operands");
+  return success();
+}
+
+LogicalResult RescaleOp::verify() {
+  FragmentType expected = getType().withPartial(false);
+  if (getFactor().getType() != expected)
+    return emitOpError("expected a factor of type ")
+           << expected << ", got " << getFactor().getType();
+  if (!isa<FloatType>(expected.getElementType()))
+    return emitOpError("expected floating-point elements, got ") << expected.getElementType();
   return success();
 }
 
@@ -124,8 +134,8 @@ LogicalResult ReduceOp::verify() {
     return verifyNotPartial(*this, from, "the operand (or the result as well)");
   if (getFn() != ReduceFn::Sum)
     return emitOpError("expected a result that is not partial: only sums may be");
-  bool copies = llvm::any_of(from.getLinearLayout().getWarp(),
-                             [](Coord vector) { return vector.isZero(); });
+  bool copies =
+      llvm::any_of(from.getLinearLayout().getWarp(), [](Coord vector) { return vector.isZero(); });
   if (!from.getPartial() && copies)
     return emitOpError("expected an operand without copies in several warps for a partial result, "
                        "got layout <")
@@ -235,8 +245,9 @@ int64_t ConvertLayoutOp::getScratchBytes() {
 
 /// Scratch ops without scratch memory are pure; nothing moves across the others.
 template <typename OpT>
-static void scratchEffects(
-    OpT op, SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+static void
+scratchEffects(OpT op,
+               SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   if (op.getScratchBytes() == 0)
     return;
   effects.emplace_back(MemoryEffects::Read::get());
@@ -264,7 +275,8 @@ LogicalResult WarpsOp::verify() {
     return emitOpError("expected a barrier from 1 to 15, got ") << getBarrier();
   if ((*this)->getParentOfType<WarpsOp>())
     return emitOpError("expected no thread.warps around it");
-  if (std::optional<int64_t> warps = getNumWarps(*this); warps && int64_t(getFirst() + getCount()) > *warps)
+  if (std::optional<int64_t> warps = getNumWarps(*this);
+      warps && int64_t(getFirst() + getCount()) > *warps)
     return emitOpError("expected at most ")
            << *warps << " warps, got warps " << getFirst() << " to " << getFirst() + getCount() - 1;
   return success();

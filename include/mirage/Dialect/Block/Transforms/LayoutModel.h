@@ -110,7 +110,7 @@ llvm::SmallVector<int64_t> getBroadcastDims(llvm::ArrayRef<int64_t> from,
                                             llvm::ArrayRef<int64_t> to);
 
 /// Whether the summands of a value that the warps hold can be added after the
-/// loop: it is only accumulated, as a plain sum.
+/// loop: it is only accumulated, as a sum.
 bool canStayPartial(mlir::Value value);
 
 } // namespace mirage::block

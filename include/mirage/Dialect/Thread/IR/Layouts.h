@@ -6,7 +6,8 @@
 // grid make of them: m of 16 * grid.m, n of 8 * grid.n, k of the instruction's K
 // times grid.k. Every warp owns a contiguous part along each dimension, except
 // where an extent is not a power of two times the instruction: then the warps
-// interleave (that is what `repeat` can express).
+// interleave (that is what `repeat` can express). Warps in excess of the
+// instruction tiles along a dimension hold copies.
 //
 //===----------------------------------------------------------------------===//
 

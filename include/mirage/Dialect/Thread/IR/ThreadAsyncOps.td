@@ -8,7 +8,7 @@
 #ifndef MIRAGE_DIALECT_THREAD_IR_THREADASYNCOPS_TD
 #define MIRAGE_DIALECT_THREAD_IR_THREADASYNCOPS_TD
 
-include "mirage/Dialect/Thread/IR/ThreadTileOps.td"
+include "mirage/Dialect/Thread/IR/ThreadOpBase.td"
 
 /// An op that orders memory accesses: nothing moves across it.
 class Thread_SyncOp<string mnemonic, list<Trait> traits = []>

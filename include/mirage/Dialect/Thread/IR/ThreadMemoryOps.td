@@ -1,0 +1,231 @@
+//===- ThreadMemoryOps.td - tiles of memory, barriers, roles ---*- tablegen -*-===//
+
+#ifndef MIRAGE_DIALECT_THREAD_IR_THREADMEMORYOPS_TD
+#define MIRAGE_DIALECT_THREAD_IR_THREADMEMORYOPS_TD
+
+include "mirage/Dialect/Thread/IR/ThreadOpBase.td"
+
+//===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "loads a tile of a device tensor into registers";
+  let description = [{
+    Element (r, c) of the tile is the tensor's element at `offsets`, with r added
+    along dimension `dims[0]` and c along `dims[1]`. A dimension of -1 is none:
+    the tile has extent 1 there. What lies outside the tensor along such a
+    dimension reads as 0; where `in_bounds` is true (rows, columns) nothing does,
+    as the offsets guarantee, and no check is made. With `extents` (rows,
+    columns), what lies outside the first `extents` elements of the tile counts
+    as outside the tensor, even where `in_bounds` is true: a 1-row tile held in a
+    16-row fragment has `extents [1, 16]`. Offsets are never negative.
+    Accesses are as wide as the layout and the provable alignment allow, up to 16
+    bytes. With `when`, the load happens only where the condition (the same for
+    the whole block) holds, else the result is 0.
+
+    ```mlir
+    %x = thread.load_global %a[%h, %i, %j] dims [1, 2] in_bounds [true, false]
+      : memref<8x64x100xf16> -> !thread.fragment<16x16xf16, #layout>
+    ```
+  }];
+  let arguments = (ins Thread_GlobalMemRef:$source, Variadic<Index>:$offsets,
+                       DenseI64ArrayAttr:$dims, DenseBoolArrayAttr:$in_bounds,
+                       OptionalAttr<DenseI64ArrayAttr>:$extents, Optional<I1>:$when);
+  let results = (outs Thread_FragmentType:$result);
+  let assemblyFormat = [{
+    $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)? attr-dict
+    `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Thread_StoreGlobalOp : Thread_Op<"store_global", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
+  let summary = "stores a tile in registers to a device tensor";
+  let description = [{
+    As `thread.load_global`; elements outside the tensor are dropped. Of several
+    owners of an element one stores it.
+
+    ```mlir
+    thread.store_global %x, %a[%i, %j] dims [0, 1] in_bounds [true, true]
+      : !thread.fragment<16x16xf16, #layout>, memref<64x128xf16>
+    ```
+  }];
+  let arguments = (ins Thread_FragmentType:$value, Thread_GlobalMemRef:$dest,
+                       Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims,
+                       DenseBoolArrayAttr:$in_bounds,
+                       OptionalAttr<DenseI64ArrayAttr>:$extents, Optional<I1>:$when);
+  let assemblyFormat = [{
+    $value `,` $dest `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)?
+    attr-dict `:` type($value) `,` type($dest)
+  }];
+  let hasVerifier = 1;
+}
+
+def Thread_CopyAsyncOp : Thread_Op<"copy_async", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "copies a tile of a device tensor to shared memory, asynchronously";
+  let description = [{
+    `dims` and `in_bounds` as for `thread.load_global`; what lies outside the
+    tensor is filled with zeros. The destination is one slot. Uses `cp.async` of
+    16, 8 or 4 bytes when the provable alignment allows it, ordinary loads and
+    stores otherwise; either way the data is there for a thread itself after
+    `thread.copy_wait`, for the others after a barrier that follows it. With
+    `when`, the copy happens only where the condition (the same for the whole
+    block) holds.
+
+    ```mlir
+    thread.copy_async %a[%i, %j] dims [0, 1] in_bounds [true, true] to %tile
+      : memref<64x128xf16> to !thread.shared<64x64xf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins Thread_GlobalMemRef:$source, Variadic<Index>:$offsets,
+                       DenseI64ArrayAttr:$dims, DenseBoolArrayAttr:$in_bounds,
+                       OptionalAttr<DenseI64ArrayAttr>:$extents,
+                       Thread_SharedType:$dest, Optional<I1>:$when);
+  let assemblyFormat = [{
+    $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? `to` $dest (`when` $when^)?
+    attr-dict `:` type($source) `to` type($dest)
+  }];
+  let hasVerifier = 1;
+}
+
+def Thread_CopyCommitOp : Thread_Op<"copy_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "closes a group of asynchronous copies";
+  let description = [{
+    ```mlir
+    thread.copy_commit
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Thread_CopyWaitOp : Thread_Op<"copy_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until at most `pending` groups of asynchronous copies are under way";
+  let description = [{
+    Waits for this thread's copies only: a barrier makes the others' visible.
+
+    ```mlir
+    thread.copy_wait 1
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+def Thread_SharedAllocOp : Thread_Op<"shared_alloc", [Pure]> {
+  let summary = "a tile at a fixed byte offset of the dynamic shared memory";
+  let description = [{
+    The kernel's shared memory starts at a multiple of 1024 bytes; its size is
+    the largest end of all tiles, barriers and scratch areas. Two allocations may
+    overlap: what their lifetimes are is the planner's business.
+
+    ```mlir
+    %ring = thread.shared_alloc 0 : !thread.shared<3x128x64xf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$offset);
+  let results = (outs Thread_SharedType:$result);
+  let assemblyFormat = "$offset attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Thread_SlotOp : Thread_Op<"slot", [Pure, InferTypeOpAdaptor]> {
+  let summary = "one tile of a ring";
+  let description = [{
+    ```mlir
+    %tile = thread.slot %ring[%stage] : !thread.shared<3x128x64xf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins Thread_SharedType:$ring, Index:$index);
+  let results = (outs Thread_SharedType:$result);
+  let assemblyFormat = "$ring `[` $index `]` attr-dict `:` type($ring)";
+  let hasVerifier = 1;
+}
+
+def Thread_LoadSharedOp : Thread_Op<"load_shared", [MemoryEffects<[MemRead]>]> {
+  let summary = "loads a part of a shared tile into registers";
+  let description = [{
+    The part starts at `at` (row, column of the shared tile; default 0, 0) and
+    has the fragment's shape; with `transposed` fragment element (r, c) is shared
+    element (at[0] + c, at[1] + r). Uses `ldmatrix` (with `.trans`) where the
+    layout allows, else loads as wide as possible.
+
+    ```mlir
+    %f = thread.load_shared %tile at [0, 16] : !thread.shared<16x64xf16> -> !thread.fragment<16x16xf16, #layout>
+    ```
+  }];
+  let arguments = (ins Thread_SharedType:$source, OptionalAttr<DenseI64ArrayAttr>:$at,
+                       UnitAttr:$transposed);
+  let results = (outs Thread_FragmentType:$result);
+  let assemblyFormat = [{
+    $source (`at` $at^)? (`transposed` $transposed^)? attr-dict `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Thread_StoreSharedOp : Thread_Op<"store_shared", [MemoryEffects<[MemWrite]>]> {
+  let summary = "stores a fragment to a part of a shared tile";
+  let description = [{
+    `at` and `transposed` as for `thread.load_shared`. Of several owners of an
+    element one stores it.
+
+    ```mlir
+    thread.store_shared %f, %tile at [0, 16] : !thread.fragment<16x16xf16, #layout>, !thread.shared<16x64xf16>
+    ```
+  }];
+  let arguments = (ins Thread_FragmentType:$value, Thread_SharedType:$dest,
+                       OptionalAttr<DenseI64ArrayAttr>:$at, UnitAttr:$transposed);
+  let assemblyFormat = [{
+    $value `,` $dest (`at` $at^)? (`transposed` $transposed^)? attr-dict
+    `:` type($value) `,` type($dest)
+  }];
+  let hasVerifier = 1;
+}
+
+def Thread_BarrierOp : Thread_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "all warps of the block (or of the enclosing `thread.warps`) wait for each other";
+  let description = [{
+    ```mlir
+    thread.barrier
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Warp roles
+//===----------------------------------------------------------------------===//
+
+def Thread_WarpsOp : Thread_Op<"warps", [SingleBlockImplicitTerminator<"EndOp">, RecursiveMemoryEffects, NoRegionArguments]> {
+  let summary = "code for some of the warps";
+  let description = [{
+    Warps `first` to `first + count - 1` execute the body; inside, they are warps
+    0 to `count - 1` and their number is what layouts are made for. Fragments are
+    not captured. `barrier` (1 to 15) names the hardware barrier that the
+    `thread.barrier`s in the body use; roles that run at the same time need
+    different ones.
+
+    ```mlir
+    thread.warps first 0 count 1 barrier 1 {
+      thread.barrier
+    }
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$first,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$count, I64Attr:$barrier);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`first` $first `count` $count `barrier` $barrier attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Thread_EndOp : Thread_Op<"end", [Pure, Terminator, HasParent<"WarpsOp">]> {
+  let summary = "end of a role";
+  let assemblyFormat = "attr-dict";
+}
+
+#endif // MIRAGE_DIALECT_THREAD_IR_THREADMEMORYOPS_TD
