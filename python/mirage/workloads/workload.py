@@ -23,13 +23,15 @@ class InputSpec:
     """An input: values are normally distributed with standard deviation ``std`` around ``mean``.
 
     ``causal`` makes a ``(rows, keys)`` additive mask instead: 0 up to the diagonal, -30000 above
-    it."""
+    it. ``lengths`` makes one of ``(batch, 1, 1, keys)``: 0 up to a random length of each
+    sequence."""
 
     name: str
     shape: tuple[int, ...]
     std: float = 1.0
     mean: float = 0.0
     causal: bool = False
+    lengths: bool = False
     weight: bool = False  # belongs to the model rather than to the call
 
     def sample(self, rng: np.random.Generator, dtype: DType) -> Array:
@@ -37,6 +39,10 @@ class InputSpec:
         if self.causal:
             rows, keys = self.shape
             return np.triu(np.full(self.shape, -30000.0, dtype=np.float32), k=1 + keys - rows)
+        if self.lengths:
+            batch, _, _, keys = self.shape
+            ends = rng.integers(1 + keys // 2, keys + 1, size=(batch, 1, 1, 1))
+            return np.where(np.arange(keys) < ends, 0.0, -30000.0).astype(np.float32)
         values = rng.standard_normal(self.shape, dtype=np.float32) * np.float32(
             self.std
         ) + np.float32(self.mean)
@@ -52,10 +58,10 @@ class Workload:
     name: str
     description: str
     inputs: tuple[InputSpec, ...]
-    build: Callable[..., Tensor]
-    """``(graph, *tensors) -> result``."""
+    build: Callable[..., Tensor | tuple[Tensor, ...]]
+    """``(graph, *tensors) -> result``, or several."""
     module: Callable[..., Any]
-    """``(*torch tensors) -> torch tensor``, eager."""
+    """``(*torch tensors) -> torch tensor`` (or several), eager."""
     dtype: DType = DType.F16
 
     def program(self) -> Program:
@@ -69,7 +75,8 @@ class Workload:
     def _builder(self) -> GraphBuilder:
         graph = new_kernel_graph(self.name)
         tensors = [graph.new_input(spec.shape, self.dtype, name=spec.name) for spec in self.inputs]
-        graph.mark_output(self.build(graph, *tensors))
+        results = self.build(graph, *tensors)
+        graph.mark_output(*(results if isinstance(results, tuple) else (results,)))
         return graph
 
     def numpy_inputs(self, seed: int = 0) -> tuple[Array, ...]:
@@ -99,7 +106,7 @@ class Workload:
         function = self.module
 
         class Reference(torch.nn.Module):
-            def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+            def forward(self, *tensors: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
                 return function(*tensors)
 
         return Reference()

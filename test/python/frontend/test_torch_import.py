@@ -193,6 +193,10 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         ),
         (B,),
     ),
+    "group norm": (
+        lambda b: (F.group_norm(b, 3), F.group_norm(b, 1, b[0, :, 0, 0], b[1, :, 0, 0])),
+        (B,),
+    ),
     "layer_norm with bias only": (lambda x: F.layer_norm(x, (6,), None, x[0]), (X,)),
     "attention": (
         lambda b: (

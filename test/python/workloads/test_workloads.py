@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mirage as mi
 import numpy as np
 import pytest
 import torch
@@ -29,6 +30,17 @@ from mirage.workloads.linear import (
     softmax_rows,
     square_matmul,
 )
+from mirage.workloads.served import (
+    cross_entropy,
+    gained_qk_norm,
+    group_norm,
+    grouped_attention,
+    lora_swiglu,
+    rms_qkv,
+    rms_silu_linear,
+    rope_attention,
+    softmax_vocabulary,
+)
 
 SMALL = [
     plain_attention("plain", "", 2, 6, 8, 24),
@@ -47,6 +59,17 @@ SMALL = [
     layer_norm_linear_gelu("ln", 4, 32, 24),
     low_rank_mlp("low_rank", 4, 32, 2, 12),
     expert_layer("experts", 3, 4, 16),
+    grouped_attention("heads", 2, 6, 2, 1, 8, 24),
+    grouped_attention("lengths", 2, 6, 2, 1, 8, 24, "length"),
+    grouped_attention("rows", 2, 6, 2, 3, 8, 24, "causal"),
+    gained_qk_norm("gains", 2, 6, 8, 24),
+    rope_attention("rope", 2, 12, 8),
+    rms_qkv("qkv_apart", 4, 32, 24, 8),
+    lora_swiglu("lora_swiglu", 4, 32, 24, 2),
+    rms_silu_linear("rms_silu", 4, 32, 24),
+    group_norm("groups", 2, 12, 10, 3),
+    cross_entropy("cross_entropy", 4, 50),
+    softmax_vocabulary("vocabulary", 4, 50),
     llama_layer("llama", 3, Layer(32, 4, 2, 8, 24, 10)),
     chameleon_layer("chameleon", 3, Layer(32, 4, 4, 8, 24, 10)),
     gpt_lora_layer("gpt", 3, Layer(32, 4, 4, 8, 24, 10, 2)),
@@ -57,10 +80,12 @@ SMALL = [
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
 def test_graph_and_module_agree(workload: Workload) -> None:
     inputs = workload.numpy_inputs(seed=3)
-    (ours,) = evaluate_floats(workload.graph(), inputs)
+    ours = evaluate_floats(workload.graph(), inputs)
     with torch.no_grad():
         theirs = workload.torch_module()(*(torch.from_numpy(x).double() for x in inputs))
-    np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-9, atol=1e-12)
+    theirs = theirs if isinstance(theirs, tuple) else (theirs,)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b.numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_every_program_is_well_formed() -> None:
@@ -120,3 +145,13 @@ def test_inputs_are_representable_and_reproducible() -> None:
         assert (a != c).any()
         np.testing.assert_array_equal(a, a.astype(np.float16).astype(np.float32))
     assert workload.torch_inputs(1)[0].dtype is torch.float16
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+def test_the_module_is_imported(workload: Workload) -> None:
+    arrays = workload.numpy_inputs(seed=3)
+    tensors = [torch.from_numpy(x).double() for x in arrays]
+    imported = mi.from_torch(workload.torch_module(), *tensors)
+    ours = evaluate_floats(imported.graph, arrays)
+    for a, b in zip(ours, evaluate_floats(workload.graph(), arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

@@ -121,6 +121,25 @@ def _layer_norm(b: Lowering, c: Call) -> Value:
     return b.binary(BinaryFn.ADD, y, bias) if gain is None and bias is not None else y
 
 
+def _group_norm(b: Lowering, c: Call) -> Value:
+    """``native_group_norm(x, weight, bias, N, C, points, groups, eps)``; the statistics that it
+    also returns must be unused.
+    """
+    if any(c.used[1:]):
+        raise Unsupported("the mean or the inverse deviation of native_group_norm")
+    x, gain, bias, groups = c.value(0), c.optional(1), c.optional(2), c.integer(6)
+    batch, channels = x.shape[:2]
+    size = x.type.size // (batch * groups)
+    wide = DType.F64 if x.dtype is DType.F64 else DType.F32
+    y = b.layer_norm(b.reshape(b.typed(x, wide), (batch, groups, size)), eps=c.number(7))
+    y = b.reshape(y, x.shape)
+    for fn, v in ((BinaryFn.MUL, gain), (BinaryFn.ADD, bias)):
+        if v is not None:
+            column = b.reshape(b.typed(v, wide), (channels, *(1 for _ in x.shape[2:])))
+            y = b.binary(fn, y, column)
+    return b.typed(y, x.dtype)
+
+
 def _attention(b: Lowering, c: Call) -> Value:
     """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``."""
     q, k, v, mask = c.value(0), c.value(1), c.value(2), c.arg(3)
@@ -170,6 +189,7 @@ CONTRACTION: dict[str, Row] = {
     "aten.rms_norm": _rms_norm,
     "aten.layer_norm": _layer_norm,
     "aten.native_layer_norm": _layer_norm,
+    "aten.native_group_norm": _group_norm,
     "aten.scaled_dot_product_attention": _attention,
 }
 """Torch ops that contract or reduce dimensions."""
