@@ -10,12 +10,13 @@ needs a power of zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
+from math import prod
 
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
+    Accumulator,
     Binary,
     Broadcast,
     Cast,
@@ -35,7 +36,9 @@ from mirage.semantics.ugraph import (
     Transpose,
     Unary,
     Value,
+    axis_extents,
 )
+from mirage.transforms.facts import LaunchFacts, LoadedShift, StoredShift
 from mirage.transforms.padding import same_unit_free_dims
 from mirage.transforms.shifts import (
     Align,
@@ -47,6 +50,12 @@ from mirage.transforms.shifts import (
     Term,
     Terms,
 )
+
+HELD = 4096
+"""Elements of ``m`` that a block may hold to know the maximum before its loops."""
+MATRIX = 2
+"""Dimensions of a tile that may be larger than one."""
+RECIPROCALS = "a sum of reciprocals of exponentials, which the row maximum does not bound"
 
 _ONE = Fraction(1)
 _POWERS: dict[UnaryFn, Fraction] = {
@@ -60,33 +69,6 @@ _POWERS: dict[UnaryFn, Fraction] = {
 }
 
 
-@dataclass(eq=False)
-class StoredShift:
-    """A shift that the launch must store: the dimensions of the new result, and where the tile of
-    ``m`` goes.
-    """
-
-    shift: Shift
-    dims: tuple[
-        int, ...
-    ]  # the shift's dimension for each dimension of the result, -1 for one of size 1
-    shape: tuple[int, ...]
-    map: TileMap
-    tensor: TensorShift
-
-
-@dataclass(eq=False)
-class LaunchFacts:
-    """Result of the analysis of one launch."""
-
-    terms: dict[Value, Terms] = field(default_factory=dict[Value, Terms])
-    exps: dict[Unary, Shift] = field(default_factory=dict[Unary, Shift])
-    loads: dict[Load, tuple[Shift, ...]] = field(default_factory=dict[Load, tuple[Shift, ...]])
-    looped: dict[Loop, tuple[Shift, ...]] = field(default_factory=dict[Loop, tuple[Shift, ...]])
-    stored: list[StoredShift] = field(default_factory=list[StoredShift])
-    results: dict[Value, TensorTerms] = field(default_factory=dict[Value, TensorTerms])
-
-
 class LaunchAnalysis:
     """Runs the analysis; raises :class:`NotHomogeneous`. Use once."""
 
@@ -94,6 +76,8 @@ class LaunchAnalysis:
         self, launch: Launch, operands: Mapping[Value, TensorTerms], wanted: Callable[[Unary], bool]
     ) -> None:
         self.launch = launch
+        self.grid = {axis.name for axis in launch.grid}
+        self.extents = axis_extents(launch)
         self.operands = operands  # by param
         self.wanted = wanted
         self.facts = LaunchFacts()
@@ -105,6 +89,9 @@ class LaunchAnalysis:
     def run(self) -> LaunchFacts:
         """All facts of the launch."""
         self._run(self.launch.body.ops, None)
+        for shift in self.loaded.values():
+            if shift.reduced:  # the maximum is taken before the loops, over all of their steps
+                shift.constant.update(d for d, axes in shift.steps.items() if axes - {()})
         for check in self.checks:
             check()
         self._stores()
@@ -180,24 +167,59 @@ class LaunchAnalysis:
 
     def _load(self, op: Load, loop: Loop | None) -> Terms:
         found: dict[Shift, Term] = {}
-        shifts: list[Shift] = []
+        carried: list[LoadedShift] = []
         for tensor, term in self.operands.get(op.operands[0], {}).items():
             dims = {a: d for d, a in enumerate(term.align) if a is not None}
             tile_map = tuple(op.map[dims[i]] if i in dims else () for i in range(len(tensor.shape)))
             tile = tuple(
                 op.result.shape[dims[i]] if i in dims else 1 for i in range(len(tensor.shape))
             )
-            key = (tensor, tile_map, tile, loop)
-            if key not in self.loaded:
-                axes = frozenset(a for axes in tile_map for a in axes)
-                self.loaded[key] = Shift(
-                    Origin.LOADED, tile, tensor.exps, loop, axes, tensor=tensor, map=tile_map
-                )
-            found[self.loaded[key]] = term
-            shifts.append(self.loaded[key])
-        if shifts:
-            self.facts.loads[op] = tuple(shifts)
+            shift = self._loaded_before_loops(tensor, tile_map, tile)
+            if shift is None:
+                shift = self._loaded(tensor, tile_map, tile, loop)
+            found[shift] = term
+            carried.append(LoadedShift(shift, tile_map, tile))
+        if carried:
+            self.facts.loads[op] = tuple(carried)
         return found
+
+    def _loaded(
+        self, tensor: TensorShift, tile_map: TileMap, tile: tuple[int, ...], loop: Loop | None
+    ) -> Shift:
+        key = (tensor, tile_map, tile, loop)
+        if key not in self.loaded:
+            axes = frozenset(a for axes in tile_map for a in axes)
+            self.loaded[key] = Shift(
+                Origin.LOADED, tile, tensor.exps, loop, axes, tensor=tensor, map=tile_map
+            )
+        return self.loaded[key]
+
+    def _loaded_before_loops(
+        self, tensor: TensorShift, tile_map: TileMap, tile: tuple[int, ...]
+    ) -> Shift | None:
+        """One shift for all that the block reads of a tensor, whatever the loops around the loads.
+
+        ``m`` is in device memory, so its maximum can be known before the first partial result is
+        read: no running maximum is needed, and loads in different loops (or in none) share it.
+        None where the loops do not cut a contiguous part, or ``m`` is too large to be held.
+        """
+        cuts = [tuple(a for a in axes if a in self.grid) for axes in tile_map]
+        steps = [tuple(a for a in axes if a not in self.grid) for axes in tile_map]
+        if any(c + s != axes for c, s, axes in zip(cuts, steps, tile_map, strict=True)):
+            return None
+        shape = tuple(
+            t * prod(self.extents[a] for a in s) if c or not s else n
+            for n, t, c, s in zip(tensor.shape, tile, cuts, steps, strict=True)
+        )
+        if prod(shape) > HELD or sum(n > 1 for n in shape) > MATRIX:
+            return None
+        shift = self._loaded(tensor, tuple(cuts), shape, None)
+        for d, axes in enumerate(steps):
+            known = shift.steps.setdefault(d, {axes})
+            if axes not in known:
+                known.add(axes)
+                shift.constant.add(d)  # cut in two ways: only a common maximum fits both
+        return shift
 
     def _unary(self, op: Unary, loop: Loop | None) -> Terms:
         (x,) = op.operands
@@ -333,11 +355,7 @@ class LaunchAnalysis:
                 if a is None:
                     continue
                 if t.power < 0 and x.shape[d] > 1:
-                    raise NotHomogeneous(
-                        s.exps,
-                        "a sum of reciprocals of exponentials, which the row maximum does not "
-                        "bound",
-                    )
+                    raise NotHomogeneous(s.exps, RECIPROCALS)
                 s.constant.add(a)
 
     # ---- loops -----------------------------------------------------------------------------------
@@ -369,13 +387,35 @@ class LaunchAnalysis:
                     escaping[s] = Shift(
                         Origin.LOOPED, s.shape, s.exps, outer, s.axes - {op.axis.name}, inner=s
                     )
-            terms = {escaping.get(s, s): t for s, t in self.terms(v).items()}
+            terms = {
+                escaping.get(s, s): self._stepped(s, t, accumulator, op)
+                for s, t in self.terms(v).items()
+            }
             if terms:
                 self.facts.terms[result] = terms
         for s, after in escaping.items():
             after.shape = s.result_shape  # complete: nothing outside of the loop sees ``s`` itself
         if escaping:
             self.facts.looped[op] = tuple(escaping.values())
+
+    @staticmethod
+    def _stepped(s: Shift, t: Term, accumulator: Accumulator, loop: Loop) -> Term:
+        """The term after a loop that combined parts of ``m``, which must then be equal."""
+        axis = loop.axis.name
+        steps = {d: [c for c in cuts if axis in c] for d, cuts in s.steps.items()}
+        dims = {d for d, cuts in steps.items() if cuts}
+        s.constant.update(dims)
+        if dims and accumulator.fn is not AccumulateFn.SUM:
+            raise NotHomogeneous(
+                s.exps, "a loop keeps the largest or last of several parts of a sum"
+            )
+        if dims and t.power < 0:
+            raise NotHomogeneous(s.exps, RECIPROCALS)
+        summed = t.summed | {axis}
+        whole = {d for d in dims if all(summed.issuperset(cut) for cut in steps[d])}
+        shape = accumulator.value.shape
+        align = (None if a in whole and n == 1 else a for a, n in zip(t.align, shape, strict=True))
+        return Term(t.power, tuple(align), summed)
 
     # ---- stores ----------------------------------------------------------------------------------
 
@@ -393,8 +433,7 @@ class LaunchAnalysis:
                         dims.append(a if varies and a is not None else -1)
                         where.append(d)
                 kept = frozenset(axis for d in where for axis in output.map[d])
-                grid = {axis.name for axis in self.launch.grid}
-                if (s.axes & grid) - kept:
+                if (s.axes & self.grid) - kept:
                     raise NotHomogeneous(
                         s.exps,
                         "blocks that write parts of the same row would need a common maximum",

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import inf
+from math import inf, prod
 
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -32,10 +32,11 @@ from mirage.semantics.ugraph import (
     Op,
     Output,
     TensorType,
+    TileMap,
     Unary,
     Value,
 )
-from mirage.transforms.homogeneity import LaunchFacts
+from mirage.transforms.facts import LaunchFacts
 from mirage.transforms.padding import LOW, Pad, Padding
 from mirage.transforms.shifts import Align, Shift, TensorShift
 
@@ -91,8 +92,11 @@ class _Rewriter:
         self.params: dict[TensorShift, Value] = {}
         self.masked: dict[Value, set[tuple[int, Pad]]] = {}  # where exponentials are 0 already
 
+        self.stepped: dict[tuple[Shift, Fraction, TileMap, Loop | None], Value] = {}
+        self.top = _Scope(None)
+
     def run(self) -> Rewritten:
-        scope = _Scope(None)
+        scope = self.top
         self._run(self.launch.body.ops, scope)
         outputs = [Output(self._value(o.value), o.map) for o in self.launch.body.outputs]
         stored: list[Value] = []
@@ -168,34 +172,49 @@ class _Rewriter:
     def _load(self, op: Load, scope: _Scope) -> None:
         b = scope.builder
         loaded = self._copy(op, scope)
-        for shift in self.facts.loads[op]:
+        for carried in self.facts.loads[op]:
+            shift = carried.shift
+            # what does not step with a loop is computed once, before it
+            home = scope if shift.loop is scope.loop else self.top
             if shift not in self.shifted:
-                self._load_maximum(shift, b)
-            loaded = self._move(loaded, op.result, shift, b)
+                argument = self._maximum_tile(shift, shift.map, shift.shape, home.builder)
+                floor = any(
+                    d in self._overhang(shift, shift.map, shift.shape) for d in shift.reduced
+                )
+                self._take_maximum(shift, argument, home.builder, floor=floor)
+            if not shift.moves:
+                continue
+            term = self.facts.terms[op.result][shift]
+            if carried.whole:
+                factor = self._factor(shift, self.arguments[shift], term.power, home.builder)
+            else:
+                key = (shift, term.power, carried.map, scope.loop)
+                if key not in self.stepped:
+                    tile = self._maximum_tile(shift, carried.map, carried.tile, b)
+                    self.stepped[key] = self._difference(shift, tile, term.power, b)
+                factor = self.stepped[key]
+            loaded = b.binary(BinaryFn.MUL, loaded, self._arrange(b, factor, term.align))
         self.new[op.result] = loaded
 
-    def _load_maximum(self, shift: Shift, b: Builder) -> None:
+    def _maximum_tile(
+        self, shift: Shift, tile_map: TileMap, tile: tuple[int, ...], b: Builder
+    ) -> Value:
+        """A tile of the stored ``m``; minus infinity where there is none."""
         tensor = shift.tensor
         assert tensor is not None
         if tensor not in self.params:
             self.params[tensor] = Value(self.maxima[tensor].type, "m")
-        argument = b.load(self.params[tensor], shift.map, shift.shape)
-        probe = self._overhang(shift)
-        for dim in shift.reduced:
-            if dim in probe:
-                argument = b.mask(argument, dim, probe[dim].axes, probe[dim].extent, -inf)
-        self._take_maximum(shift, argument, b, floor=any(d in probe for d in shift.reduced))
+        argument = b.load(self.params[tensor], tile_map, tile)
+        for dim, pad in self._overhang(shift, tile_map, tile).items():
+            if dim in shift.reduced:
+                argument = b.mask(argument, dim, pad.axes, pad.extent, -inf)
+        return argument
 
-    def _overhang(self, shift: Shift) -> dict[int, Pad]:
+    def _overhang(self, shift: Shift, tile_map: TileMap, tile: tuple[int, ...]) -> dict[int, Pad]:
         assert shift.tensor is not None
         found: dict[int, Pad] = {}
-        for d, (size, tile, axes) in enumerate(
-            zip(shift.tensor.shape, shift.shape, shift.map, strict=True)
-        ):
-            parts = 1
-            for a in axes:
-                parts *= self.padding.extents[a]
-            if parts * tile > size:
+        for d, (size, n, axes) in enumerate(zip(shift.tensor.shape, tile, tile_map, strict=True)):
+            if n * prod(self.padding.extents[a] for a in axes) > size:
                 found[d] = Pad(axes, size)
         return found
 
@@ -213,16 +232,16 @@ class _Rewriter:
             self.rescales[(shift, Fraction(1), identity, len(shift.shape))] = maximum
         self.shifted[shift] = maximum
 
-    def _move(self, value: Value, original: Value, shift: Shift, b: Builder) -> Value:
-        """``value``, which carries ``arguments[shift]``, brought to ``shifted[shift]``."""
-        if not shift.moves:
-            return value
-        term = self.facts.terms[original][shift]
-        key = (shift, term.power)
+    def _factor(self, shift: Shift, before: Value, power: Fraction, b: Builder) -> Value:
+        """What brings values that carry ``before`` to ``shifted[shift]``, for the whole shift."""
+        key = (shift, power)
         if key not in self.factors:
-            difference = b.binary(BinaryFn.SUB, self.arguments[shift], self.shifted[shift])
-            self.factors[key] = b.unary(UnaryFn.EXP, self._scaled(b, difference, term.power))
-        return b.binary(BinaryFn.MUL, value, self._arrange(b, self.factors[key], term.align))
+            self.factors[key] = self._difference(shift, before, power, b)
+        return self.factors[key]
+
+    def _difference(self, shift: Shift, before: Value, power: Fraction, b: Builder) -> Value:
+        difference = b.binary(BinaryFn.SUB, before, self.shifted[shift])
+        return b.unary(UnaryFn.EXP, self._scaled(b, difference, power))
 
     def _log(self, op: Unary, scope: _Scope) -> None:
         b = scope.builder
@@ -248,10 +267,11 @@ class _Rewriter:
             self._take_maximum(after, argument, outer.builder, floor=False)
         for original in op.results:
             for shift in self.facts.terms.get(original, {}):
-                if shift in shifts:
-                    self.new[original] = self._move(
-                        self.new[original], original, shift, outer.builder
-                    )
+                if shift in shifts and shift.moves:
+                    b, term = outer.builder, self.facts.terms[original][shift]
+                    factor = self._factor(shift, self.arguments[shift], term.power, b)
+                    scale = self._arrange(b, factor, term.align)
+                    self.new[original] = b.binary(BinaryFn.MUL, self.new[original], scale)
 
     def _accumulator(self, accumulator: Accumulator, loop: Loop, scope: _Scope) -> Accumulator:
         value = self._value(accumulator.value)

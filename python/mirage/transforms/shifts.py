@@ -54,6 +54,8 @@ class Shift:
     tensor: TensorShift | None = None  # LOADED
     map: TileMap = ()  # LOADED
     inner: Shift | None = None  # LOOPED: the shift inside the loop
+    steps: dict[int, set[tuple[str, ...]]] = field(default_factory=dict[int, set[tuple[str, ...]]])
+    """LOADED before the loops: for its dimensions the loop axes by which loads cut them further."""
     constant: set[int] = field(default_factory=set[int])
     powers: set[Fraction] = field(default_factory=set[Fraction])
 
@@ -82,10 +84,13 @@ class Shift:
 class Term:
     """A value is proportional to ``exp(power * m)``, ``m`` being indexed by the value's dimensions
     as ``align`` says.
+
+    ``summed`` names loops over parts of ``m`` whose sum the value is.
     """
 
     power: Fraction
     align: Align
+    summed: frozenset[str] = frozenset()
 
 
 Terms = Mapping[Shift, Term]
