@@ -18,8 +18,8 @@ def ConvertBlockToThread : Pass<"mirage-convert-block-to-thread", "::mlir::Modul
     being the most significant. Loops become `scf.for` with accumulators in
     registers; copies to shared memory are issued ahead, with the waits and
     barriers that they need. Shared tiles lie one after the other until
-    `mirage-plan-shared-memory`. Graphs without launches left get the form
-    `thread`.
+    `mirage-plan-shared-memory`. `kernel.slice` and `kernel.concat` become
+    kernels that copy. Graphs without launches left get the form `thread`.
   }];
   let statistics = [Statistic<"numKernels", "kernels", "GPU functions emitted">];
   let dependentDialects = ["::mirage::thread::ThreadDialect", "::mlir::gpu::GPUDialect",

@@ -1,5 +1,6 @@
 //===- BlockToThread.cpp - launches as GPU functions ----------------------===//
 
+#include "Copies.h"
 #include "TileEmitter.h"
 
 #include "mirage/Conversion/Passes.h"
@@ -67,16 +68,16 @@ private:
   }
 
   LogicalResult convert(kernel::GraphOp graph) {
-    SmallVector<kernel::LaunchOp> launches;
+    SmallVector<Operation *> ops;
     bool hasAlternatives = false;
     graph.walk([&](Operation *op) {
-      if (auto launch = dyn_cast<kernel::LaunchOp>(op))
-        launches.push_back(launch);
+      if (isa<kernel::LaunchOp, kernel::SliceOp, kernel::ConcatOp>(op))
+        ops.push_back(op);
       hasAlternatives |= isa<kernel::AlternativesOp>(op);
     });
     if (hasAlternatives)
       return graph.emitOpError("expected no kernel.alternatives (mirage-select chooses)");
-    if (launches.empty())
+    if (ops.empty())
       return success();
     getOperation()->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),
                             UnitAttr::get(&getContext()));
@@ -86,45 +87,82 @@ private:
     auto module =
         gpu::GPUModuleOp::create(builder, graph.getLoc(), (graph.getName() + "_kernels").str());
     symbols.insert(module);
-    for (auto [number, launch] : llvm::enumerate(launches)) {
-      if (failed(checkInput(launch)))
+    for (auto [number, op] : llvm::enumerate(ops)) {
+      std::string name = (graph.getName() + "_" + Twine(number)).str();
+      if (auto launch = dyn_cast<kernel::LaunchOp>(op)) {
+        if (failed(checkInput(launch)))
+          return failure();
+        convert(launch, module, name);
+      } else if (failed(convertCopy(op, module, name))) {
         return failure();
-      convert(launch, module, (graph.getName() + "_" + Twine(number)).str());
+      }
     }
     if (graph.getForm())
       graph.setForm(kernel::Form::Thread);
     return success();
   }
 
+  /// The kernel `name` of `module`, empty; `builder` is set to its body.
+  static gpu::GPUFuncOp createKernel(OpBuilder &builder, Location loc, gpu::GPUModuleOp module,
+                                     StringRef name, ArrayRef<Type> parameters, int64_t threads) {
+    builder.setInsertionPointToEnd(module.getBody());
+    auto function =
+        gpu::GPUFuncOp::create(builder, loc, name, builder.getFunctionType(parameters, {}));
+    function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+    function.setKnownBlockSizeAttr(
+        builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
+    builder.setInsertionPointToStart(&function.getBody().front());
+    return function;
+  }
+
+  /// Replaces `op` by a call of `function` with as many blocks.
+  void replaceWithInvoke(Operation *op, gpu::GPUFuncOp function, int64_t blocks, int64_t threads) {
+    OpBuilder builder(op);
+    auto module = function->getParentOfType<gpu::GPUModuleOp>();
+    auto callee = SymbolRefAttr::get(
+        module.getNameAttr(), {FlatSymbolRefAttr::get(builder.getContext(), function.getName())});
+    auto invoke = kernel::InvokeOp::create(builder, op->getLoc(), op->getResultTypes(), callee,
+                                           op->getOperands(), ArrayRef<int64_t>{blocks, 1, 1},
+                                           ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
+                                           DenseI64ArrayAttr());
+    op->replaceAllUsesWith(invoke->getResults());
+    op->erase();
+    ++numKernels;
+  }
+
   void convert(kernel::LaunchOp launch, gpu::GPUModuleOp module, StringRef name) {
-    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    OpBuilder builder(&getContext());
     SmallVector<Type> parameters;
     for (Type type : llvm::concat<const Type>(launch->getOperandTypes(), launch->getResultTypes()))
       parameters.push_back(getParameterType(type));
-    auto function = gpu::GPUFuncOp::create(builder, launch.getLoc(), name,
-                                           builder.getFunctionType(parameters, {}));
-    function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
     int64_t threads = 32 * launch.getSchedule()->getWarps();
-    function.setKnownBlockSizeAttr(
-        builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
-
-    builder.setInsertionPointToStart(&function.getBody().front());
+    gpu::GPUFuncOp function =
+        createKernel(builder, launch.getLoc(), module, name, parameters, threads);
     ValueRange arguments = function.getArguments();
     size_t numInputs = launch->getNumOperands();
     TileEmitter(launch, builder, arguments.take_front(numInputs), arguments.drop_front(numInputs))
         .run();
     gpu::ReturnOp::create(builder, launch.getLoc());
+    replaceWithInvoke(launch, function, launch.getNumBlocks(), threads);
+  }
 
-    builder.setInsertionPoint(launch);
-    auto callee = SymbolRefAttr::get(
-        module.getNameAttr(), {FlatSymbolRefAttr::get(builder.getContext(), function.getName())});
-    auto invoke = kernel::InvokeOp::create(
-        builder, launch.getLoc(), launch->getResultTypes(), callee, launch.getInputs(),
-        ArrayRef<int64_t>{launch.getNumBlocks(), 1, 1}, ArrayRef<int64_t>{threads, 1, 1},
-        /*shared=*/0, DenseI64ArrayAttr());
-    launch->replaceAllUsesWith(invoke->getResults());
-    launch->erase();
-    ++numKernels;
+  LogicalResult convertCopy(Operation *op, gpu::GPUModuleOp module, StringRef name) {
+    for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
+      if (cast<RankedTensorType>(type).getElementType().isF64())
+        return op->emitOpError("expected f16, bf16 or f32 elements, got ") << type;
+    auto slice = dyn_cast<kernel::SliceOp>(op);
+    CopyKernel copy = slice ? CopyKernel(slice) : CopyKernel(cast<kernel::ConcatOp>(op));
+    if (std::optional<int64_t> row = copy.getTooLongRow())
+      return op->emitOpError("expected fewer than 2^31 elements from the dimension that is joined "
+                             "to the last one, got ")
+             << *row;
+    OpBuilder builder(&getContext());
+    gpu::GPUFuncOp function = createKernel(builder, op->getLoc(), module, name,
+                                           copy.getParameterTypes(), CopyKernel::numThreads);
+    copy.emitBody(builder, op->getLoc(), function.getArguments());
+    gpu::ReturnOp::create(builder, op->getLoc());
+    replaceWithInvoke(op, function, copy.getNumBlocks(), CopyKernel::numThreads);
+    return success();
   }
 };
 } // namespace

@@ -33,3 +33,19 @@ kernel.graph @alternatives(%x: tensor<8xf32>) -> tensor<8xf32> {
   }
   kernel.return %y : tensor<8xf32>
 }
+
+// -----
+
+kernel.graph @wide(%x: tensor<8x4xf64>) -> tensor<8x2xf64> {
+  // expected-error @below {{expected f16, bf16 or f32 elements, got 'tensor<8x4xf64>'}}
+  %y = kernel.slice %x [0, 1] : (tensor<8x4xf64>) -> tensor<8x2xf64>
+  kernel.return %y : tensor<8x2xf64>
+}
+
+// -----
+
+kernel.graph @long(%x: tensor<2x1073741824xf16>) -> tensor<2x2147483648xf16> {
+  // expected-error @below {{expected fewer than 2^31 elements from the dimension that is joined to the last one, got 2147483648}}
+  %y = kernel.concat %x, %x dim 1 : (tensor<2x1073741824xf16>, tensor<2x1073741824xf16>) -> tensor<2x2147483648xf16>
+  kernel.return %y : tensor<2x2147483648xf16>
+}

@@ -12,9 +12,9 @@ def KernelsToLaunches : Pass<"mirage-kernels-to-launches"> {
     reductions (one dimension after the other), matmuls, transposes and
     broadcasts that stand in a graph outside of launches become launches with a
     fixed tiling. It is the path for what no µGraph was found for; it is right
-    for all shapes and not tuned. `kernel.reshape`, which moves nothing,
-    `kernel.slice` and `kernel.concat` stay in the graph, as do constants that
-    something else uses.
+    for all shapes and not tuned. `kernel.reshape`, which moves nothing, and
+    `kernel.slice` and `kernel.concat`, which block-to-thread turns into copies,
+    stay in the graph, as do constants that something else uses.
   }];
   let statistics = [Statistic<"numLaunches", "launches", "ops that became launches">];
   let dependentDialects = ["::mirage::block::BlockDialect"];

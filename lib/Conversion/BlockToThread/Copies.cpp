@@ -1,0 +1,184 @@
+//===- Copies.cpp - ops that only move elements ---------------------------===//
+
+#include "Copies.h"
+
+#include "mirage/Dialect/Thread/IR/Layouts.h"
+#include "mirage/Dialect/Thread/IR/Thread.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+using namespace mirage;
+using thread::FragmentType;
+
+/// Columns and elements of a tile at most: 16 elements for each thread.
+constexpr int64_t kMaxCols = 1024;
+constexpr int64_t kMaxElements = 16 * CopyKernel::numThreads;
+
+/// Indices have 32 bits.
+constexpr int64_t kMaxIndex = std::numeric_limits<int32_t>::max();
+
+static RankedTensorType getTensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static int64_t product(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
+}
+
+//===----------------------------------------------------------------------===//
+// What is copied
+//===----------------------------------------------------------------------===//
+
+CopyKernel::CopyKernel(kernel::SliceOp op) {
+  RankedTensorType from = getTensor(op.getInput()), to = getTensor(op.getResult());
+  // A dimension that is taken whole is one with the dimension before it.
+  Sizes source, shape, offsets;
+  bool joins = false;
+  for (int64_t dim = from.getRank() - 1; dim >= 0; --dim) {
+    int64_t extent = from.getDimSize(dim), size = to.getDimSize(dim), offset = op.getOffsets()[dim];
+    if (joins) {
+      offset *= source.back();
+      size *= source.back();
+      extent *= source.back();
+      source.pop_back(), shape.pop_back(), offsets.pop_back();
+    }
+    source.push_back(extent), shape.push_back(size), offsets.push_back(offset);
+    joins = size == extent && (dim == 0 || extent * from.getDimSize(dim - 1) <= kMaxIndex);
+  }
+  while (source.size() < 2)
+    source.push_back(1), shape.push_back(1), offsets.push_back(0);
+  for (Sizes *sizes : {&source, &shape, &offsets})
+    std::reverse(sizes->begin(), sizes->end());
+  sourceShapes = {source};
+  sourceElements = {from.getElementType()};
+  resultShape = shape;
+  resultElement = to.getElementType();
+  addPart(0, offsets, Sizes(shape.size(), 0), shape);
+}
+
+CopyKernel::CopyKernel(kernel::ConcatOp op) {
+  // As matrices, joined along columns.
+  RankedTensorType to = getTensor(op.getResult());
+  int64_t outer = product(to.getShape().take_front(op.getDim())), start = 0;
+  for (auto [number, input] : llvm::enumerate(op.getInputs())) {
+    RankedTensorType from = getTensor(input);
+    int64_t cols = product(from.getShape().drop_front(op.getDim()));
+    sourceShapes.push_back({outer, cols});
+    sourceElements.push_back(from.getElementType());
+    addPart(number, {0, 0}, {0, start}, {outer, cols});
+    start += cols;
+  }
+  resultShape = {outer, start};
+  resultElement = to.getElementType();
+}
+
+void CopyKernel::addPart(unsigned source, Sizes sourceOffsets, Sizes resultOffsets, Sizes shape) {
+  int64_t size = shape.back(), whole = size / kMaxCols * kMaxCols;
+  // A tile that ends inside of the result must not write what lies behind it:
+  // whole tiles and the rest are parts of their own.
+  for (auto [start, cols] : {std::pair(int64_t(0), whole), std::pair(whole, size - whole)}) {
+    if (cols == 0)
+      continue;
+    Part part{source, sourceOffsets, resultOffsets, shape, 1, std::min(cols, kMaxCols)};
+    part.sourceOffsets.back() += start;
+    part.resultOffsets.back() += start;
+    part.shape.back() = cols;
+    int64_t held = llvm::PowerOf2Ceil(part.cols);
+    part.rows = std::min<int64_t>(llvm::PowerOf2Ceil(shape[shape.size() - 2]), kMaxElements / held);
+    parts.push_back(std::move(part));
+  }
+}
+
+int64_t CopyKernel::Part::getNumBlocks() const {
+  return product(ArrayRef(shape).drop_back(2)) * llvm::divideCeil(shape[shape.size() - 2], rows) *
+         (shape.back() / cols);
+}
+
+int64_t CopyKernel::getNumBlocks() const {
+  int64_t blocks = 0;
+  for (const Part &part : parts)
+    blocks += part.getNumBlocks();
+  return blocks;
+}
+
+std::optional<int64_t> CopyKernel::getTooLongRow() const {
+  return resultShape.back() > kMaxIndex ? std::optional(resultShape.back()) : std::nullopt;
+}
+
+SmallVector<Type> CopyKernel::getParameterTypes() const {
+  SmallVector<Type> types;
+  for (auto [shape, element] : llvm::zip_equal(sourceShapes, sourceElements))
+    types.push_back(MemRefType::get(shape, element));
+  types.push_back(MemRefType::get(resultShape, resultElement));
+  return types;
+}
+
+//===----------------------------------------------------------------------===//
+// Code
+//===----------------------------------------------------------------------===//
+
+int64_t CopyKernel::getVector(const Part &part) const {
+  int64_t divisor =
+      std::gcd(part.cols, std::gcd(part.sourceOffsets.back(), part.resultOffsets.back()));
+  divisor = std::gcd(divisor, std::gcd(sourceShapes[part.source].back(), resultShape.back()));
+  int64_t bytes = std::max(sourceElements[part.source].getIntOrFloatBitWidth(),
+                           resultElement.getIntOrFloatBitWidth()) /
+                  8;
+  return std::min<int64_t>(divisor & -divisor, 16 / bytes);
+}
+
+void CopyKernel::emitPart(const Part &part, OpBuilder &builder, Location loc, ValueRange parameters,
+                          Value block) const {
+  auto index = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  int64_t rank = part.shape.size(), heldCols = llvm::PowerOf2Ceil(part.cols);
+  SmallVector<Value> from(rank), to(rank);
+  // The last dimension is the least significant digit of the block's number.
+  for (int64_t dim = rank - 1; dim >= 0; --dim) {
+    int64_t size = dim == rank - 1 ? part.cols : dim == rank - 2 ? part.rows : 1;
+    int64_t tiles = llvm::divideCeil(part.shape[dim], size);
+    Value digit =
+        dim == 0 ? block : arith::RemUIOp::create(builder, loc, block, index(tiles)).getResult();
+    if (dim > 0)
+      block = arith::DivUIOp::create(builder, loc, block, index(tiles));
+    Value start = arith::MulIOp::create(builder, loc, digit, index(size));
+    from[dim] = arith::AddIOp::create(builder, loc, start, index(part.sourceOffsets[dim]));
+    to[dim] = arith::AddIOp::create(builder, loc, start, index(part.resultOffsets[dim]));
+  }
+  auto layout = thread::blockedLayout(part.rows, heldCols, getVector(part), numWarps);
+  SmallVector<int64_t> dims = {rank - 2, rank - 1}, extents;
+  if (heldCols != part.cols)
+    extents = {part.rows, part.cols};
+  auto extentsAttr = extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(extents);
+  // Rows that the result has not are dropped; the source may have fewer.
+  SmallVector<bool> inBounds = {part.shape[rank - 2] % part.rows == 0, true};
+  Value tile = thread::LoadGlobalOp::create(
+      builder, loc, FragmentType::get(sourceElements[part.source], layout, false),
+      parameters[part.source], from, dims, inBounds, extentsAttr, Value());
+  if (sourceElements[part.source] != resultElement)
+    tile =
+        thread::CastOp::create(builder, loc, FragmentType::get(resultElement, layout, false), tile);
+  thread::StoreGlobalOp::create(builder, loc, tile, parameters.back(), to, dims, inBounds,
+                                extentsAttr, Value());
+}
+
+void CopyKernel::emitBody(OpBuilder &builder, Location loc, ValueRange parameters) const {
+  OpBuilder::InsertionGuard guard(builder);
+  Value block = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
+  // The blocks of a part follow those of the part before.
+  for (const Part &part : ArrayRef(parts).drop_back()) {
+    Value count = arith::ConstantIndexOp::create(builder, loc, part.getNumBlocks());
+    Value isMine = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, block, count);
+    auto branch = scf::IfOp::create(builder, loc, isMine, /*withElseRegion=*/true);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    emitPart(part, builder, loc, parameters, block);
+    builder.setInsertionPointToStart(branch.elseBlock());
+    block = arith::SubIOp::create(builder, loc, block, count);
+  }
+  emitPart(parts.back(), builder, loc, parameters, block);
+}

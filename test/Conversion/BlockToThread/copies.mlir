@@ -1,0 +1,34 @@
+// RUN: mirage-opt %s --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
+
+// What is taken whole joins the dimension before it; rows that the last tile
+// has too many of are checked against the tensors.
+// CHECK-LABEL: kernel.graph @slice
+// CHECK-NEXT: kernel.invoke @slice_kernels::@slice_0(%{{.*}}) grid [4, 1, 1] block [128, 1, 1] shared 0
+// CHECK: gpu.func @slice_0(%[[X:.*]]: memref<4x9x128xf16>, %[[Y:.*]]: memref<2x5x128xf16>)
+// CHECK: %[[T:.*]] = thread.load_global %[[X]]{{.*}} dims [1, 2] in_bounds [false, true] :
+// CHECK: thread.store_global %[[T]], %[[Y]]{{.*}} dims [1, 2] in_bounds [false, true] :
+kernel.graph @slice(%x: tensor<4x9x8x16xf16>) -> tensor<2x5x8x16xf16> {
+  %y = kernel.slice %x [1, 3, 0, 0] : (tensor<4x9x8x16xf16>) -> tensor<2x5x8x16xf16>
+  kernel.return %y : tensor<2x5x8x16xf16>
+}
+
+// -----
+
+// One kernel for all operands: the block's number says whose tile it copies. No
+// tile reaches into the columns of the next operand.
+// CHECK-LABEL: kernel.graph @concat
+// CHECK: grid [4, 1, 1]
+// CHECK: gpu.func @concat_0(%[[A:.*]]: memref<4x1030xf16>, %[[B:.*]]: memref<4x24xf16>, %[[Y:.*]]: memref<4x1054xf16>)
+// CHECK: scf.if
+// CHECK: thread.load_global %[[A]]
+// CHECK: } else {
+// CHECK: scf.if
+// CHECK: thread.load_global %[[A]]{{.*}} extents [4, 6]
+// CHECK: thread.store_global %{{.*}}, %[[Y]]{{.*}} extents [4, 6]
+// CHECK: } else {
+// CHECK: thread.load_global %[[B]]{{.*}} extents [4, 24]
+kernel.graph @concat(%a: tensor<4x103x10xf16>, %b: tensor<4x12x2xf16>) -> tensor<4x527x2xf16> {
+  %0 = kernel.reshape %a : (tensor<4x103x10xf16>) -> tensor<4x515x2xf16>
+  %y = kernel.concat %0, %b dim 1 : (tensor<4x515x2xf16>, tensor<4x12x2xf16>) -> tensor<4x527x2xf16>
+  kernel.return %y : tensor<4x527x2xf16>
+}
