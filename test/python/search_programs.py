@@ -112,3 +112,17 @@ def grouped_heads(s: int, heads: int, d: int, t: int) -> KernelGraph:
     scores = b.softmax(b.matmul(split, b.transpose(k, (0, 2, 1))), -1)
     out = b.transpose(b.matmul(scores, v), (1, 0, 2))
     return graph("grouped_heads", (q, k, v), b, b.reshape(out, (s, heads * d)))
+
+
+def tokens_linear(b: int, s: int, k: int, n: int) -> KernelGraph:
+    """Tokens of several sequences: two axes that are rows of one matmul."""
+    x, g, w = tensor("x", b, s, k), tensor("g", k), tensor("w", k, n)
+    build = Builder()
+    return graph("tokens_linear", (x, g, w), build, build.matmul(build.rms_norm(x, g), w))
+
+
+def merged_heads_linear(s: int, heads: int, d: int, n: int) -> KernelGraph:
+    """Heads and their width, summed together."""
+    x, w, b = tensor("x", s, heads, d), tensor("w", heads * d, n), Builder()
+    flat = b.reshape(b.unary(UnaryFn.SILU, x), (s, heads * d))
+    return graph("merged_heads", (x, w), b, b.matmul(flat, w))

@@ -8,67 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.features import features_of
-from mirage.cost.limits import CheckError, check_launch
-from mirage.cost.model import CostReport, report
+from mirage.cost.limits import CheckError
 from mirage.cost.target import Target
-from mirage.search.combine import combine_program
+from mirage.search.analysis import Analysis, analyze
 from mirage.search.derive import Derivations, Edge, Goal
-from mirage.search.emit import EmitError, Emitter, Sizes
+from mirage.search.emit import EmitError
 from mirage.search.extract import k_best, select
-from mirage.search.frames import AxisUse, Columns, FrameType, columns_of
+from mirage.search.frames import Columns, FrameType, columns_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, half_type
-from mirage.semantics.axes import AxisTable, Dims, UnlabelableError
-from mirage.semantics.normal_form import Algebra, Normalizer
-from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value
+from mirage.search.problem import KernelProblem, Solution
+from mirage.search.write import Draft, write_draft
+from mirage.semantics.axes import Dims, UnlabelableError
+from mirage.semantics.ugraph import Launch, Reshape
 
 EXPAND_TERMS = 4
 """Sums with more terms are multiplied out only where no derivation exists otherwise."""
 EXPAND_TERMS_MAX = 6
 SURROGATE_COLUMNS = 384
 """Choices of sizes at which all edges are costed to pick those for extraction."""
-
-
-@dataclass(frozen=True)
-class KernelProblem:
-    """Compute ``outputs`` from ``leaves`` by the ops in ``definitions``.
-
-    Several outputs have the shape of the first, or one that broadcasts to it.
-    """
-
-    outputs: tuple[Value, ...]
-    leaves: tuple[Value, ...]
-    definitions: dict[Value, Op]
-    table: AxisTable
-    combine: bool = False  # sums partial results: no matmuls, no further grid sums
-    hot: frozenset[Value] = (
-        frozenset()
-    )  # leaves that L2 still holds, as kernels before have just written them
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Launches (a kernel and perhaps its combine kernel) that compute a problem's output, and
-    what they cost."""
-
-    ops: tuple[Launch, ...]
-    cost: CostReport
-    description: str
-
-
-@dataclass(frozen=True, eq=False)
-class Draft:
-    """A derivation at one choice of sizes, before it is written down."""
-
-    problem: KernelProblem
-    dims: Dims
-    measure: Measure
-    targets: tuple[Goal, ...]
-    edges: list[Edge]
-    column: int
-    kind: FrameType
 
 
 @dataclass(eq=False)
@@ -95,12 +53,13 @@ class KernelSolver:
         not fit."""
         self.report.kernels += 1
         try:
-            dims = self._output_dims(problem)
-            use = self._axis_use(problem, dims)
+            with Timer(self.report, "analyze"):
+                analysis = analyze(problem)
         except UnlabelableError as error:
             self.report.note(str(error))
             return []
         picks: list[Pick] = []
+        use = analysis.use
         if len(use.matmuls) > self.limits.matmuls:
             self.report.note(
                 f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
@@ -112,70 +71,22 @@ class KernelSolver:
             if time.perf_counter() > self.deadline and picks:
                 self.report.stop = StopReason.BUDGET
                 break
-            picks.extend(self._solve_type(problem, dims, use, kind))
+            picks.extend(self._solve_type(analysis, kind))
         picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
         while picks and self.write(picks[0]) is None:
             picks.pop(0)
         return picks
 
-    # ---- analysis
-
-    def _output_dims(self, problem: KernelProblem) -> Dims:
-        taken: set[str] = set()
-        dims: list[tuple[str, ...]] = []
-        for dim in problem.table.dims(problem.outputs[0]):
-            names: list[str] = []
-            for label in dim:
-                name = problem.table.fresh(label, taken)
-                taken.add(name)
-                names.append(name)
-            dims.append(tuple(names))
-        return tuple(dims)
-
-    def _dims_of(self, problem: KernelProblem, dims: Dims, output: Value) -> Dims:
-        """The axes of an output, when those of the first output are ``dims``."""
-        first, rank = problem.outputs[0], len(output.shape)
-        own, like = problem.table.dims(output), problem.table.dims(first)[len(dims) - rank :]
-        named: list[tuple[str, ...]] = []
-        for size, mine, its, names in zip(
-            output.shape, own, like, dims[len(dims) - rank :], strict=True
-        ):
-            sizes = [[problem.table.sizes[x] for x in labels] for labels in (mine, its)]
-            if size > 1 and sizes[0] != sizes[1]:
-                raise UnlabelableError("expected outputs of one kernel to have the same shape")
-            named.append(names if size > 1 else ())
-        return tuple(named)
-
-    def _normalize(
-        self, problem: KernelProblem, dims: Dims, kind: FrameType, expand: bool
-    ) -> tuple[Algebra, Normalizer, tuple[int, ...]]:
-        algebra = Algebra(kind.levels, problem.table.sizes, expand)
-        leaves = {v: i for i, v in enumerate(problem.leaves)}
-        normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra)
-        polys = (normalizer.poly(v, self._dims_of(problem, dims, v)) for v in problem.outputs)
-        return algebra, normalizer, tuple(polys)
-
-    def _axis_use(self, problem: KernelProblem, dims: Dims) -> AxisUse:
-        algebra, normalizer, polys = self._normalize(problem, dims, FrameType(None, None), False)
-        free = tuple(a for dim in dims for a in dim)
-        bound = {a for poly in polys for a, _ in algebra.bound(poly)}
-        every = {a for x in range(len(algebra.atoms)) for a, _ in algebra.atom_free[x]}
-        reduced = tuple(sorted((bound | every) - set(free)))
-        mixed = tuple(sorted(bound & set(free)))
-        return AxisUse(free, reduced, mixed, problem.table.sizes, tuple(normalizer.matmuls))
-
     # ---- one frame type
 
-    def _solve_type(
-        self, problem: KernelProblem, dims: Dims, use: AxisUse, kind: FrameType
-    ) -> list[Pick]:
+    def _solve_type(self, analysis: Analysis, kind: FrameType) -> list[Pick]:
         picks: list[Pick] = []
         with Timer(self.report, "derive"):
-            graphs = self._derive(problem, dims, kind)
+            graphs = self.derive(analysis, kind)
         if not graphs:
             return []
         with Timer(self.report, "size"):
-            found = columns_of(use, kind, self.limits.columns, self.limits.seed)
+            found = columns_of(analysis.use, kind, self.limits.columns, self.limits.seed)
         if found is None:
             return []
         columns, cut = found
@@ -183,33 +94,32 @@ class KernelSolver:
             self.report.note("only a sample of the tile sizes was costed for some frame types")
         for derivations, targets in graphs:
             self.report.frames += columns.count
-            measure = self._measure(problem, derivations, columns)
+            measure = self._measure(analysis.problem, derivations, columns)
             with Timer(self.report, "extract"):
-                structures = self._extract(problem, measure, targets, dims)
+                structures = self._extract(analysis, measure, targets)
             with Timer(self.report, "cost"):
-                size = float(sum(v.type.bytes for v in problem.outputs))
+                size = float(sum(v.type.bytes for v in analysis.problem.outputs))
                 for edges in structures:
                     times = measure.time(edges, size)
-                    fits = self._stores_ok(problem, measure, edges, targets, dims)
+                    fits = self._stores_ok(analysis, measure, edges, targets)
                     times = np.where(fits, times, np.inf)
                     picks.extend(
-                        Pick(
-                            float(times[i]), Draft(problem, dims, measure, targets, edges, i, kind)
-                        )
+                        Pick(float(times[i]), Draft(analysis, measure, targets, edges, i, kind))
                         for i in self._best_columns(times, columns)
                     )
         return picks
 
-    def _derive(
-        self, problem: KernelProblem, dims: Dims, kind: FrameType
+    def derive(
+        self, analysis: Analysis, kind: FrameType
     ) -> list[tuple[Derivations, tuple[Goal, ...]]]:
         """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that
         may gain something."""
         out: list[tuple[Derivations, tuple[Goal, ...]]] = []
+        problem = analysis.problem
         if kind.split is not None and len(problem.outputs) > 1:
             return out
         for expand in (False, True):
-            algebra, _, polys = self._normalize(problem, dims, kind, expand)
+            algebra, polys = analysis.normal_forms(kind, expand)
             if expand and max(map(len, algebra.polys)) > (
                 EXPAND_TERMS if out else EXPAND_TERMS_MAX
             ):
@@ -254,13 +164,13 @@ class KernelSolver:
         )
 
     def _extract(
-        self, problem: KernelProblem, measure: Measure, targets: tuple[Goal, ...], dims: Dims
+        self, analysis: Analysis, measure: Measure, targets: tuple[Goal, ...]
     ) -> list[list[Edge]]:
         """The best derivations at a few promising choices of sizes."""
         derivations, count = measure.derivations, measure.columns.count
         few = np.unique(np.linspace(0, count - 1, min(count, SURROGATE_COLUMNS)).astype(np.int64))
-        rough = self._measure(problem, derivations, measure.columns.take(few))
-        usable, costs, numbers, by_number = self._edge_costs(rough, targets, dims)
+        rough = self._measure(analysis.problem, derivations, measure.columns.take(few))
+        usable, costs, numbers, by_number = self._edge_costs(rough, targets, analysis.dims[0])
         structures: dict[frozenset[int], list[Edge]] = {}
         k = (
             self.limits.derivations
@@ -277,23 +187,21 @@ class KernelSolver:
 
     def _stores_ok(
         self,
-        problem: KernelProblem,
+        analysis: Analysis,
         measure: Measure,
         edges: list[Edge],
         targets: tuple[Goal, ...],
-        dims: Dims,
     ) -> Any:
         """What is stored must depend on every axis that the grid splits, or several blocks would
         write one element."""
+        dims = analysis.dims[0]
         ok = measure.map_ok(dims)
         axes = tuple(a for dim in dims for a in dim)
         ok = ok & (measure.wide(axes) <= 2)
         for goal in targets:
             ok = ok & (measure.wide(measure.labels(goal)) <= 2)
         stored = [measure.labels(e.children[0]) for e in edges if e.kind == "gather"]
-        for output in problem.outputs[1:]:
-            own = self._dims_of(problem, dims, output)
-            stored.append(tuple(a for dim in own for a in dim))
+        stored.extend(tuple(a for dim in own for a in dim) for own in analysis.dims[1:])
         for labels in stored:
             ok = ok & (measure.wide(labels) <= 2)
             for a in axes:
@@ -359,78 +267,19 @@ class KernelSolver:
         if pick.draft is not None and pick.written is None and not pick.refused:
             try:
                 with Timer(self.report, "emit"):
-                    pick.written = self._write(pick.draft)
+                    pick.written = write_draft(pick.draft, self.target, self._combine)
             except (EmitError, CheckError) as error:
                 pick.refused = True
                 self.report.pruned += 1
                 self.report.note(f"not every derivation can be written down: {error}")
         return pick.written
 
-    def _write(self, draft: Draft) -> Solution:
-        problem, dims = draft.problem, draft.dims
-        measure, columns = draft.measure, draft.measure.columns
-        sizes = Sizes(
-            {a: int(v[draft.column]) for a, v in columns.tile.items()},
-            {a: int(v[draft.column]) for a, v in columns.steps.items()},
-            {a: int(v[draft.column]) for a, v in columns.grid.items()},
-            int(columns.warps[draft.column]),
-            int(columns.stages[draft.column]),
-        )
-        choice = {e.goal: e for e in draft.edges}
-        tensors = measure.tensors
-        emitter = Emitter(
-            measure.derivations, choice, tensors, measure.sizes, sizes, half_type(tensors)
-        )
-        split = draft.kind.split
-        launches: tuple[Launch, ...]
-        if split is None:
-            whole: list[tuple[Goal, Value, Dims, str | None]] = [
-                (target, output, self._dims_of(problem, dims, output), None)
-                for target, output in zip(draft.targets, problem.outputs, strict=True)
-            ]
-            launches = (emitter.launch(whole),)
-        else:
-            wide = DType.F64 if any(t.dtype is DType.F64 for t in tensors) else DType.F32
-            ops, partials = combine_program(
-                measure.derivations, choice, draft.targets[0], tensors, measure.sizes,
-                sizes.grid[split], problem.outputs[0], dims, wide,
-            )  # fmt: skip
-            axes = [a for dim in dims for a in dim]
-            stores: list[tuple[Goal, Value, Dims, str | None]] = []
-            for goal, value in partials.items():
-                labels = measure.labels(goal)
-                stores.append(
-                    (goal, value, tuple((a,) if a in labels else () for a in axes), split)
-                )
-            first = emitter.launch(stores)
-            launches = (first, *self._combine(problem, ops, list(partials.values())))
-        for launch in launches:
-            check_launch(launch, self.target)
-        hot = set(draft.problem.hot) | {v for launch in launches[:-1] for v in launch.results}
-        hot = {v for v in hot if v.type.bytes < self.target.l2_size / 2}
-        parts = tuple(report(features_of(launch, hot), self.target) for launch in launches)
-        cost = CostReport.sequence(parts, self.target)
-        return Solution(launches, cost, str(draft.kind))
-
-    def _combine(
-        self, problem: KernelProblem, ops: list[Op], partials: list[Value]
-    ) -> tuple[Launch, ...]:
-        """The best launch of the combine program."""
-        used = {v for op in ops for v in op.operands}
-        leaves = tuple(v for v in (*partials, *problem.leaves) if v in used)
-        graph = KernelGraph("combine", leaves, tuple(ops), problem.outputs)
-        definitions = {r: op for op in ops for r in op.results}
-        table = AxisTable.of(graph)
-        hot = (
-            frozenset(partials)
-            if sum(v.type.bytes for v in partials) < self.target.l2_size / 2
-            else frozenset[Value]()
-        )
-        inner = KernelProblem(problem.outputs, leaves, definitions, table, combine=True, hot=hot)
+    def _combine(self, problem: KernelProblem) -> tuple[Launch | Reshape, ...] | None:
+        """The best launch of a combine program."""
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
-        for pick in solver.solve(inner):
+        for pick in solver.solve(problem):
             solution = solver.write(pick)
             if solution is not None:
                 return solution.ops
-        raise EmitError("expected a combine kernel, found none")
+        return None

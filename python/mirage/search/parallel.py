@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
-from mirage.search.kernel import KernelProblem, KernelSolver, Pick, Solution
+from mirage.search.kernel import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport
+from mirage.search.problem import KernelProblem, Solution
 from mirage.semantics.axes import AxisTable
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Launch, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value
 
 Key = tuple[tuple[Value, ...], frozenset[Value]]
 
@@ -108,8 +109,8 @@ class Remote:
         picks: list[Pick] = []
         for predicted, graph, cost, words in found.solutions:
             ops = rename_graph(graph, names).ops
-            launches = tuple(op for op in ops if isinstance(op, Launch))
-            picks.append(Pick(predicted, None, Solution(launches, cost, words)))
+            written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
+            picks.append(Pick(predicted, None, Solution(written, cost, words)))
         return picks
 
     def cancel(self) -> None:

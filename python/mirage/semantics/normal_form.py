@@ -429,10 +429,12 @@ class Normalizer:
             lead = dims[len(dims) - len(x.shape) : -2] if len(x.shape) > 2 else ()
             lead = tuple(d if n > 1 else () for d, n in zip(lead, x.shape[:-2], strict=True))
             sides.append((*lead, *tail))
-        flat = [frozenset(n for dim in side for n in dim) for side in sides]
+        left, right = (self.poly(v, side) for v, side in zip((a, b), sides, strict=True))
+        # by what the operands really depend on: heads that share a broadcast operand are rows
+        free = [frozenset(x for x, _ in self.algebra.free(p)).difference(k) for p in (left, right)]
         roles = MatmulRoles(
-            frozenset(k), frozenset(dims[-2]), frozenset(dims[-1]), (flat[0] & flat[1]) - set(k)
+            frozenset(k), free[0] - free[1], free[1] - free[0], free[0] & free[1]
         )
         self.matmuls.append(roles)
-        product = self.algebra.mul(self.poly(a, sides[0]), self.poly(b, sides[1]))
+        product = self.algebra.mul(left, right)
         return self.algebra.sum(product, k)

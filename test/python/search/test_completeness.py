@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 import pytest
 from mirage.cost import H200
+from mirage.search.analysis import analyze
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.extract import k_best
 from mirage.search.frames import FrameType
-from mirage.search.kernel import KernelProblem, KernelSolver
+from mirage.search.kernel import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
+from mirage.search.problem import KernelProblem
 from mirage.semantics.axes import AxisTable
 from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import UNARY, BinaryFn, ReduceFn, UnaryFn
@@ -116,10 +118,10 @@ class Ours:
         self.table = AxisTable.of(program)
         problem = KernelProblem(program.outputs, program.inputs, definitions, self.table)
         solver = KernelSolver(H200, SearchLimits(), SearchReport())
-        dims = solver._output_dims(problem)  # pyright: ignore[reportPrivateUsage]
-        found = solver._derive(problem, dims, FrameType(case.loop, None))  # pyright: ignore[reportPrivateUsage]
+        analysis = analyze(problem)
+        found = solver.derive(analysis, FrameType(case.loop, None))
         self.loop = case.loop
-        self.output = tuple(a for dim in dims for a in dim)
+        self.output = tuple(a for dim in analysis.dims[0] for a in dim)
         self.inputs = [self._labels(d) for d, _ in found]
         self.cost = min(self._cheapest(d, targets[0]) for d, targets in found)
 
@@ -169,6 +171,10 @@ class Tile:
         return self.axes, self.after, np.round(self.data, 7).tobytes()
 
 
+State = tuple[tuple[int, ...], tuple[int, ...]]
+"""Values made, and those of them not used yet."""
+
+
 class BruteForce:
     """Uniform-cost search over sets of tiles."""
 
@@ -194,9 +200,6 @@ class BruteForce:
 
     def run(self, is_target: Callable[[Tile], bool], limit: float) -> float | None:
         """The least cost below ``limit`` of a graph that has the target, or None."""
-        State = tuple[
-            tuple[int, ...], tuple[int, ...]
-        ]  # values made, and those of them not used yet
         heap: list[tuple[float, State]] = [(0.0, ((), ()))]
         done: set[State] = set()
         while heap:

@@ -1,0 +1,36 @@
+"""What a kernel is to compute, and what was found for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirage.cost.model import CostReport
+from mirage.semantics.axes import AxisTable
+from mirage.semantics.ugraph import Launch, Op, Reshape, Value
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """Compute ``outputs`` from ``leaves`` by the ops in ``definitions``.
+
+    Several outputs have the shape of the first, or one that broadcasts to it.
+    """
+
+    outputs: tuple[Value, ...]
+    leaves: tuple[Value, ...]
+    definitions: dict[Value, Op]
+    table: AxisTable
+    combine: bool = False  # sums partial results: no matmuls, no further grid sums
+    hot: frozenset[Value] = (
+        frozenset()
+    )  # leaves that L2 still holds, as kernels before have just written them
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Launches (a kernel and perhaps its combine kernel) that compute a problem's outputs, with
+    the views that they need of its tensors; and what they cost."""
+
+    ops: tuple[Launch | Reshape, ...]
+    cost: CostReport
+    description: str

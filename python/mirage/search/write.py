@@ -1,0 +1,117 @@
+"""From a derivation at one choice of sizes to launches: the kernel, its combine kernel, and the
+views that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mirage.cost.features import features_of
+from mirage.cost.limits import check_launch
+from mirage.cost.model import CostReport, report
+from mirage.cost.target import Target
+from mirage.search.analysis import Analysis
+from mirage.search.combine import combine_program
+from mirage.search.derive import Edge, Goal
+from mirage.search.emit import EmitError, Emitter, Sizes
+from mirage.search.frames import FrameType
+from mirage.search.measure import Measure, half_type
+from mirage.search.problem import KernelProblem, Solution
+from mirage.semantics.axes import AxisTable, Dims
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, Reshape, Value
+
+Combine = Callable[[KernelProblem], tuple[Launch | Reshape, ...] | None]
+"""Solves the problem of a combine kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A derivation at one choice of sizes, before it is written down."""
+
+    analysis: Analysis
+    measure: Measure
+    targets: tuple[Goal, ...]
+    edges: list[Edge]
+    column: int
+    kind: FrameType
+
+
+def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
+    """The launches of a draft and what they cost.
+
+    Raises :class:`EmitError` and :class:`mirage.cost.limits.CheckError` where they break a limit of
+    the code generator.
+    """
+    analysis, measure = draft.analysis, draft.measure
+    problem, sizes, split = analysis.problem, _sizes(draft), draft.kind.split
+    choice = {e.goal: e for e in draft.edges}
+    tensors = measure.tensors
+    emitter = Emitter(
+        measure.derivations, choice, tensors, measure.sizes, sizes, half_type(tensors)
+    )
+    ops: tuple[Launch | Reshape, ...]
+    if split is None:
+        whole: list[tuple[Goal, Value, Dims, str | None]] = [
+            (goal, output, dims, None)
+            for goal, output, dims in zip(
+                draft.targets, problem.outputs, analysis.dims, strict=True
+            )
+        ]
+        ops = (emitter.launch(whole),)
+    else:
+        dims = analysis.dims[0]
+        wide = DType.F64 if any(t.dtype is DType.F64 for t in tensors) else DType.F32
+        above, partials = combine_program(
+            measure.derivations, choice, draft.targets[0], tensors, measure.sizes,
+            sizes.grid[split], problem.outputs[0], dims, wide,
+        )  # fmt: skip
+        axes = [a for dim in dims for a in dim]
+        stores: list[tuple[Goal, Value, Dims, str | None]] = []
+        for goal, value in partials.items():
+            labels = measure.labels(goal)
+            stores.append((goal, value, tuple((a,) if a in labels else () for a in axes), split))
+        first = emitter.launch(stores)
+        second = combine(_combine_problem(problem, above, list(partials.values()), target))
+        if second is None:
+            raise EmitError("expected a combine kernel, found none")
+        ops = (first, *second)
+    ops = _needed(analysis.before, ops) + ops + analysis.after
+    launches = [op for op in ops if isinstance(op, Launch)]
+    for launch in launches:
+        check_launch(launch, target)
+    hot = set(problem.hot) | {v for launch in launches[:-1] for v in launch.results}
+    hot = {v for v in hot if v.type.bytes < target.l2_size / 2}
+    parts = tuple(report(features_of(launch, hot), target) for launch in launches)
+    return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))
+
+
+def _sizes(draft: Draft) -> Sizes:
+    columns, i = draft.measure.columns, draft.column
+    return Sizes(
+        {a: int(v[i]) for a, v in columns.tile.items()},
+        {a: int(v[i]) for a, v in columns.steps.items()},
+        {a: int(v[i]) for a, v in columns.grid.items()},
+        int(columns.warps[i]),
+        int(columns.stages[i]),
+    )
+
+
+def _needed(
+    views: tuple[Reshape, ...], ops: tuple[Launch | Reshape, ...]
+) -> tuple[Launch | Reshape, ...]:
+    read = {v for op in ops for v in op.operands}
+    return tuple(view for view in views if view.result in read)
+
+
+def _combine_problem(
+    problem: KernelProblem, ops: list[Op], partials: list[Value], target: Target
+) -> KernelProblem:
+    used = {v for op in ops for v in op.operands}
+    leaves = tuple(v for v in (*partials, *problem.leaves) if v in used)
+    graph = KernelGraph("combine", leaves, tuple(ops), problem.outputs)
+    definitions = {r: op for op in ops for r in op.results}
+    small = sum(v.type.bytes for v in partials) < target.l2_size / 2
+    hot = frozenset(partials) if small else frozenset[Value]()
+    table = AxisTable.of(graph)
+    return KernelProblem(problem.outputs, leaves, definitions, table, combine=True, hot=hot)
