@@ -20,6 +20,7 @@ from mirage.search.problem import KernelProblem
 from mirage.semantics.axes import Dims, UnlabelableError
 from mirage.semantics.normal_form import (
     Algebra,
+    Atom,
     Fn2Atom,
     FnAtom,
     IdAtom,
@@ -66,7 +67,7 @@ def analyze(problem: KernelProblem) -> Analysis:
         polys = tuple(normalizer.poly(v, d) for v, d in zip(problem.outputs, dims, strict=True))
         plain[expand] = algebra, polys
         roles = roles or normalizer.matmuls
-    merges = _merges(problem, plain[False][0], dims, roles)
+    merges = _merges(problem, *plain[False], dims, roles)
     for name, group in merges.groups.items():
         problem.table.sizes[name] = prod(problem.table.sizes[a] for a in group)
     viewed, before, after = _views(problem, plain[False][0], dims, merges)
@@ -128,6 +129,7 @@ class Merges:
     """Groups of axes that are one; each has a name of its own."""
 
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    split: bool = True  # whether tensors are viewed with one dimension for each axis
 
     @property
     def names(self) -> dict[str, str]:
@@ -140,16 +142,17 @@ class Merges:
         return tuple(dict.fromkeys(names.get(a, a) for a in axes))
 
     def dims(self, dims: Dims) -> Dims:
-        """The dimensions of a tensor's view: as they were, or, where a group spans several of
-        them, one for each axis."""
-        if not self.spans(dims):
+        """The dimensions of a tensor's view: as they were, or one for each axis."""
+        if not self.viewed(dims):
             return tuple(self.labels(dim) for dim in dims)
         return tuple((a,) for a in self.labels([a for dim in dims for a in dim]))
 
-    def spans(self, dims: Dims) -> bool:
-        """Whether a group has axes in several dimensions."""
+    def viewed(self, dims: Dims) -> bool:
+        """Whether a dimension has several axes, or a group has axes in several dimensions."""
+        if not self.split:
+            return False
         homes = [{i for i, dim in enumerate(dims) if {*dim} & {*g}} for g in self.groups.values()]
-        return any(len(home) > 1 for home in homes)
+        return any(len(home) > 1 for home in homes) or any(len(self.labels(d)) > 1 for d in dims)
 
     def roles(self, roles: Sequence[MatmulRoles]) -> tuple[MatmulRoles, ...]:
         """What matmuls do with the merged axes."""
@@ -165,15 +168,20 @@ class Merges:
 
 
 def _merges(
-    problem: KernelProblem, algebra: Algebra, dims: tuple[Dims, ...], roles: Sequence[MatmulRoles]
+    problem: KernelProblem,
+    algebra: Algebra,
+    outputs: Sequence[int],
+    dims: tuple[Dims, ...],
+    roles: Sequence[MatmulRoles],
 ) -> Merges:
-    reads = [atom for atom in algebra.atoms if isinstance(atom, InAtom)]
+    polys, atoms = _below(algebra, outputs)
+    reads = [atom for atom in atoms if isinstance(atom, InAtom)]
     sequences = [[a for dim in atom.dims for a in dim] for atom in reads]
     sequences += [[a for dim in d for a in dim] for d in dims]
-    sums = [{a for a, _ in bound} for poly in algebra.polys for (_, bound), _ in poly]
-    sums += [{a for a, _ in atom.bound} for atom in algebra.atoms if isinstance(atom, MaxAtom)]
+    sums = [{a for a, _ in bound} for poly in polys for (_, bound), _ in algebra.polys[poly]]
+    sums += [{a for a, _ in atom.bound} for atom in atoms if isinstance(atom, MaxAtom)]
     if any(len(set(s)) < len(s) for s in sequences):
-        return Merges()
+        return Merges(split=False)
 
     def together(a: str, b: str) -> bool:
         for s in sequences:
@@ -203,10 +211,32 @@ def _merges(
             name += "_"
         taken.add(name)
         groups[name] = tuple(group)
-    merges = Merges(groups)
     # a tensor has one view, however often it is read
-    views = {(atom.tensor, _sizes(problem, merges, atom.dims)) for atom in reads}
-    return merges if len(views) == len({tensor for tensor, _ in views}) else Merges()
+    for merges in (Merges(groups), Merges()):
+        views = {(atom.tensor, _sizes(problem, merges, atom.dims)) for atom in reads}
+        if len(views) == len({tensor for tensor, _ in views}):
+            return merges
+    return Merges(split=False)
+
+
+def _below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
+    """The polynomials and atoms that the outputs are made of."""
+    stack, polys, atoms = list(outputs), dict.fromkeys(outputs), dict[int, None]()
+    while stack:
+        for (numbers, _), _ in algebra.polys[stack.pop()]:
+            for number in numbers:
+                if number in atoms:
+                    continue
+                atoms[number] = None
+                atom = algebra.atoms[number]
+                args: tuple[int, ...] = ()
+                if isinstance(atom, Fn2Atom):
+                    args = atom.a, atom.b
+                elif not isinstance(atom, InAtom):
+                    args = (atom.arg,)
+                stack.extend(p for p in args if p not in polys)
+                polys.update(dict.fromkeys(args))
+    return list(polys), [algebra.atoms[x] for x in atoms]
 
 
 def _sizes(problem: KernelProblem, merges: Merges, dims: Dims) -> tuple[int, ...]:
@@ -219,7 +249,7 @@ def _views(
     problem: KernelProblem, algebra: Algebra, dims: tuple[Dims, ...], merges: Merges
 ) -> tuple[KernelProblem, tuple[Reshape, ...], tuple[Reshape, ...]]:
     def view(value: Value, its: Dims) -> Value:
-        if not merges.spans(its):
+        if not merges.viewed(its):
             return value
         return Value(TensorType(_sizes(problem, merges, its), value.dtype), value.name)
 

@@ -184,6 +184,13 @@ class Emitter:
         rank = len(x.shape)
         return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
+    @staticmethod
+    def _reshape(build: Builder, x: Value, shape: tuple[int, ...]) -> Value:
+        """A tile with other dimensions of size 1."""
+        if [n for n in x.shape if n > 1] != [n for n in shape if n > 1]:
+            raise EmitError(f"expected a tile over one axis a dimension, got {x.shape} as {shape}")
+        return build.reshape(x, shape)
+
     def _compute(self, goal: Goal, row: str | None, col: str | None) -> Value:
         edge = self.choice[goal]
         build = self._builder(goal)
@@ -242,11 +249,11 @@ class Emitter:
                     if len(x.shape) >= 2 or (shape[0] == 1 and len(x.shape) == 1)
                     else build.reshape(x, shape)
                 )
-            return build.reshape(x, shape)
+            return self._reshape(build, x, shape)
         if order == wanted[::-1]:
             flipped = (shape[1], shape[0])
             if x.shape[-2:] != flipped or prod(x.shape[:-2]) != 1:
-                x = build.reshape(x, flipped)
+                x = self._reshape(build, x, flipped)
             rank = len(x.shape)
             return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
         raise EmitError(f"expected a tile over {wanted}, got {order}")
@@ -432,7 +439,7 @@ class Emitter:
             )
             x = build.broadcast(x, full)
         if x.shape != tile:
-            x = build.reshape(x, tile)
+            x = self._reshape(build, x, tile)
         return Output(x, maps)
 
 
