@@ -162,7 +162,8 @@ def tensor_map(tensor: TensorMap, address: int) -> bytes:
         array.ndim,
         address,
         [d.cuuint64_t(n) for n in reversed(array.shape)],
-        [d.cuuint64_t(s) for s in reversed(array.strides[:-1])],
+        # The driver wants a list even of no strides, for rank 1.
+        [d.cuuint64_t(s) for s in reversed(array.strides[:-1])] or [d.cuuint64_t(0)],
         [d.cuuint32_t(n) for n in reversed(tensor.box)],
         [d.cuuint32_t(n) for n in reversed(tensor.strides)],
         d.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

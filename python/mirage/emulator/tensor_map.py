@@ -28,7 +28,7 @@ class TensorMap:
     array: the tensor in global memory, rank 1 to 5, row major as NumPy shows it: the *last* axis is
         the innermost dimension (CUDA's dimension 0). Its innermost stride must be one element.
     box: the tile in elements, in the order of `array.shape`.
-    element_strides: traversal stride of each dimension, in the same order.
+    element_strides: traversal stride of each dimension, in the same order; 1 for the innermost.
     swizzle: how 16-byte chunks are permuted in shared memory; the inner box extent in bytes may not
         exceed it.
     oob_fill: what elements outside the tensor become.
@@ -67,6 +67,8 @@ class TensorMap:
         strides = self.strides
         if len(strides) != array.ndim or any(not 1 <= s <= 8 for s in strides):
             raise _fail("element strides", f"{array.ndim} values from 1 to 8", strides)
+        if strides[-1] != 1:  # the driver would silently take 1
+            raise _fail("innermost element stride", "1", strides[-1])
         inner = self.box[-1] * size
         if inner % 16:
             raise _fail("inner box extent in bytes", "a multiple of 16", inner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from emulator_support.harness import HEADER, emulator, launch
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from mirage.emulator import (
     DeadlockError,
     DescriptorError,
+    MisalignedAccessError,
     MissingWaitError,
     OutOfBoundsError,
     RaceError,
@@ -22,6 +24,8 @@ from mirage.emulator import (
 from mirage.emulator.swizzle import swizzled
 
 Array = np.ndarray[Any, Any]
+# Two bytes of what fills a box outside a tensor where NaN is asked for, as an H200 does.
+NAN_FILL = np.array([0x7FF7], np.uint16)
 DATA = ".shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 bar;"
 INIT = """
     mov.u32 %r1, tile; mov.u32 %r2, bar; setp.eq.u32 %p1, %t, 0;
@@ -87,7 +91,7 @@ def expected_box(tensor: TensorMap, start: tuple[int, ...], fill: float) -> Arra
 @given(
     rows=st.integers(1, 40),
     columns=st.integers(1, 6).map(lambda v: v * 8),
-    x=st.integers(-20, 60),
+    x=st.integers(-3, 8).map(lambda v: v * 8),
     y=st.integers(-20, 50),
     swizzle=st.sampled_from(["none", "32B", "64B", "128B"]),
     nan=st.booleans(),
@@ -99,12 +103,42 @@ def test_tensor_copy_with_bounds_and_swizzles(
     array = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float16)
     tensor = TensorMap(array, box=(16, inner), swizzle=swizzle, oob_fill="nan" if nan else "zero")
     got = load_box(tensor, (x, y)).view(np.uint16)
-    plain = expected_box(tensor, (x, y), np.nan if nan else 0).reshape(-1).view(np.uint16)
+    fill = NAN_FILL.view(np.float16)[0] if nan else 0
+    plain = expected_box(tensor, (x, y), fill).reshape(-1).view(np.uint16)
     # The tile starts at a multiple of 1024, so offsets swizzle as addresses do.
     offset = swizzled(
         np.arange(0, tensor.box_bytes, 2), int(swizzle[:-1]) if swizzle != "none" else 0
     )
     np.testing.assert_array_equal(got[offset // 2], plain)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_what_nan_fill_writes(dtype: Any) -> None:
+    tensor = TensorMap(np.ones((3, 16), dtype), box=(4, 8), oob_fill="nan")
+    got = load_box(tensor, (8, 1))
+    fill = np.tile(NAN_FILL, 4).view(dtype)[0]
+    assert np.isnan(fill)
+    np.testing.assert_array_equal(
+        got, expected_box(tensor, (8, 1), fill).reshape(-1).view(np.uint8)
+    )
+
+
+def test_a_box_starts_at_a_multiple_of_16_bytes() -> None:
+    """A GPU raises an illegal instruction otherwise, even if all of the box is out of bounds."""
+    for dtype, good, bad in ((np.uint8, 16, 8), (np.float16, 8, 4), (np.float32, 4, 2)):
+        tensor = TensorMap(np.ones((4, 64), dtype), box=(2, 16))
+        load_box(tensor, (good, 0))
+        load_box(tensor, (-good, -1))
+        for x in (bad, -1, 64 + bad):
+            with pytest.raises(MisalignedAccessError, match=rf"multiple of 16 bytes, got {x}"):
+                load_box(tensor, (x, 0))
+
+
+def test_element_strides_skip_rows() -> None:
+    array = np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
+    tensor = TensorMap(array, box=(8, 16), element_strides=(3, 1))
+    got = load_box(tensor, (4, 1)).view(np.float32).reshape(3, 16)
+    np.testing.assert_array_equal(got, array[1:9:3, 4:20])
 
 
 def test_swizzle_is_the_documented_permutation() -> None:
@@ -325,7 +359,8 @@ def emulator_with_registers(body: str) -> Any:
     ({"box": (8, 64), "swizzle": "64B"}, "64B swizzle"),
     ({"box": (8, 16), "swizzle": "16B"}, "one of"),
     ({"box": (8, 16), "oob_fill": "one"}, "out-of-bounds fill"),
-    ({"box": (8, 16), "element_strides": (1, 9)}, "element strides"),
+    ({"box": (8, 16), "element_strides": (9, 1)}, "element strides"),
+    ({"box": (8, 16), "element_strides": (1, 2)}, "innermost element stride"),
 ])  # fmt: skip
 def test_tensor_maps_that_the_driver_refuses(arguments: dict[str, Any], match: str) -> None:
     with pytest.raises(DescriptorError, match=match):

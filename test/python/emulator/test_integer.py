@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator_support.harness import elementwise
+from emulator_support.harness import elementwise, stated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,8 +73,8 @@ BINARY: dict[str, Callable[[int, int, int], int]] = {
     "mul.hi": lambda a, b, n: (a * b) >> n,
     "min": lambda a, b, n: min(a, b),
     "max": lambda a, b, n: max(a, b),
-    "div": lambda a, b, n: truncated(a, b) if b else -1,
-    "rem": lambda a, b, n: a - truncated(a, b) * b if b else a,
+    "div": lambda a, b, n: truncated(a, b),
+    "rem": lambda a, b, n: a - truncated(a, b) * b,
 }
 
 
@@ -86,11 +86,30 @@ def test_binary(name: str, kind: str, data: st.DataObject) -> None:
     a, b = data.draw(words(kind)), data.draw(words(kind))
     bits = int(kind[1:])
     reg = _REG[bits // 8]
+    if name in ("div", "rem"):
+        b = [y or 1 for y in b]
     out = elementwise(
         f"{name}.{kind} {reg}0, {reg}1, {reg}2;", [array(a, kind), array(b, kind)], _DTYPE[kind]
     )
     expected = [wrap(BINARY[name](x, y, bits), kind) for x, y in zip(a, b, strict=True)]
     assert out.tolist() == expected
+
+
+@pytest.mark.parametrize("kind", list(_DTYPE))
+def test_division_by_zero_gives_all_ones_and_the_dividend(kind: str) -> None:
+    reg = _REG[int(kind[1:]) // 8]
+    values, zeros = list(range(32)), [0] * 32
+    with stated("PTX ISA: integer division by zero yields an unspecified, machine-specific value"):
+        quotient, rest = (
+            elementwise(
+                f"{name}.{kind} {reg}0, {reg}1, {reg}2;",
+                [array(values, kind), array(zeros, kind)],
+                _DTYPE[kind],
+            )
+            for name in ("div", "rem")
+        )
+    assert quotient.tolist() == [wrap(-1, kind)] * 32
+    assert rest.tolist() == values
 
 
 @pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32"])

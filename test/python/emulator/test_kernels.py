@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from emulator_support import ptx_kernels as ptx
-from emulator_support.harness import emulator
+from emulator_support.harness import emulator, stated
 from emulator_support.ptx_matmul import Broken, matmul
+from emulator_support.tolerance import accumulation, rounding
 from mirage.emulator import Counters, EmulatorError, TensorMap, Uninitialised
 
 Array = np.ndarray[Any, Any]
@@ -23,9 +24,10 @@ def normal(*shape: int, dtype: Any = np.float16, seed: int = 0) -> Array:
 def run_matmul(text: str, m: int, n: int, k: int) -> tuple[float, Counters]:
     a, b, c = normal(m, k), normal(k, n, seed=1), np.zeros((m, n), np.float16)
     grid = (-(-n // 64), -(-m // 64))
-    result = emulator(text).launch(
-        "matmul", grid=grid, block=(128,), args=[a, b, Uninitialised(c), m, n, k]
-    )
+    with stated(accumulation(a, b, 0, element="f16", result="f16", depth=16)):
+        result = emulator(text).launch(
+            "matmul", grid=grid, block=(128,), args=[a, b, Uninitialised(c), m, n, k]
+        )
     expected = a.astype(np.float64) @ b.astype(np.float64)
     return float(np.abs(c - expected).max()), result.stats
 
@@ -35,7 +37,9 @@ def run_softmax(text: str) -> float:
     worst = 0.0
     for n in (100, 300):
         x, y = normal(3, n) * np.float16(4), np.zeros((3, n), np.float16)
-        emulator(text).launch("softmax", grid=(3,), block=(128,), args=[x, Uninitialised(y), n])
+        # float32 within 2^-18 before it is rounded to f16: ex2.approx and rcp.approx.
+        with stated(rounding("f16", "exponentials and a reciprocal of 2^-22, rounded to f16")):
+            emulator(text).launch("softmax", grid=(3,), block=(128,), args=[x, Uninitialised(y), n])
         e = np.exp(x.astype(np.float64) - x.astype(np.float64).max(axis=1, keepdims=True))
         worst = max(worst, float(np.abs(y - e / e.sum(axis=1, keepdims=True)).max()))
     return worst
@@ -55,7 +59,8 @@ def run_tile(text: str, dtype: Any = np.float16, k: int = 128) -> float:
         np.zeros((64, 64), np.float32),
     )
     maps = [TensorMap(v, box=(64, 64), swizzle="128B") for v in (a, b)]
-    emulator(text).launch("tile", grid=(1,), block=(128,), args=[*maps, Uninitialised(d), k])
+    with stated(accumulation(a, b, 0, element="f16", result="f32", depth=16)):
+        emulator(text).launch("tile", grid=(1,), block=(128,), args=[*maps, Uninitialised(d), k])
     return float(np.abs(d - a.astype(np.float64) @ b.astype(np.float64)).max())
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_support.harness import launch
+from emulator_support.harness import launch, stated
+from emulator_support.tolerance import accumulation
 
 Array = np.ndarray[Any, Any]
 _NUMPY: dict[str, Any] = {
@@ -183,7 +184,11 @@ def test_mma(shape: str, d: str, ab: str, c: str) -> None:
         f"st.global.{d if d in typed else f'b{8 * word}'} [%d55+{word * i}], {r};"
         for i, r in enumerate(results)
     )
-    stats = launch(body, [source, out]).stats
+    bound = None
+    if d != "s32":
+        bound = accumulation(a, b, accumulator, element=ab, result=d, depth=depth)
+    with stated(bound):
+        stats = launch(body, [source, out]).stats
     assert stats.tensor_core_ops == rows * columns * depth
     values = out.view(dtype_d).reshape(32, -1)
     got = np.zeros((rows, columns))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator_support.harness import elementwise, launch
+from emulator_support.harness import elementwise, launch, stated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.emulator import Dependent, MissingWaitError
@@ -74,7 +74,8 @@ def test_atomics_return_old_values_in_some_order() -> None:
     mul.wide.u32 %d1, %r9, 4; add.u64 %d1, %d1, %a1; st.global.b32 [%d1], %r1;
     red.global.max.u32 [%a0+4], %r9; red.global.or.b32 [%a0+8], %r9;
     atom.global.inc.u32 %r2, [%a0+12], 99;"""
-    launch(body, [counter, tickets], threads=64, blocks=2)
+    with stated("atomics happen in any order"):
+        launch(body, [counter, tickets], threads=64, blocks=2)
     assert sorted(tickets.tolist()) == list(range(128))
     assert counter.tolist() == [128, 127, 127, 28]
 
@@ -180,7 +181,7 @@ def test_special_registers() -> None:
     out = np.zeros((2, 3, 64, 8), np.uint32)
     body = """
     mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ctaid.y; mov.u32 %r3, %nctaid.x; mov.u32 %r4, %ntid.x;
-    mov.u32 %r5, %laneid; mov.u32 %r6, %warpid; mov.u32 %r7, %lanemask_lt;
+    mov.u32 %r5, %laneid; mov.u32 %r6, %ntid.y; mov.u32 %r7, %lanemask_lt;
     mad.lo.u32 %r8, %r2, %r3, %r1; mad.lo.u32 %r8, %r8, %r4, %t;
     mul.wide.u32 %d1, %r8, 32; add.u64 %d1, %d1, %a0;
     st.global.v4.b32 [%d1], {%r1, %r2, %r3, %r4}; st.global.v2.b32 [%d1+16], {%r5, %r6};
@@ -191,7 +192,15 @@ def test_special_registers() -> None:
     for y in range(2):
         for x in range(3):
             for t in range(64):
-                assert out[y, x, t].tolist() == [x, y, 3, 64, t % 32, t // 32, (1 << t % 32) - 1, t]
+                assert out[y, x, t].tolist() == [x, y, 3, 64, t % 32, 1, (1 << t % 32) - 1, t]
+
+
+def test_warp_identifier() -> None:
+    out = np.zeros(64, np.uint32)
+    with stated("PTX ISA: %warpid is volatile and need not be tid / 32"):
+        body = "mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0; st.global.b32 [%d1], %r1;"
+        launch("mov.u32 %r1, %warpid; " + body, [out], threads=64)
+    assert out.tolist() == [t // 32 for t in range(64)]
 
 
 def test_elementwise_harness_is_honest() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_support.harness import HEADER, emulator
+from emulator_support.harness import HEADER, emulator, stated
+from emulator_support.tolerance import accumulation
 from mirage.emulator import DescriptorError, MissingFenceError, MissingWaitError, OutOfBoundsError
 from mirage.emulator.swizzle import swizzled
 
@@ -121,7 +122,11 @@ ret; }}
         descriptor(0, *offsets_a, span) + change,
         descriptor(TILE, *offsets_b, span),
     ]
-    emulator(text).launch("test", grid=(1,), block=(128,), args=args)
+    bound = None
+    if d != "s32":
+        bound = accumulation(a, b.T, float(scale), element=kind, result=d, depth=_DEPTH[kind])
+    with stated(bound):
+        emulator(text).launch("test", grid=(1,), block=(128,), args=args)
     dtype: Any = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[d]
     values = out.view(dtype)
     result = np.zeros((64, n), np.float64)

@@ -8,11 +8,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from emulator_support.tolerance import Tolerance
 from mirage.emulator import Emulator, LaunchResult
 
 Array = np.ndarray[Any, Any]
@@ -23,6 +25,20 @@ _REGISTER = {1: "%h", 2: "%h", 4: "%r", 8: "%d"}
 
 # Replaced by a tool that runs the same launches elsewhere too, such as on a GPU.
 backend: Callable[[str], Any] = Emulator
+# What PTX leaves open in the launches that follow: a tolerance, or why results may be anything.
+open_result: Tolerance | str | None = None
+
+
+@contextmanager
+def stated(tolerance: Tolerance | str | None) -> Generator[None]:
+    """In this context a GPU's results may differ from the emulator's by a tolerance, or (a reason)
+    in any way; else (None) and elsewhere they are the same bit for bit."""
+    global open_result
+    before, open_result = open_result, tolerance
+    try:
+        yield
+    finally:
+        open_result = before
 
 
 @functools.lru_cache(maxsize=2048)

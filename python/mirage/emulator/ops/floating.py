@@ -200,7 +200,8 @@ def compile_testp(context: Context, instruction: Instruction, modifiers: Modifie
         "infinite": np.isinf,
         "number": lambda a: ~np.isnan(a),
         "notanumber": np.isnan,
-        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= tiny),
+        # Zeros too: "as a special case, positive and negative zero are considered normal numbers".
+        "normal": lambda a: np.isfinite(a) & ((np.abs(a) >= tiny) | (a == 0)),
         "subnormal": lambda a: (np.abs(a) < tiny) & (a != 0),
     }
     return simple(instruction, "compare", "pred", (kind,), tests[test])

@@ -1,0 +1,194 @@
+"""What bulk copies share: their operands' values lane by lane, and accesses to global and shared
+memory in the name of the asynchronous proxy.
+
+Bytes move at once. A copy into shared memory is a write by its mbarrier's agent, which only a wait
+on that phase orders; a copy out of shared memory is a read by the warp's bulk agent, which only
+wait_group orders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.emulator.cohort import Array, Cohort
+from mirage.emulator.errors import MisalignedAccessError, OutOfBoundsError, UninitialisedReadError
+from mirage.emulator.mbarriers import Mbarrier
+from mirage.emulator.memory import SHARED_RESERVED, check_dependent
+from mirage.emulator.operands import Reader
+from mirage.emulator.swizzle import swizzled
+
+
+@dataclass(frozen=True)
+class Load:
+    """Operands of a copy into shared memory."""
+
+    target: Reader
+    source: Reader
+    barrier: Reader
+    mask: Reader | None
+
+    def places(self, c: Cohort) -> Places:
+        """Their values."""
+        mask = None if self.mask is None else grid(c, self.mask)
+        return Places(grid(c, self.target), grid(c, self.barrier), mask)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a copy goes: addresses and multicast masks [n, 32]."""
+
+    target: Array
+    barrier: Array
+    mask: Array | None
+
+
+def grid(c: Cohort, read: Reader) -> Array:
+    return np.broadcast_to(read(c), (c.n, 32)).astype(np.int64)
+
+
+def one(c: Cohort, i: int, lane: int) -> Array:
+    mask = np.zeros((c.n, 32), bool)
+    mask[i, lane] = True
+    return mask
+
+
+def require(c: Cohort, i: int, lane: int, value: int, align: int, what: str) -> None:
+    if value % align:
+        c.machine.fail(
+            MisalignedAccessError,
+            f"expected a {what} that is a multiple of {align}, got {value:#x}",
+            c,
+            one(c, i, lane),
+        )
+
+
+def shared_byte(c: Cohort, i: int, lane: int, address: int, size: int, align: int) -> int:
+    """Byte index in shared memory of one lane's address; `SharedMemory.flatten` for one."""
+    shared = c.machine.shared
+    if SHARED_RESERVED <= address <= shared.size - size and address % align == 0:
+        return int(c.machine.block_of_row[c.rows[i]]) * shared.stride + address
+    lanes = c.masked(one(c, i, lane))
+    where = np.full((c.n, 32), address, np.int64)
+    return int(shared.flatten(lanes, where, size, align)[i, lane])
+
+
+def count_in_flight(c: Cohort) -> None:
+    if c.machine.stats:
+        c.machine.note_in_flight(c)
+
+
+def deliver(c: Cohort, load: Places, i: int, lane: int, data: Array, align: int, span: int) -> None:
+    """Writes bytes to shared memory, of several blocks with multicast, and tells the mbarrier."""
+    machine = c.machine
+    shared = machine.shared
+    target = int(load.target[i, lane])
+    require(c, i, lane, target, align, "shared address")
+    flat = shared_byte(c, i, lane, target, len(data), align)
+    bar = shared_byte(c, i, lane, int(load.barrier[i, lane]), 8, 8)
+    places = [(flat, bar)]
+    if load.mask is not None:
+        chosen = int(load.mask[i, lane])
+        block = int(machine.block_of_row[c.rows[i]])
+        first = block // machine.cluster_blocks * machine.cluster_blocks
+        if chosen >> machine.cluster_blocks or not chosen:
+            machine.fail(
+                OutOfBoundsError,
+                f"expected a multicast mask of the {machine.cluster_blocks} blocks of the cluster, "
+                f"got {chosen:#x}",
+                c,
+                one(c, i, lane),
+            )
+        ranks = [r for r in range(machine.cluster_blocks) if chosen >> r & 1]
+        stride = shared.stride
+        places = [
+            ((first + r) * stride + flat % stride, (first + r) * stride + bar % stride)
+            for r in ranks
+        ]
+    index = np.arange(0, len(data), 16)
+    for to, barrier_at in places:
+        barrier = machine.mbarriers.find(c, barrier_at, i, lane, proxy=True)
+        base = to - to % shared.stride
+        if machine.checks:
+            granule = np.arange(to // shared.granule, (to + len(data)) // shared.granule)[None, :]
+            shared.check_write(
+                c,
+                np.array([i]),
+                granule,
+                agent=np.array([barrier.agent]),
+                clock=np.array([barrier.phase + 1]),
+                proxy=True,
+            )
+        chunk = (base + swizzled(to - base + index, span)) // 16
+        shared.data.view(np.complex128)[chunk] = data.view(np.complex128)
+        machine.mbarriers.complete_bytes(barrier, len(data))
+        machine.note(bulk_copy_bytes=len(data))
+
+
+def global_range(c: Cohort, i: int, lane: int, address: int, size: int, *, write: bool) -> Array:
+    """Bytes of global memory: a copy to read, or the memory itself to write."""
+    machine = c.machine
+    allocation = machine.memory.find(address)
+    offset = address - allocation.base if allocation else 0
+    if allocation is None or offset < 0 or offset + size > len(allocation.data):
+        where = f"byte {offset} of {allocation.name}" if allocation else f"{address:#x}"
+        machine.fail(
+            OutOfBoundsError,
+            f"expected {size} bytes inside an array, got {where}",
+            c,
+            one(c, i, lane),
+        )
+    part = slice(offset, offset + size)
+    if allocation.dependent and machine.checks:
+        check_dependent(c, allocation, one(c, i, lane))
+    if allocation.written is not None:
+        if write:
+            allocation.written[part] = True
+        elif machine.checks and not allocation.written[part].all():
+            machine.fail(
+                UninitialisedReadError,
+                f"expected {allocation.name} to be written before this copy of bytes {offset} to "
+                f"{offset + size - 1}, but part of it is not",
+                c,
+                one(c, i, lane),
+            )
+    return allocation.data[part] if write else allocation.data[part].copy()
+
+
+def read_shared(
+    c: Cohort,
+    i: int,
+    lane: int,
+    source: Array,
+    size: int,
+    span: int = 0,
+    align: int = 16,
+    until: Mbarrier | None = None,
+) -> Array:
+    """Bytes of shared memory, read in the name of the row's bulk agent, or of an mbarrier that the
+    copy completes on."""
+    machine = c.machine
+    shared = machine.shared
+    require(c, i, lane, int(source[i, lane]), align, "shared address")
+    flat = shared_byte(c, i, lane, int(source[i, lane]), size, align)
+    if machine.checks:
+        row = c.rows[i]
+        granule = np.arange(flat // shared.granule, (flat + size) // shared.granule)[None, :]
+        shared.check_read(
+            c,
+            np.array([i]),
+            granule,
+            agent_base=machine.bulk_agent,
+            clock=machine.bulk_group[[row]],
+            proxy=True,
+            record=until is None,
+        )
+        if until is not None:
+            first, end = int(granule[0, 0]), int(granule[0, -1]) + 1
+            shared.copies.append((first, end, until.agent, until.phase + 1))
+    if until is None:
+        machine.bulk_issued[c.rows[i]] = machine.bulk_group[c.rows[i]]
+    base = flat - flat % shared.stride
+    chunk = (base + swizzled(flat - base + np.arange(0, size, 16), span)) // 16
+    return shared.data.view(np.complex128)[chunk].view(np.uint8)
