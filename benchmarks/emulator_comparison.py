@@ -96,7 +96,6 @@ def compare(
     if tolerance is not None and ours.nbytes % np.dtype(_TYPES[tolerance.kind]).itemsize == 0:
         dtype = np.dtype(_TYPES[tolerance.kind])
     row.elements += ours.nbytes // dtype.itemsize
-    row.judge("equal")
     if ours.tobytes() == theirs.tobytes():
         return
     word: Any = f"u{dtype.itemsize}"
@@ -164,6 +163,7 @@ class Both:
             drawn = [f"{v.like} {v.shape}" for v in views if isinstance(v, View) and v.like]
             row.judge("ERROR", f"{str(error)[:300]} {'; '.join(drawn)}".strip())
             return result
+        row.judge("equal")
         if isinstance(stated, str):
             row.state(stated)
             row.judge("unspecified")
