@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Builder, KernelGraph, TensorType, Value
 
 
@@ -126,3 +126,11 @@ def merged_heads_linear(s: int, heads: int, d: int, n: int) -> KernelGraph:
     x, w, b = tensor("x", s, heads, d), tensor("w", heads * d, n), Builder()
     flat = b.reshape(b.unary(UnaryFn.SILU, x), (s, heads * d))
     return graph("merged_heads", (x, w), b, b.matmul(flat, w))
+
+
+def centred_sums(m: int, n: int) -> KernelGraph:
+    """A sum over rows of a function of what is left without the mean."""
+    x, b = tensor("x", m, n), Builder()
+    mean = b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, x, (1,)), b.constant(1.0 / n))
+    y = b.unary(UnaryFn.SILU, b.binary(BinaryFn.SUB, x, mean))
+    return graph("centred_sums", (x,), b, b.reduce(ReduceFn.SUM, y, (1,)))

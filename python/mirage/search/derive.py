@@ -8,8 +8,9 @@ so the graph is acyclic.
 
 The phase of a value follows from its normal form: if it still depends on the loop's sub-axis it
 lives in the loop; if it has summed that sub-axis it lives after the loop; if it has summed the
-grid's sub-axis it lives in the combine kernel; a value that has summed a sub-axis *and* depends
-on it would need a second pass and has no derivation.
+grid's sub-axis it lives in the combine kernel. A value that has summed the loop's sub-axis *and*
+depends on it needs a second loop over the same axis; it has a derivation where ``passes`` is 2. A
+value that has summed the grid's sub-axis and depends on it has none.
 """
 
 from __future__ import annotations
@@ -55,12 +56,14 @@ class Derivations:
     loop: str | None
     split: str | None
     allow_matmul: bool = True
+    passes: int = 1  # loops that may follow one another
     max_factors: int = 9
     max_goals: int = 4000
     edges: dict[Goal, tuple[Edge, ...]] = field(default_factory=dict[Goal, tuple[Edge, ...]])
     order: list[Goal] = field(default_factory=list[Goal])
     pruned: int = 0
     overflow: bool = False
+    _depths: dict[int, int] = field(default_factory=dict[int, int])
 
     def solve(self, goal: Goal) -> bool:
         """Whether ``goal`` has a derivation; fills ``edges`` and ``order`` (children first)."""
@@ -111,9 +114,10 @@ class Derivations:
     def _phase_ok(self, goal: Goal) -> bool:
         poly, stage = goal
         free, bound = self.algebra.free(poly), self.algebra.bound(poly)
-        for axis, level in ((self.loop, "T"), (self.split, "G")):
-            if axis is not None and (axis, level) in free and (axis, level) in bound:
-                return False
+        if self.split is not None and (self.split, "G") in free & bound:
+            return False
+        if self.depth(goal) + self.in_loop(goal) > self.passes:
+            return False
         combined = self.split is not None and (self.split, "G") in bound
         if stage == 1:
             return not combined
@@ -121,6 +125,36 @@ class Derivations:
         if any(level in "GT" for _, level in free):
             return False
         return combined or not any(level == "T" for _, level in bound)
+
+    def in_loop(self, goal: Goal) -> bool:
+        """Whether the value changes with the loop's step."""
+        return self.loop is not None and (self.loop, "T") in self.algebra.free(goal[0])
+
+    def depth(self, goal: Goal) -> int:
+        """How many loops must end before the value can be computed."""
+        return 0 if self.loop is None else self._depth(goal[0])
+
+    def _depth(self, poly: int) -> int:
+        if poly not in self._depths:
+            ended = (self.loop, "T")
+            deepest = 0
+            for (atoms, bound), _ in self.algebra.polys[poly]:
+                for x in atoms:  # factors that do not change in the loop join its sum afterwards
+                    summed = ended in bound and ended in self.algebra.atom_free[x]
+                    deepest = max(deepest, self._atom_depth(x) + summed)
+            self._depths[poly] = deepest
+        return self._depths[poly]
+
+    def _atom_depth(self, number: int) -> int:
+        match self.algebra.atoms[number]:
+            case InAtom():
+                return 0
+            case FnAtom(_, arg) | IdAtom(arg):
+                return self._depth(arg)
+            case Fn2Atom(_, a, b):
+                return max(self._depth(a), self._depth(b))
+            case MaxAtom(bound, arg):
+                return self._depth(arg) + ((self.loop, "T") in bound)
 
     def _goal(self, terms: list[tuple[Mono, float]], stage: int) -> Goal:
         return self.canonical((self.algebra.poly(terms), stage))
@@ -180,7 +214,9 @@ class Derivations:
         if kind == "gather":
             yield Edge(kind, goal, (self._goal(inner, 1),), axis, fn)
         elif stage == 1 or kind == "reduce":
-            yield Edge(kind, goal, (self._goal(inner, stage),), axis, fn)
+            child = self._goal(inner, stage)
+            if kind == "reduce" or self.depth(child) < self.depth(goal):
+                yield Edge(kind, goal, (child,), axis, fn)
 
     def _atom(self, goal: Goal, x: int) -> Iterator[Edge]:
         stage = goal[1]

@@ -48,6 +48,20 @@ class Sizes:
     stages: int
 
 
+_Key = tuple[Goal, str | None, str | None, int]
+"""A value, the axes of its rows and columns, and the loop where it is a value of one."""
+
+
+@dataclass
+class _LoopBody:
+    """One loop, and what is computed between it and the next one."""
+
+    body: Builder = field(default_factory=lambda: Builder(in_block=True))
+    accumulators: list[Accumulator] = field(default_factory=list[Accumulator])
+    results: list[Value] = field(default_factory=list[Value])
+    after: Builder = field(default_factory=lambda: Builder(in_block=True))
+
+
 @dataclass
 class Emitter:
     """Writes one launch."""
@@ -58,19 +72,16 @@ class Emitter:
     extents: dict[str, int]
     sizes: Sizes
     half: DType | None
+    _pass: int = 0  # the loop that is being written
     _pre: Builder = field(default_factory=lambda: Builder(in_block=True))
-    _body: Builder = field(default_factory=lambda: Builder(in_block=True))
+    _loops: list[_LoopBody] = field(default_factory=list["_LoopBody"])
     _post: Builder = field(default_factory=lambda: Builder(in_block=True))
     _params: dict[int, Value] = field(default_factory=dict[int, Value])
-    _memo: dict[tuple[Goal, str | None, str | None], Value] = field(
-        default_factory=dict[tuple[Goal, str | None, str | None], Value]
-    )
-    _loads: dict[Goal, Value] = field(default_factory=dict[Goal, Value])
+    _memo: dict[_Key, Value] = field(default_factory=dict["_Key", Value])
+    _loads: dict[tuple[Goal, int], Value] = field(default_factory=dict[tuple[Goal, int], Value])
     _casts: dict[tuple[Value, DType], Value] = field(
         default_factory=dict[tuple[Value, DType], Value]
     )
-    _accumulators: list[Accumulator] = field(default_factory=list[Accumulator])
-    _results: list[Value] = field(default_factory=list[Value])
     _early: set[Goal] = field(default_factory=set[Goal])
 
     def launch(self, stores: list[tuple[Goal, Value, Dims, str | None]]) -> Launch:
@@ -79,17 +90,21 @@ class Emitter:
         self._mark_early([s[0] for s in stores])
         outputs = [self._store(*s) for s in stores]
         ops = list(self._pre.ops)
-        loop = self.derivations.loop
-        if self._accumulators:
-            assert loop is not None
-            axis = Axis(loop, self.sizes.steps[loop])
+        for number, loop in enumerate(self._loops):
+            if not loop.accumulators:
+                raise EmitError("expected an accumulator for the values in the loop, got none")
+            name = self._loop_name(number)
+            assert self.derivations.loop is not None
             ops.append(
                 Loop(
-                    (), tuple(self._results), axis, tuple(self._body.ops), tuple(self._accumulators)
+                    (),
+                    tuple(loop.results),
+                    Axis(name, self.sizes.steps[self.derivations.loop]),
+                    tuple(loop.body.ops),
+                    tuple(loop.accumulators),
                 )
             )
-        elif self._body.ops:
-            raise EmitError("expected an accumulator for the values in the loop, got none")
+            ops.extend(loop.after.ops)
         ops.extend(self._post.ops)
         grid = tuple(Axis(self.grid_name(a), n) for a, n in self._grid_order(stores) if n > 1)
         numbers = sorted(self._params)
@@ -122,8 +137,12 @@ class Emitter:
         if self.sizes.grid.get(label, 1) > 1:
             names += (self.grid_name(label),)
         if label == self.derivations.loop:
-            names += (label,)
+            names += (self._loop_name(self._pass),)
         return names
+
+    def _loop_name(self, number: int) -> str:
+        assert self.derivations.loop is not None
+        return self.derivations.loop + ("" if number == 0 else f"_again{number}")
 
     def _map(self, dims: Dims) -> TileMap:
         return tuple(tuple(n for a in dim for n in self.axes_of(a)) for dim in dims)
@@ -131,8 +150,12 @@ class Emitter:
     # ---- phases
 
     def _in_loop(self, goal: Goal) -> bool:
-        loop = self.derivations.loop
-        return loop is not None and (loop, "T") in self.derivations.algebra.free(goal[0])
+        return self.derivations.in_loop(goal)
+
+    def _loop(self, number: int) -> _LoopBody:
+        while len(self._loops) <= number:
+            self._loops.append(_LoopBody())
+        return self._loops[number]
 
     def _mark_early(self, goals: list[Goal]) -> None:
         """Values from outside the loop that the loop uses are computed before it."""
@@ -153,8 +176,14 @@ class Emitter:
 
     def _builder(self, goal: Goal) -> Builder:
         if self._in_loop(goal):
-            return self._body
-        return self._pre if goal in self._early or self.derivations.loop is None else self._post
+            return self._loop(self._pass).body
+        if self.derivations.loop is not None and goal not in self._early:
+            return self._post
+        depth = self.derivations.depth(goal)
+        return self._loop(depth - 1).after if depth else self._pre
+
+    def _place(self, goal: Goal) -> int:
+        return self._pass if self._in_loop(goal) else -1
 
     # ---- values
 
@@ -168,9 +197,10 @@ class Emitter:
         wide = self._wide(goal)
         if not wide <= {row, col}:
             raise EmitError(f"expected a tile over {row} and {col}, got one over {sorted(wide)}")
-        key = (goal, row if row in wide else None, col if col in wide else None)
+        place = self._place(goal)
+        key = (goal, row if row in wide else None, col if col in wide else None, place)
         if key not in self._memo:
-            flipped = self._memo.get((goal, key[2], key[1]))
+            flipped = self._memo.get((goal, key[2], key[1], place))
             if flipped is not None and self.choice[goal].kind != "load" and flipped.shape != ():
                 self._memo[key] = self._flip(self._builder(goal), flipped)
             else:
@@ -226,14 +256,15 @@ class Emitter:
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         build = self._builder(edge.goal)
-        if edge.goal not in self._loads:
+        place = edge.goal, self._place(edge.goal)
+        if place not in self._loads:
             source = self.tensors[atom.tensor]
             param = self._params.get(atom.tensor)
             if param is None:
                 param = self._params[atom.tensor] = Value(source.type, source.name)
             tile = tuple(prod(self.sizes.tile[a] for a in dim) for dim in atom.dims)
-            self._loads[edge.goal] = build.load(param, self._map(atom.dims), tile)
-        return self._view(build, self._loads[edge.goal], atom.dims, row, col)
+            self._loads[place] = build.load(param, self._map(atom.dims), tile)
+        return self._view(build, self._loads[place], atom.dims, row, col)
 
     def _view(
         self, build: Builder, x: Value, dims: Dims, row: str | None, col: str | None
@@ -311,7 +342,7 @@ class Emitter:
                 f"expected a tile of two axes to reduce over {axis}, got {row}, {col} and {axis}"
             )
         upright = (
-            row is None and (child, axis, None) in self._memo
+            row is None and (child, axis, None, self._place(child)) in self._memo
         )  # the operand is there, as a column
         if col is not None or upright:
             x, dim = self.get(child, axis, col), -2
@@ -324,18 +355,19 @@ class Emitter:
         return build.reduce(edge.fn, x, (rank + dim,))
 
     def _accumulate(self, edge: Edge, row: str | None, col: str | None) -> Value:
-        child = edge.children[0]
+        child, axis = edge.children[0], edge.axis
+        outer, self._pass = self._pass, self.derivations.depth(child)
         x = self.get(child, row, col)
-        axis = edge.axis
+        loop = self._loop(self._pass)
         dim = -1 if axis == col else -2
-        x = self._guard(self._body, x, edge, dim if axis in (row, col) else None)
+        x = self._guard(loop.body, x, edge, dim if axis in (row, col) else None)
         fn = AccumulateFn.MAX if edge.fn is ReduceFn.MAX else AccumulateFn.SUM
-        dtype = x.dtype
-        if dtype.is_half:
-            x = self._body.cast(x, DType.F32)
+        if x.dtype.is_half:
+            x = loop.body.cast(x, DType.F32)
+        self._pass = outer
         result = Value(x.type)
-        self._accumulators.append(Accumulator(fn, x))
-        self._results.append(result)
+        loop.accumulators.append(Accumulator(fn, x))
+        loop.results.append(result)
         return result
 
     # ---- padding
@@ -352,7 +384,9 @@ class Emitter:
     def _guard(self, build: Builder, x: Value, edge: Edge, dim: int | None = None) -> Value:
         """Masks what lies outside the tensor before the first reduction along an axis."""
         child, axis = edge.children[0], edge.axis
-        if self._exact(axis) or any(a == axis for a, _ in self.derivations.algebra.bound(child[0])):
+        algebra = self.derivations.algebra
+        whole = {(axis, level) for level in algebra.levels(axis)} <= algebra.free(child[0])
+        if self._exact(axis) or not whole:  # or reduced in part already
             return x
         if edge.fn is ReduceFn.SUM and self._zero(child[0], axis):
             return x
@@ -392,8 +426,9 @@ class Emitter:
         algebra = self.derivations.algebra
         if not self._finite(poly, axis):
             return False
-        for (atoms, _), _ in algebra.polys[poly]:
-            if not any(self._zero_atom(x, axis) for x in atoms):
+        for (atoms, bound), _ in algebra.polys[poly]:
+            summed = any(a == axis for a, _ in bound)  # such a factor is the same everywhere
+            if summed or not any(self._zero_atom(x, axis) for x in atoms):
                 return False
         return True
 

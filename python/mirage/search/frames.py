@@ -26,6 +26,7 @@ class FrameType:
 
     loop: str | None
     split: str | None
+    passes: int = 1  # loops over the axis, one after the other
 
     def levels(self, axis: str) -> tuple[str, ...]:
         """Levels into which the type splits an axis that some sum binds."""
@@ -37,7 +38,8 @@ class FrameType:
         return levels
 
     def __str__(self) -> str:
-        return f"loop {self.loop or '-'}, grid sum {self.split or '-'}"
+        twice = " twice" if self.passes == 2 else ""
+        return f"loop {self.loop or '-'}{twice}, grid sum {self.split or '-'}"
 
 
 @dataclass(frozen=True)

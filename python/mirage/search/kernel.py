@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,9 @@ class KernelSolver:
         picks: list[Pick] = []
         with Timer(self.report, "derive"):
             graphs = self.derive(analysis, kind)
+            if not graphs and kind.loop is not None and not analysis.problem.combine:
+                kind = replace(kind, passes=2)
+                graphs = self.derive(analysis, kind)
         if not graphs:
             return []
         with Timer(self.report, "size"):
@@ -131,7 +134,12 @@ class KernelSolver:
             if kind.split is not None and (kind.split, "G") not in bound:
                 break
             derivations = Derivations(
-                algebra, kind.loop, kind.split, not problem.combine, max_goals=self.limits.goals
+                algebra,
+                kind.loop,
+                kind.split,
+                not problem.combine,
+                kind.passes,
+                max_goals=self.limits.goals,
             )
             stage = 2 if kind.split is not None else 1
             targets = tuple(derivations.canonical((poly, stage)) for poly in polys)
@@ -139,7 +147,7 @@ class KernelSolver:
             self._count(derivations)
             if solved:
                 out.append((derivations, targets))
-            if not algebra.sum_products:
+            if not algebra.sum_products or kind.passes > 1:
                 break
         return out
 

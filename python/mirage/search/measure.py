@@ -48,8 +48,7 @@ class Measure:
 
     def in_loop(self, goal: Goal) -> bool:
         """Whether the value changes with the loop's step."""
-        loop = self.derivations.loop
-        return loop is not None and (loop, "T") in self.derivations.algebra.free(goal[0])
+        return self.derivations.in_loop(goal)
 
     def elements(self, labels: tuple[str, ...]) -> Num:
         """Elements of a tile."""
@@ -245,6 +244,7 @@ class Measure:
         read: set[int] = set()
         products = {e.goal for e in edges if e.kind == "matmul"}
         gathered: set[Goal] = set()
+        again = self._again(edges)
         for edge in edges:
             if edge.kind == "accumulate":
                 account.accumulate(
@@ -254,6 +254,8 @@ class Measure:
             added, ok = self.work(edge)
             feasible = feasible & ok
             account.merge(added)
+            if edge.goal in again:  # computed in the second loop, too
+                account.merge(added)
             if edge.kind == "load" and edge.goal[1] == 1:
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
@@ -275,6 +277,17 @@ class Measure:
         else:
             account.store(output_bytes)
         return account.features, feasible, extra
+
+    def _again(self, edges: list[Edge]) -> set[Goal]:
+        """Values of the first loop that the second one computes once more."""
+        again: set[Goal] = set()
+        if self.derivations.passes == 1:
+            return again
+        depth = self.derivations.depth
+        for edge in reversed(edges):  # users first
+            if self.in_loop(edge.goal) and (edge.goal in again or depth(edge.goal)):
+                again.update(c for c in edge.children if self.in_loop(c) and not depth(c))
+        return again
 
     def time(self, edges: list[Edge], output_bytes: float) -> Num:
         """Predicted µs of a derivation (with its combine kernel) for every choice of sizes."""

@@ -31,7 +31,7 @@ def served() -> Iterator[Workload]:
     for m in (1, 8):
         yield rms_qkv(f"rms_qkv_m{m}", m, 4096, 4096, 1024)
         yield lora_swiglu(f"lora_swiglu_m{m}", m, 4096, 14336, 16)
-    yield rms_silu_linear("rms_silu_linear_m8", 8, 16384, 4096)
+    yield rms_silu_linear("rms_silu_linear_m8", 8, 4096, 1024)
     yield group_norm("group_norm", 8, 512, 1024, 32)
     yield cross_entropy("cross_entropy_v128256", 512, 128256)
     yield softmax_vocabulary("softmax_v128256", 512, 128256)

@@ -16,10 +16,12 @@ from mirage.semantics.ugraph import (
     Unary,
     walk,
 )
+from mirage.workloads import get
 from search_programs import (
     attention,
     layer_norm_linear_gelu,
     lora,
+    merged_heads_linear,
     n_transformer,
     qk_norm_attention,
     residual_rms_linear,
@@ -132,3 +134,26 @@ def test_rms_swiglu_down_is_two_kernels_with_a_deferred_scale() -> None:
     assert len(loop.accumulators) == 3
     assert UnaryFn.RSQRT not in functions(loop.body)
     assert count(second.body.ops, Matmul) == 1
+
+
+def test_a_function_of_a_norm_is_summed_in_a_second_loop() -> None:
+    (launch,) = launches(get("rms_silu_linear_m8").graph())
+    first, second = loops(launch)
+    assert count(first.body, Matmul) == 0
+    assert count(second.body, Matmul) == 1
+    assert UnaryFn.SILU in functions(second.body)
+
+
+def test_query_heads_share_their_keys() -> None:
+    for name in ("decode_heads_b1", "decode_masked_b8", "decode_rows4_b1"):
+        graph = superoptimize(get(name).graph(), H200).candidates[0].graph
+        launch = next(op for op in graph.ops if isinstance(op, Launch))
+        products = [op for op in walk(launch.body.ops) if isinstance(op, Matmul)]
+        rows = get(name).inputs[0].shape[2]
+        assert len(products) == 2
+        assert all(op.result.shape[-2] == 8 * rows for op in products)
+
+
+def test_heads_are_summed_together() -> None:
+    graph = superoptimize(merged_heads_linear(16, 32, 128, 4096), H200).candidates[0].graph
+    assert sum(isinstance(op, Launch) for op in graph.ops) == 1
