@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.model import KernelFeatures
+from mirage.cost.model import KernelFeatures, Known
+from mirage.cost.registers import registers_of
+from mirage.cost.shared_memory import shared_bytes
 from mirage.semantics.scalar import UNARY, BinaryFn, DType
 from mirage.semantics.ugraph import (
     Binary,
@@ -164,6 +166,10 @@ def features_of(launch: Launch, hot: Collection[Value] = ()) -> KernelFeatures:
             _count(account, op, False, read)
     for value in launch.results:
         account.store(float(value.type.bytes))
+    registers = registers_of(launch)
+    account.features.known = Known(
+        float(shared_bytes(launch).staged), registers.used, float(registers.spills)
+    )
     return account.features
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from mirage.cost.features import features_of
+from mirage.cost.shared_memory import shared_bytes
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import Launch, Load, Loop, Matmul, axis_extents, walk
 
@@ -58,10 +58,11 @@ def check_launch(launch: Launch, target: Target) -> None:
             raise CheckError(
                 f"expected stores to name every grid axis, got {output.map} without {missing}"
             )
-    shared = features_of(launch).shared
-    if shared > target.shared_block:
+    shared = shared_bytes(launch)
+    if shared.total > target.shared_block:
         raise CheckError(
-            f"expected at most {target.shared_block} bytes of shared memory, got {int(shared)}"
+            f"expected at most {target.shared_block} bytes of shared memory, got up to "
+            f"{shared.total} ({shared.staged} of them for tiles)"
         )
 
 

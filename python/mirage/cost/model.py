@@ -31,6 +31,16 @@ REGISTERS_MAX = 224
 """f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """Resources of a block that its ops tell, or the assembler."""
+
+    shared: float
+    registers: float
+    spills: float
+    """Whether registers spill (0 or 1)."""
+
+
 @dataclass
 class KernelFeatures:
     """What one block of a kernel does; ``_step`` is per loop step, ``_once`` outside the loop."""
@@ -61,22 +71,34 @@ class KernelFeatures:
     clocks_step: Num = 0.0
     accumulators: Num = 0.0  # f32 elements held over the loop
     live: Num = 0.0  # elements of the largest computed tile
+    known: Known | None = None  # what only a written launch tells
 
     @property
     def shared(self) -> Num:
         """Bytes of shared memory of a block."""
+        if self.known is not None:
+            return self.known.shared
         return self.shared_once + self.shared_step * self.stages
 
     @property
     def registers(self) -> Num:
+        """Registers of a thread."""
+        if self.known is not None:
+            return self.known.registers
+        return np.minimum(255.0, 40.0 + self.values)
+
+    @property
+    def values(self) -> Num:
         """f32 values per thread."""
         return (self.accumulators + self.live) / (32.0 * self.warps)
 
     def at(self, index: int) -> KernelFeatures:
         """One entry of the arrays."""
-        picked = {}
+        picked: dict[str, Any] = {}
         for f in fields(self):
             x = getattr(self, f.name)
+            if f.name == "known":
+                continue
             picked[f.name] = float(
                 np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index]
             )
@@ -139,7 +161,7 @@ class CostReport:
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     """Time and its parts in µs; infinite where a limit of the target is broken."""
     threads = 32.0 * f.warps
-    registers = np.minimum(255.0, 40.0 + f.registers)
+    registers = np.ceil(f.registers / 8.0) * 8.0
     resident = np.minimum.reduce(
         [
             np.broadcast_to(x, np.broadcast(f.blocks, f.shared, f.warps, registers).shape)
@@ -151,8 +173,9 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
             )
         ]
     )
-    feasible = (f.shared <= target.shared_block) & (f.registers <= REGISTERS_MAX) & (resident >= 1)
-    feasible = feasible & (f.accumulators <= 128.0 * threads)
+    feasible = (f.shared <= target.shared_block) & (resident >= 1)
+    if f.known is None:
+        feasible = feasible & (f.values <= REGISTERS_MAX) & (f.accumulators <= 128.0 * threads)
     resident = np.maximum(resident, 1.0)
     per_sm = np.ceil(f.blocks / target.sms)
     together = np.minimum(per_sm, resident)
@@ -197,6 +220,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
         + target.latency * 0.6
         + np.maximum.reduce(np.broadcast_arrays(dram + last, l2 + last, compute, chain))
     )
+    if f.known is not None and f.known.spills:
+        time = time * target.spill
     time = np.where(feasible, time, np.inf)
     return {
         "time": time,

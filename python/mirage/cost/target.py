@@ -37,6 +37,7 @@ class Target:
     combine: float  # extra time of a dependent combine kernel
     block_start: float  # µs between the starts of two blocks of four warps on one SM
     flight: float  # bytes in flight per SM that saturate DRAM
+    spill: float = 1.15  # factor on the time of a kernel whose registers spill
 
     @property
     def flight_total(self) -> float:

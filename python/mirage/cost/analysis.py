@@ -1,0 +1,128 @@
+"""What the estimates need to know of a block: definitions, what matmuls read, who sums what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mirage.cost.warps import Product, WarpGrid, chain_costs, grid_costs, near_best
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Constant,
+    Launch,
+    Load,
+    Loop,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    Transpose,
+    Value,
+    walk,
+)
+
+
+class BlockAnalysis:
+    """Facts about the block graph of a launch."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.warps = launch.schedule.warps
+        self.fed: dict[Load, tuple[int, int]] = {}
+        """Loads that matmuls read, and the matrix that they see."""
+        self.definitions: dict[Value, Op] = {}
+        self.matmuls: list[Matmul] = []
+        self.trips: dict[Value, int] = {}
+        """How often a block computes a value."""
+        self.sums: set[Value] = set()
+        """Values with which a loop does nothing but sum them."""
+        self.accumulated: list[Value] = []
+        """Values that loops accumulate."""
+        self._find(launch.body.ops, 1)
+        # Rows of up to 8 fit the narrow side of the instruction unless they are contracted.
+        narrow = all(
+            op.operands[0].shape[-1] > 8 and max(op.result.shape[-2:]) > 8 for op in self.matmuls
+        )
+        self._narrow = 8 if narrow else 16
+
+    def _find(self, ops: Iterable[Op], trips: int) -> None:
+        for op in ops:
+            if isinstance(op, Loop):
+                self._find(op.body, trips * op.axis.extent)
+                used = {v for inner in walk(op.body) for v in inner.operands}
+                added = {a.value for a in op.accumulators if a.fn is AccumulateFn.SUM}
+                self.sums |= added - used
+                self.accumulated.extend(a.value for a in op.accumulators)
+                continue
+            self.definitions[op.result] = op
+            self.trips[op.result] = trips
+            if not isinstance(op, Matmul):
+                continue
+            self.matmuls.append(op)
+            for operand in op.operands:
+                source = self.source(operand)
+                if isinstance(source, Load):
+                    self.fed[source] = (operand.shape[-2], operand.shape[-1])
+
+    def source(self, value: Value) -> Op | None:
+        """The op that computes a value, seen through views."""
+        op = self.definitions.get(value)
+        while isinstance(op, Transpose | Reshape):
+            op = self.definitions.get(op.operands[0])
+        return op
+
+    def loaded(self, value: Value) -> bool:
+        """Whether a value is a loaded tile."""
+        return isinstance(self.source(value), Load)
+
+    def padded(self, extent: int) -> int:
+        """Extent of a dimension that a tensor-core instruction reads or writes."""
+        return round_up(extent, self._narrow if extent <= 8 else 16)
+
+    # ---- matmuls
+
+    def product(self, op: Matmul) -> Product:
+        """A matmul as the instruction sees it: transposed where it has few rows."""
+        m, n = (self.padded(x) for x in op.result.shape[-2:])
+        if op.result.shape[-2] <= 8 < op.result.shape[-1]:
+            m, n = n, m
+        width = min(op.operands[0].dtype.bytes, 4)
+        k = round_up(op.operands[0].shape[-1], 16)
+        return Product(m, n, k, width, self.trips[op.result], op.result in self.sums)
+
+    def before(self, op: Matmul) -> list[Matmul]:
+        """Matmuls from which elementwise ops alone lead to an operand."""
+        others = [m for m in self.matmuls if m is not op]
+        return [m for m in others if any(self._reaches(m, x) for x in op.operands)]
+
+    def grids(self, op: Matmul, slack: float) -> tuple[list[WarpGrid], bool]:
+        """Ways in which warps may share a matmul, the best first, and whether its operands may
+        change warps before it.
+        """
+        product, before = self.product(op), self.before(op)
+        if not before:
+            grids = near_best(grid_costs(product, self.warps), slack)
+            return grids, not all(self.loaded(x) for x in op.operands)
+        chains = [
+            c
+            for m in before
+            for c in near_best(chain_costs(self.product(m), product, self.warps), slack)
+        ]
+        swapped = any(min(x.result.shape[-2:]) <= 8 for x in (op, *before))
+        return [b for _, b, _ in chains], swapped or any(moved for *_, moved in chains)
+
+    def _reaches(self, source: Matmul, value: Value) -> bool:
+        op = self.definitions.get(value)
+        while op is not None and op is not source:
+            if isinstance(op, Matmul | Load | Reduce | Constant) or not op.operands:
+                return False
+            view = isinstance(op, Transpose | Reshape)
+            same = [v for v in op.operands if view or v.shape == op.result.shape]
+            if not same:
+                return False
+            op = self.definitions.get(same[0])
+        return op is source
+
+
+def round_up(x: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-x // multiple) * multiple

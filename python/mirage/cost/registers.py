@@ -1,0 +1,98 @@
+"""Registers that a thread needs, estimated from what it holds.
+
+The coefficients are a least-squares fit to ptxas on about 500 of our kernels that it compiled
+without reaching the limit (correlation 0.88, mean error 16 registers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.warps import WarpGrid
+from mirage.semantics.ugraph import (
+    Binary,
+    Cast,
+    Constant,
+    Launch,
+    Load,
+    Mask,
+    Matmul,
+    Reshape,
+    Transpose,
+    Unary,
+    Value,
+)
+
+BASE = 21.0
+"""Addresses and counters."""
+PER_MATMUL = 7.0
+PER_ACCUMULATOR = 1.10
+PER_LIVE = 0.88
+PER_OPERAND = 0.78
+MOST = 255
+"""Registers that the instruction set can name."""
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Registers of a thread."""
+
+    wanted: float
+    exchanged: float
+    """f32 values that a thread adds up at once where warps share a contraction."""
+    limit: int
+    """With more, a block of that many threads could not start."""
+
+    @property
+    def used(self) -> float:
+        """What ptxas will report."""
+        return min(self.wanted, self.limit)
+
+    @property
+    def spills(self) -> bool:
+        """Whether values will probably go to local memory."""
+        return self.wanted > self.limit or self.exchanged > self.limit
+
+
+def registers_of(launch: Launch, registers_sm: int = 65536) -> Registers:
+    """The estimate for one launch."""
+    return _Estimator(launch).run(registers_sm)
+
+
+class _Estimator(BlockAnalysis):
+    def __init__(self, launch: Launch) -> None:
+        super().__init__(launch)
+        self.grid: dict[Matmul, WarpGrid] = {}
+        for op in self.matmuls:
+            grids, _ = self.grids(op, 1.0)
+            self.grid[op] = grids[0] if grids else WarpGrid(1, 1, 1)
+
+    def run(self, registers_sm: int) -> Registers:
+        held = sum(self._held(v) for v in self.accumulated)
+        computed = [
+            self._held(v)
+            for v, op in self.definitions.items()
+            if v not in self.accumulated
+            and not isinstance(op, Load | Constant | Transpose | Reshape)
+        ]
+        operands = [self._held(x) for op in self.matmuls for x in op.operands if not self.loaded(x)]
+        exchanged = [
+            self._held(op.result) * self.grid[op].k for op in self.matmuls if self.grid[op].k > 1
+        ]
+        wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
+        wanted += PER_LIVE * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
+        limit = min(MOST, registers_sm // (32 * self.warps))
+        return Registers(wanted, max(exchanged, default=0.0), limit)
+
+    def _held(self, value: Value) -> float:
+        """Registers in which a thread holds its part of a tile."""
+        op = self.definitions.get(value)
+        if isinstance(op, Matmul):
+            product, grid = self.product(op), self.grid[op]
+            return product.m * product.n / (32 * grid.m * grid.n)
+        if isinstance(op, Unary | Binary | Cast | Mask):
+            for x in op.operands:
+                if x.shape == value.shape and not self.loaded(x):
+                    return self._held(x) * value.dtype.bytes / x.dtype.bytes
+        return value.type.size * value.dtype.bytes / 4 / (32 * self.warps)

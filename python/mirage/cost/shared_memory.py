@@ -1,0 +1,206 @@
+"""Shared memory that a launch may need: a bound from above on what the code generator plans.
+
+Loads that feed matmuls, and those that run ahead of a loop, are staged in shared memory, padded to
+whole tensor-core fragments; loads of a loop have one slot for each stage. Besides, ops that
+exchange values between warps need scratch memory while they run: changes of layout, reductions
+across warps, and above all the sums of warps that share the contraction of a matmul (each holds a
+whole result). How the warps share a matmul is decided late, by costs that are not known here, so
+the worst of what is plausible counts.
+
+Rings are alive during their loop, other tiles from the start; scratch memory is alive during its
+op alone, so that the memory of a loop's rings is free again for the sums after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from mirage.cost.analysis import BlockAnalysis, round_up
+from mirage.semantics.ugraph import (
+    Binary,
+    Cast,
+    Constant,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    Transpose,
+    Unary,
+    Value,
+    walk,
+)
+
+STAGED_BYTES = 512
+"""Smaller tiles of a loop are loaded into registers."""
+SLACK = 1.25
+"""Sharings of a matmul that cost up to this factor more than the best are taken to be possible."""
+ROW_PAD = 8
+"""Elements between the rows of an exchanged tile."""
+
+
+@dataclass(frozen=True)
+class SharedBytes:
+    """Bytes of shared memory of a block."""
+
+    staged: int
+    """Tiles that loads bring in, when most of them are alive."""
+    total: int
+    """With the scratch memory that may be needed on top."""
+
+
+def shared_bytes(launch: Launch) -> SharedBytes:
+    """Bounds of what the launch needs."""
+    return _Planner(launch).run()
+
+
+@dataclass
+class _Scope:
+    """What one op of the block needs, or one of its outermost loops with all that is inside."""
+
+    staged: int = 0
+    scratch: int = 0
+    after: int = 0  # scratch memory once the staged tiles are no longer used
+    before: list[int] = field(default_factory=list[int])  # tiles that a loop loads once
+
+
+class _Planner(BlockAnalysis):
+    def run(self) -> SharedBytes:
+        ops = self.launch.body.ops
+        last = self._last_uses(ops)
+        at: list[tuple[int, int, int]] = []  # staged; with scratch memory; scratch memory after it
+        outside: list[tuple[int, int, int]] = []  # bytes, first and last op
+        for number, op in enumerate(ops):
+            scope = _Scope()
+            if isinstance(op, Loop):
+                self._loop(op, scope, (op.axis.name,))
+            else:
+                self._op(op, scope, 1)
+            if isinstance(op, Load):
+                outside.append((scope.staged, number, last.get(op.result, number)))
+                scope.staged = 0
+            outside.extend((size, number, number) for size in scope.before)
+            at.append((scope.staged, scope.staged + scope.scratch, scope.after))
+        staged = total = 0
+        for number, (rings, busy, after) in enumerate(at):
+            alive = sum(size for size, first, end in outside if first <= number <= end)
+            later = sum(size for size, first, end in outside if first <= number < end)
+            staged = max(staged, alive + rings)
+            total = max(total, alive + busy, later + after)
+        return SharedBytes(staged, total)
+
+    def _last_uses(self, ops: tuple[Op, ...]) -> dict[Value, int]:
+        """For each value the last op of the block that reads it, or a view of it; sums that warps
+        exchange after a matmul no longer need its operands.
+        """
+        last: dict[Value, int] = {}
+        for number, op in reversed(list(enumerate(ops))):
+            inner = list(walk((op,)))
+            for used in inner:
+                for v in used.operands:
+                    last.setdefault(v, number)
+            if isinstance(op, Transpose | Reshape) and op.result in last:
+                (x,) = op.operands
+                last[x] = max(last[x], last[op.result])
+        return last
+
+    def _loop(self, loop: Loop, scope: _Scope, axes: tuple[str, ...]) -> None:
+        slots = min(self.launch.schedule.stages, loop.axis.extent)
+        for op in loop.body:
+            if isinstance(op, Loop):
+                self._loop(op, scope, (*axes, op.axis.name))
+                scope.scratch = max(scope.scratch, scope.after)
+            elif isinstance(op, Load) and not any(a in axes for dim in op.map for a in dim):
+                scope.before.append(self._staged(op, 1))  # the same at every step
+            else:
+                self._op(op, scope, slots)
+                scope.scratch = max(scope.scratch, scope.after)
+        scope.after = 0
+        for accumulator in loop.accumulators:
+            source = self.definitions.get(accumulator.value)
+            if isinstance(source, Matmul):
+                need = max(self._sharing(source)[0], self._exchange(source.result))
+                scope.after = max(scope.after, need)
+            elif isinstance(source, Reduce):
+                scope.after = max(scope.after, self._across(source))
+
+    def _op(self, op: Op, scope: _Scope, slots: int) -> None:
+        if isinstance(op, Load):
+            scope.staged += self._staged(op, slots)
+            return
+        if isinstance(op, Constant):
+            return
+        need = 0
+        if isinstance(op, Matmul):
+            sums, moves = self._sharing(op)
+            if op.result not in self.sums:
+                scope.after = max(scope.after, sums)
+            for operand in op.operands:
+                if moves and not isinstance(self.source(operand), Load):
+                    need = max(need, self._exchange(operand))
+        elif isinstance(op, Reduce):
+            need = self._across(op)
+        elif not isinstance(op, Transpose | Reshape) or self.source(op.result) not in self.fed:
+            need = max((self._exchange(v) for v in op.operands if self._moves(v, op)), default=0)
+        scope.scratch = max(scope.scratch, need)
+
+    def _across(self, op: Reduce) -> int:
+        """Bytes that a reduction across warps needs: a result of each warp along the dimension."""
+        (x,) = op.operands
+        parts = min(self.warps, prod(x.shape[d] for d in op.dims))
+        return parts * self._exchange(op.result)
+
+    def _moves(self, value: Value, user: Op) -> bool:
+        """Whether an operand of an elementwise op or a view may be held by other threads than the
+        result: not if it is read from shared memory, nor in a chain of elementwise ops.
+        """
+        if isinstance(self.source(value), Load):
+            return False
+        chained = isinstance(self.definitions.get(value), Unary | Binary | Cast | Mask)
+        return not chained or value.shape != user.result.shape
+
+    def _staged(self, load: Load, slots: int) -> int:
+        width = load.result.dtype.bytes
+        shape = self.fed.get(load)
+        if shape is None:
+            copied = slots > 1 and load.result.type.bytes >= STAGED_BYTES
+            if not copied or load.result.shape[-1] * width % 4:
+                return 0
+            wide = [n for n in load.result.shape if n > 1][-2:]
+            rows, cols = (1, 1, *wide)[-2:]
+            rows, cols = self._spread(rows), self._spread(cols)
+        else:
+            rows, cols = (self.padded(n) for n in shape)
+        row = cols * width
+        alignment = next((8 * s for s in (128, 64, 32) if rows > 1 and row % s == 0), 16)
+        if alignment == 16 and rows > 1:
+            row += 16
+        return slots * round_up(rows * row, alignment)
+
+    def _spread(self, extent: int) -> int:
+        """Extent of a tile that no instruction reads: a power of two, or up to a quarter more."""
+        power = 1 << (extent - 1).bit_length()
+        if extent <= 32 * self.warps * 4:
+            return power
+        return round_up(extent, max(1, power // 8))
+
+    def _exchange(self, value: Value) -> int:
+        """Bytes of a tile on its way from one layout to another."""
+        wide = [n for n in value.shape if n > 1]
+        if not wide:
+            return 64
+        rows, cols = (1, *wide)[-2:]
+        padded = max(prod((round_up(r, 8), c + ROW_PAD)) for r, c in ((rows, cols), (cols, rows)))
+        return padded * max(value.dtype.bytes, 2)
+
+    def _sharing(self, op: Matmul) -> tuple[int, bool]:
+        """Bytes of the sums that warps may exchange, and whether operands may change warps."""
+        grids, moves = self.grids(op, SLACK)
+        most = max((g.k for g in grids), default=1)
+        m, n = (self.padded(x) for x in op.result.shape[-2:])
+        size = max(m * (n + ROW_PAD), n * (m + ROW_PAD)) * 4
+        return (most * size if most > 1 else 0), moves

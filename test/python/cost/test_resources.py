@@ -1,0 +1,117 @@
+"""Shared memory and registers, beside what the compiler plans and the assembler reports."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from mirage.compiler import CompileError, CompileOptions, compile_graph
+from mirage.compiler.ptxas import find_ptxas
+from mirage.cost import H200, CheckError, check_launch
+from mirage.cost.registers import registers_of
+from mirage.cost.shared_memory import shared_bytes
+from mirage.passes.ugraph_io.data import Alternatives
+from mirage.search import SearchLimits
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Axis,
+    BlockGraph,
+    Builder,
+    KernelGraph,
+    Launch,
+    Output,
+    Schedule,
+    TensorType,
+    Value,
+)
+from mirage.stages import add_candidates, stabilize_candidates
+from mirage.workloads import get
+
+PROGRAMS = ("gqa_bs8_kv4096", "rms_mm6144_bs8", "lora_m16", "gmlp_m1", "decode_b1", "mm_1024")
+
+
+def launches(name: str, count: int) -> Iterator[Launch]:
+    """Some of the kernels that the search finds, with their schedules and with others."""
+    rng = random.Random(0)
+    graph, _ = add_candidates(get(name).graph(), H200, SearchLimits(candidates=24))
+    stable, _ = stabilize_candidates(graph)
+    (part,) = [op for op in stable.ops if isinstance(op, Alternatives)]
+    found = [op for p in part.programs[1:] for op in p.ops if isinstance(op, Launch)]
+    for launch in found[:2] + rng.sample(found, min(count, len(found))):
+        other = Schedule(rng.choice((4, 8, 16)), rng.choice((1, 2, 3, 4)))
+        yield from (launch, replace(launch, schedule=other))
+
+
+def planned_bytes(launch: Launch) -> int:
+    """Shared memory by the compiler's plan; beyond what there is, as its message says."""
+    operands = tuple(dict.fromkeys(launch.operands))
+    graph = KernelGraph("one", operands, (launch,), launch.results)
+    try:
+        compiled = compile_graph(graph, CompileOptions(cubin=False, use_cache=False))
+    except CompileError as error:
+        found = re.search(r"shared memory on \S+, got (\d+)", str(error))
+        if found is None:
+            raise
+        return int(found.group(1))
+    (kernel,) = compiled.artifact.manifest.kernels
+    return kernel.shared_bytes
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_bound_is_never_below_the_plan(name: str) -> None:
+    for launch in launches(name, 4):
+        bound, plan = shared_bytes(launch), planned_bytes(launch)
+        assert bound.staged <= bound.total
+        assert plan <= bound.total, (launch.grid, launch.schedule)
+
+
+def flash(rows: int, keys: int, warps: int) -> Launch:
+    """Unscaled attention of ``rows`` rows in one block, ``keys`` of 4096 keys a step."""
+    sizes = ((rows, 64), (64, 4096), (4096, 64))
+    q, k, v = (Value(TensorType(s, DType.F16), n) for s, n in zip(sizes, "qkv", strict=True))
+    params = tuple(Value(x.type, x.name) for x in (q, k, v))
+    b, body = Builder(in_block=True), Builder(in_block=True)
+    left = b.load(params[0], ((), ()), (rows, 64))
+    right = body.load(params[1], ((), ("n",)), (64, keys))
+    e = body.unary(UnaryFn.EXP, body.matmul(left, right))
+    last = body.load(params[2], (("n",), ()), (keys, 64))
+    sums = (body.matmul(body.cast(e, DType.F16), last), body.reduce(ReduceFn.SUM, e, (1,)))
+    accumulators = tuple(Accumulator(AccumulateFn.SUM, x) for x in sums)
+    num, den = b.loop(Axis("n", 4096 // keys), tuple(body.ops), accumulators)
+    y = b.binary(BinaryFn.DIV, num, den)
+    result = Value(TensorType((rows, 64), DType.F16), "y")
+    block = BlockGraph(params, tuple(b.ops), (Output(y, ((), ())),))
+    return Launch((q, k, v), (result,), (), block, Schedule(warps, 2))
+
+
+def test_what_the_plan_refuses_is_refused() -> None:
+    """16 warps that share the contraction over 256 keys add up 16 results of 64 x 64."""
+    large = flash(64, 256, 16)
+    with pytest.raises(CheckError, match="bytes of shared memory"):
+        check_launch(large, H200)
+    for launch in (large, flash(64, 128, 4), flash(128, 128, 8), flash(64, 64, 4)):
+        assert planned_bytes(launch) <= shared_bytes(launch).total
+    check_launch(flash(64, 128, 4), H200)
+    check_launch(flash(128, 128, 8), H200)
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
+def test_registers_are_near_what_the_assembler_reports() -> None:
+    errors: list[float] = []
+    for name in ("gqa_bs8_kv4096", "rms_mm6144_bs8", "lora_m16"):
+        for launch in launches(name, 2):
+            operands = tuple(dict.fromkeys(launch.operands))
+            graph = KernelGraph("one", operands, (launch,), launch.results)
+            try:
+                compiled = compile_graph(graph, CompileOptions())
+            except CompileError:
+                continue
+            (report,) = compiled.artifact.manifest.resources.values()
+            errors.append(abs(registers_of(launch).used - report["registers"]))
+    assert len(errors) > 8
+    assert sum(errors) / len(errors) < 40
