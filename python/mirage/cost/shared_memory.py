@@ -37,7 +37,7 @@ from mirage.semantics.ugraph import (
 
 STAGED_BYTES = 512
 """Smaller tiles of a loop are loaded into registers."""
-SLACK = 1.25
+SLACK = 1.6
 """Sharings of a matmul that cost up to this factor more than the best are taken to be possible."""
 ROW_PAD = 8
 """Elements between the rows of an exchanged tile."""
