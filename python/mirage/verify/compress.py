@@ -46,7 +46,8 @@ from mirage.semantics.ugraph import (
     axis_extents,
     promote,
 )
-from mirage.verify.digits import Digit, Irregular, Slot, Structure
+from mirage.verify.digits import Digit, Structure
+from mirage.verify.slots import Irregular, Slot
 
 Weights = tuple[int, ...]
 
@@ -133,6 +134,14 @@ class Cells:
                 start += cell
             count += before * small
         return count
+
+    def small_index(self, slot: Slot) -> Array:
+        """For each real index of the slot the small one that stands for it."""
+        index = np.zeros(1, dtype=np.int64)
+        for d in self.structure.digits_of(slot):
+            cell = np.repeat(np.arange(len(self.cells[d])), self.cells[d])
+            index = np.add.outer(index * len(self.cells[d]), cell).ravel()
+        return index[: self.structure.size(slot)]
 
     def size(self, slot: Slot) -> int:
         """Number of small indices."""
@@ -343,10 +352,3 @@ class _Block:
         tile = Value(TensorType((len(weights),), DType.F32))
         ops.append(Load((self.param(weights),), (tile,), ((),)))
         return tile
-
-
-def expand(x: Array, weights: Sequence[Weights]) -> Array:
-    """A small array repeated to the real size (what the small program's inputs stand for)."""
-    for dim, w in enumerate(weights):
-        x = np.repeat(x, w, axis=dim)
-    return x

@@ -4,7 +4,8 @@ Programs carry constants as floats: ``1/6144``, ``1e-6``, ``64**-0.5``. Testing 
 needs exact numbers, and two programs that fold the same constant in different orders, or at f32,
 must get the same one. So a constant stands for the simplest number within f32 rounding of its
 value: a decimal of at most three digits (``1e-12``), a fraction, or the square root of one where
-that is simpler (``128**-0.5`` is the root of 1/128).
+that is simpler (``128**-0.5`` is the root of 1/128). A constant of type f64 is meant to f64's
+precision instead.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-RELATIVE = Fraction(1, 1 << 24)  # half a unit in the last place of f32, at worst
+from mirage.semantics.scalar import DType
+
+# Half a unit in the last place of f32 at worst; for f64 there is room for one more rounding.
+_F32, _F64 = Fraction(1, 1 << 24), Fraction(1, 1 << 52)
 
 
 @dataclass(frozen=True)
@@ -23,18 +27,27 @@ class Exact:
     rational: Fraction
     radicand: int = 1
 
+    @property
+    def bits(self) -> int:
+        """Size of its numerator, denominator or radicand."""
+        parts = (self.rational.numerator, self.rational.denominator, self.radicand)
+        return max(n.bit_length() for n in parts)
+
 
 @lru_cache(maxsize=4096)
-def exact(value: float) -> Exact:
-    """The simplest exact number within f32 rounding of a finite ``value``."""
+def exact(value: float, dtype: DType = DType.F32) -> Exact:
+    """The simplest exact number within f32 rounding (f64 rounding for a constant of that type) of a
+    finite ``value``.
+    """
+    relative = _F64 if dtype is DType.F64 else _F32
     target = Fraction(value)
     if target == 0:
         return Exact(Fraction(0))
-    plain = _short_decimal(value)
+    plain = _short_decimal(value, relative)
     if plain is not None:
         return Exact(plain)
-    plain = _simplest(target, RELATIVE)
-    square = _simplest(target * target, 2 * RELATIVE)
+    plain = _simplest(target, relative)
+    square = _simplest(target * target, 2 * relative)
     root = square.numerator * square.denominator
     # A root is meant only where it is far simpler than the fraction: by chance both have height
     # about 2^24.
@@ -51,10 +64,10 @@ def exact(value: float) -> Exact:
     return Exact(Fraction(sign * outside, square.denominator), inside)
 
 
-def _short_decimal(value: float) -> Fraction | None:
-    """The decimal with three significant digits, if it is within f32 rounding."""
+def _short_decimal(value: float, relative: Fraction) -> Fraction | None:
+    """The decimal with three significant digits, if it is within ``relative``."""
     decimal = Fraction(f"{value:.2e}")
-    return decimal if abs(decimal - Fraction(value)) <= RELATIVE * abs(decimal) else None
+    return decimal if abs(decimal - Fraction(value)) <= relative * abs(decimal) else None
 
 
 def prime_factors(n: int) -> tuple[int, ...]:

@@ -18,36 +18,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
 
-from mirage.semantics.region import reshape_groups
-from mirage.semantics.ugraph import (
-    AccumulateFn,
-    Accumulator,
-    Concat,
-    Constant,
-    KernelGraph,
-    Launch,
-    Load,
-    Loop,
-    Mask,
-    Matmul,
-    Op,
-    Reduce,
-    Reshape,
-    RunningMax,
-    Slice,
-    TileMap,
-    Transpose,
-    Value,
-    axis_extents,
-)
+from mirage.semantics.ugraph import KernelGraph, Launch, Value
+from mirage.verify.slots import Cut, Irregular, Slot, Slots, Union
 
-Slot = Hashable
 _Name = tuple[Hashable, int]  # a digit before joining: its class, and the product of the lower ones
 _MAX_PINNED = 16
-
-
-class Irregular(ValueError):
-    """The two programs' index structure has no common digits."""
 
 
 @dataclass
@@ -76,220 +51,54 @@ class Digit:
     ordered: bool
 
 
-class _Union:
-    """Union-find over hashable keys."""
-
-    def __init__(self) -> None:
-        self.parent: dict[Hashable, Hashable] = {}
-
-    def find(self, key: Hashable) -> Hashable:
-        """Representative of the key's set."""
-        root = key
-        while (up := self.parent.setdefault(root, root)) != root:
-            root = up
-        while key != root:
-            self.parent[key], key = root, self.parent[key]
-        return root
-
-    def join(self, a: Hashable, b: Hashable) -> None:
-        """Makes the two sets one."""
-        self.parent[self.find(a)] = self.find(b)
-
-
-@dataclass(frozen=True)
-class _Tiling:
-    parts: tuple[Slot, ...]
-    whole: Slot | None  # None for a mask
-    size: int
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """``part`` holds the indices from ``offset`` on of ``whole``."""
-
-    whole: Slot
-    part: Slot
-    offset: int
-
-
 class Structure:
     """Digits of all dimensions and axes of several graphs with the same signature (primitive ops
     only).
     """
 
     def __init__(self, graphs: Sequence[KernelGraph]) -> None:
-        self._slots = _Union()
-        self._size: dict[Slot, int] = {}
-        self._tilings: list[_Tiling] = []
-        self._joins: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]] = []
-        self._cuts: list[_Cut] = []
-        self._ordered: set[Slot] = set()
-        self._last: set[Slot] = set()  # axes of which the last index stands out
+        self._slots = Slots()
         for graph in graphs:
-            self._graph(graph)
+            self._slots.add(graph)
         first = graphs[0]
         for other in graphs[1:]:
             for a, b in (
                 *zip(first.inputs, other.inputs, strict=True),
                 *zip(first.outputs, other.outputs, strict=True),
             ):
-                self._same_shape(a, b)
+                self._slots.same_shape(a, b)
         self._solve()
-
-    # ---- what ops say about slots ----------------------------------------------------------------
 
     def slot(self, value: Value, dim: int) -> Slot:
         """The slot of a dimension of a tensor or tile."""
-        key = ("dim", value, dim)
-        self._size.setdefault(key, value.shape[dim])
-        return key
+        return self._slots.slot(value, dim)
 
     def axis(self, launch: Launch, name: str) -> Slot:
         """The slot of a grid or loop axis."""
-        return ("axis", launch, name)
-
-    def _same(self, a: Value, i: int, b: Value, j: int) -> None:
-        if a.shape[i] != b.shape[j]:
-            raise Irregular(f"sizes {a.shape[i]} and {b.shape[j]} meet")
-        self._slots.join(self.slot(a, i), self.slot(b, j))
-
-    def _same_shape(self, a: Value, b: Value) -> None:
-        for i in range(len(a.shape)):
-            self._same(a, i, b, i)
-
-    def _aligned(self, a: Value, b: Value, skip: int = 0) -> None:
-        """Trailing dimensions (but the last ``skip``) of ``a`` broadcast to those of ``b``."""
-        for back in range(skip + 1, min(len(a.shape), len(b.shape)) + 1):
-            if a.shape[-back] != 1:
-                self._same(a, len(a.shape) - back, b, len(b.shape) - back)
-
-    def _graph(self, graph: KernelGraph) -> None:
-        for v in (*graph.inputs, *graph.outputs):
-            for dim in range(len(v.shape)):
-                self.slot(v, dim)
-        for op in graph.ops:
-            for v in op.results:
-                for dim in range(len(v.shape)):
-                    self.slot(v, dim)
-            if isinstance(op, Launch):
-                self._launch(op)
-            else:
-                self._op(op)
-
-    def _launch(self, launch: Launch) -> None:
-        for name, extent in axis_extents(launch).items():
-            self._size["axis", launch, name] = extent
-        for p, v in zip(launch.body.params, launch.operands, strict=True):
-            self._same_shape(p, v)
-        self._block(launch, launch.body.ops)
-        for output, result in zip(launch.body.outputs, launch.results, strict=True):
-            self._tile(launch, output.map, output.value, result)
-
-    def _block(self, launch: Launch, ops: tuple[Op, ...]) -> None:
-        for op in ops:
-            for v in op.results:
-                for dim in range(len(v.shape)):
-                    self.slot(v, dim)
-            if isinstance(op, Load):
-                self._tile(launch, op.map, op.result, op.operands[0])
-            elif isinstance(op, Loop):
-                self._block(launch, op.body)
-                if any(isinstance(inner, RunningMax) for inner in op.body):
-                    self._ordered.add(self.axis(launch, op.axis.name))
-                for a, result in zip(op.accumulators, op.results, strict=True):
-                    self._accumulator(a, result)
-                    if a.fn is AccumulateFn.LAST:
-                        self._last.add(self.axis(launch, op.axis.name))
-            else:
-                if isinstance(op, Mask):
-                    parts = (*(self.axis(launch, a) for a in op.axes), self.slot(op.result, op.dim))
-                    self._tilings.append(_Tiling(parts, None, op.extent))
-                self._op(op)
-
-    def _accumulator(self, a: Accumulator, result: Value) -> None:
-        self._same_shape(a.value, result)
-        if a.rescale is not None:
-            self._aligned(a.rescale, a.value)
-
-    def _tile(self, launch: Launch, tile_map: TileMap, tile: Value, whole: Value) -> None:
-        for dim, axes in enumerate(tile_map):
-            if tile.shape[dim] == whole.shape[dim] and all(
-                self._size["axis", launch, a] == 1 for a in axes
-            ):
-                self._same(tile, dim, whole, dim)
-                continue
-            parts = (*(self.axis(launch, a) for a in axes), self.slot(tile, dim))
-            self._tilings.append(_Tiling(parts, self.slot(whole, dim), whole.shape[dim]))
-
-    def _op(self, op: Op) -> None:
-        if isinstance(op, Constant):
-            return
-        y = op.result
-        if isinstance(op, Matmul):
-            a, b = op.operands
-            self._same(a, len(a.shape) - 1, b, len(b.shape) - 2)
-            self._same(a, len(a.shape) - 2, y, len(y.shape) - 2)
-            self._same(b, len(b.shape) - 1, y, len(y.shape) - 1)
-            self._aligned(a, y, skip=2)
-            self._aligned(b, y, skip=2)
-        elif isinstance(op, Reduce):
-            for dim in range(len(y.shape)):
-                if dim not in op.dims:
-                    self._same(op.operands[0], dim, y, dim)
-        elif isinstance(op, Transpose):
-            for i, d in enumerate(op.permutation):
-                self._same(op.operands[0], d, y, i)
-        elif isinstance(op, Reshape):
-            x = op.operands[0]
-            for group in reshape_groups(x.shape, y.shape):
-                left = tuple(self.slot(x, d) for d in group.operand)
-                right = tuple(self.slot(y, d) for d in group.result)
-                self._joins.append((left, right))
-        elif isinstance(op, (Slice, Concat)):
-            self._slice_or_concat(op)
-        else:
-            for v in op.operands:
-                self._aligned(v, y)
-
-    def _slice_or_concat(self, op: Slice | Concat) -> None:
-        y = op.result
-        if isinstance(op, Slice):
-            x = op.operands[0]
-            for dim, offset in enumerate(op.offsets):
-                if x.shape[dim] == y.shape[dim]:
-                    self._same(x, dim, y, dim)
-                else:
-                    self._cuts.append(_Cut(self.slot(x, dim), self.slot(y, dim), offset))
-            return
-        offset = 0
-        for v in op.operands:
-            for dim in range(len(y.shape)):
-                if dim != op.dim or v.shape[dim] == y.shape[dim]:
-                    self._same(v, dim, y, dim)
-                else:
-                    self._cuts.append(_Cut(self.slot(y, dim), self.slot(v, dim), offset))
-            offset += v.shape[op.dim]
+        return self._slots.axis(launch, name)
 
     # ---- solving ---------------------------------------------------------------------------------
 
     def _class(self, slot: Slot) -> _Class:
-        return self._classes[self._slots.find(slot)]
+        return self._classes[self._slots.union.find(slot)]
 
     def _solve(self) -> None:
         self._classes: dict[Hashable, _Class] = {}
-        for slot, size in self._size.items():
-            root = self._slots.find(slot)
+        for slot, size in self._slots.sizes.items():
+            root = self._slots.union.find(slot)
             known = self._classes.setdefault(root, _Class(size))
             if known.size != size:
                 raise Irregular(f"sizes {known.size} and {size} meet")
-        self._relations = [(t.parts, (t.whole,)) for t in self._tilings if t.whole is not None]
-        self._relations += self._joins
-        self._relations += [((c.whole,), (c.part,)) for c in self._cuts if c.offset == 0]
-        for sides in (*self._relations, *((t.parts, ()) for t in self._tilings)):
+        self._relations = [
+            (t.parts, (t.whole,)) for t in self._slots.tilings if t.whole is not None
+        ]
+        self._relations += self._slots.joins
+        self._relations += [((c.whole,), (c.part,)) for c in self._slots.cuts if c.offset == 0]
+        for sides in (*self._relations, *((t.parts, ()) for t in self._slots.tilings)):
             for side in sides:
                 for slot in side[1:]:
                     self._class(slot).exact = True
-        shifted = [(c, self._grain(c)) for c in self._cuts if c.offset > 0]
+        shifted = [(c, self._grain(c)) for c in self._slots.cuts if c.offset > 0]
         changed = True
         while changed:
             steps = [self._refine(left, right) for left, right in self._relations]
@@ -297,7 +106,7 @@ class Structure:
             changed = any(steps)
         self._name_digits(shifted)
 
-    def _grain(self, cut: _Cut) -> int:
+    def _grain(self, cut: Cut) -> int:
         """The largest block that the slice keeps whole."""
         part = self._class(cut.part).size
         if part == 1:
@@ -331,7 +140,7 @@ class Structure:
             base *= c.size
         return result
 
-    def _share_low(self, cut: _Cut, grain: int) -> bool:
+    def _share_low(self, cut: Cut, grain: int) -> bool:
         """Makes whole and part have the same digits below ``grain``."""
         pair = (self._class(cut.whole), self._class(cut.part))
         if pair[1].size == 1:
@@ -347,8 +156,8 @@ class Structure:
 
     # ---- digits ----------------------------------------------------------------------------------
 
-    def _name_digits(self, shifted: list[tuple[_Cut, int]]) -> None:
-        self._digit_sets = _Union()
+    def _name_digits(self, shifted: list[tuple[Cut, int]]) -> None:
+        self._digit_sets = Union()
         self._names: dict[Hashable, tuple[_Name, ...]] = {
             root: tuple((root, b) for b in sorted(c.boundaries, reverse=True) if b < c.size)
             for root, c in self._classes.items()
@@ -366,21 +175,35 @@ class Structure:
                 self._digit_sets.join(x, y)
             pinned.update(whole[0], part[0])
         self._find_radices()
-        for t in self._tilings:
+        for t in self._slots.tilings:
             self._cut_at([d for s in t.parts for d in self._digits_of(s)], t.size)
-        for slot in self._size:
+        for slot in self._slots.sizes:
             self._cut_at(list(self._digits_of(slot)), self.size(slot))
-        for cut in self._cuts:
+        for cut in self._slots.cuts:
             for end in (cut.offset, cut.offset + self.size(cut.part)):
                 self._cut_at(list(self._digits_of(cut.whole)), end)
-        for slot in self._last:
+        for slot in self._slots.last:
             self._cut_at(list(self._digits_of(slot)), self.size(slot) - 1)
+        pinned.update(d for slot in self._slots.in_order for d in self._upper(slot))
         fixed = {self._digit_sets.find(d) for d in pinned}
-        ordered = {self._digit_sets.find(d) for s in self._ordered for d in self._digits_of(s)}
+        ordered = {
+            self._digit_sets.find(d) for s in self._slots.ordered for d in self._digits_of(s)
+        }
         self.digits: dict[Hashable, Digit] = {
             d: Digit(r, frozenset(self._positions.get(d, ())), d in fixed, d in ordered)
             for d, r in self._radices.items()
         }
+
+    def _upper(self, slot: Slot) -> list[_Name]:
+        """All digits of a loop axis but the lowest: steps that are equal, but not neighbours, may
+        contribute differently where the order matters.
+        """
+        upper = [d for d in self._digits_of(slot) if d[1] > 1]
+        for d in upper:
+            radix = self._radices[self._digit_sets.find(d)]
+            if radix > _MAX_PINNED:
+                raise Irregular(f"sums depend on the order of {radix} groups of steps")
+        return upper
 
     def _find_radices(self) -> None:
         self._radices: dict[Hashable, int] = {}
@@ -415,7 +238,7 @@ class Structure:
             self._positions[digit].add(value + 1)
 
     def _digits_of(self, slot: Slot) -> tuple[_Name, ...]:
-        return self._names[self._slots.find(slot)]
+        return self._names[self._slots.union.find(slot)]
 
     def _reversed(self, slots: tuple[Slot, ...]) -> list[_Name]:
         return [d for s in slots for d in self._digits_of(s)][::-1]

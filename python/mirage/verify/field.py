@@ -144,7 +144,7 @@ class FieldPair(Domain):
     def constant(self, value: float, dtype: DType) -> Planes:
         if not math.isfinite(value):
             return (np.asarray(value if value < 0 else np.nan),) * 2
-        number = exact(value)
+        number = exact(value, dtype)
         residues: list[Array] = []
         for m in (self.primes.p, self.primes.q):
             r = number.rational.numerator * pow(number.rational.denominator, -1, m) % m

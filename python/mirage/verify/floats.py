@@ -29,6 +29,7 @@ from mirage.verify.sampling import Sample
 # Relative to the largest output: far above float64's rounding, far below any real difference.
 TOLERANCE = 1e-9
 _SCORE = 1e4
+_LARGE = 64.0
 _ROUNDING = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}
 
 
@@ -41,7 +42,7 @@ class ExactConstants(Float64):
     def constant(self, value: float, dtype: DType) -> Planes:
         if not np.isfinite(value):
             return (np.asarray(value),)
-        number = exact(value)
+        number = exact(value, dtype)
         return (np.asarray(float(number.rational) * float(np.sqrt(number.radicand))),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
@@ -200,6 +201,10 @@ def measure_numerics(
         # Scores are mostly products of two inputs, so the square root of the factor brings them to
         # 1e4.
         scale = unit * min(float(np.sqrt(_SCORE / first.exponent)), 256.0)
+        results.append(_numerics(graphs, sample, rng, permutation, scale, ExactConstants()))
+    else:
+        # Sums of squares of f16 numbers leave f16 long before the numbers do.
+        scale = unit * _LARGE
         results.append(_numerics(graphs, sample, rng, permutation, scale, ExactConstants()))
     return results
 

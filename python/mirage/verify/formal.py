@@ -302,7 +302,7 @@ class FormalExp(Domain):
         if not math.isfinite(value):
             x: Element = value if value < 0 else math.nan
             return _objects([x], ()), _objects([x], ())
-        number = exact(value)
+        number = exact(value, dtype)
         planes: list[Array] = []
         for m in (self.primes.p, self.primes.q):
             r = number.rational.numerator * pow(number.rational.denominator, -1, m) % m

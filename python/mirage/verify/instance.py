@@ -14,8 +14,9 @@ import numpy as np
 
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compress import Cells, compress_all
-from mirage.verify.digits import Irregular, Structure
+from mirage.verify.digits import Structure
 from mirage.verify.sampling import Sample, choose_sample
+from mirage.verify.slots import Irregular
 
 _PATIENCE = 8.0  # times the work, where there is no cheaper way
 

@@ -35,12 +35,14 @@ from mirage.semantics.ugraph import (
     Reshape,
     RunningMax,
     Slice,
+    TileMap,
     Transpose,
     Unary,
     Value,
+    axis_extents,
 )
 from mirage.verify.compress import Cells
-from mirage.verify.digits import Slot
+from mirage.verify.slots import Slot
 
 Count = Counter[Hashable]
 
@@ -68,6 +70,7 @@ class Requirements:
     """What a pair of programs needs."""
 
     singles: Count = field(default_factory=Count)  # single indices of each digit
+    bits: int = 64  # of the largest number that is a factor: a constant, or the weight of a cell
     degree: int = 1  # of an output's numerator after clearing denominators
     argument_degree: int = 1  # the same for arguments of uninterpreted functions
     exponent_degree: int = 1  # of a difference of two exponents
@@ -202,14 +205,16 @@ class Interactions:
         self._around.clear()
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
             s = shapes[output.value]
-            outer[result] = _rekeyed(s, ("store", s.key, output.map), self._free(result))
+            place = _place(launch, output.map, output.value.shape)
+            outer[result] = _rekeyed(s, ("store", s.key, place), self._free(result))
 
     def _block(self, launch: Launch, ops: tuple[Op, ...], shapes: dict[Value, Shape]) -> None:
         for op in ops:
             if isinstance(op, Load):
                 s = shapes[op.operands[0]]
                 free = self._free(op.operands[0])
-                shapes[op.result] = _rekeyed(s, ("load", s.key, op.map), free)
+                place = _place(launch, op.map, op.result.shape)
+                shapes[op.result] = _rekeyed(s, ("load", s.key, place), free)
             elif isinstance(op, Loop):
                 digits = self._digits(self.structure.axis(launch, op.axis.name))
                 self._around.update(digits)
@@ -222,6 +227,8 @@ class Interactions:
                         s = self._summed(s, digits, result)
                     elif a.fn is AccumulateFn.MAX:
                         s = self._uninterpreted(s, self._free(a.value) + Count(digits))
+                    else:
+                        s = _rekeyed(s, ("last", result), self._free(result))
                     if a.rescale is not None:
                         self._exponents.append((Shape(degree=(1, 0)), self._free(a.rescale)))
                     shapes[result] = s
@@ -251,9 +258,7 @@ class Interactions:
 
     def _op(self, op: Op, shapes: Mapping[Value, Shape]) -> Shape:
         if isinstance(op, Constant):
-            return Shape(
-                degree=(1, 0)
-            )  # a number of at most 64 bits: counts for the size of coefficients
+            return Shape(degree=(1, 0))  # counts for the size of coefficients
         xs = [shapes[v] for v in op.operands]
         if isinstance(op, Unary):
             return self._unary(op, xs[0])
@@ -322,6 +327,14 @@ class Interactions:
         free = self._free(op.result)
         self._uninterpreted(a, free)
         return self._uninterpreted(b, free)
+
+
+def _place(launch: Launch, tile_map: TileMap, tile: tuple[int, ...]) -> Hashable:
+    """Which elements a tile holds in each block and step."""
+    extents = axis_extents(launch)
+    return tuple(
+        (t, *((a, extents[a]) for a in axes)) for t, axes in zip(tile, tile_map, strict=True)
+    )
 
 
 def _rekeyed(s: Shape, key: Hashable, free: Count) -> Shape:

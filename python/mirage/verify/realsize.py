@@ -12,8 +12,8 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.region import Region, region_shape
 from mirage.semantics.scalar import Array
-from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op, Value, walk
-from mirage.verify.constants import exact, prime_factors
+from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Mask, Op, Value, walk
+from mirage.verify.constants import Exact, exact, prime_factors
 from mirage.verify.field import FieldPair
 from mirage.verify.primes import draw
 from mirage.verify.sampling import Sample
@@ -32,13 +32,14 @@ class FieldDraw:
     undefined: int  # elements undefined on either side, in outputs that are equal elsewhere
 
 
-def constants_of(graph: KernelGraph) -> set[float]:
-    """Values of all constants."""
-    values: set[float] = set()
-    for op in all_ops(graph):
-        if isinstance(op, Constant):
-            values.add(op.value)
-    return values
+def constants_of(graph: KernelGraph) -> set[Exact]:
+    """What all finite constants mean, those that masks fill with included."""
+    values = {
+        (op.value if isinstance(op, Constant) else op.fill, op.result.dtype)
+        for op in all_ops(graph)
+        if isinstance(op, (Constant, Mask))
+    }
+    return {exact(value, dtype) for value, dtype in values if np.isfinite(value)}
 
 
 def all_ops(graph: KernelGraph) -> list[Op]:
@@ -55,9 +56,8 @@ def needed_roots(graphs: Sequence[KernelGraph]) -> tuple[int, ...]:
     """Numbers that must be squares in the field, for the constants that are roots."""
     factors: set[int] = set()
     for graph in graphs:
-        for value in constants_of(graph):
-            if np.isfinite(value):
-                factors.update(prime_factors(exact(value).radicand))
+        for number in constants_of(graph):
+            factors.update(prime_factors(number.radicand))
     return tuple(sorted(factors))
 
 

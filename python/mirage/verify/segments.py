@@ -20,11 +20,12 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import Constant, KernelGraph, Op, Value
 from mirage.verify.compress import Cells, compress_all
-from mirage.verify.digits import Irregular, Structure
+from mirage.verify.digits import Structure
 from mirage.verify.field import FieldPair
 from mirage.verify.primes import draw
 from mirage.verify.proof import prove
 from mirage.verify.realsize import Q_BITS, needed_roots
+from mirage.verify.slots import Irregular
 from mirage.verify.smallmodel import small_pair
 from mirage.verify.verdict import Evidence
 

@@ -24,13 +24,14 @@ from mirage.semantics.evaluate import evaluate
 from mirage.semantics.region import whole_demand
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compress import Cells, SmallGraph, compress
-from mirage.verify.digits import Irregular, Structure
+from mirage.verify.digits import Structure
 from mirage.verify.floats import TOLERANCE, Difference, ExactConstants
 from mirage.verify.formal import Counts, FormalExp, TooLarge, is_undefined
 from mirage.verify.interactions import Interactions, Requirements
 from mirage.verify.primes import draw
-from mirage.verify.realsize import needed_roots
+from mirage.verify.realsize import constants_of, needed_roots
 from mirage.verify.sampling import graph_work
+from mirage.verify.slots import Irregular
 from mirage.verify.verdict import Evidence
 
 _Q_BITS = 61
@@ -81,6 +82,8 @@ def small_pair(
                 f"{max(wanted.values())} indices of one axis interact, limit {_MAX_SINGLES}"
             )
         singles = wanted
+    numbers = constants_of(reference) | constants_of(candidate)
+    needs.bits = max((needs.bits, *(n.bits for n in numbers)))
     pair = SmallPair(compress(reference, cells), compress(candidate, cells), needs)
     work = sum(graph_work(s.graph, whole_demand(s.graph)) for s in (pair.reference, pair.candidate))
     if work > _MAX_WORK:
@@ -96,13 +99,14 @@ def direct_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair | N
     return SmallPair(SmallGraph(reference, ()), SmallGraph(candidate, ()), Requirements())
 
 
-def error_log2(needs: Requirements, counts: Counts, q: int) -> float:
+def error_log2(needs: Requirements, counts: Counts, q: int, roots: int) -> float:
     """Base-2 logarithm of a bound for the chance that one draw does not tell different programs
     apart.
 
     Union bound over: two of the exponents in the deciding comparison coincide; its coefficient
     vanishes; two different arguments of uninterpreted functions (compared pairwise) coincide; the
-    prime divides a coefficient. Discarding draws with zero divisors at most doubles it.
+    prime divides a coefficient (``roots`` numbers are squares modulo both primes, so that there are
+    fewer of them). Discarding draws with zero divisors at most doubles it.
     """
 
     def deciding(terms: int, degree: int) -> float:
@@ -113,10 +117,10 @@ def error_log2(needs: Requirements, counts: Counts, q: int) -> float:
         2 * counts.argument_terms[0] * counts.argument_terms[1], needs.argument_degree
     )
     chance = (deciding(counts.terms, needs.degree) + pairs * of_arguments) / q
-    bits = 64.0 * (
+    bits = needs.bits * (
         needs.degree + needs.argument_degree + needs.exponent_degree + sum(needs.singles.values())
     )
-    chance += bits / _Q_BITS * 2.0**-_PRIMES_LOG2
+    chance += bits / _Q_BITS * 2.0 ** (2 * roots - _PRIMES_LOG2)
     return math.log2(2.0 * chance)
 
 
@@ -157,7 +161,7 @@ def _draws(
                 "the programs differ on inputs constant within cells",
                 {"draws": count + 1},
             ), None
-        one = error_log2(pair.needs, domain.counts, primes.q)
+        one = error_log2(pair.needs, domain.counts, primes.q, len(roots))
         if one >= -1.0:
             return Evidence(
                 name, None, f"no useful bound: error up to 2^{one:.1f} a draw", {}

@@ -304,7 +304,7 @@ class Symbolic(Domain):
     def constant(self, value: float, dtype: DType) -> Planes:
         if not math.isfinite(value):
             return (_objects([value if value < 0 else math.nan], ()),)
-        number = exact(value)
+        number = exact(value, dtype)
         c: Number = (
             number.rational.numerator if number.rational.denominator == 1 else number.rational
         )

@@ -66,8 +66,8 @@ class Evidence:
 class Verdict:
     """The result of :func:`mirage.verify.verify`.
 
-    ``bound_log2`` (PROBABLE only) is the base-2 logarithm of the chance that a wrong candidate
-    passes; ``None`` says that the evidence comes without a bound. ``numerics_hold`` says whether
+    ``bound_log2`` (of PROBABLE, and only there) is the base-2 logarithm of the chance that a wrong
+    candidate passes. ``numerics_hold`` says whether
     the candidate's rounding error is at most twice the reference's (``None``: not measured).
     ``permutation[i]`` is the candidate's output that equals output ``i`` of the reference.
     """
@@ -93,10 +93,7 @@ class Verdict:
     def __str__(self) -> str:
         lines = [self.kind.value]
         if self.kind is Kind.PROBABLE:
-            bound = (
-                "no bound" if self.bound_log2 is None else f"error at most 2^{self.bound_log2:.1f}"
-            )
-            lines[0] += f" ({bound})"
+            lines[0] += f" (error at most 2^{self.bound_log2:.1f})"
         if self.witness:
             lines.append(f"  witness: {self.witness}")
         marks = {True: "holds", False: "fails", None: "does not apply"}

@@ -8,11 +8,10 @@ import random
 from math import inf
 
 import graphs
-import numpy as np
 import pytest
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluate import evaluate, evaluate_floats
+from mirage.semantics.evaluate import evaluate
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -24,15 +23,17 @@ from mirage.semantics.ugraph import (
     Output,
     TensorType,
 )
-from mirage.verify.compress import Cells, cells_of, compress, expand
-from mirage.verify.digits import Digit, Irregular, Structure
+from mirage.verify.compress import cells_of
+from mirage.verify.digits import Digit
 from mirage.verify.formal import FormalExp
 from mirage.verify.mutate import mutants
 from mirage.verify.normalize import normalize
 from mirage.verify.primes import draw
 from mirage.verify.proof import prove
+from mirage.verify.slots import Irregular
 from mirage.verify.smallmodel import run_small_model, small_pair
 from mirage.verify.symbolic import NoProof, Symbolic
+from small_programs import assert_exact
 
 F32 = DType.F32
 LARGER = {
@@ -61,25 +62,9 @@ def test_cells():
 @pytest.mark.parametrize(("pair", "candidate"), CASES)
 @pytest.mark.parametrize("singles", [1, 2])
 def test_the_small_program_is_the_real_one_on_repeated_inputs(pair, candidate, singles):
-    """Exactness by brute force, in float64: expand the inputs, run the real program, compare
-    everywhere.
-    """
+    """Exactness by brute force."""
     case = [plain(LARGER[pair].reference), plain(LARGER[pair].candidates[candidate])]
-    structure = Structure(case)
-    cells = Cells.with_singles(structure, dict.fromkeys(structure.digits, singles))
-    rng = np.random.default_rng(0)
-    for graph in case:
-        small = compress(graph, cells)
-        weights = [
-            [cells.weights(structure.slot(v, d)) for d in range(len(v.shape))] for v in graph.inputs
-        ]
-        xs = [rng.standard_normal([len(w) for w in ws]) for ws in weights]
-        extra = [np.array(w, dtype=float) for w in small.weights]
-        (y,) = evaluate_floats(small.graph, [*xs, *extra])
-        (want,) = evaluate_floats(graph, [expand(x, ws) for x, ws in zip(xs, weights)])
-        out = graph.outputs[0]
-        got = expand(y, [cells.weights(structure.slot(out, d)) for d in range(len(out.shape))])
-        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+    assert_exact(case, singles)
 
 
 @pytest.mark.parametrize(("pair", "candidate"), CASES)

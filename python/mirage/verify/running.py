@@ -1,0 +1,136 @@
+"""Whether the sums of a loop depend on the order of its steps, by way of running maxima.
+
+In an online softmax they do not: each step adds a value with a factor ``exp(-m)``, ``m`` being the
+maximum so far, and the accumulator is rescaled to the maximum of the next step. What a step
+contributes in the end carries ``exp(-m_final)``, wherever the step stands. Any other use of a
+running maximum makes steps with equal data contribute differently, depending on what came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Binary,
+    Broadcast,
+    Cast,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RunningMax,
+    Slice,
+    Transpose,
+    Unary,
+    Value,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class _Power:
+    """The value is ``exp(-m)`` to this power, times something without ``m``."""
+
+    of: int
+
+
+class _Maximum:
+    """The value is ``m`` itself, possibly with another shape."""
+
+
+class _Shifted:
+    """The value is something without ``m``, minus ``m``."""
+
+
+class _Other:
+    """Any other dependence on ``m``."""
+
+
+_Use = _Power | _Maximum | _Shifted | _Other
+_NONE = _Power(0)
+
+
+def order_matters(loop: Loop) -> bool:
+    """Whether equal steps of ``loop`` may contribute differently to a sum; ``False`` is certain."""
+    return any(
+        _matters(loop, op.result)
+        for op in walk(loop.body)
+        if isinstance(op, RunningMax) and op in loop.body
+    )
+
+
+def _matters(loop: Loop, maximum: Value) -> bool:
+    uses: dict[Value, _Use] = {}
+    for op in loop.body:
+        if isinstance(op, RunningMax) and op.result is maximum:
+            uses[maximum] = _Maximum()
+            continue
+        if isinstance(op, Loop):
+            inside = (v for inner in walk(op.body) for v in inner.operands)
+            accumulated = (v for a in op.accumulators for v in (a.value, a.rescale) if v)
+            free = all(uses.get(v, _NONE) == _NONE for v in (*inside, *accumulated))
+            uses.update(dict.fromkeys(op.results, _NONE if free else _Other()))
+            continue
+        uses[op.result] = _use(op, uses, maximum.shape)
+    for a in loop.accumulators:
+        use = uses.get(a.value, _NONE)
+        # The last step stands alone, and the maximum of all running maxima is the last one.
+        if a.fn is AccumulateFn.LAST or (a.fn is AccumulateFn.MAX and isinstance(use, _Maximum)):
+            continue
+        if use != _Power(1 if a.rescale is maximum else 0):
+            return True
+    return False
+
+
+def _use(op: Op, uses: Mapping[Value, _Use], shape: tuple[int, ...]) -> _Use:
+    """How the result depends on ``m``, which has that ``shape`` and, as it is broadcast, belongs to
+    the last dimensions of all that it meets.
+    """
+    xs = [uses.get(v, _NONE) for v in op.operands]
+    if all(x == _NONE for x in xs):
+        return _NONE
+    if isinstance(op, (Cast, Broadcast)):
+        return xs[0]
+    if isinstance(op, (Reshape, Transpose, Slice)):
+        return xs[0] if all(n == 1 for n in shape) else _Other()
+    if isinstance(op, Mask):
+        keeps = op.fill == 0.0 if isinstance(xs[0], _Power) else op.fill == -inf
+        return xs[0] if keeps and isinstance(xs[0], (_Power, _Shifted)) else _Other()
+    if isinstance(op, Unary) and op.fn is UnaryFn.EXP and isinstance(xs[0], _Shifted):
+        return _Power(1)
+    if isinstance(op, Binary) and op.fn is BinaryFn.SUB and isinstance(xs[1], _Maximum):
+        return _Shifted() if xs[0] == _NONE else _Other()
+    powers = [x.of for x in xs if isinstance(x, _Power)]
+    if len(powers) < len(xs) or _gathers(op, powers, shape):
+        return _Other()
+    return _power(op, powers)
+
+
+def _gathers(op: Op, powers: list[int], shape: tuple[int, ...]) -> bool:
+    """Whether elements with different ``m`` come together in one."""
+    rank = len(op.operands[0].shape)
+    back: list[int] = []  # dimensions from the end
+    if isinstance(op, Reduce):
+        back = [rank - d for d in op.dims]
+    elif isinstance(op, Matmul):
+        back = [1] * (powers[0] != 0) + [2] * (powers[1] != 0)
+    return any(b <= len(shape) and shape[-b] != 1 for b in back)
+
+
+def _power(op: Op, powers: list[int]) -> _Use:
+    if isinstance(op, Matmul) or (isinstance(op, Binary) and op.fn is BinaryFn.MUL):
+        return _Power(sum(powers))
+    if isinstance(op, Binary) and op.fn is BinaryFn.DIV:
+        return _Power(powers[0] - powers[1])
+    if isinstance(op, Reduce) or (isinstance(op, Unary) and op.fn is UnaryFn.NEG):
+        return _Power(powers[0])
+    keeps = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, BinaryFn.MIN)
+    if isinstance(op, Binary) and op.fn in keeps and powers[0] == powers[1]:
+        return _Power(powers[0])
+    return _Other()
