@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
+from mirage.search.joins import without_joins
 from mirage.search.kernel import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.parallel import Key, Region, Remote
@@ -71,7 +72,7 @@ def superoptimize(
     """
     check_graph(graph)
     limits = limits or SearchLimits()
-    return _Planner(decompose(graph), target, limits, executor).run()
+    return _Planner(without_joins(decompose(graph)), target, limits, executor).run()
 
 
 class _Planner:

@@ -1,0 +1,240 @@
+"""Joins (concatenations) moved towards the results until they disappear.
+
+A function of joined parts is the joined functions of the parts, and a sum over the joined dimension
+is the sum of the parts' sums: a product with joined features needs no copy of them. Axis labels can
+then follow what the join would have hidden from them. A join that does not disappear this way stays
+where it was.
+
+An exponential keeps its joins: two exponentials that are added need one maximum for both, and the
+online-maximum rewrite gives each its own. Attention over a cache and a new token could do without a
+copy of the cache otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.substitute import with_operands
+from mirage.semantics.ugraph import (
+    Binary,
+    Broadcast,
+    Builder,
+    Cast,
+    Concat,
+    KernelGraph,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    Transpose,
+    Unary,
+    Value,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Joined:
+    """A value that is known as parts along ``dim``; ``joins`` are the ops that would join them."""
+
+    dim: int
+    parts: tuple[Value, ...]
+    joins: frozenset[Concat]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(v.shape[self.dim] for v in self.parts)
+
+
+class _Stuck(Exception):
+    """Joins that some op needs as one tensor."""
+
+    def __init__(self, joins: frozenset[Concat]) -> None:
+        super().__init__(joins)
+        self.joins = joins
+
+
+def without_joins(graph: KernelGraph) -> KernelGraph:
+    """``graph`` without the joins that can be moved out; the same object where there is none."""
+    moved = {op for op in graph.ops if isinstance(op, Concat)}
+    while moved:
+        result = _without(graph, moved)
+        if isinstance(result, KernelGraph):
+            return result
+        moved -= result
+    return graph
+
+
+def _without(graph: KernelGraph, moved: set[Concat]) -> KernelGraph | frozenset[Concat]:
+    """The graph without some joins, or those of them that must stay."""
+    try:
+        return _Rewriter(graph, moved).run()
+    except _Stuck as stuck:
+        return stuck.joins
+
+
+class _Rewriter:
+    def __init__(self, graph: KernelGraph, moved: set[Concat]) -> None:
+        self.graph, self.moved = graph, moved
+        self.build = Builder()
+        self.joined: dict[Value, _Joined] = {}
+        self.values: dict[Value, Value] = {v: v for v in graph.inputs}
+
+    def run(self) -> KernelGraph:
+        """The rewritten graph; raises :class:`_Stuck`."""
+        for op in self.graph.ops:
+            if isinstance(op, Concat) and op in self.moved:
+                parts = tuple(self._whole(v) for v in op.operands)
+                wide = op.result.dtype
+                typed = (v if v.dtype is wide else self.build.cast(v, wide) for v in parts)
+                self.joined[op.result] = _Joined(op.dim, tuple(typed), frozenset({op}))
+            elif any(v in self.joined for v in op.operands):
+                self._move(op)
+            else:
+                operands = tuple(self.values[v] for v in op.operands)
+                same = operands == op.operands
+                new = op if same else with_operands(op, operands)
+                self.build.ops.append(new)
+                self.values.update(zip(op.results, new.results, strict=True))
+        outputs = tuple(self._whole(v) for v in self.graph.outputs)
+        return KernelGraph(self.graph.name, self.graph.inputs, tuple(self.build.ops), outputs)
+
+    def _whole(self, value: Value) -> Value:
+        if value in self.joined:
+            raise _Stuck(self.joined[value].joins)
+        return self.values[value]
+
+    def _move(self, op: Op) -> None:
+        found = {self.joined[v] for v in op.operands if v in self.joined}
+        joins = frozenset[Concat]().union(*(j.joins for j in found))
+        new = self._moved(op)
+        if new is None:
+            raise _Stuck(joins)
+        if isinstance(new, Value):
+            self.values[op.result] = self._typed(new, op.result)
+        else:
+            dim, parts = new
+            typed = tuple(self._typed(v, op.result) for v in parts)
+            self.joined[op.result] = _Joined(dim, typed, joins)
+
+    def _typed(self, value: Value, like: Value) -> Value:
+        return value if value.dtype is like.dtype else self.build.cast(value, like.dtype)
+
+    def _moved(self, op: Op) -> tuple[int, list[Value]] | Value | None:
+        """The op on parts: parts again, or one value; None where it needs the joined tensor."""
+        b = self.build
+        match op:
+            case Unary() if op.fn is not UnaryFn.EXP:
+                return self._each(op, lambda v: b.unary(op.fn, v))
+            case Cast():
+                return self._each(op, lambda v: b.cast(v, op.result.dtype))
+            case Binary():
+                return self._binary(op)
+            case Matmul():
+                return self._matmul(op)
+            case Reduce():
+                return self._reduce(op)
+            case Transpose():
+                j = self.joined[op.operands[0]]
+                parts = [b.transpose(v, op.permutation) for v in j.parts]
+                return op.permutation.index(j.dim), parts
+            case Reshape():
+                return self._reshape(op)
+            case Broadcast():
+                j = self.joined[op.operands[0]]
+                dim = j.dim + len(op.result.shape) - len(op.operands[0].shape)
+                return dim, [b.broadcast(v, _resized(op.result, dim, v, j.dim)) for v in j.parts]
+            case _:
+                return None
+
+    def _each(self, op: Op, apply: Callable[[Value], Value]) -> tuple[int, list[Value]]:
+        j = self.joined[op.operands[0]]
+        return j.dim, [apply(v) for v in j.parts]
+
+    def _reshape(self, op: Reshape) -> tuple[int, list[Value]] | None:
+        j = self.joined[op.operands[0]]
+        old, new = op.operands[0].shape, op.result.shape
+        for dim, size in enumerate(new):
+            if size == old[j.dim] and prod(new[:dim]) == prod(old[: j.dim]):
+                shapes = (_resized(op.result, dim, v, j.dim) for v in j.parts)
+                return dim, [self.build.reshape(v, s) for v, s in zip(j.parts, shapes, strict=True)]
+        return None
+
+    def _reduce(self, op: Reduce) -> tuple[int, list[Value]] | Value:
+        j = self.joined[op.operands[0]]
+        parts = [self.build.reduce(op.fn, v, op.dims) for v in j.parts]
+        if j.dim not in op.dims:
+            return j.dim, parts
+        fn = BinaryFn.ADD if op.fn is ReduceFn.SUM else BinaryFn.MAX
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.build.binary(fn, total, part)
+        return total
+
+    def _binary(self, op: Binary) -> tuple[int, list[Value]] | None:
+        rank = len(op.result.shape)
+        operands = [self._known(v) for v in op.operands]
+        known = [j for j in operands if isinstance(j, _Joined)]
+        dim = known[0].dim + rank - len(known[0].parts[0].shape)
+        sides: list[list[Value]] = []
+        for operand in operands:
+            side = self._parts_at(operand, dim, rank, known[0].sizes)
+            if side is None:
+                return None
+            sides.append(side)
+        return dim, [self.build.binary(op.fn, x, y) for x, y in zip(*sides, strict=True)]
+
+    def _known(self, value: Value) -> _Joined | Value:
+        return self.joined[value] if value in self.joined else self.values[value]
+
+    def _parts_at(
+        self, operand: _Joined | Value, dim: int, rank: int, sizes: tuple[int, ...]
+    ) -> list[Value] | None:
+        """What each part meets of an operand, aligned at the right to ``rank`` dimensions."""
+        if isinstance(operand, _Joined):
+            own = operand.dim + rank - len(operand.parts[0].shape)
+            return list(operand.parts) if own == dim and operand.sizes == sizes else None
+        lead = rank - len(operand.shape)
+        if dim >= lead and operand.shape[dim - lead] > 1:
+            return None
+        return [operand] * len(sizes)
+
+    def _matmul(self, op: Matmul) -> tuple[int, list[Value]] | Value | None:
+        a, b = (self._known(v) for v in op.operands)
+        ranks = [len(v.shape) for v in op.operands]
+        rank = len(op.result.shape)
+        if isinstance(a, _Joined) and a.dim == ranks[0] - 1:
+            if not (isinstance(b, _Joined) and b.dim == ranks[1] - 2 and a.sizes == b.sizes):
+                return None
+            total: Value | None = None
+            for x, y in zip(a.parts, b.parts, strict=True):
+                product = self.build.matmul(x, y)
+                total = (
+                    product if total is None else self.build.binary(BinaryFn.ADD, total, product)
+                )
+            return total
+        if isinstance(b, _Joined) and b.dim == ranks[1] - 2:
+            return None
+        known = a if isinstance(a, _Joined) else b
+        assert isinstance(known, _Joined)
+        dim = known.dim + rank - len(known.parts[0].shape)
+        sides: list[list[Value]] = []
+        for operand, contracted in ((a, rank - 1), (b, rank - 2)):
+            # the dimension that an operand contracts is none of the result's
+            skipped = dim == contracted
+            parts = (
+                [operand] * len(known.sizes)
+                if skipped and isinstance(operand, Value)
+                else self._parts_at(operand, dim, rank, known.sizes)
+            )
+            if parts is None:
+                return None
+            sides.append(parts)
+        return dim, [self.build.matmul(x, y) for x, y in zip(*sides, strict=True)]
+
+
+def _resized(result: Value, dim: int, part: Value, own: int) -> tuple[int, ...]:
+    """The shape of ``result`` with the part's size along ``dim``."""
+    return (*result.shape[:dim], part.shape[own], *result.shape[dim + 1 :])

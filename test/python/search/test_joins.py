@@ -1,0 +1,88 @@
+"""Joins disappear where every op between them and a sum works on parts; elsewhere they stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirage.cost import H200
+from mirage.search import superoptimize
+from mirage.search.joins import without_joins
+from mirage.semantics.check import check_graph
+from mirage.semantics.decompose import decompose
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Builder, Concat, KernelGraph
+from search_programs import graph, tensor
+
+
+def features() -> KernelGraph:
+    """A product over features and weights that are both in two parts."""
+    x, y, w, v = tensor("x", 8, 48), tensor("y", 8, 16), tensor("w", 48, 24), tensor("v", 16, 24)
+    b = Builder()
+    joined = b.unary(UnaryFn.SILU, b.concat((x, y), 1))
+    return graph("features", (x, y, w, v), b, b.matmul(joined, b.concat((w, v), 0)))
+
+
+def rows() -> KernelGraph:
+    """Rows that are normalised, scaled and summed; through a transpose and a reshape."""
+    x, y, s, b = tensor("x", 3, 8, 5), tensor("y", 3, 4, 5), tensor("s", 3, 1, 5), Builder()
+    scaled = b.binary(BinaryFn.MUL, b.rms_norm(b.concat((x, y), 1)), s)
+    turned = b.reshape(b.transpose(scaled, (1, 0, 2)), (12, 15))
+    return graph("rows", (x, y, s), b, b.reduce(ReduceFn.SUM, turned, (0,)))
+
+
+def largest() -> KernelGraph:
+    x, y, b = tensor("x", 3, 8), tensor("y", 3, 5), Builder()
+    top = b.reduce(ReduceFn.MAX, b.broadcast(b.concat((x, y), 1), (2, 3, 13)), (2,))
+    return graph("largest", (x, y), b, top)
+
+
+def batches() -> KernelGraph:
+    x, y, w, b = tensor("x", 2, 4, 8), tensor("y", 3, 4, 8), tensor("w", 8, 6), Builder()
+    product = b.matmul(b.concat((x, y), 0), w)
+    return graph("batches", (x, y, w), b, b.reduce(ReduceFn.SUM, product, (0, 1)))
+
+
+def one_side_only() -> KernelGraph:
+    x, y, w, b = tensor("x", 8, 48), tensor("y", 8, 16), tensor("w", 64, 24), Builder()
+    return graph("one_side", (x, y, w), b, b.matmul(b.concat((x, y), 1), w))
+
+
+def result() -> KernelGraph:
+    x, y, b = tensor("x", 8, 48), tensor("y", 8, 16), Builder()
+    return graph("result", (x, y), b, b.unary(UnaryFn.SILU, b.concat((x, y), 1)))
+
+
+def exponentials() -> KernelGraph:
+    x, y, b = tensor("x", 8, 48), tensor("y", 8, 16), Builder()
+    e = b.unary(UnaryFn.EXP, b.concat((x, y), 1))
+    return graph("exponentials", (x, y), b, b.reduce(ReduceFn.SUM, e, (1,)))
+
+
+@pytest.mark.parametrize(
+    ("program", "stay"),
+    [
+        (features(), 0),
+        (rows(), 0),
+        (largest(), 0),
+        (batches(), 0),
+        (one_side_only(), 1),
+        (result(), 1),
+        (exponentials(), 1),
+    ],
+    ids=lambda p: p.name if isinstance(p, KernelGraph) else str(p),
+)
+def test_joins(program: KernelGraph, stay: int) -> None:
+    plain = decompose(program)
+    moved = without_joins(plain)
+    assert sum(isinstance(op, Concat) for op in moved.ops) == stay
+    assert (moved is plain) == (stay == 1)
+    check_graph(moved)
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(v.shape) for v in program.inputs]
+    (expected,) = evaluate_floats(program, inputs)
+    candidates = superoptimize(program, H200).candidates
+    for found in (moved, *(c.graph for c in candidates)):
+        (got,) = evaluate_floats(found, inputs)
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-11)
