@@ -57,6 +57,14 @@ def test_attention(s: int, t: int, d: int, row_blocks: int) -> None:
     check_pair(graphs.attention(2, s, t, d, splits=2, steps=2, row_blocks=row_blocks))
 
 
+@pytest.mark.parametrize(("rows", "keys"), [(128, 128), (64, 256)])
+def test_tall_attention(rows: int, keys: int) -> None:
+    """Prefill's tiles: the scores alone take all registers of the scheduled warps."""
+    pair = graphs.attention(1, rows, 2 * keys, 64, splits=1, steps=2, row_blocks=1)
+    for graph in pair.candidates.values():
+        check_graph(with_schedule(graph, warps=4, stages=2), pair.reference)
+
+
 @pytest.mark.parametrize("n", [1, 2, 31, 257, 4099])
 def test_long_rows(n: int) -> None:
     check_pair(graphs.softmax(3, n, row_blocks=2, steps=min(n, 3)))

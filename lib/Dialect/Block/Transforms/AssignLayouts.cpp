@@ -4,8 +4,10 @@
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
+#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
 
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -103,9 +105,8 @@ private:
           continue;
         SmallVector<int64_t> dims = getBroadcastDims(getTile(operand.get()).getShape(),
                                                      getTile(op->getResult(0)).getShape());
-        llvm::erase_if(dims, [&](int64_t dim) {
-          return padding.getExtent(operand.get(), dim) == 1;
-        });
+        llvm::erase_if(dims,
+                       [&](int64_t dim) { return padding.getExtent(operand.get(), dim) == 1; });
         if (!dims.empty())
           found.push_back({&operand, dims});
       }
@@ -190,8 +191,7 @@ private:
 
   /// Zero warp vectors of a partial fragment all count as summands.
   static bool hasNoCopies(const LinearLayout &layout) {
-    return llvm::none_of(layout.getWarp(),
-                         [](thread::Coord vector) { return vector.isZero(); });
+    return llvm::none_of(layout.getWarp(), [](thread::Coord vector) { return vector.isZero(); });
   }
 
   void findPartial(Operation *op) {
@@ -210,9 +210,7 @@ private:
         partial.insert(result);
   }
 
-  void setHolder(Value value, Type holder) {
-    value.setType(withHolder(getTile(value), holder));
-  }
+  void setHolder(Value value, Type holder) { value.setType(withHolder(getTile(value), holder)); }
 
   /// `value` in the layout `target`; the op that changes it stands right after
   /// the value's definition.
@@ -288,9 +286,8 @@ private:
         matrix = reshape.getResult();
     Type elementType = getTile(matrix).getElementType();
     if (staged.contains(load.getResult()))
-      return setHolder(load.getResult(),
-                       getSharedType(padding.getExtent(matrix, 0), padding.getExtent(matrix, 1),
-                                     elementType));
+      return setHolder(load.getResult(), getSharedType(padding.getExtent(matrix, 0),
+                                                       padding.getExtent(matrix, 1), elementType));
     setHolder(load.getResult(), FragmentType::get(elementType, layouts.lookup(matrix)));
   }
 
@@ -315,9 +312,9 @@ private:
     for (OpOperand &operand : op->getOpOperands()) {
       if (isScalar(operand.get()))
         continue;
-      convertOperand(operand, reduceLayout(layout, getBroadcastDims(
-                                                       getTile(operand.get()).getShape(),
-                                                       getTile(result).getShape())));
+      convertOperand(operand,
+                     reduceLayout(layout, getBroadcastDims(getTile(operand.get()).getShape(),
+                                                           getTile(result).getShape())));
     }
     setHolder(result, getTarget(result, layout));
   }
@@ -361,7 +358,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     SmallVector<kernel::LaunchOp> launches;
     getOperation()->walk([&](kernel::LaunchOp launch) { launches.push_back(launch); });
     for (kernel::LaunchOp launch : launches)
-      if (failed(checkInput(launch, **target)) || failed(assign(launch)))
+      if (failed(checkInput(launch, **target)) || failed(assign(launch, **target)))
         return signalPassFailure();
   }
 
@@ -402,8 +399,37 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     return failure(walk.wasInterrupted());
   }
 
-  LogicalResult assign(kernel::LaunchOp launch) {
-    int64_t numWarps = launch.getSchedule()->getWarps();
+  /// Launches whose tiles need more registers than there are get more warps,
+  /// where those have enough.
+  LogicalResult assign(kernel::LaunchOp launch, const Chip &target) {
+    int64_t warps = launch.getSchedule()->getWarps();
+    OpBuilder builder(launch);
+    auto original = cast<kernel::LaunchOp>(launch->clone());
+    llvm::scope_exit dropOriginal([&] { original->erase(); });
+    if (failed(assignFor(launch, warps, target)))
+      return failure();
+    for (int64_t more = 2 * warps; !fits(launch, warps, target) && 32 * more <= target.maxThreads;
+         more *= 2) {
+      builder.setInsertionPoint(launch);
+      auto trial = cast<kernel::LaunchOp>(builder.clone(*original));
+      trial.setScheduleAttr(
+          kernel::ScheduleAttr::get(&getContext(), more, launch.getSchedule()->getStages()));
+      if (succeeded(assignFor(trial, more, target)) && fits(trial, more, target)) {
+        launch->replaceAllUsesWith(trial->getResults());
+        launch->erase();
+        ++numWidened;
+        break;
+      }
+      trial->erase();
+    }
+    return success();
+  }
+
+  static bool fits(kernel::LaunchOp launch, int64_t warps, const Chip &target) {
+    return estimateTileRegisters(launch) <= getTileRegisterBudget(target, warps);
+  }
+
+  LogicalResult assignFor(kernel::LaunchOp launch, int64_t numWarps, const Chip &target) {
     Preparation(launch, numWarps).run();
     ValueSet staged = findStaged(launch);
     PaddingAnalysis padding(launch, numWarps);
@@ -420,6 +446,10 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     numVariables += problem.variables.size();
     numConversions +=
         LayoutWriter(launch, model, padding, solution->choices, staged, numWarps).run();
+    if (!fits(launch, numWarps, target))
+      orderForRegisters(launch);
+    Builder builder(&getContext());
+    launch->setAttr("block.registers", builder.getI64IntegerAttr(estimateTileRegisters(launch)));
     return success();
   }
 };

@@ -17,11 +17,10 @@ std::optional<std::string> AssignmentProblem::check() const {
     if (factor.first >= variables.size() || factor.second >= variables.size() ||
         factor.first == factor.second)
       return "factor " + std::to_string(i) + ": expected two different variables";
-    size_t size =
-        variables[factor.first].costs.size() * variables[factor.second].costs.size();
+    size_t size = variables[factor.first].costs.size() * variables[factor.second].costs.size();
     if (factor.costs.size() != size)
-      return "factor " + std::to_string(i) + ": expected " + std::to_string(size) +
-             " costs, got " + std::to_string(factor.costs.size());
+      return "factor " + std::to_string(i) + ": expected " + std::to_string(size) + " costs, got " +
+             std::to_string(factor.costs.size());
   }
   return std::nullopt;
 }

@@ -186,9 +186,10 @@ private:
             if (which < 0 && shapes.lookup(mask.getInput())[other] == 1)
               which = other;
           if (which < 0)
-            return LogicalResult(mask.emitOpError(
-                "expected to mask one of the two dimensions larger than 1, got dimension ")
-                                 << mask.getDim());
+            return LogicalResult(
+                mask.emitOpError(
+                    "expected to mask one of the two dimensions larger than 1, got dimension ")
+                << mask.getDim());
           planned[op] = {which};
           return success();
         })
@@ -197,11 +198,10 @@ private:
           // Where the rows of the result come from.
           int64_t row = dims.getDim(result, 0), col = dims.getDim(result, 1);
           ArrayRef<int64_t> permutation = transpose.getPermutation();
-          bool swapped =
-              (row >= 0 && getMatrixDim(input, permutation[row]) == 1 &&
-               shapes.lookup(result)[0] > 1) ||
-              (col >= 0 && getMatrixDim(input, permutation[col]) == 0 &&
-               shapes.lookup(result)[1] > 1);
+          bool swapped = (row >= 0 && getMatrixDim(input, permutation[row]) == 1 &&
+                          shapes.lookup(result)[0] > 1) ||
+                         (col >= 0 && getMatrixDim(input, permutation[col]) == 0 &&
+                          shapes.lookup(result)[1] > 1);
           planned[op] = {swapped};
           return success();
         })

@@ -25,9 +25,7 @@ ArrayRef<int64_t> getShape(Value tensor) {
   return cast<RankedTensorType>(tensor.getType()).getShape();
 }
 
-bool isConstant(Value tensor) {
-  return tensor.getDefiningOp<kernel::ConstantOp>() != nullptr;
-}
+bool isConstant(Value tensor) { return tensor.getDefiningOp<kernel::ConstantOp>() != nullptr; }
 
 /// Builds one launch: its grid from the tiling of the result, then its body.
 class LaunchBuilder {
@@ -73,8 +71,8 @@ public:
     if (auto scalar = tensor.getDefiningOp<kernel::ConstantOp>())
       return ConstantOp::create(builder, loc, TileType::get(ArrayRef<int64_t>(), element),
                                 scalar.getValueAttr());
-    return LoadOp::create(builder, loc, TileType::get(shape, element),
-                          arguments.lookup(tensor), builder.getArrayAttr(axes));
+    return LoadOp::create(builder, loc, TileType::get(shape, element), arguments.lookup(tensor),
+                          builder.getArrayAttr(axes));
   }
 
   /// The part of `tensor` that corresponds to a tile of the result when it
@@ -149,22 +147,22 @@ private:
     for (Value operand : op->getOperands())
       operands.push_back(launch.loadBroadcast(operand));
     TileType result = launch.getComputedType(tile, type.getElementType());
-    Value value = TypeSwitch<Operation *, Value>(op)
-                      .Case<kernel::UnaryOp>([&](kernel::UnaryOp unary) {
-                        return UnaryOp::create(builder, loc, result, unary.getFn(), operands[0]);
-                      })
-                      .Case<kernel::BinaryOp>([&](kernel::BinaryOp binary) {
-                        return BinaryOp::create(builder, loc, result, binary.getFn(),
-                                                operands[0], operands[1]);
-                      })
-                      .Case<kernel::CastOp>([&](auto) { return operands[0]; })
-                      .Default([&](Operation *) {
-                        auto from = cast<TileType>(operands[0].getType());
-                        return BroadcastOp::create(
-                                   builder, loc, TileType::get(tile, from.getElementType()),
-                                   operands[0])
-                            .getResult();
-                      });
+    Value value =
+        TypeSwitch<Operation *, Value>(op)
+            .Case<kernel::UnaryOp>([&](kernel::UnaryOp unary) {
+              return UnaryOp::create(builder, loc, result, unary.getFn(), operands[0]);
+            })
+            .Case<kernel::BinaryOp>([&](kernel::BinaryOp binary) {
+              return BinaryOp::create(builder, loc, result, binary.getFn(), operands[0],
+                                      operands[1]);
+            })
+            .Case<kernel::CastOp>([&](auto) { return operands[0]; })
+            .Default([&](Operation *) {
+              auto from = cast<TileType>(operands[0].getType());
+              return BroadcastOp::create(builder, loc, TileType::get(tile, from.getElementType()),
+                                         operands[0])
+                  .getResult();
+            });
     return launch.finish(value);
   }
 
@@ -172,8 +170,8 @@ private:
   Value reduceAll(kernel::ReduceOp op) {
     Value value = op.getInput();
     auto result = cast<RankedTensorType>(op.getResult().getType());
-    Type wide = result.getElementType().isF64() ? result.getElementType()
-                                                : Type(builder.getF32Type());
+    Type wide =
+        result.getElementType().isF64() ? result.getElementType() : Type(builder.getF32Type());
     for (auto [position, dim] : llvm::enumerate(llvm::reverse(op.getDims()))) {
       bool isLast = position + 1 == op.getDims().size();
       value = reduceOne(op.getFn(), value, dim, isLast ? result.getElementType() : wide);
@@ -208,12 +206,11 @@ private:
       Value value = launch.load(input, part, axes);
       // What lies outside of the tensor is zero, which only sums ignore.
       if (fn == ReduceFn::Max && steps * step != size)
-        value = MaskOp::create(builder, loc, value.getType(), value,
-                               builder.getI64IntegerAttr(dim), builder.getStrArrayAttr({"k"}),
-                               builder.getI64IntegerAttr(size),
+        value = MaskOp::create(builder, loc, value.getType(), value, builder.getI64IntegerAttr(dim),
+                               builder.getStrArrayAttr({"k"}), builder.getI64IntegerAttr(size),
                                builder.getF64FloatAttr(-std::numeric_limits<double>::infinity()));
-      value = ReduceOp::create(builder, loc, partial, fn, value,
-                               builder.getDenseI64ArrayAttr({dim}));
+      value =
+          ReduceOp::create(builder, loc, partial, fn, value, builder.getDenseI64ArrayAttr({dim}));
       accumulate(fn == ReduceFn::Sum ? AccumulateFn::Sum : AccumulateFn::Max, value);
     }
     return launch.finish(loop.getResult(0));

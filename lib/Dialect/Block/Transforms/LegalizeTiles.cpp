@@ -42,15 +42,13 @@ private:
   }
 
   static bool mentions(Attribute axes, StringRef axis) {
-    return llvm::any_of(cast<ArrayAttr>(axes), [&](Attribute name) {
-      return cast<StringAttr>(name).getValue() == axis;
-    });
+    return llvm::any_of(cast<ArrayAttr>(axes),
+                        [&](Attribute name) { return cast<StringAttr>(name).getValue() == axis; });
   }
 
   static bool dependsOnAxis(Operation *op, StringRef axis) {
     if (auto load = dyn_cast<LoadOp>(op))
-      return llvm::any_of(load.getMap(),
-                          [&](Attribute axes) { return mentions(axes, axis); });
+      return llvm::any_of(load.getMap(), [&](Attribute axes) { return mentions(axes, axis); });
     if (auto mask = dyn_cast<MaskOp>(op))
       return mentions(mask.getAxes(), axis);
     return isa<RunningMaxOp>(op) || op->getNumRegions() > 0;

@@ -77,9 +77,8 @@ private:
                               getTile(binary.getResult()).getShape()[dim];
                  });
         })
-        .Case<MaskOp>([&](MaskOp mask) {
-          return mask.getFill().isZero() && isZero(mask.getInput(), dim);
-        })
+        .Case<MaskOp>(
+            [&](MaskOp mask) { return mask.getFill().isZero() && isZero(mask.getInput(), dim); })
         .Case<ReduceOp>([&](ReduceOp reduce) { return isZero(reduce.getInput(), dim); })
         .Default(false);
   }
@@ -115,8 +114,7 @@ private:
       rewriter.setInsertionPoint(user);
       operand.set(MaskOp::create(rewriter, user->getLoc(), operand.get().getType(), operand.get(),
                                  rewriter.getI64IntegerAttr(dim), rewriter.getStrArrayAttr({}),
-                                 rewriter.getI64IntegerAttr(
-                                     getTile(operand.get()).getShape()[dim]),
+                                 rewriter.getI64IntegerAttr(getTile(operand.get()).getShape()[dim]),
                                  rewriter.getF64FloatAttr(value)));
       ++numMasks;
     };

@@ -32,8 +32,7 @@ std::optional<std::string> SharedMemoryProblem::verify(llvm::ArrayRef<int64_t> o
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (offsets[i] < 0 || offsets[i] % buffers[i].alignment != 0)
       return "buffer " + std::to_string(i) + ": expected a multiple of " +
-             std::to_string(buffers[i].alignment) + " as offset, got " +
-             std::to_string(offsets[i]);
+             std::to_string(buffers[i].alignment) + " as offset, got " + std::to_string(offsets[i]);
     for (size_t j = 0; j < i; ++j)
       if (buffers[i].overlapsInTime(buffers[j]) && offsets[i] < offsets[j] + buffers[j].bytes &&
           offsets[j] < offsets[i] + buffers[i].bytes)
@@ -57,8 +56,8 @@ int64_t SharedMemoryProblem::getLowerBound() const {
 
 /// Lowest offset where `index` does not collide with a placed buffer (offset
 /// -1: not placed).
-static int64_t getLowestOffset(const SharedMemoryProblem &problem,
-                               llvm::ArrayRef<int64_t> offsets, size_t index) {
+static int64_t getLowestOffset(const SharedMemoryProblem &problem, llvm::ArrayRef<int64_t> offsets,
+                               size_t index) {
   const SharedBuffer &buffer = problem.buffers[index];
   llvm::SmallVector<std::pair<int64_t, int64_t>> taken;
   for (auto [other, offset] : llvm::zip_equal(problem.buffers, offsets))
@@ -132,8 +131,7 @@ struct ExactSearch {
 };
 } // namespace
 
-SharedMemoryPlan mirage::block::solveExactly(const SharedMemoryProblem &problem,
-                                             int64_t maxNodes) {
+SharedMemoryPlan mirage::block::solveExactly(const SharedMemoryProblem &problem, int64_t maxNodes) {
   ExactSearch search{problem, solveFirstFitBySize(problem), problem.getLowerBound(), maxNodes, {}};
   if (search.best.optimal)
     return search.best;

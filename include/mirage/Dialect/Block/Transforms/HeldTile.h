@@ -42,9 +42,7 @@ inline thread::SharedType getShared(mlir::Value value) {
 }
 
 /// A scalar constant (rank 0), which is not held anywhere.
-inline bool isScalar(mlir::Value value) {
-  return value.getDefiningOp<ConstantOp>() != nullptr;
-}
+inline bool isScalar(mlir::Value value) { return value.getDefiningOp<ConstantOp>() != nullptr; }
 
 /// The value without the reshape beside a load or a store.
 inline mlir::Value stripReshape(mlir::Value value) {

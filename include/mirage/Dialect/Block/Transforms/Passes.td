@@ -70,6 +70,11 @@ def AssignLayouts : Pass<"mirage-assign-layouts"> {
     is a `block.convert_layout`, and each matmul says how warps share it. A tile
     that has fewer elements than its layout is padded; `mirage-mask-padding`
     deals with that.
+
+    Where the tiles that are alive at some point need more registers than a
+    thread has (`RegisterEstimate.h`), ops are reordered so that fewer are alive
+    at a time; if that does not suffice, the launch gets twice or four times the
+    warps of its schedule, where that does.
   }];
   let options = [
     Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">,
@@ -78,7 +83,8 @@ def AssignLayouts : Pass<"mirage-assign-layouts"> {
   let statistics = [
     Statistic<"numVariables", "layout-variables", "variables of the assignment problems">,
     Statistic<"numExact", "exact-solutions", "problems that were solved exactly">,
-    Statistic<"numConversions", "conversions", "convert_layout ops inserted">];
+    Statistic<"numConversions", "conversions", "convert_layout ops inserted">,
+    Statistic<"numWidened", "widened", "launches that got more warps than scheduled">];
   let dependentDialects = ["::mirage::block::BlockDialect", "::mirage::thread::ThreadDialect"];
 }
 

@@ -1,0 +1,38 @@
+//===- RegisterEstimate.h - registers that a launch needs -------*- C++ -*-===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H
+#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H
+
+#include "mirage/Dialect/Block/Transforms/Chip.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+namespace mirage::block {
+
+/// 32-bit registers that one thread needs for one tile: those of its fragment,
+/// 0 for what is held in shared memory or is constant.
+int64_t getTileRegisters(mlir::Value tile);
+
+/// 32-bit registers that one thread needs for the tiles of a launch with
+/// layouts: the largest sum, over all points of the program, of
+///
+///   ceil(rows * cols * element bytes / 4 / threads)
+///
+/// (as the layouts have it: copies count) over the fragments that are alive
+/// there, accumulators of loops around included. Elementwise ops work in place,
+/// and broadcast tiles share the registers of what they repeat. A matmul that
+/// reads shared memory holds one step of its operands.
+int64_t estimateTileRegisters(kernel::LaunchOp launch);
+
+/// Registers left for tiles: what a thread can have at this number of warps,
+/// less what addresses, counters and values under way take.
+int64_t getTileRegisterBudget(const Chip &chip, int64_t numWarps);
+
+/// Reorders the ops of each block of the launch, so that fewer registers are
+/// needed at a time: of the ops whose operands are there, the one that leaves
+/// the fewest alive comes first. Loads to shared memory keep their place before
+/// everything else.
+void orderForRegisters(kernel::LaunchOp launch);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H

@@ -1,0 +1,121 @@
+//===- RegisterEstimate.cpp - registers that a launch needs ---------------===//
+
+#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
+
+#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+
+int64_t mirage::block::getTileRegisters(Value value) {
+  if (isScalar(value))
+    return 0;
+  // A broadcast tile is its operand's registers, repeated.
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>())
+    return getTileRegisters(broadcast.getInput());
+  thread::FragmentType type = getFragment(value);
+  if (!type)
+    return 0;
+  int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
+  return llvm::divideCeil(type.getNumRegisters() * bytes, 4);
+}
+
+/// Operand registers of one step along K, for operands in shared memory.
+static int64_t getOperandWords(MatmulOp op) {
+  ArrayRef<int64_t> warps = *op.getWarps();
+  thread::FragmentType result = getFragment(op.getResult());
+  int64_t sides[2] = {result.getRows(), result.getCols()}, words = 0;
+  bool narrow = getTile(op.getLhs()).getElementType().getIntOrFloatBitWidth() == 16;
+  for (int64_t index : {0, 1}) {
+    // 16 rows of an instruction's left operand take 4 registers, 8 columns of
+    // the right one 2; f32 operands are split into two TF32 parts.
+    int64_t units = std::max<int64_t>(sides[index] / warps[index] / 8, 1);
+    if (!getFragment(op->getOperand(index)))
+      words += 2 * units * (narrow ? 1 : 2);
+  }
+  return words;
+}
+
+namespace {
+class Estimate {
+public:
+  /// Most registers alive at some point of `body`, of them `around` of values
+  /// from outside.
+  int64_t visit(Block &body, int64_t around) {
+    int64_t alive = around, most = around;
+    for (Operation &op : body) {
+      int64_t dying = 0;
+      for (Value operand : llvm::SetVector<Value>(op.operand_begin(), op.operand_end()))
+        if (isLastUse(operand, &op))
+          dying += getTileRegisters(operand);
+      int64_t results = 0;
+      if (auto loop = dyn_cast<LoopOp>(op)) {
+        dying = getDyingIn(loop);
+        for (Value result : op.getResults())
+          results += getTileRegisters(result);
+        int64_t carried = results;
+        for (auto running : loop.getBody().getOps<RunningMaxOp>())
+          carried += getTileRegisters(running.getResult());
+        most = std::max(most, visit(loop.getBody().front(), alive + carried));
+      } else if (op.getNumResults() == 1 && !isa<ConstantOp>(op)) {
+        results = isAccumulated(op.getResult(0)) ? 0 : getTileRegisters(op.getResult(0));
+        int64_t during = alive + results;
+        if (auto matmul = dyn_cast<MatmulOp>(op))
+          during += getOperandWords(matmul);
+        else
+          // Element by element, or through shared memory.
+          during -= std::min(dying, results);
+        most = std::max(most, during);
+        if (isa<BroadcastOp>(op))
+          results = dying ? results : 0;
+      }
+      alive += results - dying;
+    }
+    return most;
+  }
+
+private:
+  /// Whether the value belongs to this block and nothing behind `op` reads it.
+  static bool isLastUse(Value value, Operation *op) {
+    Block *block = op->getBlock();
+    if (!isa<TileType>(value.getType()) || value.getParentBlock() != block || isAccumulated(value))
+      return false;
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      Operation *ancestor = block->findAncestorOpInBlock(*user);
+      return ancestor == op || ancestor->isBeforeInBlock(op);
+    });
+  }
+
+  /// Registers of values from outside of a loop that only it reads.
+  static int64_t getDyingIn(LoopOp loop) {
+    llvm::SetVector<Value> outside;
+    loop.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (operand.getParentBlock() == loop->getBlock())
+          outside.insert(operand);
+    });
+    int64_t words = 0;
+    for (Value value : outside)
+      words += isLastUse(value, loop) ? getTileRegisters(value) : 0;
+    return words;
+  }
+
+  /// A product that is added to an accumulator of the loop in place.
+  static bool isAccumulated(Value value) {
+    return value.getDefiningOp<MatmulOp>() && value.hasOneUse() &&
+           isa<AccumulateOp>(*value.getUsers().begin());
+  }
+};
+} // namespace
+
+int64_t mirage::block::estimateTileRegisters(kernel::LaunchOp launch) {
+  return Estimate().visit(launch.getBody().front(), 0);
+}
+
+int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps) {
+  constexpr int64_t fileRegisters = 65536, others = 13;
+  return std::min(chip.maxRegisters, fileRegisters / (32 * numWarps)) - others;
+}
