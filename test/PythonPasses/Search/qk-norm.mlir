@@ -1,0 +1,33 @@
+// Attention with RMSNorm of queries and keys: both norms are in the kernel of the attention. The gains meet before
+// they touch the queries, and the norm of the keys scales the scores.
+// RUN: mirage-opt %s --mirage-search=max-candidates=1 2>/dev/null | FileCheck %s
+
+// CHECK: kernel.alternatives
+// CHECK: }, {
+// CHECK: kernel.launch(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) grid [b = 2, m = {{[0-9]+}}, n_part = {{[0-9]+}}]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x256x64xf16>, %[[K:.*]]: tensor<2x4096x64xf16>, %[[V:.*]]: tensor<2x4096x64xf16>, %[[GQ:.*]]: tensor<64xf16>, %[[GK:.*]]: tensor<64xf16>):
+// CHECK-DAG: %[[G1:.*]] = block.load %[[GQ]] {{\[\[}}]]
+// CHECK-DAG: %[[G2:.*]] = block.load %[[GK]] {{\[\[}}]]
+// CHECK: block.binary mul %[[G1]], %[[G2]]
+// CHECK: block.load %[[K]]
+// CHECK: %[[S:.*]] = block.matmul
+// CHECK: %[[R:.*]] = block.unary rsqrt
+// CHECK: %[[SCALED:.*]] = block.binary mul %[[S]], %[[R]]
+// CHECK: block.unary exp %[[SCALED]]
+// CHECK: block.load %[[V]]
+// CHECK: block.matmul
+// CHECK: block.store %{{.*}} {{\[\[}}n_part], [b], [m], []], %{{.*}} {{\[\[}}n_part], [b], [m], []]
+// CHECK: kernel.launch
+// CHECK-NOT: block.matmul
+// CHECK-NOT: kernel.launch
+// CHECK: kernel.yield
+
+kernel.graph @qk_norm(%arg0: tensor<2x256x64xf16>, %arg1: tensor<2x4096x64xf16>, %arg2: tensor<2x4096x64xf16>, %arg3: tensor<64xf16>, %arg4: tensor<64xf16>) -> tensor<2x256x64xf16> attributes {form = #kernel.form<reference>} {
+  %0 = kernel.rms_norm %arg0, %arg3 eps 1.000000e-06 dims 1 : (tensor<2x256x64xf16>, tensor<64xf16>) -> tensor<2x256x64xf16>
+  %1 = kernel.rms_norm %arg1, %arg4 eps 1.000000e-06 dims 1 : (tensor<2x4096x64xf16>, tensor<64xf16>) -> tensor<2x4096x64xf16>
+  %2 = kernel.transpose %1 [0, 2, 1] : (tensor<2x4096x64xf16>) -> tensor<2x64x4096xf16>
+  %3 = kernel.matmul %0, %2 : (tensor<2x256x64xf16>, tensor<2x64x4096xf16>) -> tensor<2x256x4096xf16>
+  %4 = kernel.softmax %3 dim 2 : (tensor<2x256x4096xf16>) -> tensor<2x256x4096xf16>
+  %5 = kernel.matmul %4, %arg2 : (tensor<2x256x4096xf16>, tensor<2x4096x64xf16>) -> tensor<2x256x64xf16>
+  kernel.return %5 : tensor<2x256x64xf16>
+}
