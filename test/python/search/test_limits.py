@@ -44,21 +44,6 @@ def test_the_result_does_not_depend_on_hash_seeds() -> None:
     assert len(seen) == 1
 
 
-def test_an_executor_changes_nothing() -> None:
-    from concurrent.futures import ProcessPoolExecutor
-
-    from mirage.search.signature import signature
-
-    program = attention(2, 64, 512, 64)
-    alone = superoptimize(program, H200)
-    with ProcessPoolExecutor(2) as executor:
-        together = superoptimize(program, H200, executor=executor)
-    assert [signature(c.graph) for c in together.candidates] == [
-        signature(c.graph) for c in alone.candidates
-    ]
-    assert together.report.values >= alone.report.values
-
-
 def test_candidates_are_ranked_and_distinct() -> None:
     from mirage.search.signature import signature
 

@@ -1,0 +1,60 @@
+"""Kernels solved by the workers of an executor: the same result as without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from multiprocessing import get_context
+
+import pytest
+from distributed import Client, LocalCluster
+from mirage.cost import H200
+from mirage.search import SearchLimits, superoptimize
+from mirage.search.signature import signature
+from mirage.workloads.served import grouped_attention
+from search_programs import attention
+
+
+@contextmanager
+def processes() -> Generator[Executor]:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        yield executor
+
+
+@contextmanager
+def dask() -> Generator[Executor]:
+    """Two workers of a cluster on this machine, each a process."""
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+        client.get_executor() as executor,
+    ):
+        assert len(client.scheduler_info()["workers"]) == 2
+        yield executor
+
+
+@pytest.mark.parametrize("start", [processes, dask])
+def test_an_executor_changes_nothing(
+    start: Callable[[], AbstractContextManager[Executor]],
+) -> None:
+    programs = (
+        attention(2, 64, 512, 64),
+        grouped_attention("rows", 1, 8, 2, 3, 64, 256).graph(),  # its launches read views
+    )
+    limits = SearchLimits(plans=4)
+    with start() as executor:
+        for program in programs:
+            alone = superoptimize(program, H200, limits)
+            together = superoptimize(program, H200, limits, executor)
+            assert [signature(c.graph) for c in together.candidates] == [
+                signature(c.graph) for c in alone.candidates
+            ]
+            assert [c.cost.time for c in together.candidates] == [
+                c.cost.time for c in alone.candidates
+            ]
+            # the same kernels were solved, and those that plans ask for later
+            assert together.report.kernels >= alone.report.kernels
+            assert together.report.stop is alone.report.stop
