@@ -43,13 +43,9 @@ private:
   static LogicalResult checkInput(kernel::LaunchOp launch) {
     if (!launch.getSchedule())
       return launch.emitOpError("expected a schedule (#kernel.schedule), got none");
+    if (failed(block::checkLayouts(launch)))
+      return failure();
     WalkResult walk = launch.getBody().walk([](Operation *op) {
-      for (Value value : op->getResults())
-        if (isa<block::TileType>(value.getType()) && !block::isScalar(value) &&
-            !block::getHolder(block::getTile(value))) {
-          op->emitOpError("expected a layout (mirage-assign-layouts), got ") << value.getType();
-          return WalkResult::interrupt();
-        }
       if (auto matmul = dyn_cast<block::MatmulOp>(op); matmul && !matmul.getWarps()) {
         op->emitOpError("expected 'warps' (mirage-assign-layouts), got none");
         return WalkResult::interrupt();

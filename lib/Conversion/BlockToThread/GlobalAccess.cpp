@@ -45,8 +45,7 @@ static SmallVector<int64_t, 2> getMatrixDims(ArrayRef<int64_t> tile, bool isColu
 
 GlobalTile TileEmitter::getGlobalTile(Value tensor, ArrayAttr map, TileType tile,
                                       ArrayRef<int64_t> matrixAndHolder) {
-  ArrayRef<int64_t> matrix = matrixAndHolder.take_front(2),
-                    holder = matrixAndHolder.drop_front(2);
+  ArrayRef<int64_t> matrix = matrixAndHolder.take_front(2), holder = matrixAndHolder.drop_front(2);
   auto type = cast<MemRefType>(tensor.getType());
   GlobalTile result;
   result.tensor = tensor;
@@ -73,8 +72,7 @@ GlobalTile TileEmitter::getGlobalTile(Value tensor, ArrayAttr map, TileType tile
 }
 
 /// Rows and columns of a tile, then those of what holds it.
-template <typename HolderT>
-static SmallVector<int64_t> getShapes(TileType matrix, HolderT holder) {
+template <typename HolderT> static SmallVector<int64_t> getShapes(TileType matrix, HolderT holder) {
   SmallVector<int64_t> shapes(matrix.getShape());
   llvm::append_range(shapes, ArrayRef<int64_t>{holder.getRows(), holder.getCols()});
   return shapes;
@@ -130,8 +128,9 @@ void TileEmitter::emitStore(block::StoreOp op) {
     auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
     fragment = castTo(fragment, tensor.getElementType());
     auto map = cast<ArrayAttr>(op.getMaps()[number]);
-    GlobalTile tile = getGlobalTile(outputs[number], map, getTile(value),
-                                    getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
+    GlobalTile tile =
+        getGlobalTile(outputs[number], map, getTile(value),
+                      getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
     // One of the blocks that hold the same tile writes it.
     for (Attribute name : launch.getGridNames()) {
       StringRef axis = cast<StringAttr>(name).getValue();
@@ -141,9 +140,8 @@ void TileEmitter::emitStore(block::StoreOp op) {
         continue;
       Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
                                             position.lookup(axis), index(0));
-      tile.when = tile.when
-                      ? arith::AndIOp::create(builder, loc, tile.when, isFirst).getResult()
-                      : isFirst;
+      tile.when =
+          tile.when ? arith::AndIOp::create(builder, loc, tile.when, isFirst).getResult() : isFirst;
     }
     thread::StoreGlobalOp::create(builder, loc, fragment, tile.tensor, tile.offsets, tile.dims,
                                   tile.inBounds, getExtentsAttr(builder, tile), tile.when);

@@ -111,8 +111,7 @@ void TileEmitter::emitMatmul(block::MatmulOp op) {
     step = k;
   FragmentType partLhs = typeFor(thread::mmaLhsLayout(m, step, bytes, grid)),
                partRhs = typeFor(thread::mmaRhsLayout(step, n, bytes, grid));
-  FragmentType productType =
-      FragmentType::get(builder.getF32Type(), product, grid.k > 1);
+  FragmentType productType = FragmentType::get(builder.getF32Type(), product, grid.k > 1);
   Value sum = getAccumulator(op, productType);
   for (int64_t at = 0; at < k; at += step) {
     Value a = getProductOperand(lhs, swapped, wholeLhs, partLhs, 0, at);
@@ -121,7 +120,7 @@ void TileEmitter::emitMatmul(block::MatmulOp op) {
   }
   if (swapped)
     sum = thread::TransposeOp::create(
-        builder, loc,
-        FragmentType::get(builder.getF32Type(), result.getLinearLayout(), grid.k > 1), sum);
+        builder, loc, FragmentType::get(builder.getF32Type(), result.getLinearLayout(), grid.k > 1),
+        sum);
   fragments[op.getResult()] = sum;
 }

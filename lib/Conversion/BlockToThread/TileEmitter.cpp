@@ -31,8 +31,7 @@ void TileEmitter::run() {
   // number.
   Value rest = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
   auto names = launch.getGridNames().getValue();
-  for (auto [name, extent] :
-       llvm::reverse(llvm::zip_equal(names, launch.getGridExtents()))) {
+  for (auto [name, extent] : llvm::reverse(llvm::zip_equal(names, launch.getGridExtents()))) {
     StringRef axis = cast<StringAttr>(name).getValue();
     extents[axis] = extent;
     bool isLast = name == names.front();
@@ -127,8 +126,8 @@ Value TileEmitter::broadcastTo(Value fragment, FragmentType type) {
 Value TileEmitter::convertTo(Value fragment, FragmentType type) {
   auto from = cast<FragmentType>(fragment.getType());
   if (from.getPartial() && !type.getPartial()) {
-    fragment =
-        thread::ReduceWarpsOp::create(builder, loc, from.withPartial(false), fragment, IntegerAttr());
+    fragment = thread::ReduceWarpsOp::create(builder, loc, from.withPartial(false), fragment,
+                                             IntegerAttr());
     from = from.withPartial(false);
   }
   SmallVector<int64_t> dims = block::getBroadcastDims(from.getShape(), type.getShape());
@@ -167,8 +166,8 @@ void TileEmitter::emitMask(block::MaskOp op) {
   Value part = getPart(op.getAxes(), parts);
   Value offset = index(0);
   if (parts > 1)
-    offset = arith::MulIOp::create(
-        builder, loc, part, index(getTile(op.getInput()).getShape()[op.getDim()]));
+    offset = arith::MulIOp::create(builder, loc, part,
+                                   index(getTile(op.getInput()).getShape()[op.getDim()]));
   FragmentType type = typeOf(op.getResult());
   fragments[op.getResult()] =
       thread::MaskOp::create(builder, loc, type, get(op.getInput()), op.getDimAttr(), offset,
@@ -180,9 +179,9 @@ void TileEmitter::emitReduce(block::ReduceOp op) {
   bool isPartial = typeOf(op.getResult()).getPartial();
   for (int64_t dim : op.getDims()) {
     LinearLayout layout = cast<FragmentType>(fragment.getType()).getLinearLayout().reduce(dim);
-    fragment = thread::ReduceOp::create(
-        builder, loc, FragmentType::get(builder.getF32Type(), layout, isPartial), op.getFn(),
-        fragment, dim, IntegerAttr());
+    fragment = thread::ReduceOp::create(builder, loc,
+                                        FragmentType::get(builder.getF32Type(), layout, isPartial),
+                                        op.getFn(), fragment, dim, IntegerAttr());
   }
   fragments[op.getResult()] = fragment;
 }
@@ -207,8 +206,8 @@ void TileEmitter::emitConvertLayout(block::ConvertLayoutOp op) {
     return;
   }
   SharedView view = getSharedView(op.getInput());
-  fragments[op.getResult()] = thread::LoadSharedOp::create(
-      builder, loc, type, view.tile, DenseI64ArrayAttr(), view.transposed);
+  fragments[op.getResult()] = thread::LoadSharedOp::create(builder, loc, type, view.tile,
+                                                           DenseI64ArrayAttr(), view.transposed);
 }
 
 //===----------------------------------------------------------------------===//

@@ -95,7 +95,14 @@ private:
 
 struct MaskPadding : block::impl::MaskPaddingBase<MaskPadding> {
   void runOnOperation() override {
-    getOperation()->walk([&](kernel::LaunchOp launch) { run(launch); });
+    WalkResult walk = getOperation()->walk([&](kernel::LaunchOp launch) {
+      if (failed(checkLayouts(launch)))
+        return WalkResult::interrupt();
+      run(launch);
+      return WalkResult::advance();
+    });
+    if (walk.wasInterrupted())
+      signalPassFailure();
   }
 
 private:

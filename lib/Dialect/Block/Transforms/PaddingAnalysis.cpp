@@ -17,14 +17,6 @@ bool mirage::block::prefersSwapped(MatmulOp matmul) {
   return shape[0] <= 8 && shape[1] > 8;
 }
 
-int64_t mirage::block::getTripCount(Block *block) {
-  int64_t trips = 1;
-  for (Operation *parent = block->getParentOp(); parent; parent = parent->getParentOp())
-    if (auto loop = dyn_cast<LoopOp>(parent))
-      trips *= loop.getExtent();
-  return trips;
-}
-
 PaddingAnalysis::PaddingAnalysis(kernel::LaunchOp launch, int64_t numWarps) : numWarps(numWarps) {
   launch.getBody().walk([&](Operation *op) { visit(op); });
 }

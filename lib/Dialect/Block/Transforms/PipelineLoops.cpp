@@ -67,6 +67,8 @@ private:
   LogicalResult pipeline(kernel::LaunchOp launch, const Chip &target) {
     if (!launch.getSchedule())
       return launch.emitOpError("expected a schedule (#kernel.schedule), got none");
+    if (failed(checkLayouts(launch)))
+      return failure();
     int64_t wanted = target.hasAsyncCopy ? launch.getSchedule()->getStages() : 1;
     int64_t stages = wanted;
     while (stages > 1 && getBytes(launch, stages) > target.maxSharedBytes)

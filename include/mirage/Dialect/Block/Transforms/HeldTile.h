@@ -10,6 +10,7 @@
 #define MIRAGE_DIALECT_BLOCK_TRANSFORMS_HELDTILE_H
 
 #include "mirage/Dialect/Block/IR/Block.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -50,6 +51,9 @@ inline mlir::Value stripReshape(mlir::Value value) {
     value = reshape.getInput();
   return value;
 }
+
+/// Whether layouts are assigned; reports the first tile without one.
+llvm::LogicalResult checkLayouts(kernel::LaunchOp launch);
 
 /// How often an op in `block` runs in one thread block: the product of the
 /// extents of the loops around.

@@ -1,0 +1,61 @@
+"""Every pass that is registered has a lit test, and one that shows what it refuses where it can."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from mirage.compiler.compile import PASSES
+
+ROOT = Path(__file__).parents[3]
+TOOL = ROOT / ".venv/bin/mirage-opt"
+
+
+def registered() -> list[str]:
+    listed = subprocess.run([TOOL, "--help"], capture_output=True, text=True, check=True).stdout
+    return sorted(set(re.findall(r"--(mirage-[a-z0-9-]+)", listed)))
+
+
+def run_lines() -> dict[Path, str]:
+    """The commands of each lit test."""
+    files = [p for p in (ROOT / "test").rglob("*.mlir") if "Inputs" not in p.parts]
+    return {
+        p: "\n".join(line for line in p.read_text().splitlines() if "RUN:" in line) for p in files
+    }
+
+
+def with_preconditions() -> list[str]:
+    """Passes whose ODS states what must hold before."""
+    names: list[str] = []
+    for path in [*(ROOT / "include").rglob("*Passes.td")]:
+        for name, body in re.findall(r'Pass<"([a-z0-9-]+)".*?\{(.*?)\n\}', path.read_text(), re.S):
+            if "Precondition:" in body:
+                names.append(name)
+    return sorted(names)
+
+
+NAMED = run_lines()
+# What these need is what other passes leave behind; all other IR is none of their concern.
+ACCEPT_ALL = {"mirage-decompose", "mirage-kernels-to-launches", "mirage-set-tensor-maps"}
+
+
+def names_pass(commands: str, name: str) -> bool:
+    return re.search(rf"{re.escape(name)}(?![a-z0-9-])", commands) is not None
+
+
+def test_there_are_passes() -> None:
+    assert set(PASSES) <= set(registered())
+    assert len(with_preconditions()) >= 8
+
+
+@pytest.mark.parametrize("name", registered())
+def test_each_pass_is_named(name: str) -> None:
+    assert [p for p, commands in NAMED.items() if names_pass(commands, name)]
+
+
+@pytest.mark.parametrize("name", [n for n in with_preconditions() if n not in ACCEPT_ALL])
+def test_refusals_are_tested(name: str) -> None:
+    refusing = [p for p in NAMED if p.stem.endswith("-invalid")]
+    assert [p for p in refusing if names_pass(NAMED[p], name)]
