@@ -3,7 +3,7 @@
 Written apart from the search, so that an error there cannot hide an error of its own.
 """
 
-from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor, Kind, Verdict, Witness
 from mirage.verify.verifier import BadOptions, SignatureMismatch, VerifyOptions, verify
 
 __all__ = [

@@ -15,10 +15,8 @@ weight. With a running maximum that is right too, since equal steps leave the ma
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -61,9 +59,7 @@ def cells_of(digit: Digit, singles: int) -> Weights:
     if digit.pinned:
         return (1,) * digit.radix
     result: list[int] = []
-    bounds = sorted({0, digit.radix} | {c for c in digit.cuts if 0 < c < digit.radix})
-    for start, end in itertools.pairwise(bounds):
-        length = end - start
+    for length in digit.segments:
         after = singles if digit.ordered else 0
         if length <= singles + after + 1:
             result.extend([1] * length)
@@ -77,10 +73,9 @@ def even_cells(digit: Digit, count: int) -> Weights:
     if digit.pinned:
         return (1,) * digit.radix
     result: list[int] = []
-    bounds = sorted({0, digit.radix} | {c for c in digit.cuts if 0 < c < digit.radix})
-    for start, end in pairwise(bounds):
-        size, more = divmod(end - start, min(count, end - start))
-        parts = min(count, end - start)
+    for length in digit.segments:
+        parts = min(count, length)
+        size, more = divmod(length, parts)
         result.extend([size + 1] * more + [size] * (parts - more))
     return tuple(result)
 

@@ -50,6 +50,12 @@ class Digit:
     pinned: bool
     ordered: bool
 
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """Lengths of the segments, from index 0 on."""
+        bounds = sorted({0, self.radix} | {c for c in self.cuts if 0 < c < self.radix})
+        return tuple(end - start for start, end in itertools.pairwise(bounds))
+
 
 class Structure:
     """Digits of all dimensions and axes of several graphs with the same signature (primitive ops

@@ -18,13 +18,13 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.constants import exact, prime_factors
+from mirage.verify.object_arrays import as_array, map_elements, objects
 from mirage.verify.primes import Primes, square_root
 
 Terms = dict[int, int]
@@ -254,7 +254,7 @@ class FormalExp(Domain):
         for row in zip(*columns, strict=True):
             numbers = tuple(map(self.identity, row))
             results.append((math.nan, math.nan) if None in numbers else self._fresh((fn, numbers)))
-        return tuple(_objects([r[i] for r in results], shape) for i in (0, 1))
+        return tuple(objects([r[i] for r in results], shape) for i in (0, 1))
 
     def _join(self, fn: BinaryFn, items: list[tuple[Element, ...]]) -> tuple[Element, ...]:
         """The maximum (minimum) of elements with all their planes."""
@@ -287,28 +287,27 @@ class FormalExp(Domain):
         """Uniformly random residues, not zero."""
         count = math.prod(shape)
         return tuple(
-            _objects([self.rng.randrange(1, m) for _ in range(count)], shape)
+            objects([self.rng.randrange(1, m) for _ in range(count)], shape)
             for m in (self.primes.p, self.primes.q)
         )
 
     def integers(self, values: tuple[int, ...]) -> Planes:
         """A vector of integers."""
         return tuple(
-            _objects([v % m for v in values], (len(values),))
-            for m in (self.primes.p, self.primes.q)
+            objects([v % m for v in values], (len(values),)) for m in (self.primes.p, self.primes.q)
         )
 
     def constant(self, value: float, dtype: DType) -> Planes:
         if not math.isfinite(value):
             x: Element = value if value < 0 else math.nan
-            return _objects([x], ()), _objects([x], ())
+            return objects([x], ()), objects([x], ())
         number = exact(value, dtype)
         planes: list[Array] = []
         for m in (self.primes.p, self.primes.q):
             r = number.rational.numerator * pow(number.rational.denominator, -1, m) % m
             for factor in prime_factors(number.radicand):
                 r = r * square_root(factor, m) % m
-            planes.append(_objects([r], ()))
+            planes.append(objects([r], ()))
         return tuple(planes)
 
     def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
@@ -323,7 +322,7 @@ class FormalExp(Domain):
         if fn is UnaryFn.RECIPROCAL:
             return self._inverse(x)
         if fn is UnaryFn.EXP and len(x) == 2:
-            return (_map(_exp, x[1]),)
+            return (map_elements(_exp, x[1]),)
         return self._function(fn, x[0])
 
     def _inverse(self, x: Planes) -> Planes:
@@ -332,16 +331,16 @@ class FormalExp(Domain):
         def invert_q(v: Element) -> Element:
             return math.nan if not isinstance(v, int) or v == 0 else pow(v, -1, q)
 
-        return tuple(_map(f, v) for f, v in zip((self.invert, invert_q), x, strict=False))
+        return tuple(map_elements(f, v) for f, v in zip((self.invert, invert_q), x, strict=False))
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         if fn is BinaryFn.ADD:
             return tuple(
-                _array(f(x, y)) for f, x, y in zip((self._add, self._add_q), a, b, strict=False)
+                as_array(f(x, y)) for f, x, y in zip((self._add, self._add_q), a, b, strict=False)
             )
         if fn is BinaryFn.MUL:
             return tuple(
-                _array(f(x, y)) for f, x, y in zip((self._mul, self._mul_q), a, b, strict=False)
+                as_array(f(x, y)) for f, x, y in zip((self._mul, self._mul_q), a, b, strict=False)
             )
         if fn is BinaryFn.SUB:
             return self.binary(BinaryFn.ADD, a, self._negative(b), dtype)
@@ -353,13 +352,13 @@ class FormalExp(Domain):
             first = list(zip(*(np.broadcast_to(x, shape).ravel() for x in a[:count]), strict=True))
             second = list(zip(*(np.broadcast_to(x, shape).ravel() for x in b[:count]), strict=True))
             rows = [self._join(fn, [x, y]) for x, y in zip(first, second, strict=True)]
-            return tuple(_objects([r[i] for r in rows], shape) for i in range(count))
+            return tuple(objects([r[i] for r in rows], shape) for i in range(count))
         return self._function(fn, a[0], b[0])
 
     def _negative(self, x: Planes) -> Planes:
         """Minus ``x``; minus infinity becomes undefined by way of plus infinity."""
         return tuple(
-            _map(lambda v, f=f, m=m: -v if isinstance(v, float) else f(v, m - 1), plane)
+            map_elements(lambda v, f=f, m=m: -v if isinstance(v, float) else f(v, m - 1), plane)
             for f, m, plane in zip(
                 (self.mul, self._plain_mul(self.primes.q)),
                 (self.primes.p, self.primes.q),
@@ -373,15 +372,15 @@ class FormalExp(Domain):
         for x, y, mul, add in zip(
             a, b, (self._mul, self._mul_q), (self._add, self._add_q), strict=False
         ):
-            products = _array(mul(x[..., :, :, None], y[..., None, :, :]))
-            planes.append(_array(add.reduce(products, axis=-2)))
+            products = as_array(mul(x[..., :, :, None], y[..., None, :, :]))
+            planes.append(as_array(add.reduce(products, axis=-2)))
         return tuple(planes)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         if fn is ReduceFn.SUM:
             for d in dims:
                 x = tuple(
-                    _array(add.reduce(v, axis=d, keepdims=True))
+                    as_array(add.reduce(v, axis=d, keepdims=True))
                     for v, add in zip(x, (self._add, self._add_q), strict=False)
                 )
             return x
@@ -392,7 +391,7 @@ class FormalExp(Domain):
             self._join(BinaryFn.MAX, list(zip(*(plane[i] for plane in rows), strict=True)))
             for i in range(math.prod(shape))
         ]
-        return tuple(_objects([r[i] for r in results], shape) for i in range(len(x)))
+        return tuple(objects([r[i] for r in results], shape) for i in range(len(x)))
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         planes = self.binary(BinaryFn.SUB, before, now, dtype)
@@ -447,21 +446,6 @@ def _exp(exponent: Element) -> Element:
         return 0 if exponent == -math.inf else math.nan
     assert isinstance(exponent, int)
     return 1 if exponent == 0 else Quotient({exponent: 1})
-
-
-def _objects(values: list[Any], shape: tuple[int, ...]) -> Array:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array.reshape(shape)
-
-
-def _map(function: Callable[[Any], Any], x: Array) -> Array:
-    return _objects([function(v) for v in x.ravel()], x.shape)
-
-
-def _array(x: Any) -> Array:
-    """NumPy gives bare objects instead of rank-0 arrays of them."""
-    return x if isinstance(x, np.ndarray) else _objects([x], ())
 
 
 def is_undefined(x: Array) -> Array:

@@ -2,30 +2,41 @@
 
 The small programs decide equality of the real ones (``docs/verification.md``); compared in exact
 symbolic arithmetic instead of at random points, they give a proof, for the sizes, maps and
-constants at hand.
+constants at hand. :mod:`mirage.verify.extents` has proofs for other sizes as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from mirage.semantics.domain import Planes
 from mirage.semantics.evaluate import evaluate
+from mirage.verify.compress import Weights
 from mirage.verify.smallmodel import SmallPair
 from mirage.verify.symbolic import NoProof, Symbolic
 from mirage.verify.verdict import Evidence
+
+NAME = "proof by normal forms"
 
 
 def prove(pair: SmallPair, *, reciprocals_as_symbols: bool = False) -> Evidence:
     """``holds`` is True if the outputs have equal normal forms, else None: failing to prove says
     nothing.
     """
-    name = "proof by normal forms"
-    if reciprocals_as_symbols:
-        name += ", reciprocals as symbols"
+    name = f"{NAME}, reciprocals as symbols" if reciprocals_as_symbols else NAME
     domain = Symbolic(reciprocals_as_symbols=reciprocals_as_symbols)
+    return compare(name, pair, domain, domain.integers)
+
+
+def compare(
+    name: str, pair: SmallPair, domain: Symbolic, weights: Callable[[Weights], Planes]
+) -> Evidence:
+    """:func:`prove` in ``domain``, in which ``weights`` gives the numbers of indices in cells."""
     sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
     inputs = [domain.inputs(i, s) for i, s in enumerate(sizes)]
     try:
         first, second = (
-            evaluate(s.graph, domain, [*inputs, *(domain.integers(w) for w in s.weights)])
+            evaluate(s.graph, domain, [*inputs, *map(weights, s.weights)])
             for s in (pair.reference, pair.candidate)
         )
         terms = 0

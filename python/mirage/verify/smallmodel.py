@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class SmallPair:
     reference: SmallGraph
     candidate: SmallGraph
     needs: Requirements
+    cells: Cells | None = None  # none if the programs are their own small model
+    singles: Mapping[Hashable, int] = field(default_factory=Counter[Hashable])
 
     @property
     def input_count(self) -> int:
@@ -84,7 +86,8 @@ def small_pair(
         singles = wanted
     numbers = constants_of(reference) | constants_of(candidate)
     needs.bits = max((needs.bits, *(n.bits for n in numbers)))
-    pair = SmallPair(compress(reference, cells), compress(candidate, cells), needs)
+    small = [compress(g, cells) for g in (reference, candidate)]
+    pair = SmallPair(small[0], small[1], needs, cells, singles)
     work = sum(graph_work(s.graph, whole_demand(s.graph)) for s in (pair.reference, pair.candidate))
     if work > _MAX_WORK:
         raise Irregular(f"the small programs have {work:.0f} elements, limit {_MAX_WORK:.0f}")

@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.constants import exact, prime_factors
+from mirage.verify.constants import Exact, exact, prime_factors
+from mirage.verify.object_arrays import as_array, map_elements, objects
 
 Number = int | Fraction
 Term = tuple[int, int]  # (exponent, monomial), both interned
@@ -295,30 +295,36 @@ class Symbolic(Domain):
 
     def inputs(self, name: int, shape: tuple[int, ...]) -> Planes:
         """A tensor of symbols."""
-        return (_objects([self.variable((name, i)) for i in range(math.prod(shape))], shape),)
+        return (objects([self.variable((name, i)) for i in range(math.prod(shape))], shape),)
 
     def integers(self, values: tuple[int, ...]) -> Planes:
         """A vector of integers."""
-        return (_objects([Ratio({_ONE: v} if v else {}) for v in values], (len(values),)),)
+        return (objects([Ratio({_ONE: v} if v else {}) for v in values], (len(values),)),)
 
     def constant(self, value: float, dtype: DType) -> Planes:
         if not math.isfinite(value):
-            return (_objects([value if value < 0 else math.nan], ()),)
+            return (objects([value if value < 0 else math.nan], ()),)
         number = exact(value, dtype)
+        if (symbol := self.read(number)) is not None:
+            return (objects([symbol], ()),)
         c: Number = (
             number.rational.numerator if number.rational.denominator == 1 else number.rational
         )
         result: Element = Ratio({_ONE: c} if c else {})
         for prime in prime_factors(number.radicand):
             result = self.mul(result, Ratio({(0, self._monomial(((_Root(prime), 1),))): 1}))
-        return (_objects([result], ()),)
+        return (objects([result], ()),)
+
+    def read(self, number: Exact) -> Ratio | None:
+        """What a constant stands for if not for its value."""
+        return None
 
     def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
         value = self.constant(fill, dtype)[0][()]
         mask = np.broadcast_to(keep, np.broadcast_shapes(keep.shape, x[0].shape))
         source = np.broadcast_to(x[0], mask.shape)
         return (
-            _objects(
+            objects(
                 [v if k else value for k, v in zip(mask.ravel(), source.ravel(), strict=True)],
                 mask.shape,
             ),
@@ -330,39 +336,41 @@ class Symbolic(Domain):
         if fn is UnaryFn.SQUARE:
             return self.binary(BinaryFn.MUL, x, x, dtype)
         if fn is UnaryFn.RECIPROCAL:
-            return (_map(self.invert, x[0]),)
+            return (map_elements(self.invert, x[0]),)
         if fn is UnaryFn.EXP:
-            return (_map(self._exp, x[0]),)
-        return (_map(lambda v: self._apply(fn, v), x[0]),)
+            return (map_elements(self._exp, x[0]),)
+        return (map_elements(lambda v: self._apply(fn, v), x[0]),)
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         if fn is BinaryFn.ADD:
-            return (_array(self._add(a[0], b[0])),)
+            return (as_array(self._add(a[0], b[0])),)
         if fn is BinaryFn.MUL:
-            return (_array(self._mul(a[0], b[0])),)
+            return (as_array(self._mul(a[0], b[0])),)
         if fn is BinaryFn.SUB:
             minus = Ratio({_ONE: -1})
-            negative = _map(lambda v: -v if isinstance(v, float) else self.mul(v, minus), b[0])
-            return (_array(self._add(a[0], negative)),)
+            negative = map_elements(
+                lambda v: -v if isinstance(v, float) else self.mul(v, minus), b[0]
+            )
+            return (as_array(self._add(a[0], negative)),)
         if fn is BinaryFn.DIV:
-            return (_array(self._mul(a[0], _map(self.invert, b[0]))),)
+            return (as_array(self._mul(a[0], map_elements(self.invert, b[0]))),)
         if fn in (BinaryFn.MAX, BinaryFn.MIN):
-            return (_array(np.frompyfunc(lambda x, y: self._join(fn, [x, y]), 2, 1)(a[0], b[0])),)
-        return (_array(np.frompyfunc(lambda x, y: self._apply(fn, x, y), 2, 1)(a[0], b[0])),)
+            return (as_array(np.frompyfunc(lambda x, y: self._join(fn, [x, y]), 2, 1)(a[0], b[0])),)
+        return (as_array(np.frompyfunc(lambda x, y: self._apply(fn, x, y), 2, 1)(a[0], b[0])),)
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
-        products = _array(self._mul(a[0][..., :, :, None], b[0][..., None, :, :]))
-        return (_array(self._add.reduce(products, axis=-2)),)
+        products = as_array(self._mul(a[0][..., :, :, None], b[0][..., None, :, :]))
+        return (as_array(self._add.reduce(products, axis=-2)),)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         if fn is ReduceFn.SUM:
             for d in dims:
-                x = (_array(self._add.reduce(x[0], axis=d, keepdims=True)),)
+                x = (as_array(self._add.reduce(x[0], axis=d, keepdims=True)),)
             return x
         kept = tuple(d for d in range(x[0].ndim) if d not in dims)
         shape = tuple(1 if d in dims else n for d, n in enumerate(x[0].shape))
         (rows,) = map_planes(lambda v: v.transpose((*kept, *dims)).reshape(math.prod(shape), -1), x)
-        return (_objects([self._join(BinaryFn.MAX, list(row)) for row in rows], shape),)
+        return (objects([self._join(BinaryFn.MAX, list(row)) for row in rows], shape),)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         def factor(b: Element, n: Element) -> Element:
@@ -370,7 +378,9 @@ class Symbolic(Domain):
                 Ratio({_ONE: 1}) if self.same(b, n) else self._exp(self.add(b, _negated(self, n)))
             )
 
-        return (_array(self._mul(x[0], _array(np.frompyfunc(factor, 2, 1)(before[0], now[0])))),)
+        return (
+            as_array(self._mul(x[0], as_array(np.frompyfunc(factor, 2, 1)(before[0], now[0])))),
+        )
 
     def equal(self, a: Planes, b: Planes) -> Array:
         return np.asarray(np.frompyfunc(self.same, 2, 1)(a[0], b[0])).astype(bool)
@@ -385,18 +395,3 @@ class _Root:
 
 def _negated(domain: Symbolic, x: Element) -> Element:
     return -x if not isinstance(x, Ratio) else domain.mul(x, Ratio({_ONE: -1}))
-
-
-def _objects(values: list[Any], shape: tuple[int, ...]) -> Array:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array.reshape(shape)
-
-
-def _map(function: Any, x: Array) -> Array:
-    return _objects([function(v) for v in x.ravel()], x.shape)
-
-
-def _array(x: Any) -> Array:
-    """NumPy gives bare objects instead of rank-0 arrays of them."""
-    return x if isinstance(x, np.ndarray) else _objects([x], ())

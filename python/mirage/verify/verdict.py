@@ -63,6 +63,54 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class FreeExtent:
+    """A length that a proof leaves open: its name, its value in the programs at hand, and the
+    smallest one that the proof holds for.
+    """
+
+    name: str
+    given: int
+    at_least: int
+
+
+@dataclass(frozen=True)
+class HoldsFor:
+    """What programs a proof speaks about: those of the same ops, maps and loops whose sizes are
+    made of other lengths.
+
+    ``inputs`` has the sizes of each input, ``axes`` the extent of each grid and loop axis of the
+    candidate (``launch.axis``), written with the names of free lengths (``4*a``, ``a*b + c``);
+    tiles and the extents of masks follow. ``constants`` is ``any`` if each constant may be any
+    number (the same in both programs; but 0, 1, 2 and 1/2 are themselves), or ``given``.
+    ``sizes`` lists constants that change with a size because they are it, or one over it.
+    """
+
+    free: tuple[FreeExtent, ...]
+    inputs: tuple[tuple[str, ...], ...]
+    axes: tuple[tuple[str, str], ...]
+    constants: str
+    sizes: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        shapes = ", ".join("[" + ", ".join(shape) + "]" for shape in self.inputs)
+        free = ", ".join(f"{f.name} >= {f.at_least}" for f in self.free)
+        parts = [f"inputs of {shapes} with {free}"]
+        parts.extend(f"{constant} standing for the size {size}" for constant, size in self.sizes)
+        parts.append("any constants" if self.constants == "any" else "these constants")
+        return ", ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "free": {f.name: {"given": f.given, "at_least": f.at_least} for f in self.free},
+            "inputs": [list(shape) for shape in self.inputs],
+            "axes": dict(self.axes),
+            "constants": self.constants,
+            "sizes": dict(self.sizes),
+        }
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The result of :func:`mirage.verify.verify`.
 
@@ -70,6 +118,8 @@ class Verdict:
     candidate passes. ``numerics_hold`` says whether
     the candidate's rounding error is at most twice the reference's (``None``: not measured).
     ``permutation[i]`` is the candidate's output that equals output ``i`` of the reference.
+    ``holds_for`` (PROVED only) says for which other sizes the proof holds too; ``None``: for the
+    sizes, maps and constants at hand.
     """
 
     kind: Kind
@@ -79,6 +129,7 @@ class Verdict:
     witness: Witness | None = None
     numerics_hold: bool | None = None
     permutation: tuple[int, ...] | None = None
+    holds_for: HoldsFor | None = None
 
     @property
     def equivalent(self) -> bool:
@@ -92,6 +143,8 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [self.kind.value]
+        if self.kind is Kind.PROVED:
+            lines[0] += f" ({'for other sizes too' if self.holds_for else 'for these sizes'})"
         if self.kind is Kind.PROBABLE:
             lines[0] += f" (error at most 2^{self.bound_log2:.1f})"
         if self.witness:
@@ -108,6 +161,7 @@ class Verdict:
             "numerics_hold": self.numerics_hold,
             "seed": str(self.seed),
             "permutation": None if self.permutation is None else list(self.permutation),
+            "holds_for": None if self.holds_for is None else self.holds_for.to_json(),
             "witness": None if self.witness is None else self.witness.to_json(),
             "evidence": [e.to_json() for e in self.evidence],
         }

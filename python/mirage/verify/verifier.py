@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.calls import cut_calls
+from mirage.verify.extents import prove_for_extents
 from mirage.verify.floats import Difference, compare_floats, decisive, measure_numerics
 from mirage.verify.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.normalize import normalize
@@ -22,7 +23,7 @@ from mirage.verify.sampling import choose_sample
 from mirage.verify.segments import prove_in_segments
 from mirage.verify.slots import Irregular
 from mirage.verify.smallmodel import direct_pair, run_small_model, small_difference, small_pair
-from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+from mirage.verify.verdict import Evidence, HoldsFor, Kind, Verdict, Witness
 
 _OTHER_SAMPLES = 3
 CELLS = ", constant within cells of indices; the element is one of the cells"
@@ -104,6 +105,7 @@ class _Small:
     agrees: bool | None
     difference: Difference | None
     proved: bool
+    holds_for: HoldsFor | None = None
 
 
 class _Verification:
@@ -176,7 +178,8 @@ class _Verification:
         if self.options.numerics and not useless:
             numerics = self._numerics(instance, source, order)
         if small.proved:
-            return self._verdict(Kind.PROVED, None, numerics, order)
+            verdict = self._verdict(Kind.PROVED, None, numerics, order)
+            return replace(verdict, holds_for=small.holds_for)
         return self._verdict(Kind.PROBABLE, small.bound, numerics, order)
 
     def _look_again(
@@ -215,10 +218,12 @@ class _Verification:
                 small_difference(pair, np.random.default_rng(rng.getrandbits(128))),
                 False,
             )
-        proof = prove(pair) if self.options.prove else None
-        if proof is not None:
-            self.evidence.append(proof)
-        return _Small(bound, evidence.holds, None, proof is not None and proof.holds is True)
+        if not self.options.prove:
+            return _Small(bound, evidence.holds, None, False)
+        general = prove_for_extents(first, second, pair)
+        proof, holds_for = general or (prove(pair), None)
+        self.evidence.append(proof)
+        return _Small(bound, evidence.holds, None, proof.holds is True, holds_for)
 
     def _prove_otherwise(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> bool:
         """A proof where the small model is too large: on the programs themselves if they are small,
