@@ -160,19 +160,21 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
     parts = _dividing(parts, size)
     out: list[tuple[int, int, int]] = []
     if axis == kind.loop and axis == kind.split:
-        for p in parts:
-            for t in tiles:
+        for t in tiles:
+            for p in parts:
                 steps = ceil(size / (p * t))
-                if steps > 1 and steps * t * (p - 1) < size:
-                    out.append((t, steps, p))
+                if steps > 1:  # as few parts as these steps need: 65 tiles are 13 times 5
+                    out.append((t, steps, ceil(ceil(size / t) / steps)))
+        out = sorted({o for o in out if o[2] > 1})
     elif axis == kind.loop:
         out = [(t, ceil(size / t), 1) for t in tiles if t < size]
     elif axis == kind.split:
         for p in parts:
             t = ceil(size / p)
             t = ceil(t / 16) * 16 if t >= 16 else t
-            if t * (p - 1) < size and p > 1:
-                out.append((t, 1, p))
+            if t < size:
+                out.append((t, 1, ceil(size / t)))
+        out = sorted(set(out))
     else:
         out = [(size, 1, 1)]
     return out

@@ -40,6 +40,8 @@ Plan = list[list[Step]]
 View = Reshape | Transpose | Broadcast
 EXHAUSTIVE = 8
 """Programs with more intermediates are searched locally."""
+HOPELESS = 1.5
+"""A plan is given up once its kernels take this many times as long as the best plan."""
 
 
 def plan_time(plan: Plan, target: Target) -> float:
@@ -55,7 +57,8 @@ def step_time(step: Step) -> float:
 
 
 class PlanSearch:
-    """Enumerates plans of one program; ``solve`` makes one of a set of stored values, or None."""
+    """Enumerates plans of one program; ``solve`` makes one of a set of stored values, or None
+    (also where it takes longer than a bound, in µs)."""
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class PlanSearch:
         limits: SearchLimits,
         report: SearchReport,
         deadline: float,
-        solve: Callable[[tuple[Value, ...]], Plan | None],
+        solve: Callable[[tuple[Value, ...], float], Plan | None],
     ) -> None:
         self.graph, self.target, self.limits, self.report = graph, target, limits, report
         self.deadline = deadline
@@ -134,7 +137,7 @@ class PlanSearch:
             if self._floor(cut) > 1.25 * best:
                 self.report.pruned += 1
                 continue
-            found = self._evaluate(frozenset(cut), cut)
+            found = self._evaluate(frozenset(cut), cut, HOPELESS * best)
             if found is not None:
                 best = min(best, found[0])
                 yield found[1]
@@ -161,9 +164,11 @@ class PlanSearch:
             self.report.stop = StopReason.LIMIT
         return self.report.stop in (StopReason.BUDGET, StopReason.LIMIT)
 
-    def _evaluate(self, key: frozenset[Value], cut: tuple[Value, ...]) -> tuple[float, Plan] | None:
+    def _evaluate(
+        self, key: frozenset[Value], cut: tuple[Value, ...], bound: float
+    ) -> tuple[float, Plan] | None:
         if key not in self._memo:
-            plan = self._solve(cut)
+            plan = self._solve(cut, bound)
             self._memo[key] = None if plan is None else (plan_time(plan, self.target), plan)
         return self._memo[key]
 
@@ -181,11 +186,12 @@ class PlanSearch:
 
         def evaluate(state: frozenset[Value]) -> tuple[float, Plan] | None:
             self.report.plans += state not in self._memo
-            return self._evaluate(state, tuple(sorted(state, key=lambda v: rank[v])))
+            cut = tuple(sorted(state, key=lambda v: rank[v]))
+            return self._evaluate(state, cut, HOPELESS * best)
 
-        state = frozenset(values)
+        state, best = frozenset(values), float("inf")
         found = evaluate(state)
-        best = float("inf") if found is None else found[0]
+        best = best if found is None else found[0]
         if found is not None:
             yield found[1]
         moved = True

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import inf
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
@@ -160,12 +161,17 @@ class _Planner:
             kept.add(op)
         return kept
 
-    def _plan(self, cut: tuple[Value, ...], keep_unsolved: bool = False) -> Plan | None:
-        """For each value that the plan writes, the ways to compute it; None where there is none."""
+    def _plan(
+        self, cut: tuple[Value, ...], bound: float = inf, keep_unsolved: bool = False
+    ) -> Plan | None:
+        """For each value that the plan writes, the ways to compute it; None where there is none,
+        or where its kernels take longer than ``bound``.
+        """
         stored = self._stored(cut)
         leaves = set(self.graph.inputs) | stored
         plan: Plan = []
         kernels: list[tuple[Value, ...] | None] = []
+        total = 0.0
         for op in self.graph.ops:
             for value in op.results:
                 if value not in stored:
@@ -175,6 +181,10 @@ class _Planner:
                     kernels.append(None)
                     continue
                 picks = self._solve(self._region((value,), leaves - {value}))
+                total += picks[0].time if picks else 0.0
+                if total > bound:
+                    self.report.pruned += 1
+                    return None
                 if picks:
                     plan.append(list(picks))
                     kernels.append((value,))
