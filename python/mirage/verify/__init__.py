@@ -9,6 +9,8 @@ from mirage.verify.verifier import BadOptions, SignatureMismatch, VerifyOptions,
 __all__ = [
     "BadOptions",
     "Evidence",
+    "FreeExtent",
+    "HoldsFor",
     "Kind",
     "SignatureMismatch",
     "Verdict",
