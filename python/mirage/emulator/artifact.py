@@ -29,9 +29,10 @@ DTYPES: dict[str, Any] = {
     "f32": np.float32,
     "f64": np.float64,
 }
-TOLERANCE = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12}
-"""Largest error allowed, relative to the largest magnitude of the output: two roundings of the
-output type for intermediate values, and float32 accumulation of half-precision inputs."""
+TOLERANCE = {"f16": 6e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12}
+"""Largest error allowed of an element, relative to its magnitude plus the root mean square of all:
+a few roundings of the output type for intermediate values, exponentials among them, and float32
+accumulation of half-precision inputs."""
 
 
 class MismatchError(EmulatorError):
@@ -55,12 +56,18 @@ def strided(spec: TensorSpec) -> Array:
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
-    """Normal values of standard deviation 1/2, reproducible."""
+    """Normal values of standard deviation 1/2, reproducible.
+
+    The first element of each input is 2: kernels let lanes that are out of bounds read it and throw
+    it away, so it should show where one does not.
+    """
     generator = np.random.default_rng(seed)
     arrays: list[Array] = []
     for spec in specs:
         array = strided(spec)
         array[...] = (generator.standard_normal(spec.shape) * 0.5).astype(array.dtype)
+        if array.size:
+            array[(0,) * array.ndim] = 2.0
         arrays.append(array)
     return arrays
 
@@ -149,8 +156,9 @@ def _argument(
 def compare(
     outputs: Sequence[Array], references: Sequence[Array], tolerances: Sequence[float]
 ) -> None:
-    """Raises MismatchError unless every output is within its tolerance of the reference, relative
-    to the reference's largest magnitude. Not-a-number only matches not-a-number."""
+    """Raises MismatchError unless every element of an output is within its tolerance of the
+    reference, relative to its own magnitude plus the output's root mean square. Not-a-number only
+    matches not-a-number."""
     for i, (output, reference, tolerance) in enumerate(
         zip(outputs, references, tolerances, strict=True)
     ):
@@ -163,22 +171,24 @@ def compare(
         if not actual.size:
             continue
         finite = expected[np.isfinite(expected)]
-        scale = float(np.abs(finite).max(initial=0.0)) or 1.0
+        typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+        scale = typical + np.where(np.isfinite(expected), np.abs(expected), 0.0)
+        scale = np.where(scale == 0, 1.0, scale)
         with np.errstate(invalid="ignore"):
             error = np.where(actual == expected, 0.0, np.abs(actual - expected))
         error = np.where(np.isnan(actual) & np.isnan(expected), 0.0, error)
         wrong = ~(error <= tolerance * scale)
         if wrong.any():
+            part = error / scale
             worst = np.unravel_index(
-                int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape
+                int(np.argmax(np.where(np.isnan(part), np.inf, part))), error.shape
             )
             place = tuple(int(v) for v in worst)
             raise MismatchError(
-                f"expected output {i} within {tolerance:g} of the reference relative to its "
-                "largest "
-                f"magnitude {scale:g}, but {int(wrong.sum())} of {wrong.size} elements "
-                "differ more; "
-                f"the worst is at {place}: expected {expected[place]:g}, got {actual[place]:g}"
+                f"expected output {i} within {tolerance:g} of the reference, relative to each "
+                f"element plus the root mean square {typical:g}, but {int(wrong.sum())} of "
+                f"{wrong.size} elements differ more; the worst is at {place}: expected "
+                f"{expected[place]:g}, got {actual[place]:g}"
             )
 
 

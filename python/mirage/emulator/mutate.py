@@ -4,8 +4,9 @@
         with pytest.raises(EmulatorError):
             check_artifact(with_ptx(artifact, mutant.ptx), reference)
 
-A mutant may be equivalent (a barrier that another one makes redundant, an xor that is no swizzle),
-so tests ask that some of each kind are noticed, or all of a kernel whose every line is needed.
+A mutant may be equivalent (a barrier that another one makes redundant, an xor that is no swizzle, a
+predicate that is true for every thread), so tests ask that a mutant is noticed or changes nothing:
+no check fires and the outputs are the same bit for bit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["barrier", "wait", "fence", "mask", "swizzle"]
+Kind = Literal["barrier", "wait", "fence", "mask", "bound", "swizzle"]
+"""What is broken: a barrier, the wait for an asynchronous copy, product or mbarrier, a fence
+between proxies, what a lane out of bounds has or does instead (mask), the predicate that says which
+lanes are in bounds or take part (bound), the exclusive or of an address (swizzle)."""
 
 _REGISTER = r"%[\w$]+"
 # What an instruction of each kind looks like, and what takes its place.
@@ -27,7 +31,7 @@ _RULES: dict[Kind, tuple[tuple[str, str], ...]] = {
     "wait": (
         (r"cp\.async(?:\.bulk)?\.wait_(?:group|all)[^;]*;", ""),
         (r"wgmma\.wait_group[^;]*;", ""),
-        (rf"mbarrier\.try_wait[.:\w]*\s+({_REGISTER})\s*,[^;]*;", r"setp.eq.u32 \1, 0, 0;"),
+        (r"mbarrier\.try_wait[.:\w]*\s+([%\w$]+)\s*,[^;]*;", r"setp.eq.u32 \1, 0, 0;"),
     ),
     "fence": (
         (r"fence\.(?:proxy|mbarrier_init)[.:\w]*;", ""),
@@ -36,12 +40,20 @@ _RULES: dict[Kind, tuple[tuple[str, str], ...]] = {
     "mask": (
         (rf"@!?{_REGISTER}\s+((?:ld|st|red|cp\.async\.c[ag])[.:\w]*\s)", r"\1"),
         (rf"selp\.[bu]32\s+({_REGISTER}),\s*(4|8|16),\s*0,[^;]*;", r"mov.b32 \1, \2;"),
+        (rf"selp\.[bu]32\s+({_REGISTER}),\s*0,\s*(4|8|16),[^;]*;", r"mov.b32 \1, \2;"),
         (rf"(cp\.async\.c[ag][.:\w]*\s[^;]*,\s*(?:4|8|16)),\s*{_REGISTER};", r"\1;"),
+        # A value, or what a lane out of bounds has instead.
+        (
+            rf"selp\.[bf](16|32)\s+({_REGISTER}),\s*({_REGISTER}),\s*0[xfF][0-9A-Fa-f]+,[^;]*;",
+            r"mov.b\1 \2, \3;",
+        ),
     ),
     "swizzle": (
-        (rf"xor\.b(16|32|64)\s+({_REGISTER}),\s*({_REGISTER}),\s*{_REGISTER};", r"mov.b\1 \2, \3;"),
+        (rf"xor\.b(16|32|64)\s+({_REGISTER}),\s*({_REGISTER}),\s*[^;]+;", r"mov.b\1 \2, \3;"),
     ),
 }
+_COMPARE = re.compile(rf"setp\.[\w.]+\s+({_REGISTER}),[^;]*;")
+_BRANCH = re.compile(rf"@!?({_REGISTER})\s+bra(?:\.uni)?\s+([$\w]+)\s*;")
 
 
 @dataclass(frozen=True)
@@ -55,8 +67,34 @@ class Mutant:
 
 def mutants(ptx: str, kind: Kind) -> Iterator[Mutant]:
     """Every text that differs from `ptx` in one instruction of the kind."""
+    if kind == "bound":
+        yield from _bounds(ptx)
+        return
     for pattern, replacement in _RULES[kind]:
         for match in re.finditer(pattern, ptx):
-            changed = ptx[: match.start()] + match.expand(replacement) + ptx[match.end() :]
-            line = ptx.count("\n", 0, match.start()) + 1
-            yield Mutant(changed, line, match.group())
+            yield _changed(ptx, match.start(), match.end(), match.expand(replacement))
+
+
+def _changed(ptx: str, start: int, end: int, text: str) -> Mutant:
+    line = ptx.count("\n", 0, start) + 1
+    return Mutant(ptx[:start] + text + ptx[end:], line, ptx[start:end])
+
+
+def _bounds(ptx: str) -> Iterator[Mutant]:
+    """Each comparison as always true and as always false, except those of loops."""
+    kernels = [m.start() for m in re.finditer(r"\.entry\s", ptx)]
+    for start, end in zip(kernels, [*kernels[1:], len(ptx)], strict=True):
+        body = ptx[start:end]
+        loops = {
+            branch.group(1)
+            for branch in _BRANCH.finditer(body)
+            if re.search(
+                rf"^\s*{re.escape(branch.group(2))}:", body[: branch.start()], re.MULTILINE
+            )
+        }
+        for match in _COMPARE.finditer(body):
+            if match.group(1) in loops:
+                continue
+            for test in ("eq", "ne"):
+                constant = f"setp.{test}.u32 {match.group(1)}, 0, 0;"
+                yield _changed(ptx, start + match.start(), start + match.end(), constant)

@@ -1,0 +1,208 @@
+"""The compiler's own PTX broken in one place: a check names it, the result is wrong, or nothing
+changes at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import graphs
+import numpy as np
+import pytest
+from mirage.emulator import Emulator, EmulatorError, Limits
+from mirage.emulator.artifact import check_artifact
+from mirage.emulator.mutate import Kind, Mutant, mutants
+from mirage.runtime.artifact import Artifact
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.ugraph import KernelGraph
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS / "block"))
+from lowering import compile_graph, with_schedule  # noqa: E402
+
+# A mutant that loops for ever is stopped early.
+LIMITS = Limits(max_instructions=200_000)
+
+
+@cache
+def program(name: str) -> KernelGraph:
+    """Small kernels whose tiles are full (barriers and swizzles), or nowhere (masks)."""
+    match name:
+        case "norm":
+            pair = graphs.rms_linear(32, 128, 64, blocks=2, steps=4)
+            return with_schedule(pair.candidates["one_kernel"], 4, 2)
+        case "norm tails":
+            pair = graphs.rms_linear(9, 41, 21, blocks=2, steps=3)
+            return with_schedule(pair.candidates["one_kernel"], 4, 3)
+        case "gated":
+            pair = graphs.swiglu(32, 96, 64, blocks=2, steps=3)
+            return with_schedule(pair.candidates["one_kernel"], 4, 3)
+        case "gated tails":
+            pair = graphs.swiglu(9, 44, 28, blocks=2, steps=3)
+            return with_schedule(pair.candidates["one_kernel"], 4, 2)
+        case "split attention":
+            pair = graphs.attention(2, 16, 64, 32, splits=2, steps=2)
+            return with_schedule(pair.candidates["split_online"], 4, 2)
+        case "split attention tails":
+            pair = graphs.attention(2, 5, 21, 8, splits=2, steps=2, row_blocks=2)
+            return pair.candidates["split_online"]
+        case "flash attention":
+            return graphs.attention(2, 16, 64, 32, steps=2).candidates["flash"]
+        case "softmax tails":
+            return graphs.softmax(3, 17, row_blocks=2, steps=3).candidates["online"]
+        case _:
+            raise KeyError(name)
+
+
+@cache
+def compiled(name: str) -> Artifact:
+    return compile_graph(program(name))
+
+
+def outputs(name: str, mutant: Mutant | None = None) -> bytes:
+    """What the kernels leave, after all checks and the comparison with float64."""
+    artifact = compiled(name)
+    if mutant is not None:
+        files = {**artifact.files, "kernels.ptx": mutant.ptx.encode()}
+        artifact = dataclasses.replace(artifact, files=files)
+
+    def expected(*inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(np.asarray(x) for x in evaluate_floats(program(name), list(inputs)))
+
+    run = check_artifact(artifact, expected, limits=LIMITS)
+    return b"".join(o.tobytes() for o in run.outputs)
+
+
+def fate(name: str, mutant: Mutant, right: bytes) -> str:
+    """How a mutant fares: the error that it raises, "harmless" or "escapes"."""
+    try:
+        return "harmless" if outputs(name, mutant) == right else "escapes"
+    except EmulatorError as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "caught", "harmless"),
+    [
+        # The sum over warps starts with a barrier that protects its scratch from the loop's last
+        # readers; here the loop's own barrier has done so.
+        ("norm", "barrier", 2, 1),
+        ("norm", "wait", 1, 0),
+        ("norm", "swizzle", 2, 0),
+        ("gated", "barrier", 1, 0),
+        ("gated", "wait", 1, 0),
+        ("gated", "swizzle", 3, 0),
+        ("flash attention", "barrier", 1, 0),
+        ("flash attention", "wait", 1, 0),
+        ("flash attention", "swizzle", 5, 0),
+        # The second kernel's warps read what they copied themselves: its barriers change nothing.
+        ("split attention", "barrier", 1, 2),
+        ("split attention", "wait", 3, 0),
+        # Addresses that warps without a copy compute and never use.
+        ("split attention", "swizzle", 5, 2),
+        ("norm tails", "bound", 10, None),
+        ("norm tails", "mask", 3, None),
+        ("gated tails", "bound", 10, None),
+        ("split attention tails", "bound", 10, None),
+        ("split attention tails", "mask", 2, None),
+        ("softmax tails", "bound", 8, None),
+        ("softmax tails", "mask", 3, None),
+    ],
+)
+def test_breaking_the_compilers_kernels(
+    name: str, kind: Kind, caught: int, harmless: int | None
+) -> None:
+    """Of each kind at least `caught` are noticed, at most `harmless` change nothing (None: any
+    number; a mask whose lanes another one stops), and none escapes."""
+    right = outputs(name)
+    found = list(mutants(compiled(name).ptx(), kind))
+    fates = [fate(name, m, right) for m in found]
+    count = Counter(fates)
+    lines = [f"{f}: {m.line} {m.original}" for f, m in zip(fates, found, strict=True)]
+    assert not count["escapes"], lines
+    assert len(found) - count["harmless"] >= caught, lines
+    assert harmless is None or count["harmless"] <= harmless, lines
+
+
+@cache
+def asynchronous() -> Any:
+    """The tests of lowering what only sm_90 has; they run kernels and check what these compute."""
+    spec = importlib.util.spec_from_file_location("sm90", TESTS / "thread" / "test_async.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sm90"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _run_with(ptx: str | None, test: str, arguments: tuple[Any, ...]) -> str:
+    """Runs a test, on other PTX if given; returns the PTX that the compiler made."""
+    module = asynchronous()
+    seen: list[str] = []
+
+    class Broken(Emulator):
+        def __init__(self, text: str) -> None:
+            seen.append(text)
+            super().__init__(ptx or text)
+
+        def launch(self, name: str, **options: Any) -> Any:
+            return super().launch(name, limits=LIMITS, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "Emulator", Broken)
+        getattr(module, test)(*arguments)
+    return seen[0]
+
+
+@pytest.mark.parametrize(
+    ("test", "arguments", "kind", "least"),
+    [
+        ("test_wgmma_operands", (128, False, False), "barrier", 1),
+        ("test_wgmma_operands", (128, False, False), "wait", 2),
+        ("test_wgmma_operands", (128, False, False), "fence", 2),
+        ("test_wgmma_operands", (128, False, False), "swizzle", 1),
+        ("test_producer_and_consumers", (), "barrier", 1),
+        ("test_producer_and_consumers", (), "wait", 3),
+    ],
+)
+def test_breaking_asynchronous_kernels(
+    test: str, arguments: tuple[Any, ...], kind: Kind, least: int
+) -> None:
+    """Waits for mbarriers, copies and wgmma, and the fences between the proxies."""
+    text = _run_with(None, test, arguments)
+    found = list(mutants(text, kind))
+    passed: list[str] = []
+    for mutant in found:
+        try:
+            _run_with(mutant.ptx, test, arguments)
+        except (EmulatorError, AssertionError):
+            continue
+        passed.append(f"{mutant.line} {mutant.original}")
+    assert not passed
+    assert len(found) >= least
+
+
+def test_mbarriers_without_the_fence_after_their_initialisation() -> None:
+    """One of the two fences suffices, and the second ring of mbarriers sees no copies."""
+    test = "test_producer_and_consumers"
+    text = _run_with(None, test, ())
+    fence = "fence.mbarrier_init.release.cluster;"
+    assert text.count(fence) == 2
+    with pytest.raises(EmulatorError, match="mbarrier_init"):
+        _run_with(text.replace(fence, ""), test, ())
+
+
+def test_fates_are_told_apart() -> None:
+    """A mutant that changes nothing, one that is caught, and one that the tolerance hides."""
+    name = "gated"
+    right = outputs(name)
+    text = compiled(name).ptx()
+    assert fate(name, Mutant(text + "\n// nothing\n", 1, ""), right) == "harmless"
+    assert fate(name, Mutant(text.replace("bar.sync", "// bar.sync"), 1, ""), right) != "harmless"
+    assert fate(name, Mutant(text, 1, ""), b"other") == "escapes"
