@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from mirage.cost import TARGETS, CheckError, CostReport, Target, check_launch, features_of
-from mirage.cost.model import report
+from mirage.cost.model import KernelFeatures, report
 from mirage.errors import MirageError
 from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
 from mirage.search import SearchLimits, SearchResult, superoptimize
@@ -253,22 +253,29 @@ def _inline(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> Kernel
 # ---- cost
 
 
+def features_in(graph: KernelGraph, target: Target) -> list[KernelFeatures]:
+    """What each kernel of a graph does. What an earlier one has just written is read from L2."""
+    found: list[KernelFeatures] = []
+    written: set[Value] = set()
+    for op in graph.ops:
+        if isinstance(op, Launch):
+            hot = {v for v in op.operands if v in written and v.type.bytes < target.l2_size / 2}
+            found.append(features_of(op, hot))
+        written.update(op.results)
+    return found
+
+
 def predict(graph: KernelGraph, target: Target) -> CostReport | None:
     """The predicted cost of a graph's kernels; None where one of them breaks a limit of
     ``target``.
     """
-    parts: list[CostReport] = []
-    written: set[Value] = set()
-    for op in graph.ops:
-        if not isinstance(op, Launch):
-            continue
-        try:
-            check_launch(op, target)
-        except CheckError:
-            return None
-        hot = {v for v in op.operands if v in written and v.type.bytes < target.l2_size / 2}
-        parts.append(report(features_of(op, hot), target))
-        written.update(op.results)
+    try:
+        for op in graph.ops:
+            if isinstance(op, Launch):
+                check_launch(op, target)
+    except CheckError:
+        return None
+    parts = tuple(report(f, target) for f in features_in(graph, target))
     if not parts or not all(math.isfinite(p.time) for p in parts):
         return None
-    return CostReport.sequence(tuple(parts), target)
+    return CostReport.sequence(parts, target)

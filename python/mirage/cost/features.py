@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.model import KernelFeatures, Known
-from mirage.cost.registers import registers_of
+from mirage.cost.registers import RegisterEstimator
 from mirage.cost.shared_memory import shared_bytes
 from mirage.semantics.scalar import UNARY, BinaryFn, DType
 from mirage.semantics.ugraph import (
@@ -35,7 +35,7 @@ LINE = 128.0  # bytes of a cache line
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
-EXCHANGE = 150.0  # clocks of a reduction across the lanes and warps of a block
+HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
 
 
 def _up(x: Num, multiple: int) -> Num:
@@ -75,8 +75,11 @@ class Accountant:
         self._add("shared", _up(elements * width, 128), in_loop)
         self._add("alu", elements * width / 16.0 * narrow, in_loop)
 
-    def matmul(self, m: Num, n: Num, k: Num, half: bool, in_loop: bool) -> None:
-        """A tile matmul, padded to fragments of 16x8x16 (or 8x16x16 with the sides exchanged)."""
+    def matmul(self, m: Num, n: Num, k: Num, half: bool, in_loop: bool, shared: Num = None) -> None:
+        """A tile matmul, padded to fragments of 16x8x16 (or 8x16x16 with the sides exchanged).
+
+        ``shared`` says how many warps share the contraction, where that is known.
+        """
         padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
         self._add("mma" if half else "mma32", 2.0 * padded, in_loop)
         width = 2.0 if half else 4.0
@@ -91,10 +94,19 @@ class Accountant:
         )  # independent ones of a warp
         chain = padded / (16.0 * 8.0 * 16.0 * warps) * MMA_LATENCY / np.minimum(fragments, 4.0)
         self._add("clocks", np.maximum(chain, MMA_LATENCY) + 60.0, in_loop)
-        # more warps than fragments: they share the contraction, and their sums meet at the end
-        self._add("clocks", 1.5 * EXCHANGE * (padded < 16.0 * 8.0 * _up(k, 16) * warps), False)
+        if shared is None:
+            shared = self._contraction_warps(padded / _up(k, 16), k)
+        # they write their results to shared memory, and read all of them
+        self._add("sums", np.where(shared > 1, 2.0 * 4.0 * shared * m * n, 0.0), False)
+        self._add("exchanges", np.where(shared > 1, 2.0, 0.0), False)
         if not in_loop:
             self.features.live = np.maximum(self.features.live, m * n)
+
+    def _contraction_warps(self, size: Num, k: Num) -> Num:
+        """Warps that share a contraction: all, if there are fewer fragments of the result."""
+        warps = self.features.warps
+        most = np.minimum(warps, np.maximum(1.0, k / 16.0))
+        return np.where(size < 16.0 * 8.0 * warps, most, 1.0)
 
     def elementwise(
         self, elements: Num, flops: float, special: float, in_loop: bool, live: bool = True
@@ -120,7 +132,7 @@ class Accountant:
     def reduce(self, elements: Num, in_loop: bool) -> None:
         """A reduction of a tile of ``elements``."""
         self._add("alu", elements, in_loop)
-        self._add("clocks", EXCHANGE, in_loop)
+        self._add("exchanges", 1.0, in_loop)
 
     def accumulate(self, elements: Num, of_matmul: bool) -> None:
         """An accumulator of ``elements``; the sum is free where a matmul produces the value."""
@@ -147,6 +159,8 @@ def features_of(launch: Launch, hot: Collection[Value] = ()) -> KernelFeatures:
     read: set[Value] = {
         p for p, v in zip(launch.body.params, launch.operands, strict=True) if v in hot
     }
+    estimated = RegisterEstimator(launch)
+    shared = {op: grid.k for op, grid in estimated.grid.items()}
     nested = sum(isinstance(op, Loop) for op in launch.body.ops)
     for op in launch.body.ops:
         if isinstance(op, Loop):
@@ -157,27 +171,29 @@ def features_of(launch: Launch, hot: Collection[Value] = ()) -> KernelFeatures:
             )
             matmuls = {r for o in op.body if isinstance(o, Matmul) for r in o.results}
             for inner in op.body:
-                _count(account, inner, True, read)
+                _count(account, inner, True, read, shared)
             for acc in op.accumulators:
                 account.accumulate(float(acc.value.type.size), acc.value in matmuls)
                 if acc.rescale is not None:
                     account.elementwise(float(acc.value.type.size), 1.0, 0.0, True, live=False)
         else:
-            _count(account, op, False, read)
+            _count(account, op, False, read, shared)
     for value in launch.results:
         account.store(float(value.type.bytes))
-    registers = registers_of(launch)
+    registers = estimated.run()
     account.features.known = Known(
-        float(shared_bytes(launch).staged), registers.used, float(registers.spills)
+        float(shared_bytes(launch).staged), registers.used, registers.spilled_bytes
     )
     return account.features
 
 
-def _count(account: Accountant, op: Op, in_loop: bool, read: set[Value]) -> None:
+def _count(
+    account: Accountant, op: Op, in_loop: bool, read: set[Value], shared: Mapping[Matmul, int]
+) -> None:
     if isinstance(op, Loop):  # a nested loop: its steps run for each outer one
         for _ in range(op.axis.extent):
             for inner in op.body:
-                _count(account, inner, in_loop, read)
+                _count(account, inner, in_loop, read, shared)
         return
     size = float(op.results[0].type.size) if op.results else 0.0
     if isinstance(op, Unary | Binary | Reduce):
@@ -198,7 +214,7 @@ def _count(account: Accountant, op: Op, in_loop: bool, read: set[Value]) -> None
             half = a.dtype.is_half and b.dtype.is_half
             batch = float(prod(op.result.shape[:-2]))
             m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
-            account.matmul(float(m) * batch, float(n), float(k), half, in_loop)
+            account.matmul(float(m) * batch, float(n), float(k), half, in_loop, shared.get(op, 1))
         case Unary():
             info = UNARY[op.fn]
             account.elementwise(size, info.flops, info.special, in_loop)

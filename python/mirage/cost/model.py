@@ -35,10 +35,10 @@ REGISTERS_MAX = 224
 class Known:
     """Resources of a block that its ops tell, or the assembler."""
 
-    shared: float
-    registers: float
-    spills: float
-    """Whether registers spill (0 or 1)."""
+    shared: Num
+    registers: Num
+    spilled: Num
+    """Bytes that a thread writes to local memory and reads back."""
 
 
 @dataclass
@@ -69,6 +69,10 @@ class KernelFeatures:
     move_step: Num = 0.0
     clocks_once: Num = 0.0  # latency of dependent instructions and exchanges, in clocks
     clocks_step: Num = 0.0
+    exchanges_once: Num = 0.0  # reductions across the lanes and warps of the block
+    exchanges_step: Num = 0.0
+    sums_once: Num = 0.0  # bytes that warps which share a contraction exchange
+    sums_step: Num = 0.0
     accumulators: Num = 0.0  # f32 elements held over the loop
     live: Num = 0.0  # elements of the largest computed tile
     known: Known | None = None  # what only a written launch tells
@@ -190,8 +194,9 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
         + np.where(waves > 1, 0.5, 1.0) * f.load_once
     )
     flight = active * together * np.maximum(np.minimum(staged, load), 1.0)
-    utilisation = np.minimum(1.0, flight / target.flight_total)
-    dram = (f.dram_read + f.dram_write) / (target.dram_bytes * np.maximum(utilisation, 1e-3))
+    # bandwidth of what is in flight; near saturation more in flight still helps a little
+    missing = np.minimum(target.flight_total / flight, 1e3)
+    dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
     l2 = f.blocks * load / target.l2_bytes
     l2 = np.maximum(l2, per_sm * load / target.sm_bytes)
 
@@ -200,28 +205,33 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     mma = mma + (f.mma32_once + f.mma32_step * f.steps) / target.mma_f32
     alu = (f.alu_once + f.alu_step * f.steps) / target.alu
     sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
-    move = (f.move_once + f.move_step * f.steps) / target.shared_bytes
+    move = (f.move_once + f.sums_once + (f.move_step + f.sums_step) * f.steps) / target.shared_bytes
     busy = np.maximum(mma, move) + np.maximum(alu, sfu)
     hide = np.where(together * f.warps >= 8, 0.75, 1.0)  # other warps fill the gaps
     compute = per_sm * busy * hide / few
 
-    barrier = target.step + 8.0 * f.warps
-    steps = f.steps * (f.clocks_step + barrier * (f.steps > 1))
-    chain = target.latency + (steps + f.clocks_once) / target.clock
+    barrier = target.step + target.step_warp * f.warps
+    exchange = target.exchange + target.exchange_warp * f.warps
+    gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
+    once = f.clocks_once * target.chain + f.exchanges_once * exchange + f.sums_once * gather
+    step = f.clocks_step * target.chain + f.exchanges_step * exchange + f.sums_step * gather
+    steps = f.steps * (step + barrier * (f.steps > 1))
+    latency = np.where(load > 0, target.latency, 0.0)
+    chain = latency + (steps + once) / target.clock
     # latency and work of one block add up where only few warps are there to overlap them
     chain = waves * (chain + np.where(together * f.warps >= 8, 0.5, 1.0) * busy / few)
     chain = chain + per_sm * target.block_start * np.maximum(f.warps, 4.0) / 4.0
     # the work on what was loaded last is hidden only by blocks that still load
-    last = (busy / few + steps / target.clock) / f.steps + f.clocks_once / target.clock
+    last = (busy / few + steps / target.clock) / f.steps + once / target.clock
     last = last / np.minimum(per_sm, 3.0) + 0.1 * compute
     # the first load and the last store are not hidden by the work of other blocks
     time = (
         target.launch
-        + target.latency * 0.6
+        + latency * 0.6
         + np.maximum.reduce(np.broadcast_arrays(dram + last, l2 + last, compute, chain))
     )
-    if f.known is not None and f.known.spills:
-        time = time * target.spill
+    if f.known is not None:
+        time = time + f.known.spilled * threads * f.blocks / target.spill_bytes
     time = np.where(feasible, time, np.inf)
     return {
         "time": time,

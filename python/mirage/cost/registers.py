@@ -50,25 +50,35 @@ class Registers:
         return min(self.wanted, self.limit)
 
     @property
+    def spilled_bytes(self) -> float:
+        """Bytes that a thread probably writes to local memory and reads again, once."""
+        over = max(0.0, self.wanted - self.limit) + max(0.0, self.exchanged - self.limit)
+        return 8.0 * over
+
+    @property
     def spills(self) -> bool:
         """Whether values will probably go to local memory."""
-        return self.wanted > self.limit or self.exchanged > self.limit
+        return self.spilled_bytes > 0
 
 
 def registers_of(launch: Launch, registers_sm: int = 65536) -> Registers:
     """The estimate for one launch."""
-    return _Estimator(launch).run(registers_sm)
+    return RegisterEstimator(launch).run(registers_sm)
 
 
-class _Estimator(BlockAnalysis):
+class RegisterEstimator(BlockAnalysis):
+    """Chooses how warps share each matmul, and counts what threads hold then."""
+
     def __init__(self, launch: Launch) -> None:
         super().__init__(launch)
         self.grid: dict[Matmul, WarpGrid] = {}
+        """How many warps go along rows, columns and the contraction of each matmul."""
         for op in self.matmuls:
             grids, _ = self.grids(op, 1.0)
             self.grid[op] = grids[0] if grids else WarpGrid(1, 1, 1)
 
-    def run(self, registers_sm: int) -> Registers:
+    def run(self, registers_sm: int = 65536) -> Registers:
+        """The estimate, on a chip with so many registers an SM."""
         held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)

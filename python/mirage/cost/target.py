@@ -1,7 +1,8 @@
 """What the cost model knows about a chip: one row of parameters each.
 
-H200: measured on one card (CUDA-graph replay, cold L2). A100 (SXM4, 40 GB): public data sheets,
-not measured.
+H200: sizes and counts from the data sheet; rates and latencies fitted to kernels measured on one
+card (CUDA-graph replay, cold L2; ``benchmarks/calibrate.py``). A100 (SXM4, 40 GB): public data
+sheets, and the H200's latencies in clocks; not measured.
 """
 
 from __future__ import annotations
@@ -33,15 +34,20 @@ class Target:
     launch: float  # an empty kernel in graph replay
     latency: float  # first byte from DRAM
     clock: float  # clocks per µs
+    chain: float  # factor on the latency of dependent instructions
     step: float  # clocks of one loop step besides its work (waiting, barrier, copy issue)
-    combine: float  # extra time of a dependent combine kernel
+    step_warp: float  # more of them for each warp
+    exchange: float  # clocks of a reduction across the lanes and warps of a block
+    exchange_warp: float  # more of them for each warp
+    gather: float  # clocks for each value of another warp that a thread adds up
+    combine: float  # extra time of a dependent kernel
     block_start: float  # µs between the starts of two blocks of four warps on one SM
-    flight: float  # bytes in flight per SM that saturate DRAM
-    spill: float = 1.15  # factor on the time of a kernel whose registers spill
+    flight: float  # bytes in flight per SM that sustain 0.7 of DRAM's bandwidth
+    spill_bytes: float  # bytes per µs that all SMs together spill and read back
 
     @property
     def flight_total(self) -> float:
-        """Bytes in flight on the whole chip that saturate DRAM."""
+        """Bytes in flight on the whole chip that sustain 0.7 of DRAM's bandwidth."""
         return self.flight * self.sms
 
 
@@ -49,27 +55,33 @@ H200 = Target(
     name="h200",
     chip="sm_90a",
     sms=132,
-    dram_bytes=4.4e6,
-    l2_bytes=7.0e6,
-    sm_bytes=70e3,
+    dram_bytes=4.57e6,
+    l2_bytes=4.9e6,
+    sm_bytes=69e3,
     l2_size=60 << 20,
     mma_half=4.0e6,
     mma_f32=0.6e6,
-    alu=128 * 1755.0 * 0.8,
+    alu=1.45e5,
     sfu=16 * 1755.0,
-    shared_bytes=128 * 1755.0,
+    shared_bytes=2.1e5,
     shared_block=227 << 10,
     shared_sm=228 << 10,
     registers_sm=65536,
     threads_sm=2048,
     blocks_sm=32,
-    launch=0.76,
-    latency=0.9,
+    launch=1.02,
+    latency=1.2,
     clock=1755.0,
-    step=180.0,
-    combine=0.9,
-    block_start=0.04,
-    flight=32 << 10,
+    chain=0.77,
+    step=189.0,
+    step_warp=12.9,
+    exchange=142.0,
+    exchange_warp=18.7,
+    gather=10.0,
+    combine=0.52,
+    block_start=0.073,
+    flight=26.6e3,
+    spill_bytes=7.0e6,
 )
 
 A100 = Target(
@@ -77,7 +89,7 @@ A100 = Target(
     chip="sm_80",
     sms=108,
     dram_bytes=1.4e6,
-    l2_bytes=4.0e6,
+    l2_bytes=3.4e6,
     sm_bytes=45e3,
     l2_size=40 << 20,
     mma_half=2.4e6,
@@ -91,12 +103,18 @@ A100 = Target(
     threads_sm=2048,
     blocks_sm=32,
     launch=1.5,
-    latency=0.9,
+    latency=1.2,
     clock=1410.0,
-    step=180.0,
-    combine=1.5,
-    block_start=0.04,
-    flight=24 << 10,
+    chain=0.77,
+    step=189.0,
+    step_warp=12.9,
+    exchange=142.0,
+    exchange_warp=18.7,
+    gather=10.0,
+    combine=1.0,
+    block_start=0.09,
+    flight=20e3,
+    spill_bytes=3.0e6,
 )
 
 TARGETS = {t.name: t for t in (H200, A100)} | {t.chip: t for t in (H200, A100)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
+from mirage.cost.model import Known
 from mirage.search import superoptimize
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
@@ -29,7 +30,7 @@ def copy_features(blocks: float, size: float) -> KernelFeatures:
 
 def test_an_empty_kernel_costs_its_launch() -> None:
     time = float(estimate(KernelFeatures(), H200)["time"])
-    assert H200.launch < time < 3.0
+    assert H200.launch <= time < 1.2 * H200.launch
 
 
 def test_more_bytes_take_longer() -> None:
@@ -45,7 +46,7 @@ def test_a_tiny_grid_cannot_saturate_bandwidth() -> None:
         return float(estimate(f, H200)["dram"]) / (blocks * 1e6)
 
     assert per_byte(4.0) > 10 * per_byte(264.0)
-    assert per_byte(264.0) == pytest.approx(1 / H200.dram_bytes)
+    assert per_byte(264.0) == pytest.approx(1 / H200.dram_bytes, rel=0.1)
 
 
 def test_arrays_and_scalars_agree() -> None:
@@ -71,6 +72,26 @@ def test_features_of_launches_agree_with_the_prediction(graph: object) -> None:
             f = features_of(op)
             assert f.dram_write == sum(v.type.bytes for v in op.results)
             assert np.isfinite(estimate(f, H200)["time"])
+
+
+def test_spilled_registers_and_shared_contractions_cost_time() -> None:
+    def time(spilled: float, sums: float, warps: float = 16.0) -> float:
+        f = KernelFeatures(blocks=128.0, warps=warps, load_once=1e5, sums_once=sums)
+        f.known = Known(64e3, 128.0, spilled)
+        return float(estimate(f, H200)["time"])
+
+    assert time(2000.0, 0.0) > time(0.0, 0.0) + 10.0
+    assert time(0.0, 1e5) > time(0.0, 0.0)
+    assert time(0.0, 1e5, 4.0) > time(0.0, 1e5, 16.0) - 1.0
+
+
+def test_more_stages_keep_more_in_flight() -> None:
+    def time(stages: float) -> float:
+        f = KernelFeatures(blocks=132.0, steps=64.0, stages=stages, load_step=8e3, shared_step=8e3)
+        f.dram_read = 132.0 * 64.0 * 8e3
+        return float(estimate(f, H200)["time"])
+
+    assert time(2.0) > time(3.0) > time(4.0)
 
 
 def test_streaming_programs_come_close_to_measured_times() -> None:

@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""Calibrates the cost model on measured kernels.
+
+    python benchmarks/calibrate.py compile --artifacts build/artifacts-calibration
+    python benchmarks/calibrate.py measure --artifacts build/artifacts-calibration --out DIR  # GPU
+    python benchmarks/calibrate.py fit --out benchmarks/results
+    python benchmarks/calibrate.py report --out benchmarks/results
+
+``compile`` takes candidates of many programs over a spread of ranks, some with other schedules, and
+keeps beside each artifact what the model sees of it. ``measure`` checks their results against
+PyTorch and times them with cold L2 into ``cost_model.json``. ``fit`` looks for parameters of the
+chip that explain the times and prints them for ``mirage/cost/target.py``, with rank correlations on
+kernels and on whole programs that it did not see. ``report`` predicts with the parameters as they
+are in the table, writes predictions beside measurements and draws them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shlex
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+
+PROGRAMS = (
+    "gqa_bs1_kv4096", "gqa_bs8_kv4096", "gqa_bs16_kv4096", "qknorm_bs1", "qknorm_bs8", "mqa_bs8",
+    "mha_bs1", "decode_b1", "docs_attn", "gqa_decode_bs8", "rms_mm6144_bs1", "rms_mm6144_bs8",
+    "rms_mm6144_bs16", "rms_mm4096_bs1", "rms_mm4096_bs16", "lora_m1", "lora_m16", "gmlp_m1",
+    "gmlp_m8", "gmlp_m16", "ntrans_bs8", "softmax_n1024", "mm_1024", "ln_linear_gelu_m8",
+    "residual_rms_qkv_m8",
+)  # fmt: skip
+SPREAD = 3.0
+"""Candidates that are predicted to take longer than this many times the best are left out."""
+TOLERANCE = 2e-2
+
+
+def main() -> int:
+    arguments = parse()
+    return {"compile": compile_all, "measure": measure_all, "fit": fit, "report": report}[
+        arguments.what
+    ](arguments)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("what", choices=("compile", "measure", "fit", "report"))
+    parser.add_argument("--programs", nargs="*", help="workloads (default: a selection)")
+    parser.add_argument("--artifacts", type=Path, help="folder of the compiled kernels")
+    parser.add_argument("--out", type=Path, help="folder for the results")
+    parser.add_argument("--chip", default="sm_90a")
+    parser.add_argument("--each", type=int, default=8, help="kernels of a program")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=11, help="rounds a median is taken over")
+    parser.add_argument("--seconds", type=float, default=200.0, help="start nothing after this")
+    return parser.parse_args()
+
+
+# ---- compile
+
+
+def compile_all(arguments: argparse.Namespace) -> int:
+    """Compiles a spread of candidates; ``kernels.json`` says what the model sees of each."""
+    from mirage.errors import MirageError
+    from mirage.runtime import write_artifact
+
+    entries: dict[str, Any] = {}
+    arguments.artifacts.mkdir(parents=True, exist_ok=True)
+    for name in arguments.programs or PROGRAMS:
+        start = time.monotonic()
+        try:
+            chosen = spread(name, arguments)
+        except MirageError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
+        done = 0
+        for number, (rank, graph) in enumerate(chosen):
+            label = f"{name}@{number}"
+            compiled = compile_one(graph, arguments.chip)
+            if isinstance(compiled, str):
+                print(f"  {label}: {compiled.splitlines()[0]}", file=sys.stderr)
+                continue
+            write_artifact(compiled.artifact, arguments.artifacts / f"{label}.mirage")
+            entries[label] = {
+                "program": name,
+                "rank": rank,
+                "kernels": kernels_of(graph, arguments.chip, compiled),
+            }
+            done += 1
+        (arguments.artifacts / "kernels.json").write_text(json.dumps(entries, indent=1) + "\n")
+        print(f"{name}: {done} compiled, {time.monotonic() - start:.1f} s", flush=True)
+    return 0
+
+
+def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any]]:
+    """``(rank, graph)``: the first candidates by predicted time, some of the others, and the first
+    with other schedules.
+    """
+    from mirage.passes.ugraph_io.data import Alternatives
+    from mirage.search import SearchLimits
+    from mirage.semantics.ugraph import Launch, Schedule
+    from mirage.stages import add_candidates, predict, ranking, stabilize_candidates, target_for
+    from mirage.workloads import get
+
+    target = target_for(arguments.chip)
+    rng = random.Random(f"{arguments.seed} {name}")
+    limits = SearchLimits(candidates=40)
+    stable, _ = stabilize_candidates(add_candidates(get(name).graph(), target, limits)[0])
+    (part,) = [op for op in stable.ops if isinstance(op, Alternatives)]
+    ranked = ranking(part, target)
+    near = [(t, p) for t, p in ranked if t <= SPREAD * ranked[0][0]]
+    graphs = [(rank, part.programs[p]) for rank, (_, p) in enumerate(near)]
+    picked = graphs[:3]
+    seen = {grids(g) for _, g in picked}
+    rest = rng.sample(graphs[3:], len(graphs[3:]))
+    rest.sort(key=lambda g: grids(g[1]) in seen)  # other grids first; equal ones stay shuffled
+    for rank, graph in rest:
+        fresh = grids(graph) not in seen or len(seen) > 20
+        if len(picked) < arguments.each - 3 and fresh:
+            picked.append((rank, graph))
+            seen.add(grids(graph))
+
+    def rescheduled(graph: Any, warps: int, stages: int) -> Any:
+        ops = tuple(
+            replace(op, schedule=Schedule(warps, stages if has_loop(op) else 1))
+            if isinstance(op, Launch) and len(op.operands) == len(graph.inputs)
+            else op
+            for op in graph.ops
+        )
+        return replace(graph, ops=ops)
+
+    variants = [(w, s) for w in (4, 8, 16) for s in (2, 3, 4)]
+    rng.shuffle(variants)
+    launches = (op for _, g in picked[:1] for op in g.ops if isinstance(op, Launch))
+    own = {(op.schedule.warps, op.schedule.stages) for op in launches}
+    for warps, stages in variants:
+        if len(picked) >= arguments.each:
+            break
+        rank, graph = picked[rng.randrange(min(3, len(picked)))]
+        variant = rescheduled(graph, warps, stages)
+        if (warps, stages) not in own and predict(variant, target) is not None:
+            picked.append((rank, variant))
+    return picked
+
+
+def grids(graph: Any) -> tuple[tuple[int, ...], ...]:
+    """Grids and loops of all kernels."""
+    from mirage.semantics.ugraph import Launch, Loop, walk
+
+    return tuple(
+        (*(a.extent for a in op.grid),
+         *(-x.axis.extent for x in walk(op.body.ops) if isinstance(x, Loop)))
+        for op in graph.ops
+        if isinstance(op, Launch)
+    )  # fmt: skip
+
+
+def has_loop(launch: Any) -> bool:
+    """Whether stages mean anything to a launch."""
+    from mirage.semantics.ugraph import Loop
+
+    return any(isinstance(op, Loop) for op in launch.body.ops)
+
+
+def compile_one(graph: Any, chip: str) -> Any:
+    """The compiled graph, or why it is none."""
+    from mirage.compiler import CompileError, CompileOptions, compile_graph
+
+    try:
+        return compile_graph(graph, CompileOptions(chip))
+    except CompileError as error:
+        return str(error)
+
+
+def kernels_of(graph: Any, chip: str, compiled: Any) -> list[dict[str, Any]]:
+    """What the model sees of each kernel, and what the assembler said."""
+    from mirage.semantics.ugraph import Launch
+    from mirage.stages import features_in, target_for
+
+    launches = [op for op in graph.ops if isinstance(op, Launch)]
+    resources = list(compiled.artifact.manifest.resources.values())
+    by_name = {r["name"]: r for r in resources}
+    entries = compiled.artifact.manifest.kernels
+    out: list[dict[str, Any]] = []
+    for launch, features, kernel in zip(
+        launches, features_in(graph, target_for(chip)), entries, strict=True
+    ):
+        r = by_name.get(kernel.entry, {})
+        out.append(
+            {
+                "grid": {a.name: a.extent for a in launch.grid},
+                "warps": launch.schedule.warps,
+                "stages": launch.schedule.stages,
+                "features": asdict(features),
+                "shared_bytes": kernel.shared_bytes,
+                "registers": r.get("registers"),
+                "spilled_bytes": r.get("spill_stores", 0) + r.get("spill_loads", 0),
+            }
+        )
+    return out
+
+
+# ---- measure
+
+
+def measure_all(arguments: argparse.Namespace) -> int:
+    """Checks and times all kernels on this machine's GPU."""
+    import run
+    import torch
+
+    started = time.monotonic()
+    entries = json.loads((arguments.artifacts / "kernels.json").read_text())
+    programs: dict[str, list[str]] = {}
+    for label, entry in entries.items():
+        programs.setdefault(entry["program"], []).append(label)
+    for name, labels in programs.items():
+        used = time.monotonic() - started
+        if used > arguments.seconds:
+            print(f"{name}: not run, {arguments.seconds} s are over")
+            continue
+        times = measure_program(name, {x: entries[x] for x in labels}, arguments)
+        best = min(times, default=None)
+        print(f"[{used:4.0f} s] {name}: {len(times)} timed, best {best} us", flush=True)
+        write(arguments, entries, {**run.environment(), "rounds": arguments.rounds})
+        torch.cuda.empty_cache()
+    return 0
+
+
+def measure_program(
+    name: str, entries: dict[str, Any], arguments: argparse.Namespace
+) -> list[float]:
+    """Times all kernels of one program side by side, each launch on inputs that L2 lost."""
+    import timing
+    import torch
+    from mirage.runtime import load
+    from mirage.workloads import get
+
+    workload = get(name)
+    inputs = workload.torch_inputs(0, device="cuda")
+    with torch.no_grad():
+        want = workload.torch_module()(*inputs)
+    size = sum(x.numel() * x.element_size() for x in inputs)
+    copies = timing.copies_needed(size)
+    sets = [inputs] + [tuple(x.clone() for x in inputs) for _ in range(copies - 1)]
+    outputs = [(torch.empty_like(want),) for _ in sets]
+    launches = timing.launches_per_graph(copies)
+    order = [i % copies for i in range(launches)]
+    graphs: dict[str, torch.cuda.CUDAGraph] = {}
+    for label, entry in entries.items():
+        try:
+            program = load(arguments.artifacts / f"{label}.mirage")
+            out = torch.full_like(want, float("nan"))
+            program(inputs=inputs, out=(out,))
+            torch.cuda.synchronize()
+            entry["error"] = float((out.float() - want.float()).norm() / want.float().norm())
+            if not entry["error"] < TOLERANCE:
+                print(f"{label}: relative error {entry['error']:.2e}")
+                continue
+            graphs[label] = timing.capture(
+                lambda i, p=program: p(inputs=sets[i], out=outputs[i]), order
+            )
+        except Exception as error:  # one bad kernel must not hide the others' times
+            print(f"{label}: {type(error).__name__}: {error}")
+    times = timing.time_graphs(graphs, launches, arguments.rounds)
+    for label, t in times.items():
+        entries[label]["microseconds"] = t.median
+        entries[label]["quartiles"] = [t.low, t.high]
+    return [t.median for t in times.values()]
+
+
+def write(arguments: argparse.Namespace, entries: dict[str, Any], info: dict[str, Any]) -> None:
+    """The result file."""
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    info.setdefault("command", shlex.join(["python", *sys.argv]))
+    text = json.dumps({"environment": info, "kernels": entries}, indent=1)
+    (arguments.out / "cost_model.json").write_text(text + "\n")
+
+
+# ---- fit and report
+
+
+def fit(arguments: argparse.Namespace) -> int:
+    """Looks for better parameters and prints them."""
+    from cost_fit import fit_and_describe
+
+    data = read(arguments)
+    text = fit_and_describe(data, arguments.chip, arguments.seed)
+    data["command_of_fit"] = shlex.join(["python", *sys.argv])
+    (arguments.out / "cost_model.json").write_text(json.dumps(data, indent=1) + "\n")
+    print(text)
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Writes predictions and correlations of the table's parameters, and the plot."""
+    from cost_fit import describe
+
+    data = read(arguments)
+    text = describe(data, arguments.chip)
+    data["command_of_report"] = shlex.join(["python", *sys.argv])
+    (arguments.out / "cost_model.json").write_text(json.dumps(data, indent=1) + "\n")
+    draw(data, arguments.out / "cost_model.png")
+    print(text)
+    return 0
+
+
+def read(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The measurements."""
+    return json.loads((arguments.out / "cost_model.json").read_text())
+
+
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Predicted over measured times, a colour for each program; needs matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        print("no plot: matplotlib is not installed", file=sys.stderr)
+        return
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    done = [k for k in data["kernels"].values() if "microseconds" in k]
+    figure, axes = plt.subplots(figsize=(7, 6))
+    names = list(dict.fromkeys(k["program"] for k in done))
+    for i, name in enumerate(names):
+        points = [k for k in done if k["program"] == name]
+        axes.scatter(
+            [k["microseconds"] for k in points],
+            [k["predicted"] for k in points],
+            s=16, label=name, color=plt.get_cmap("nipy_spectral")(i / len(names)),
+        )  # fmt: skip
+    ends = [min(k["microseconds"] for k in done), max(k["microseconds"] for k in done)]
+    axes.plot(ends, ends, color="grey", linewidth=1)
+    axes.set(xscale="log", yscale="log", xlabel="measured [µs]", ylabel="predicted [µs]")
+    correlation = data["correlation"]
+    axes.set_title(
+        f"{len(done)} kernels, rank correlation {correlation['all']:.2f}, "
+        f"within programs {correlation['within_programs']:.2f}"
+    )
+    axes.legend(fontsize=6, ncols=2)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

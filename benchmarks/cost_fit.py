@@ -1,0 +1,239 @@
+"""Fits the cost model's parameters to measured kernels, and says how well it ranks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from mirage.cost.model import KernelFeatures, Known, estimate
+from mirage.cost.target import Target
+from mirage.stages import target_for
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FITTED = (
+    "dram_bytes", "l2_bytes", "sm_bytes", "mma_half", "alu", "sfu", "shared_bytes", "launch",
+    "latency", "step", "combine", "block_start", "flight", "exchange", "exchange_warp", "gather",
+    "step_warp", "chain", "spill_bytes",
+)  # fmt: skip
+"""Parameters that are looked for; the others are facts about the chip."""
+PRIOR_VALUES: dict[str, dict[str, float]] = {
+    "sm_90a": {
+        "dram_bytes": 4.4e6, "l2_bytes": 7.0e6, "sm_bytes": 70e3, "mma_half": 4.0e6,
+        "alu": 1.8e5, "sfu": 2.8e4, "shared_bytes": 2.25e5, "launch": 0.76, "latency": 0.9,
+        "step": 180.0, "combine": 0.9, "block_start": 0.04, "flight": 32e3, "exchange": 150.0,
+        "exchange_warp": 10.0, "gather": 10.0, "step_warp": 8.0, "chain": 1.0, "spill_bytes": 7e6,
+    },
+}  # fmt: skip
+"""Where fits start, by chip: data sheets, latencies counted by hand. Not the table's values, which
+have seen all kernels."""
+STEPS = (0.5, 0.7, 0.85, 0.95, 1.05, 1.18, 1.4, 2.0)
+PRIOR = 0.003
+"""Weight of the distance from the parameters that the search starts from, in log units squared."""
+WITHIN = 2.0
+"""Weight of errors relative to other kernels of the same program, which decide the choice."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Kernels of all measured programs as arrays, and which candidate each belongs to."""
+
+    features: KernelFeatures
+    owner: Array
+    labels: tuple[str, ...]
+    programs: Array
+    times: Array
+
+    @staticmethod
+    def of(data: dict[str, Any], assembled: bool) -> Measured:
+        """From the result file; ``assembled`` takes shared memory, registers and spills from the
+        compiler instead of the estimates.
+        """
+        labels = [x for x, k in data["kernels"].items() if "microseconds" in k]
+        rows: list[dict[str, Any]] = []
+        owner: list[int] = []
+        for number, label in enumerate(labels):
+            for kernel in data["kernels"][label]["kernels"]:
+                known = dict(kernel["features"]["known"])
+                if assembled and kernel["registers"]:
+                    known = {
+                        "shared": kernel["shared_bytes"],
+                        "registers": kernel["registers"],
+                        "spilled": kernel["spilled_bytes"],
+                    }
+                rows.append({**kernel["features"], "known": known})
+                owner.append(number)
+        names = [f.name for f in fields(KernelFeatures) if f.name != "known"]
+        columns = {n: np.array([float(r[n]) for r in rows]) for n in names}
+        known = Known(*(np.array([float(r["known"][f.name]) for r in rows]) for f in fields(Known)))
+        return Measured(
+            KernelFeatures(**columns, known=known),
+            np.array(owner),
+            tuple(labels),
+            np.array([data["kernels"][x]["program"] for x in labels]),
+            np.array([data["kernels"][x]["microseconds"] for x in labels]),
+        )
+
+    def predict(self, target: Target) -> Array:
+        """Predicted µs of each candidate."""
+        time = estimate(self.features, target)["time"]
+        total = np.bincount(self.owner, weights=np.minimum(time, 1e5), minlength=len(self.labels))
+        kernels = np.bincount(self.owner, minlength=len(self.labels))
+        return total + target.combine * (kernels - 1)
+
+
+def ranks(x: Array) -> Array:
+    """Ranks; equal values share theirs."""
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2.0)[inverse]
+
+
+def spearman(a: Array, b: Array) -> float:
+    """Rank correlation; 0 where one side is constant."""
+    ra, rb = ranks(a), ranks(b)
+    if ra.std() == 0 or rb.std() == 0:
+        return 0.0
+    return float(np.corrcoef(ra, rb)[0, 1])
+
+
+def within(programs: Array, predicted: Array, times: Array) -> float:
+    """Mean over programs of the rank correlation among their kernels."""
+    found = [
+        spearman(predicted[programs == p], times[programs == p])
+        for p in dict.fromkeys(programs)
+        if (programs == p).sum() > 2
+    ]
+    return float(np.mean(found)) if found else 0.0
+
+
+def regret(programs: Array, predicted: Array, times: Array, top: int = 1) -> float:
+    """How much longer, in the geometric mean, the best of the first ``top`` by prediction takes
+    than the best.
+    """
+    ratios: list[float] = []
+    for p in dict.fromkeys(programs):
+        mine = times[programs == p]
+        first = np.argsort(predicted[programs == p], kind="stable")[:top]
+        ratios.append(float(np.log(mine[first].min() / mine.min())))
+    return float(np.exp(np.mean(ratios)))
+
+
+def loss(m: Measured, target: Target, chosen: Array) -> float:
+    """Mean squared log error, that relative to the program's mean counted more."""
+    error = np.log(m.predict(target)[chosen] / m.times[chosen])
+    programs = m.programs[chosen]
+    relative = np.array(error)
+    for p in dict.fromkeys(programs):
+        relative[programs == p] -= error[programs == p].mean()
+    return float(np.mean(error**2) + WITHIN * np.mean(relative**2))
+
+
+def search(
+    start: Target, value: Callable[[Target], float], names: Sequence[str] = FITTED
+) -> Target:
+    """Changes one parameter at a time as long as that helps."""
+    best, least = start, value(start)
+    moved = True
+    while moved:
+        moved = False
+        for name in names:
+            for factor in STEPS:
+                trial = replace(best, **{name: getattr(best, name) * factor})
+                cost = value(trial)
+                if cost < least - 1e-6:
+                    best, least, moved = trial, cost, True
+    return best
+
+
+def fit_to(m: Measured, start: Target, chosen: Array) -> Target:
+    """The parameters that explain the chosen kernels best."""
+
+    def value(target: Target) -> float:
+        away = sum(np.log(getattr(target, n) / getattr(start, n)) ** 2 for n in FITTED)
+        return loss(m, target, chosen) + PRIOR * float(away)
+
+    return search(start, value)
+
+
+def summary(m: Measured, predicted: Array, chosen: Array | None = None) -> dict[str, float]:
+    """How good predictions are."""
+    pick = np.ones(len(m.labels), dtype=bool) if chosen is None else chosen
+    p, t, programs = predicted[pick], m.times[pick], m.programs[pick]
+    return {
+        "kernels": int(pick.sum()),
+        "all": spearman(p, t),
+        "within_programs": within(programs, p, t),
+        "mean_log_error": float(np.abs(np.log(p / t)).mean()),
+        "first_over_best": regret(programs, p, t),
+        "best_of_3_over_best": regret(programs, p, t, 3),
+    }
+
+
+def line(what: str, s: dict[str, float]) -> str:
+    """One line of a report."""
+    return (
+        f"{what}: {s['kernels']:.0f} kernels, rank correlation {s['all']:.3f}, within programs "
+        f"{s['within_programs']:.3f}, mean log error {s['mean_log_error']:.3f}, first / best "
+        f"{s['first_over_best']:.3f}, best of 3 / best {s['best_of_3_over_best']:.3f}"
+    )
+
+
+def fit_and_describe(data: dict[str, Any], chip: str, seed: int) -> str:
+    """Fits on two thirds of the kernels and tests on the rest; fits without each program and tests
+    on it; then fits on all.
+    """
+    start = replace(target_for(chip), **PRIOR_VALUES.get(chip, {}))
+    m = Measured.of(data, assembled=True)
+    rng = np.random.default_rng(seed)
+    held = np.zeros(len(m.labels), dtype=bool)
+    for p in dict.fromkeys(m.programs):
+        mine = np.flatnonzero(m.programs == p)
+        held[rng.choice(mine, size=len(mine) // 3, replace=False)] = True
+    part = fit_to(m, start, ~held)
+    lines = [
+        line("before", summary(m, m.predict(start))),
+        line("fitted, kernels it saw", summary(m, m.predict(part), ~held)),
+        line("fitted, kernels it did not see", summary(m, m.predict(part), held)),
+        line("  the same, before", summary(m, m.predict(start), held)),
+    ]
+    unseen = np.zeros(len(m.labels))
+    for p in dict.fromkeys(m.programs):
+        mine = m.programs == p
+        unseen[mine] = m.predict(fit_to(m, start, ~mine))[mine]
+    lines.append(line("fitted without the program", summary(m, unseen)))
+    best = fit_to(m, start, np.ones(len(m.labels), dtype=bool))
+    lines.append(line("fitted on all", summary(m, m.predict(best))))
+    data["held_out"] = {
+        "kernels": summary(m, m.predict(part), held),
+        "programs": summary(m, unseen),
+    }
+    lines += [f"    {n}={getattr(best, n):.4g}," for n in FITTED]
+    return "\n".join(lines)
+
+
+def describe(data: dict[str, Any], chip: str) -> str:
+    """Predictions by the table's parameters, added to the data, and how good they are."""
+    target = target_for(chip)
+    lines: list[str] = []
+    for assembled in (True, False):
+        m = Measured.of(data, assembled)
+        predicted = m.predict(target)
+        key = "predicted_assembled" if assembled else "predicted"
+        for label, value in zip(m.labels, predicted, strict=True):
+            data["kernels"][label][key] = round(float(value), 3)
+        data["correlation_assembled" if assembled else "correlation"] = summary(m, predicted)
+        what = "resources from the assembler" if assembled else "resources estimated"
+        lines.append(line(what, summary(m, predicted)))
+    for p in dict.fromkeys(m.programs):
+        mine = m.programs == p
+        order = np.argsort(predicted[mine], kind="stable")
+        times = m.times[mine]
+        place = int(np.flatnonzero(order == times.argmin())[0]) + 1
+        lines.append(
+            f"  {p:22s} rank correlation {spearman(predicted[mine], times):5.2f}, first / best "
+            f"{times[order[0]] / times.min():.2f}, the best is number {place} of {len(times)}"
+        )
+    return "\n".join(lines)
