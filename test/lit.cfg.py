@@ -24,6 +24,9 @@ for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
+# Compiles, runs in the emulator, compares with float64; see test/execute.py.
+execute = os.path.join(config.mirage_source_dir, "test", "execute.py")
+config.substitutions.append(("%execute", f"{config.python} {execute}"))
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%source", config.mirage_source_dir))
 

@@ -1,4 +1,6 @@
-// RUN: mirage-opt %s --mirage-search=max-candidates=2 --mirage-stabilize --mirage-verify=seed=1 --mirage-select 2>/dev/null | FileCheck %s
+// RUN: mirage-opt %s --mirage-search=max-candidates=2 --mirage-stabilize --mirage-verify=seed=1 --mirage-select -o %t 2>/dev/null
+// RUN: FileCheck %s < %t
+// RUN: %execute %t --meaning %s
 
 // Attention over the whole way: what is left is kernels with running maxima, and no verdict is missing.
 // CHECK-LABEL: kernel.graph @attention

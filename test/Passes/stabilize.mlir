@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-stabilize | FileCheck %s
+// RUN: mirage-opt %s --mirage-stabilize | %execute - --meaning %s
 
 // Numerator and denominator in one loop, both proportional to exp(-m): they get a running maximum.
 // CHECK-LABEL: kernel.graph @softmax_average

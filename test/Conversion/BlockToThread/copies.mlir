@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
+// RUN: %execute %s
 
 // What is taken whole joins the dimension before it. The tile's columns are
 // padded to a power of two.

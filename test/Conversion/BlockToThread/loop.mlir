@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize | FileCheck %s
+// RUN: %execute %s
 
 // CHECK: kernel.graph @matmul({{.*}}) -> tensor<64x32xf16> attributes {form = #kernel.form<thread>}
 // CHECK-NEXT: kernel.invoke @matmul_kernels::@matmul_0(%{{.*}}, %{{.*}}) grid [2, 1, 1] block [128, 1, 1] shared 0

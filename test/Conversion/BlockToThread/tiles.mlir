@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
+// RUN: %execute %s
 
 // The tile of 5 rows and 10 columns is held by a larger fragment; tensor and
 // tile bounds are checked where the parts do not divide the tensor.

@@ -1,5 +1,6 @@
 // Instructions of sm_90: roles, mbarriers, tensor copies, warpgroup products.
 // RUN: mirage-opt %s --mirage-thread-to-ptx --mirage-print-ptx -o /dev/null | FileCheck %s
+// RUN: %execute %s --chip sm_90a --expect 'a0 = a1 @ a1'
 
 #acc = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
 !acc = !thread.fragment<64x64xf32, #acc>

@@ -1,6 +1,7 @@
 // Copies, ldmatrix and mma of a small product, as PTX for two targets.
 // RUN: mirage-opt %s --mirage-thread-to-ptx=chip=sm_80 --mirage-print-ptx -o /dev/null | FileCheck %s --check-prefixes=CHECK,SM80
 // RUN: mirage-opt %s --mirage-thread-to-ptx=chip=sm_90a --mirage-print-ptx -o /dev/null | FileCheck %s --check-prefixes=CHECK,SM90
+// RUN: %execute %s --expect 'a2 = a0 @ a1'
 
 #lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
 #rhs = #thread.layout<reg = [[1, 0], [8, 0], [16, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]], warp = [[0, 8]]>

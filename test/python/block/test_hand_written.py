@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import graphs
 import pytest
 from graphs import Pair
-from mirage.semantics.scalar import DType
-
-sys.path.insert(0, str(Path(__file__).parent))
 from lowering import check_graph, with_schedule
+from mirage.semantics.scalar import DType
 
 PAIRS = graphs.small_pairs()
 CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from math import erf
-from pathlib import Path
 
 import numpy as np
 import pytest
-from mirage.emulator.artifact import check_artifact
-
-sys.path.insert(0, str(Path(__file__).parent))
 from lowering import compile_mlir
+from mirage.emulator.artifact import check_artifact
 
 MIXED = """
 kernel.graph @mixed(%a: tensor<3x17x40xf16>, %b: tensor<40x33xf16>, %g: tensor<33xf32>)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
+from lowering import check_graph
 from mirage.cost import H200
 from mirage.search import superoptimize
 from mirage.semantics.scalar import DType
@@ -26,9 +24,6 @@ from search_programs import (
     softmax,
     swiglu,
 )
-
-sys.path.insert(0, str(Path(__file__).parent))
-from lowering import check_graph
 
 PROGRAMS = [
     rms_linear(4, 64, 96),

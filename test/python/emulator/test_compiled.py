@@ -22,7 +22,6 @@ from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
 
 TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS / "block"))
 from lowering import compile_graph, with_schedule  # noqa: E402
 
 # A mutant that loops for ever is stopped early.

@@ -1,5 +1,6 @@
 // What a launch does when its tiles need more registers than a thread has.
 // RUN: mirage-opt %s --mirage-assign-layouts --mlir-pass-statistics --split-input-file 2>&1 | FileCheck %s
+// RUN: %execute %s
 
 // 128 x 256 scores in f32 are 256 registers of each of 128 threads: the launch
 // gets twice the warps.

@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-assign-layouts | FileCheck %s
+// RUN: %execute %s
 
 // The right operand streams through shared memory; warps share the columns.
 // CHECK-LABEL: kernel.graph @matmul

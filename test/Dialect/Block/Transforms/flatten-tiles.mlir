@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --split-input-file | FileCheck %s
+// RUN: %execute %s
 
 // CHECK-LABEL: kernel.graph @batch
 // CHECK: %[[X:.*]] = block.load %{{.*}} -> !block.tile<1x16x64xf16>

@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-kernels-to-launches | FileCheck %s
+// RUN: %execute %s
 
 // CHECK-LABEL: kernel.graph @ops
 // CHECK: kernel.launch(%arg0, %arg1) grid [d0 = 3, d1 = 2, d2 = 2] schedule <warps = 4, stages = 3>

@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-legalize-tiles | FileCheck %s
+// RUN: %execute %s
 
 // What does not depend on the loop leaves it; unused loads go.
 // CHECK-LABEL: kernel.graph @hoist

@@ -1,4 +1,5 @@
 // RUN: mirage-opt %s --mirage-assign-layouts --mirage-mask-padding | FileCheck %s
+// RUN: %execute %s
 
 // 20 columns are held by 32. The sum of squares needs no mask, since loads fill
 // padding with zeros and 0 * 0 = 0; the sum of exponentials and the maximum do.

@@ -1,5 +1,6 @@
 // RUN: mirage-opt %s --mirage-assign-layouts --mirage-pipeline-loops | FileCheck %s
 // RUN: mirage-opt %s --mirage-assign-layouts --mirage-pipeline-loops=chip=sm_86 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: %execute %s
 
 // Rings have as many slots as there are stages, at most one a step.
 // CHECK-LABEL: kernel.graph @rings

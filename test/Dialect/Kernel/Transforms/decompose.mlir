@@ -1,5 +1,7 @@
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(kernel.graph(mirage-decompose))' | FileCheck %s
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(kernel.graph(mirage-decompose{stable}))' | FileCheck %s --check-prefix=STABLE
+// RUN: mirage-opt %s --pass-pipeline='builtin.module(kernel.graph(mirage-decompose))' | %execute - --meaning %s
+// RUN: mirage-opt %s --pass-pipeline='builtin.module(kernel.graph(mirage-decompose{stable}))' | %execute - --meaning %s
 
 // CHECK-LABEL: kernel.graph @softmax
 // CHECK-SAME:    (%[[X:.*]]: tensor<4x8xf16>)

@@ -1,8 +1,11 @@
-"""Compiles µGraphs and runs their PTX in the emulator against float64."""
+"""Compiles µGraphs and runs their PTX in the emulator, with all checks, against float64.
+
+`check_graph(graph)` does it for a µGraph, `check_mlir(text)` for every graph of a module."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import replace
 from functools import cache
@@ -12,11 +15,13 @@ import numpy as np
 from mirage import ir
 from mirage.compiler.collect import collect
 from mirage.compiler.compile import CompileOptions, compile_text
-from mirage.emulator.artifact import check_artifact
-from mirage.passes.ugraph_io import graph_to_text
+from mirage.emulator.artifact import TOLERANCE, check_artifact
+from mirage.passes.ugraph_io import graph_to_text, graphs_of, read_graph
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Schedule, Value
+
+_CAST = re.compile(r"(?:block|kernel)\.cast [^\n]*-> (?:tensor|!block\.tile)<[\dx]*x(f16|bf16)>")
 
 
 @cache
@@ -59,6 +64,38 @@ def check_graph(
         return tuple(np.asarray(x) for x in evaluate_floats(meaning, list(inputs)))
 
     check_artifact(artifact, expected, tolerance=tolerance, seed=seed)
+
+
+def check_mlir(
+    text: str, *, chip: str = "sm_90a", meaning: str | None = None, tolerance: float | None = None
+) -> int:
+    """Runs each kernel graph of a module as `check_graph` does; the graph of the same name in
+    ``meaning`` (default: the graph itself) says what it must compute. Launches without a schedule
+    get one. Intermediate values that are rounded to a narrower type set the tolerance of all
+    outputs. Returns the number of graphs.
+    """
+    with ir.Context():
+        graphs = [
+            (read_graph(op).graph, op.get_asm(use_local_scope=True))
+            for op in graphs_of(ir.Module.parse(text).operation)
+        ]
+        known = {g.name: g for g, _ in graphs}
+        if meaning is not None:
+            given = ir.Module.parse(meaning)
+            known = {g.name: g for g in (read_graph(op).graph for op in graphs_of(given.operation))}
+    for graph, source in graphs:
+        reference = known[graph.name]
+
+        def expected(*inputs: np.ndarray, of: KernelGraph = reference) -> tuple[np.ndarray, ...]:
+            return tuple(np.asarray(x) for x in evaluate_floats(of, list(inputs)))
+
+        if "kernel.launch" in source and "schedule <" not in source:
+            source = graph_to_text(with_schedule(graph, 4, 2), form="selected")
+        allowed = tolerance
+        for narrow in set(_CAST.findall(source)) if tolerance is None else ():
+            allowed = max(allowed or 0.0, TOLERANCE[narrow])
+        check_artifact(compile_mlir(source, chip), expected, tolerance=allowed)
+    return len(graphs)
 
 
 def with_schedule(graph: KernelGraph, warps: int, stages: int) -> KernelGraph:
