@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from heapq import nsmallest
 from math import inf, isfinite
 
 from mirage.search.derive import Derivations, Edge, Goal
 
-
-@dataclass(frozen=True)
-class _Partial:
-    cost: float
-    edges: frozenset[int]
+Partial = tuple[float, int]
+"""Cost and edges of a derivation; edge ``i`` is bit ``i``."""
 
 
 def k_best(
@@ -24,37 +21,55 @@ def k_best(
 ) -> list[frozenset[int]]:
     """Edge sets of up to ``k`` derivations of all ``targets``; ``costs`` by the number of the
     edge."""
-    best: dict[Goal, list[_Partial]] = {}
+    search = _Extraction(costs, k)
+    best: dict[Goal, list[Partial]] = {}
     for goal in derivations.order:
-        found: dict[frozenset[int], float] = {}
+        found: dict[int, float] = {}
         for edge in derivations.edges[goal]:
             number = numbers[edge]
             own = costs[number]
             if not isfinite(own):
                 continue
-            for combo in _combine([best[c] for c in edge.children], costs, k):
-                edges = combo.edges | {number}
-                found.setdefault(edges, combo.cost + own)
-        ranked = sorted(found.items(), key=lambda item: (item[1], sorted(item[0])))
-        best[goal] = [_Partial(cost, edges) for edges, cost in ranked[:k]]
-    return [p.edges for p in _combine([best.get(t, []) for t in targets], costs, k)]
+            for cost, edges in search.combine([best[c] for c in edge.children]):
+                found.setdefault(edges | 1 << number, cost + own)
+        best[goal] = nsmallest(k, ((cost, edges) for edges, cost in found.items()))
+    return [_members(edges) for _, edges in search.combine([best.get(t, []) for t in targets])]
 
 
-def _combine(children: list[list[_Partial]], costs: dict[int, float], k: int) -> list[_Partial]:
-    combos = [_Partial(0.0, frozenset())]
-    for options in children:
-        merged: dict[frozenset[int], float] = {}
-        for left in combos:
-            for right in options:
-                edges = left.edges | right.edges
-                if edges in merged:
-                    continue
-                shared = left.edges & right.edges
-                cost = left.cost + right.cost - sum(costs[e] for e in shared)
-                merged[edges] = cost
-        ranked = sorted(merged.items(), key=lambda item: (item[1], sorted(item[0])))
-        combos = [_Partial(cost, edges) for edges, cost in ranked[: 2 * k]]
-    return [c for c in combos if c.cost < inf][: 2 * k]
+class _Extraction:
+    def __init__(self, costs: dict[int, float], k: int) -> None:
+        self.costs, self.k = costs, k
+        self._shared: dict[int, float] = {0: 0.0}
+
+    def combine(self, children: list[list[Partial]]) -> list[Partial]:
+        """Derivations of several values at once: what they share is paid once."""
+        if len(children) == 1:
+            return children[0]
+        combos: list[Partial] = [(0.0, 0)]
+        for options in children:
+            merged: dict[int, float] = {}
+            for left_cost, left in combos:
+                for right_cost, right in options:
+                    edges = left | right
+                    if edges not in merged:
+                        merged[edges] = left_cost + right_cost - self._cost(left & right)
+            combos = nsmallest(2 * self.k, ((cost, edges) for edges, cost in merged.items()))
+        return [combo for combo in combos if combo[0] < inf]
+
+    def _cost(self, edges: int) -> float:
+        found = self._shared.get(edges)
+        if found is None:
+            found = self._shared[edges] = sum(self.costs[i] for i in _members(edges))
+        return found
+
+
+def _members(edges: int) -> frozenset[int]:
+    out: list[int] = []
+    while edges:
+        lowest = edges & -edges
+        out.append(lowest.bit_length() - 1)
+        edges ^= lowest
+    return frozenset(out)
 
 
 def select(

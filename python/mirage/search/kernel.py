@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import insort
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +26,8 @@ from mirage.semantics.ugraph import Launch, Reshape
 EXPAND_TERMS = 4
 """Sums with more terms are multiplied out only where no derivation exists otherwise."""
 EXPAND_TERMS_MAX = 6
+OTHER_COLUMNS = 64
+"""Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
 SURROGATE_COLUMNS = 384
 """Choices of sizes at which all edges are costed to pick those for extraction."""
 
@@ -37,6 +40,14 @@ class Pick:
     draft: Draft | None
     written: Solution | None = None
     refused: bool = False
+    others: tuple[tuple[float, int], ...] = ()  # times and columns to try where it is refused
+
+    def next(self) -> Pick | None:
+        """The same derivation at the next best sizes."""
+        if self.draft is None or not self.others:
+            return None
+        (time, column), *others = self.others
+        return Pick(time, replace(self.draft, column=column), others=tuple(others))
 
 
 @dataclass
@@ -74,7 +85,9 @@ class KernelSolver:
             picks.extend(self._solve_type(analysis, kind))
         picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
         while picks and self.write(picks[0]) is None:
-            picks.pop(0)
+            other = picks.pop(0).next()
+            if other is not None:
+                insort(picks, other, key=lambda p: p.time)
         return picks
 
     # ---- one frame type
@@ -107,8 +120,7 @@ class KernelSolver:
                     fits = self._stores_ok(analysis, measure, edges, targets)
                     times = np.where(fits, times, np.inf)
                     picks.extend(
-                        Pick(float(times[i]), Draft(analysis, measure, targets, edges, i, kind))
-                        for i in self._best_columns(times, columns)
+                        self._picks(times, Draft(analysis, measure, targets, edges, 0, kind))
                     )
         return picks
 
@@ -254,16 +266,18 @@ class KernelSolver:
                 usable.append(int(i))
         return usable, costs, numbers, by_number
 
-    def _best_columns(self, times: Any, columns: Columns) -> list[int]:
-        """The best choice of sizes, and a second one with other tiles."""
+    def _picks(self, times: Any, draft: Draft) -> list[Pick]:
+        """A derivation at its best choice of sizes, and at a second one with other tiles."""
+        columns = draft.measure.columns
         order = np.argsort(times, kind="stable")
-        picked: list[int] = []
-        for i in order[:64]:
-            if not np.isfinite(times[i]):
-                break
+        order = [int(i) for i in order[:OTHER_COLUMNS] if np.isfinite(times[i])]
+        picked: list[Pick] = []
+        for place, i in enumerate(order):
             tiles = [v[i] for v in columns.tile.values()]
-            if all(tiles != [v[j] for v in columns.tile.values()] for j in picked):
-                picked.append(int(i))
+            if picked and tiles == [v[order[0]] for v in columns.tile.values()]:
+                continue
+            others = () if picked else tuple((float(times[j]), j) for j in order[place + 1 :])
+            picked.append(Pick(float(times[i]), replace(draft, column=i), others=others))
             if len(picked) == 2:
                 break
         return picked
@@ -279,7 +293,7 @@ class KernelSolver:
             except (EmitError, CheckError) as error:
                 pick.refused = True
                 self.report.pruned += 1
-                self.report.note(f"not every derivation can be written down: {error}")
+                self.report.note(f"not every derivation can be written down: {error}", alike=True)
         return pick.written
 
     def _combine(self, problem: KernelProblem) -> tuple[Launch | Reshape, ...] | None:

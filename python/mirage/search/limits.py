@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any
+
+_NUMBER = re.compile(r"\d+")
 
 
 class StopReason(enum.Enum):
@@ -26,7 +29,7 @@ class SearchLimits:
     candidates: int = 10  # graphs to return
     cuts: int = 3  # intermediates that may be written to device memory
     plans: int = 64  # sets of such intermediates that are looked at
-    matmuls: int = 4  # matmuls in one kernel
+    matmuls: int = 6  # matmuls in one kernel
     outputs: int = 3  # values that one kernel may write
     derivations: int = 6  # derivations kept per value
     goals: int = 4000  # values per frame type
@@ -52,8 +55,12 @@ class SearchReport:
     notes: list[str] = field(default_factory=list[str])
     stop: StopReason = StopReason.EXHAUSTED
 
-    def note(self, text: str) -> None:
-        """A remark on completeness, once."""
+    def note(self, text: str, alike: bool = False) -> None:
+        """A remark on completeness, once; ``alike`` ones that differ in numbers only count as
+        equal.
+        """
+        if alike and any(_NUMBER.sub("", text) == _NUMBER.sub("", have) for have in self.notes):
+            return
         if text not in self.notes:
             self.notes.append(text)
 
@@ -65,7 +72,7 @@ class SearchReport:
         for phase, seconds in other.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
         for text in other.notes:
-            self.note(text)
+            self.note(text, alike=True)
         if other.stop is StopReason.BUDGET:
             self.stop = StopReason.BUDGET
 

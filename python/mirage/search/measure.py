@@ -18,6 +18,7 @@ from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value
 
 Num = Any
+_Kind = tuple[object, ...]
 
 
 @dataclass
@@ -36,7 +37,9 @@ class Measure:
         self._labels: dict[Goal, tuple[str, ...]] = {}
         self._elements: dict[tuple[str, ...], Num] = {}
         self._wide: dict[tuple[str, ...], Num] = {}
-        self._edges: dict[Edge, tuple[dict[str, Num], Num]] = {}
+        self._work: dict[_Kind, tuple[dict[str, Num], Num]] = {}
+        self._costs: dict[_Kind, Num] = {}
+        self._widths: dict[Goal, int] = {}
 
     def labels(self, goal: Goal) -> tuple[str, ...]:
         """Axes along which the value is a tile."""
@@ -157,6 +160,11 @@ class Measure:
 
     def _load_width(self, goal: Goal) -> int:
         """Bytes of an element of a goal that is loaded, else 0."""
+        if goal not in self._widths:
+            self._widths[goal] = self._width(goal)
+        return self._widths[goal]
+
+    def _width(self, goal: Goal) -> int:
         for edge in self.derivations.edges.get(goal, ()):
             atom = self.derivations.algebra.atoms[edge.atom] if edge.kind == "load" else None
             if isinstance(atom, InAtom):
@@ -167,7 +175,10 @@ class Measure:
 
     def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
         """What an edge adds to each feature, and where sizes permit it."""
-        found = self._edges.get(edge)
+        return self._work_of(edge, self._kind(edge))
+
+    def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
+        found = self._work.get(kind)
         if found is None:
             account = Accountant(KernelFeatures(warps=self.columns.warps.astype(float)))
             feasible = self.account(account, edge)
@@ -177,13 +188,34 @@ class Measure:
                 for k, v in vars(account.features).items()
                 if k not in given and (isinstance(v, np.ndarray) or v)
             }
-            found = self._edges[edge] = (added, feasible)
+            found = self._work[kind] = (added, feasible)
         return found
 
     def edge_cost(self, edge: Edge) -> Num:
         """µs of one block on its own, as a guide for extraction; infinite where sizes forbid the
         edge."""
-        added, ok = self.work(edge)
+        kind = self._kind(edge)
+        found = self._costs.get(kind)
+        if found is None:
+            found = self._costs[kind] = self._cost_of(edge, kind)
+        return found
+
+    def _kind(self, edge: Edge) -> _Kind:
+        """Edges of one kind do the same work on other values."""
+        free = self.derivations.algebra.free
+        children = tuple((free(c[0]), self._load_width(c)) for c in edge.children)
+        return (
+            edge.kind,
+            edge.fn,
+            edge.axis,
+            edge.atom,
+            free(edge.goal[0]),
+            edge.goal[1],
+            children,
+        )
+
+    def _cost_of(self, edge: Edge, kind: _Kind) -> Num:
+        added, ok = self._work_of(edge, kind)
         t = self.target
         steps = self._steps()
         time = np.zeros(self.columns.count)

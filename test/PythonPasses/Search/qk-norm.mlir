@@ -1,10 +1,10 @@
 // Attention with RMSNorm of queries and keys: both norms are in the kernel of the attention. The gains meet before
 // they touch the queries, and the norm of the keys scales the scores.
-// RUN: mirage-opt %s --mirage-search=max-candidates=1 2>/dev/null | FileCheck %s
+// RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
-// CHECK: kernel.launch(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) grid [b = 2, m = {{[0-9]+}}, n_part = {{[0-9]+}}]
+// CHECK: kernel.launch(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) grid [b = 2, m = {{[0-9]+}}, n_part = [[N:[0-9]+]]] {{.*}} -> (tensor<[[N]]x2x256x64xf32>, tensor<[[N]]x2x256x1xf32>) {
 // CHECK: ^bb0(%[[Q:.*]]: tensor<2x256x64xf16>, %[[K:.*]]: tensor<2x4096x64xf16>, %[[V:.*]]: tensor<2x4096x64xf16>, %[[GQ:.*]]: tensor<64xf16>, %[[GK:.*]]: tensor<64xf16>):
 // CHECK-DAG: %[[G1:.*]] = block.load %[[GQ]] {{\[\[}}]]
 // CHECK-DAG: %[[G2:.*]] = block.load %[[GK]] {{\[\[}}]]

@@ -1,11 +1,11 @@
 // RMSNorm with gain, then a linear layer: one kernel; the sum of squares beside the product, the scaling after
 // the loop.
-// RUN: mirage-opt %s --mirage-search=max-candidates=1 2>/dev/null | FileCheck %s
+// RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives
 // CHECK: kernel.rms_norm
 // CHECK: }, {
-// CHECK: kernel.launch(%{{.*}}, %{{.*}}, %{{.*}}) grid [n = {{[0-9]+}}]
+// CHECK: kernel.launch(%{{.*}}, %{{.*}}, %{{.*}}) grid [n = {{[0-9]+}}] {{.*}} -> tensor<16x6144xf16> {
 // CHECK: %[[SUMS:.*]]:2 = block.loop [k = {{[0-9]+}}] {
 // CHECK-NOT: rsqrt
 // CHECK-DAG: block.unary square
@@ -17,6 +17,7 @@
 // CHECK-NEXT: block.binary mul %[[SUMS]]#{{[01]}}, %[[R]]
 // CHECK-NEXT: block.store
 // CHECK-NOT: kernel.launch
+// CHECK: kernel.yield
 
 kernel.graph @rms_linear(%arg0: tensor<16x4096xf16>, %arg1: tensor<4096xf16>, %arg2: tensor<4096x6144xf16>) -> tensor<16x6144xf16> attributes {form = #kernel.form<reference>} {
   %0 = kernel.rms_norm %arg0, %arg1 eps 1.000000e-06 dims 1 : (tensor<16x4096xf16>, tensor<4096xf16>) -> tensor<16x4096xf16>

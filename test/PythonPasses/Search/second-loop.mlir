@@ -1,9 +1,9 @@
 // A function of a norm is summed: the norm's loop comes first, and a second one goes over the row again.
-// RUN: mirage-opt %s --mirage-search=max-candidates=1 2>/dev/null | FileCheck %s
+// RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
-// CHECK: kernel.launch({{.*}}) grid [n = {{[0-9]+}}]
+// CHECK: kernel.launch({{.*}}) grid [n = {{[0-9]+}}] {{.*}} -> tensor<8x1024xf16> {
 // CHECK: ^bb0(%[[X:.*]]: tensor<8x4096xf16>,
 // CHECK: %[[SQUARES:.*]] = block.loop [k = {{[0-9]+}}] {
 // CHECK: block.load %[[X]] {{\[\[}}], [k]]
@@ -17,6 +17,7 @@
 // CHECK: block.accumulate sum
 // CHECK: block.store %[[Y]]
 // CHECK-NOT: kernel.launch
+// CHECK: kernel.yield
 
 kernel.graph @rms_silu_linear_m8(%arg0: tensor<8x4096xf16>, %arg1: tensor<4096xf16>, %arg2: tensor<4096x1024xf16>) -> tensor<8x1024xf16> attributes {form = #kernel.form<reference>} {
   %0 = kernel.rms_norm %arg0, %arg1 eps 1.000000e-06 dims 1 : (tensor<8x4096xf16>, tensor<4096xf16>) -> tensor<8x4096xf16>

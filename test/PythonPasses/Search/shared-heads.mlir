@@ -1,6 +1,6 @@
 // Four tokens, 64 query heads on 8 heads of keys: the 8 x 4 rows that share keys are the rows of one matmul, and
 // each key is read once.
-// RUN: mirage-opt %s --mirage-search=max-candidates=1 2>/dev/null | FileCheck %s
+// RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives
 // CHECK: }, {

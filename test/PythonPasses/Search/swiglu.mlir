@@ -1,9 +1,9 @@
 // SwiGLU: one loop reads the input once for both products.
-// RUN: mirage-opt %s --mirage-search=max-candidates=1 2>/dev/null | FileCheck %s
+// RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
-// CHECK: kernel.launch({{.*}}) grid [n = {{[0-9]+}}]
+// CHECK: kernel.launch({{.*}}) grid [n = {{[0-9]+}}] {{.*}} -> tensor<8x4096xf16> {
 // CHECK: ^bb0(%[[X:.*]]: tensor<8x4096xf16>, %[[W1:.*]]: tensor<4096x4096xf16>, %[[W2:.*]]: tensor<4096x4096xf16>):
 // CHECK: block.loop [k = {{[0-9]+}}] {
 // CHECK: %[[XT:.*]] = block.load %[[X]] {{\[\[}}], [k]]
@@ -17,6 +17,7 @@
 // CHECK: block.binary mul
 // CHECK-NEXT: block.store
 // CHECK-NOT: kernel.launch
+// CHECK: kernel.yield
 
 kernel.graph @swiglu(%arg0: tensor<8x4096xf16>, %arg1: tensor<4096x4096xf16>, %arg2: tensor<4096x4096xf16>) -> tensor<8x4096xf16> attributes {form = #kernel.form<reference>} {
   %0 = kernel.matmul %arg0, %arg1 : (tensor<8x4096xf16>, tensor<4096x4096xf16>) -> tensor<8x4096xf16>

@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Times the way from a program to its verified, selected candidates, for each built-in workload.
+
+python benchmarks/search.py --out benchmarks/results
+
+Every program runs in a process of its own: search, stabilisation, verification of all candidates,
+choice; nothing is compiled. Wall and processor time, by stage and phase, and the peak memory of the
+process are recorded, and how long the search takes for programs of 2 to 20 operators.
+"""
+
+# ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+import json
+import platform
+import resource
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "python")]
+
+from mirage.cost import TARGETS
+from mirage.search import superoptimize
+from mirage.semantics.decompose import decompose
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Builder, KernelGraph, TensorType, Value
+from mirage.workloads import get, names
+
+Row = dict[str, Any]
+COMPOUND = ("layer", "swiglu_down", "lora_swiglu", "rope_attention", "qknorm")
+"""What is in the names of programs with several fused parts; the others are single ones."""
+
+
+def measure(name: str) -> Row:
+    """One workload, in this process."""
+    from mirage.driver import OptimizeOptions, optimize
+    from mirage.errors import MirageError
+
+    program = get(name).program()
+    wall, cpu = time.perf_counter(), time.process_time()
+    row: Row = {"workload": name, "operators": len(decompose(program.graph).ops)}
+    try:
+        report = optimize(program, OptimizeOptions(compile=False, verify_seed=0)).report
+    except MirageError as error:
+        return {**row, "error": str(error), "wall_s": time.perf_counter() - wall}
+    searches = [s.report.to_json() for s in report.searches]
+    return {
+        **row,
+        "wall_s": time.perf_counter() - wall,
+        "cpu_s": time.process_time() - cpu,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0,
+        "stages_s": {k: report.seconds.get(k, 0.0) for k in ("search", "stabilize", "verify")},
+        "stop": [s["stop"] for s in searches],
+        "search": searches,
+        "predicted_us": None if report.prediction is None else report.prediction.time,
+        "candidates": len(report.checked),
+        "kept": sum(c.kept for c in report.checked),
+        "unstable": sum(not e.stable for part in report.exponentials for e in part),
+    }
+
+
+def growing(count: int) -> KernelGraph:
+    """A program of ``count`` operators: the first ones of a residual, gated network."""
+    m, n = 16, 1024
+    b = Builder()
+    inputs = [Value(TensorType((m, n), DType.F16), "x")]
+
+    def weight() -> Value:
+        inputs.append(Value(TensorType((n, n), DType.F16), f"w{len(inputs)}"))
+        return inputs[-1]
+
+    def cut() -> bool:
+        return len(b.ops) >= count
+
+    x = residual = gate = inputs[0]
+    while not cut():
+        for step in range(8):
+            match step:
+                case 0:
+                    x = b.rms_norm(x)
+                case 1:
+                    gate = b.matmul(x, weight())
+                case 2:
+                    gate = b.unary(UnaryFn.SILU, gate)
+                case 3:
+                    x = b.matmul(x, weight())
+                case 4:
+                    x = b.binary(BinaryFn.MUL, gate, x)
+                case 5:
+                    x = b.matmul(x, weight())
+                case 6:
+                    x = residual = b.binary(BinaryFn.ADD, residual, x)
+                case _:
+                    x = b.unary(UnaryFn.TANH, x)
+            if cut():
+                break
+    last = b.ops[-1].result
+    needed = {last}
+    for op in reversed(b.ops):
+        if needed & set(op.results):
+            needed.update(op.operands)
+    ops = tuple(op for op in b.ops if needed & set(op.results))
+    used = tuple(v for v in inputs if v in needed)
+    return KernelGraph(f"growing{count}", used, ops, (last,))
+
+
+def scaling() -> list[Row]:
+    """Search time by the number of operators."""
+    rows: list[Row] = []
+    for count in range(2, 25):
+        graph = growing(count)
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = superoptimize(graph, TARGETS["sm_90a"])
+        row = {
+            "operators": len(graph.ops),
+            "wall_s": time.perf_counter() - wall,
+            "cpu_s": time.process_time() - cpu,
+            "plans": result.report.plans,
+            "stop": result.report.stop.value,
+        }
+        if any(r["operators"] == row["operators"] for r in rows):
+            continue  # the last operator left another one unused
+        rows.append(row)
+        print(f"{row['operators']:3} operators {row['wall_s']:6.2f} s", flush=True)
+    return [r for r in rows if r["operators"] <= 20]
+
+
+def apart(*arguments: str) -> Any:
+    """What a process of its own prints as JSON in its last line."""
+    command = [sys.executable, str(Path(__file__).resolve()), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1:], "workload": arguments[-1]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def plot(path: Path, growth: list[Row], rows: list[Row]) -> None:
+    """Search time against the number of operators."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.5))
+    axes.plot(
+        [r["operators"] for r in growth],
+        [r["cpu_s"] for r in growth],
+        "o-",
+        label="gated residual network, cut after n operators",
+    )
+    good = [r for r in rows if "error" not in r]
+    axes.plot(
+        [r["operators"] for r in good],
+        [r["stages_s"]["search"] for r in good],
+        "x",
+        color="gray",
+        label="built-in programs (primitive operators)",
+    )
+    axes.set_xlabel("operators")
+    axes.set_ylabel("seconds of search")
+    axes.set_yscale("log")
+    axes.grid(True, alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    temporary = path.with_suffix(".tmp.png")
+    figure.savefig(temporary, dpi=120)
+    os.replace(temporary, path)
+
+
+def summary(rows: list[Row]) -> Row:
+    """The slowest and largest, beside the goals."""
+
+    def worst(key: str, chosen: list[Row]) -> Any:
+        return max(((r[key], r["workload"]) for r in chosen), default=None)
+
+    good = [r for r in rows if "error" not in r]
+    layers = [r for r in good if "layer" in r["workload"]]
+    compound = [r for r in good if any(c in r["workload"] for c in COMPOUND) and r not in layers]
+    single = [r for r in good if r not in layers and r not in compound]
+    return {
+        "goals": {"single_s": 3, "compound_s": 20, "layer_s": 60, "memory_mib": 2048},
+        "slowest_single": worst("wall_s", single),
+        "slowest_compound": worst("wall_s", compound),
+        "slowest_layer": worst("wall_s", layers),
+        "largest_mib": worst("peak_mib", good),
+        "single_above_goal": [r["workload"] for r in single if r["wall_s"] > 3],
+        "failed": [r["workload"] for r in rows if "error" in r],
+    }
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("workloads", nargs="*", help="all by default")
+    parser.add_argument("--out", type=Path, help="folder for search.json and search.png")
+    parser.add_argument("--one", metavar="NAME", help="measure one program and print JSON")
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure(arguments.one)))
+        return 0
+    rows: list[Row] = []
+    for name in arguments.workloads or names():
+        row = apart("--one", name)
+        rows.append(row)
+        if "error" in row:
+            print(f"{name:24} {row['error']}", flush=True)
+            continue
+        stages = " ".join(f"{k} {v:.2f}" for k, v in row["stages_s"].items())
+        print(
+            f"{name:24} {row['wall_s']:6.2f} s ({stages}) {row['peak_mib']:5.0f} MiB "
+            f"{'/'.join(row['stop'])} {row['kept']} of {row['candidates']} kept",
+            flush=True,
+        )
+    growth = scaling()
+    result = {
+        "command": shlex.join(["python", *sys.argv]),
+        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPU cores",
+        "load_average": os.getloadavg()[0],
+        "summary": summary(rows),
+        "operators": growth,
+        "rows": rows,
+    }
+    print(json.dumps(result["summary"], indent=1))
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        path = arguments.out / "search.json"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(result, indent=1) + "\n")
+        os.replace(temporary, path)
+        plot(arguments.out / "search.png", growth, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
