@@ -1,9 +1,10 @@
-"""Programs that the tests of the search share."""
+"""Programs that the tests of the search, of the rewrites and of the lowering share."""
 
 from __future__ import annotations
 
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Builder, KernelGraph, TensorType, Value
+from mirage.workloads.served import grouped_attention
 
 
 def tensor(name: str, *shape: int, dtype: DType = DType.F16) -> Value:
@@ -134,3 +135,49 @@ def centred_sums(m: int, n: int) -> KernelGraph:
     mean = b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, x, (1,)), b.constant(1.0 / n))
     y = b.unary(UnaryFn.SILU, b.binary(BinaryFn.SUB, x, mean))
     return graph("centred_sums", (x,), b, b.reduce(ReduceFn.SUM, y, (1,)))
+
+
+PROGRAMS = [
+    rms_linear(4, 64, 96),
+    rms_linear(3, 100, 70),
+    rms_linear(1, 7, 1),
+    rms_linear(5, 48, 40, DType.F32),
+    rms_linear(5, 48, 40, DType.BF16),
+    swiglu(5, 96, 80),
+    swiglu(130, 33, 17),
+    lora(16, 80, 20, 100),
+    attention(2, 16, 64, 16),
+    attention(2, 20, 101, 24),
+    attention(3, 1, 130, 16),
+    qk_norm_attention(2, 9, 77, 10),
+    softmax(5, 37),
+    matmul(1, 1, 1),
+    matmul(1, 600, 1),
+    matmul(257, 33, 131),
+    n_transformer(4, 96),
+    layer_norm_linear_gelu(8, 100, 48),
+    residual_rms_linear(6, 128, 56),
+    rms_swiglu_down(4, 64, 96),
+    self_attention(24, 40, 16),
+    grouped_heads(12, 4, 16, 50),
+    *(
+        grouped_attention(name, 2, 6, 2, rows, 16, keys, mask).graph()
+        for name, rows, keys, mask in (
+            ("shared_heads", 1, 70, ""),
+            ("shared_heads_rows", 5, 64, ""),
+            ("shared_heads_lengths", 3, 48, "length"),
+            ("shared_heads_causal", 3, 48, "causal"),
+        )
+    ),
+    tokens_linear(3, 5, 40, 24),
+    merged_heads_linear(3, 4, 6, 24),
+    centred_sums(3, 350),
+]
+"""Every kind of program at sizes that often do not divide, small enough to be executed."""
+
+LARGER = [lora(7, 64, 8, 48), softmax(64, 64)]
+
+
+def program_id(program: KernelGraph) -> str:
+    """What a test calls the program."""
+    return f"{program.name}-{program.inputs[0].type}"

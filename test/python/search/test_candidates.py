@@ -8,66 +8,20 @@ from mirage.cost import A100, H200, check_launch
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape
-from mirage.workloads.served import grouped_attention, rms_silu_linear
+from mirage.workloads.served import rms_silu_linear
 from search_programs import (
+    LARGER,
+    PROGRAMS,
     attention,
     centred_sums,
-    grouped_heads,
     layer_norm_linear_gelu,
     lora,
     matmul,
-    merged_heads_linear,
-    n_transformer,
-    qk_norm_attention,
-    residual_rms_linear,
+    program_id,
     rms_linear,
     rms_swiglu_down,
-    self_attention,
-    softmax,
-    swiglu,
-    tokens_linear,
 )
-
-PROGRAMS = [
-    rms_linear(4, 64, 96),
-    rms_linear(3, 100, 70),
-    rms_linear(1, 7, 1),
-    rms_linear(5, 48, 40, DType.F32),
-    rms_linear(5, 48, 40, DType.BF16),
-    swiglu(5, 96, 80),
-    swiglu(130, 33, 17),
-    lora(7, 64, 8, 48),
-    lora(16, 80, 20, 100),
-    attention(2, 16, 64, 16),
-    attention(2, 20, 101, 24),
-    attention(3, 1, 130, 16),
-    qk_norm_attention(2, 9, 77, 10),
-    softmax(5, 37),
-    softmax(64, 64),
-    matmul(1, 1, 1),
-    matmul(1, 600, 1),
-    matmul(257, 33, 131),
-    n_transformer(4, 96),
-    layer_norm_linear_gelu(8, 100, 48),
-    residual_rms_linear(6, 128, 56),
-    rms_swiglu_down(4, 64, 96),
-    self_attention(24, 40, 16),
-    grouped_heads(12, 4, 16, 50),
-    *(
-        grouped_attention(name, 2, 6, 2, rows, 16, keys, mask).graph()
-        for name, rows, keys, mask in (
-            ("shared_heads", 1, 70, ""),
-            ("shared_heads_rows", 5, 64, ""),
-            ("shared_heads_lengths", 3, 48, "length"),
-            ("shared_heads_causal", 3, 48, "causal"),
-        )
-    ),
-    tokens_linear(3, 5, 40, 24),
-    merged_heads_linear(3, 4, 6, 24),
-]
-
 
 TWO_LOOPS = ("rms_silu_linear", "centred_sums")
 """A function of the norm is summed: no order of one loop will do."""
@@ -89,7 +43,7 @@ def check_all(graph: KernelGraph, limits: SearchLimits) -> None:
         assert np.max(np.abs(got - expected)) <= 1e-9 * max(1.0, float(np.max(np.abs(expected))))
 
 
-@pytest.mark.parametrize("graph", PROGRAMS, ids=lambda g: f"{g.name}-{g.inputs[0].type}")
+@pytest.mark.parametrize("graph", PROGRAMS + LARGER, ids=program_id)
 def test_candidates_compute_the_program(graph: KernelGraph) -> None:
     check_all(graph, SearchLimits(candidates=8, plans=12))
 
