@@ -17,6 +17,7 @@ import json
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from mirage.stages import (
     add_candidates,
     predict,
     ranking,
+    resources_of,
     select_cheapest,
     stabilize_candidates,
     target_for,
@@ -40,6 +42,8 @@ from mirage.stages import (
 )
 from mirage.workloads import get
 
+SPARE = 3
+"""Candidates to compile besides those that are kept: registers are known only then."""
 PROGRAMS = tuple(
     name.format(n)
     for name in ("gqa_bs{}_kv4096", "rms_mm6144_bs{}", "rms_mm4096_bs{}", "lora_m{}", "gmlp_m{}")
@@ -95,10 +99,9 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "compiled": [],
         "failures": [],
     }
-    good: list[tuple[Compiled, KernelGraph]] = []
-    spilling: list[tuple[Compiled, KernelGraph]] = []  # used only where nothing better is left
+    done: list[tuple[float, Compiled, KernelGraph]] = []
     for rank, (_, position) in enumerate(ranking(part, target)):
-        if len(good) == arguments.top:
+        if len(done) == arguments.top + SPARE:
             break
         graph, _ = select_cheapest(verified, target, rank)
         try:
@@ -106,8 +109,9 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         except CompileError as e:
             entry["failures"].append(f"candidate {rank} by predicted time: {e}")
             continue
-        (spilling if compiled.spilled_bytes else good).append((compiled, graph))
-    for number, (compiled, graph) in enumerate([*good, *spilling][: arguments.top]):
+        done.append((compiled.artifact.manifest.prediction["microseconds"], compiled, graph))
+    done.sort(key=lambda choice: choice[0])
+    for number, (_, compiled, graph) in enumerate(done[: arguments.top]):
         suffix = f"@{number}" if number else ""
         path = write_artifact(compiled.artifact, arguments.out / f"{name}{suffix}.mirage")
         entry["compiled"].append(describe_choice(compiled, graph, path))
@@ -119,15 +123,17 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def compile_choice(graph: KernelGraph, checked: Checked, chip: str) -> Compiled:
-    """One candidate, with its verdict and predicted time in the manifest."""
+    """One candidate, with its verdict in the manifest, and the predicted time with the resources
+    that the compiler reports."""
     verdict = checked.verdict
-    cost = predict(graph, target_for(chip))
-    return compile_graph(
-        graph,
-        CompileOptions(chip),
-        evidence={"verdict": verdict.kind.value, **verdict.to_json()},
-        prediction={} if cost is None else {"microseconds": cost.time},
-    )
+    compiled = compile_graph(graph, CompileOptions(chip), evidence={
+        "verdict": verdict.kind.value, **verdict.to_json()
+    })  # fmt: skip
+    manifest = compiled.artifact.manifest
+    cost = predict(graph, target_for(chip), resources_of(manifest))
+    prediction = {"microseconds": float("inf") if cost is None else cost.time}
+    artifact = replace(compiled.artifact, manifest=replace(manifest, prediction=prediction))
+    return replace(compiled, artifact=artifact)
 
 
 def describe_choice(compiled: Compiled, graph: KernelGraph, path: Path) -> dict[str, Any]:

@@ -7,11 +7,12 @@ out, = optimized(x, w)
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +29,7 @@ from mirage.stages import (
     StageError,
     add_candidates,
     predict,
+    resources_of,
     select_cheapest,
     stabilize_candidates,
     target_for,
@@ -63,14 +65,15 @@ class NothingFoundError(MirageError):
 class OptimizeOptions:
     """How to optimize. Times in seconds.
 
-    ``budget`` ends the search, ``candidates`` are verified. ``seed`` makes the search repeatable;
-    ``verify_seed`` the random tests too (by default they draw secret numbers). ``numerics``
-    compares rounding errors with the reference's. ``compile`` False stops after the choice.
-    ``watch`` is told what happens, in sentences."""
+    ``budget`` ends the search, ``candidates`` are verified, ``finalists`` of them compiled.
+    ``seed`` makes the search repeatable; ``verify_seed`` the random tests too (by default they
+    draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``compile``
+    False stops after the choice. ``watch`` is told what happens, in sentences."""
 
     chip: str = "sm_90a"
     budget: float = 60.0
     candidates: int = 6
+    finalists: int = 4
     seed: int = 0
     verify_seed: int | None = None
     draws: int = 2
@@ -82,7 +85,7 @@ class OptimizeOptions:
 
     def __post_init__(self) -> None:
         target_for(self.chip)
-        for name in ("budget", "candidates", "draws"):
+        for name in ("budget", "candidates", "finalists", "draws"):
             if not getattr(self, name) > 0:
                 raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
 
@@ -110,6 +113,22 @@ class Step:
     graph: KernelGraph | None
     external: External | None
     compiled: Compiled | None
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A candidate that was compiled. ``place`` counts by predicted time before that, from 0."""
+
+    graph: KernelGraph
+    steps: tuple[Step, ...]
+    place: int
+    prediction: CostReport | None
+    spilled_bytes: int
+
+    @property
+    def predicted(self) -> float:
+        """Predicted µs, with the resources that the compiler reports; infinite if none is known."""
+        return math.inf if self.prediction is None else self.prediction.time
 
 
 @dataclass
@@ -157,12 +176,15 @@ class Optimized:
         steps: tuple[Step, ...],
         mlir: Mapping[str, str],
         report: Report,
+        finalists: tuple[Finalist, ...] = (),
     ) -> None:
         self.program = program
         self.options = options
         self.graph = graph
         """The chosen µGraph."""
         self.steps = steps
+        self.finalists = finalists
+        """The candidates that were compiled, by predicted time; the first was chosen."""
         self.mlir = mlir
         self.report = report
         self._executables: dict[int, Executable] = {}
@@ -204,6 +226,27 @@ class Optimized:
                 f"{len(self.steps)} parts"
             )
         return artifacts[0]
+
+    @property
+    def l2_bytes(self) -> int:
+        """Size of the chip's L2 cache."""
+        return target_for(self.options.chip).l2_size
+
+    def with_finalist(self, number: int) -> Optimized:
+        """The same program with another of the finalists chosen."""
+        from mirage.passes.ugraph_io import graph_to_text
+
+        chosen = self.finalists[number]
+        notes = {p.index: InputNote(p.name) for p in self.program.parameters}
+        text = graph_to_text(
+            chosen.graph, form="selected", locations=self.program.locations, notes=notes
+        )
+        others = (f for f in self.finalists if f is not chosen)
+        report = replace(self.report, prediction=chosen.prediction)
+        return Optimized(
+            self.program, self.options, chosen.graph, chosen.steps,
+            {**self.mlir, "selected": text}, report, (chosen, *others),
+        )  # fmt: skip
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Writes the artifact to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads
@@ -312,41 +355,50 @@ class _Run:
         self.options.say(f"verify: candidate {checked.index}: {verdict}{dropped}")
 
     def _choose(self, verified: KernelGraph) -> Optimized:
-        """The cheapest candidate that compiles, without spills if there is one; the others are noted."""
+        """The candidate that is predicted to be the fastest once it is compiled: registers, spills
+        and shared memory are known then. The others that were compiled stay with it.
+        """
         from mirage.compiler import CompileError
 
         failure: CompileError | None = None
-        spilling: Optimized | None = None
+        finalists: list[Finalist] = []
         most = max(
             (len(op.programs) - 1 for op in verified.ops if isinstance(op, Alternatives)), default=1
         )
-        for skip in range(max(1, most)):
-            selected, without = select_cheapest(verified, self.target, skip)
+        for place in range(max(1, most)):
+            if len(finalists) == self.options.finalists or (finalists and not self.options.compile):
+                break
+            selected, without = select_cheapest(verified, self.target, place)
             if without:
                 break
             try:
                 with self._timed("compile"):
-                    optimized = self._finish(selected)
-                if not optimized.spilled_bytes:
-                    return optimized
-                spilling = spilling or optimized
-                self.report.notes.append(
-                    f"candidate {skip} by predicted time spills {optimized.spilled_bytes} bytes of registers"
-                )
-                self.options.say(self.report.notes[-1])
+                    finalists.append(self._finalist(selected, place))
             except CompileError as error:
                 failure = failure or error
-                self.report.notes.append(
-                    f"candidate {skip} by predicted time does not compile: {error.message}"
-                )
-                self.options.say(self.report.notes[-1])
-        if spilling is not None:
-            return spilling
+                self._note(f"candidate {place} by predicted time does not compile: {error.message}")
+        if finalists:
+            return self._finish(sorted(finalists, key=lambda f: (f.predicted, f.place)))
         if failure is not None:
             raise failure
         raise NothingFoundError(
             f"no candidate that {self.options.chip} can run passed verification\n{self._losses()}"
         )
+
+    def _finalist(self, selected: KernelGraph, place: int) -> Finalist:
+        steps = tuple(self._steps(selected)) if self.options.compile else ()
+        compiled = [step.compiled for step in steps if step.compiled is not None]
+        resources = [r for c in compiled for r in resources_of(c.artifact.manifest)]
+        launches = sum(isinstance(op, Launch) for op in selected.ops)
+        cost = predict(selected, self.target, resources if len(resources) == launches else ())
+        spilled = sum(c.spilled_bytes for c in compiled)
+        if spilled:
+            self._note(f"candidate {place} by predicted time spills {spilled} bytes of registers")
+        return Finalist(selected, steps, place, cost, spilled)
+
+    def _note(self, text: str) -> None:
+        self.report.notes.append(text)
+        self.options.say(text)
 
     def _losses(self) -> str:
         """Why candidates were dropped, one paragraph each."""
@@ -356,11 +408,19 @@ class _Run:
             lines.extend(f"  {e}" for e in self.report.exponentials[number] if not e.stable)
         return "\n".join(lines)
 
-    def _finish(self, selected: KernelGraph) -> Optimized:
-        self._text("selected", selected)
-        self.report.prediction = predict(selected, self.target)
-        steps = tuple(self._steps(selected)) if self.options.compile else ()
-        return Optimized(self.program, self.options, selected, steps, dict(self.mlir), self.report)
+    def _finish(self, finalists: list[Finalist]) -> Optimized:
+        best = finalists[0]
+        self._text("selected", best.graph)
+        self.report.prediction = best.prediction
+        if best.place and len(finalists) > 1:
+            self._note(
+                f"candidate {best.place} by predicted time is the fastest once compiled "
+                f"({best.predicted:.2f} us predicted)"
+            )
+        return Optimized(
+            self.program, self.options, best.graph, best.steps, dict(self.mlir), self.report,
+            tuple(finalists),
+        )  # fmt: skip
 
     def compile_only(self) -> Optimized:
         """For kernels written by hand."""
@@ -373,7 +433,7 @@ class _Run:
                     self.program.locations.get(op),
                 )
         with self._timed("compile"):
-            return self._finish(self.program.graph)
+            return self._finish([self._finalist(self.program.graph, 0)])
 
     def _steps(self, selected: KernelGraph) -> Iterator[Step]:
         for step in partition(selected):

@@ -12,8 +12,18 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
 
-from mirage.cost import TARGETS, CheckError, CostReport, Target, check_launch, features_of
+from mirage.cost import (
+    TARGETS,
+    CheckError,
+    CostReport,
+    Resources,
+    Target,
+    check_launch,
+    features_of,
+)
 from mirage.cost.model import KernelFeatures, report
 from mirage.errors import MirageError
 from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
@@ -24,6 +34,9 @@ from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, Value
 from mirage.transforms import Exponential, stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions, verify
+
+if TYPE_CHECKING:
+    from mirage.runtime.manifest import Manifest
 
 
 class StageError(MirageError):
@@ -232,6 +245,33 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
     return _inline(graph, choose), without
 
 
+def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[KernelGraph, int]:
+    """Form ``verified`` still, with the ``count`` candidates of each part that the cost model likes
+    best, in that order, so that measurements can choose among them.
+
+    The second result counts parts that have no candidate.
+    """
+    without = 0
+    ops: list[Op] = []
+    for op in graph.ops:
+        if isinstance(op, Alternatives):
+            if op.verdicts is None:
+                raise StageError(
+                    "select: expected verified candidates, got candidates without verdicts"
+                )
+            ranked = ranking(op, target)[:count]
+            without += not ranked
+            places = [position for _, position in ranked]
+            op = replace(
+                op,
+                programs=(op.programs[0], *(op.programs[p] for p in places)),
+                verdicts=tuple(op.verdicts[p - 1] for p in places),
+                costs=(None, *(time for time, _ in ranked)),
+            )
+        ops.append(op)
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), without
+
+
 def _inline(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> KernelGraph:
     """Alternatives replaced by the chosen program's ops."""
     ops: list[Op] = []
@@ -253,29 +293,53 @@ def _inline(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> Kernel
 # ---- cost
 
 
-def features_in(graph: KernelGraph, target: Target) -> list[KernelFeatures]:
-    """What each kernel of a graph does. What an earlier one has just written is read from L2."""
+def features_in(
+    graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
+) -> list[KernelFeatures]:
+    """What each kernel of a graph does. What an earlier one has just written is read from L2.
+
+    ``compiled`` has what the compiler made of each launch, in order.
+    """
     found: list[KernelFeatures] = []
     written: set[Value] = set()
     for op in graph.ops:
         if isinstance(op, Launch):
             hot = {v for v in op.operands if v in written and v.type.bytes < target.l2_size / 2}
-            found.append(features_of(op, hot))
+            resources = compiled[len(found)] if compiled else None
+            found.append(features_of(op, hot, resources))
         written.update(op.results)
     return found
 
 
-def predict(graph: KernelGraph, target: Target) -> CostReport | None:
+def predict(
+    graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
+) -> CostReport | None:
     """The predicted cost of a graph's kernels; None where one of them breaks a limit of
-    ``target``.
+    ``target``. ``compiled`` has what the compiler made of each launch, where that is known.
     """
     try:
         for op in graph.ops:
-            if isinstance(op, Launch):
+            if isinstance(op, Launch) and not compiled:
                 check_launch(op, target)
     except CheckError:
         return None
-    parts = tuple(report(f, target) for f in features_in(graph, target))
+    parts = tuple(report(f, target) for f in features_in(graph, target, compiled))
     if not parts or not all(math.isfinite(p.time) for p in parts):
         return None
     return CostReport.sequence(parts, target)
+
+
+def resources_of(manifest: Manifest) -> list[Resources]:
+    """What the kernels of an artifact need, in the order of their launches."""
+    found: list[Resources] = []
+    for kernel in manifest.kernels:
+        said = manifest.resources.get(kernel.entry)
+        found.append(
+            Resources(
+                prod(kernel.block),
+                kernel.shared_bytes,
+                None if said is None else said["registers"],
+                0 if said is None else said["spill_stores"] + said["spill_loads"],
+            )
+        )
+    return found

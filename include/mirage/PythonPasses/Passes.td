@@ -78,11 +78,14 @@ def MirageSelect : Mirage_PythonPass<"mirage-select"> {
   let summary = "replace each kernel.alternatives by its cheapest alternative";
   let description = [{
     Expects graphs in the `verified` form; afterwards they are in the `selected`
-    form. Cost is the cost model's prediction of the time on `chip`.
+    form. Cost is the cost model's prediction of the time on `chip`. With `keep`
+    above 1 so many alternatives stay, the cheapest first, for measurements to
+    choose among; the form stays `verified`.
   }];
   let options = [
     Option<"chip", "chip", "std::string", "\"sm_90a\"",
-           "the GPU whose cost model is used">];
+           "the GPU whose cost model is used">,
+    Option<"keep", "keep", "int64_t", "1", "how many alternatives to keep">];
 }
 
 def MirageTestBridge : Mirage_PythonPass<"mirage-test-bridge"> {

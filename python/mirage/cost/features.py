@@ -4,7 +4,7 @@ search's derivations."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -25,6 +25,7 @@ from mirage.semantics.ugraph import (
     Op,
     Reduce,
     RunningMax,
+    Schedule,
     Transpose,
     Unary,
     Value,
@@ -40,6 +41,18 @@ HELD = 128.0  # f32 values of a result that a thread holds where warps share a c
 
 def _up(x: Num, multiple: int) -> Num:
     return np.ceil(x / multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a compiled kernel needs: threads of a block, bytes of shared memory, registers of a
+    thread (None where nobody assembled it) and bytes that it spills and reads back.
+    """
+
+    threads: int
+    shared_bytes: int
+    registers: int | None = None
+    spilled_bytes: int = 0
 
 
 @dataclass
@@ -146,9 +159,14 @@ class Accountant:
         self._add("clocks", 100.0, False)
 
 
-def features_of(launch: Launch, hot: Collection[Value] = ()) -> KernelFeatures:
+def features_of(
+    launch: Launch, hot: Collection[Value] = (), compiled: Resources | None = None
+) -> KernelFeatures:
     """The features of a launch; ``hot`` are operands that L2 holds, as the kernel before has just
-    written them."""
+    written them. ``compiled`` is what the compiler made of it, in place of estimates."""
+    if compiled is not None:
+        warps = compiled.threads // 32
+        launch = replace(launch, schedule=Schedule(warps, launch.schedule.stages))
     account = Accountant(
         KernelFeatures(
             blocks=float(prod(a.extent for a in launch.grid)),
@@ -181,9 +199,14 @@ def features_of(launch: Launch, hot: Collection[Value] = ()) -> KernelFeatures:
     for value in launch.results:
         account.store(float(value.type.bytes))
     registers = estimated.run()
-    account.features.known = Known(
-        float(shared_bytes(launch).staged), registers.used, registers.spilled_bytes
-    )
+    known = Known(float(shared_bytes(launch).staged), registers.used, registers.spilled_bytes)
+    if compiled is not None:
+        known = replace(known, shared=float(compiled.shared_bytes))
+        if compiled.registers is not None:
+            known = replace(
+                known, registers=float(compiled.registers), spilled=float(compiled.spilled_bytes)
+            )
+    account.features.known = known
     return account.features
 
 

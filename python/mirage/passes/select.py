@@ -20,16 +20,24 @@ class SelectOptions:
     """Options of the pass."""
 
     chip: str = "sm_90a"
+    keep: int = 1
 
 
 def run(op: ir.Operation, options: SelectOptions) -> Mapping[str, int]:
-    """Form ``verified`` to ``selected``."""
-    from mirage.stages import select_cheapest, target_for
+    """Form ``verified`` to ``selected``; with ``keep`` above 1 it stays ``verified``, with so many
+    candidates left to be measured, the cheapest first.
+    """
+    from mirage.stages import StageError, keep_cheapest, select_cheapest, target_for
 
     target = target_for(options.chip)
 
     def stage(read: ReadGraph, at: ir.Operation) -> KernelGraph:
-        graph, without = select_cheapest(read.graph, target)
+        if options.keep < 1:
+            raise StageError(f"select: expected to keep at least 1 candidate, got {options.keep}")
+        if options.keep > 1:
+            graph, without = keep_cheapest(read.graph, target, options.keep)
+        else:
+            graph, without = select_cheapest(read.graph, target)
         if without:
             warn(
                 at,
@@ -38,7 +46,7 @@ def run(op: ir.Operation, options: SelectOptions) -> Mapping[str, int]:
             )
         return graph
 
-    rewrite_graphs(op, ("verified",), "selected", stage)
+    rewrite_graphs(op, ("verified",), "selected" if options.keep == 1 else "verified", stage)
     return {}
 
 

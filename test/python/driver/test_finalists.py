@@ -1,0 +1,121 @@
+"""Candidates that are compiled before one is chosen, and the choice by measurement."""
+
+from __future__ import annotations
+
+import mirage as mi
+import pytest
+import torch
+from mirage.driver import OptimizeOptions, optimize
+from mirage.errors import MirageError
+from mirage.runtime.errors import NoGpuError
+from mirage.semantics.ugraph import Launch
+from mirage.stages import predict, resources_of, target_for
+from mirage.tuning import NothingToMeasureError, fastest
+
+
+def linear() -> mi.GraphBuilder:
+    graph = mi.new_kernel_graph("linear")
+    x = graph.new_input(dims=(16, 512), dtype=mi.float16, name="x")
+    w = graph.new_input(dims=(512, 256), dtype=mi.float16, name="w")
+    graph.mark_output(graph.matmul(graph.rms_norm(x), w))
+    return graph
+
+
+@pytest.fixture(scope="module")
+def optimized() -> mi.Optimized:
+    return optimize(linear(), OptimizeOptions(finalists=3, verify_seed=0))
+
+
+def test_the_first_finalist_is_chosen(optimized: mi.Optimized) -> None:
+    finalists = optimized.finalists
+    assert 1 < len(finalists) <= 3
+    assert optimized.graph is finalists[0].graph
+    times = [f.predicted for f in finalists]
+    assert times == sorted(times)
+    assert len({f.place for f in finalists}) == len(finalists)
+    assert optimized.report.prediction is finalists[0].prediction
+
+
+def test_predictions_use_what_the_compiler_reports(optimized: mi.Optimized) -> None:
+    first = optimized.finalists[0]
+    resources = resources_of(optimized.artifact.manifest)
+    launches = [op for op in first.graph.ops if isinstance(op, Launch)]
+    assert len(resources) == len(launches)
+    cost = predict(first.graph, target_for("sm_90a"), resources)
+    assert cost is not None
+    assert cost.time == first.predicted
+    assert cost.shared == max(r.shared_bytes for r in resources)
+
+
+def test_another_finalist(optimized: mi.Optimized) -> None:
+    other = optimized.with_finalist(1)
+    assert other.graph is optimized.finalists[1].graph
+    assert other.finalists[0] is optimized.finalists[1]
+    assert {id(f) for f in other.finalists} == {id(f) for f in optimized.finalists}
+    assert other.mlir["selected"] != optimized.mlir["selected"]
+    assert other.mlir["verified"] == optimized.mlir["verified"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_measuring_needs_a_gpu(optimized: mi.Optimized) -> None:
+    with pytest.raises(NoGpuError, match="needs a GPU"):
+        fastest(optimized, torch.zeros(16, 512), torch.zeros(512, 256))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_the_measured_best_is_taken(optimized: mi.Optimized) -> None:
+    x, w = (torch.randn(s, device="cuda").half() for s in ((16, 512), (512, 256)))
+    measured = fastest(optimized, x, w, rounds=3)
+    assert len(measured.microseconds) == len(optimized.finalists)
+    best = optimized.finalists[measured.microseconds.index(min(measured.microseconds))]
+    assert measured.optimized.graph is best.graph
+    (y,) = measured.optimized(x, w)
+    assert torch.isfinite(y).all()
+    bare = optimize(linear(), OptimizeOptions(compile=False, verify_seed=0))
+    with pytest.raises(NothingToMeasureError):
+        fastest(bare, x, w)
+
+
+def test_bad_number_of_finalists() -> None:
+    with pytest.raises(MirageError, match="positive finalists"):
+        OptimizeOptions(finalists=0)
+
+
+def test_select_keeps_the_cheapest_candidates(optimized: mi.Optimized) -> None:
+    from mirage.passes.ugraph_io import graph_from_text
+    from mirage.passes.ugraph_io.data import Alternatives
+    from mirage.stages import keep_cheapest, ranking, select_cheapest
+
+    target = target_for("sm_90a")
+    verified = graph_from_text(optimized.mlir["verified"]).graph
+    kept, without = keep_cheapest(verified, target, 2)
+    assert not without
+    (before,) = (op for op in verified.ops if isinstance(op, Alternatives))
+    (after,) = (op for op in kept.ops if isinstance(op, Alternatives))
+    assert after.programs[0] is before.programs[0]
+    places = [place for _, place in ranking(before, target)]
+    assert list(after.programs[1:]) == [before.programs[p] for p in places[:2]]
+    assert after.verdicts is not None
+    assert len(after.verdicts) == 2
+    assert after.costs is not None
+    assert after.costs[1:] == tuple(time for time, _ in ranking(after, target))
+    first, _ = select_cheapest(kept, target)
+    assert len(first.ops) == len(before.programs[places[0]].ops)
+
+
+def test_the_pass_keeps_them_too(optimized: mi.Optimized) -> None:
+    from mirage import ir
+    from mirage.passes.registry import add_to
+    from mirage.passmanager import PassManager
+
+    def select(keep: int) -> str:
+        with ir.Context():
+            module = ir.Module.parse(optimized.mlir["verified"])
+            manager = PassManager("builtin.module")
+            add_to(manager, "mirage-select", keep=keep)
+            manager.run(module.operation)
+            return str(module)
+
+    assert select(2).count("#kernel.verdict<") == 2
+    assert "form = #kernel.form<verified>" in select(2)
+    assert "kernel.alternatives" not in select(1)
