@@ -88,6 +88,7 @@ class Machine:
         self.copy_bytes: list[list[int]] = [[0] for _ in range(self.warps)]
         self.bulk_group = np.ones(self.warps, np.int32)
         self.bulk_issued = np.zeros(self.warps, np.int32)
+        self.bulk_step = np.zeros(self.warps, np.int32)
         self.waited = np.zeros((self.warps, 32), bool)
 
         self.registers_of_row = np.full(self.warps, program.registers_per_thread(self.threads))
@@ -212,20 +213,21 @@ class Machine:
             if len(late):
                 raise MissingWaitError(
                     "expected cp.async.bulk.wait_group before the warp exits: its bulk copies "
-                    "may still "
-                    "read shared memory",
+                    "may still read shared memory",
+                    site=self.program.kernel.body[int(self.bulk_step[late[0]])].site,
                     thread=self.thread(int(late[0])),
                 )
         for barrier in self.mbarriers.table.values():
             if barrier.in_flight:
                 raise MissingWaitError(
                     f"expected a wait on {self.mbarriers.name(barrier.flat)} before the block "
-                    "exits: "
-                    f"{barrier.in_flight} bytes of bulk copies into shared memory are never "
-                    "waited for"
+                    f"exits: {barrier.in_flight} bytes of bulk copies into shared memory are "
+                    "never waited for",
+                    site=self.program.kernel.body[barrier.copied_at].site,
+                    thread=barrier.copied_by,
                 )
         if self.cluster_blocks > 1:
-            self.shared.check_remote_exit()
+            self.shared.races.require_no_remote_access()
 
     # -- identity -------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mirage.emulator.barriers import widen
 from mirage.emulator.cohort import Array, Cohort
-from mirage.emulator.errors import MbarrierError, MissingFenceError, RaceError
+from mirage.emulator.errors import MbarrierError, MissingFenceError, RaceError, Thread
 from mirage.emulator.memory import SHARED_RESERVED
 from mirage.emulator.scheduler import Waiting
 
@@ -36,6 +36,9 @@ class Mbarrier:
         self.clocks = np.zeros(2 * machine.agents, np.int32)
         self.done = np.zeros(2 * machine.agents, np.int32)
         self.in_flight = 0
+        # Of the last copy that completes here.
+        self.copied_by: Thread | None = None
+        self.copied_at = 0
 
 
 class Mbarriers:
@@ -174,8 +177,8 @@ class Mbarriers:
         barrier.bytes += amount
         barrier.touched = True
 
-    def complete_bytes(self, barrier: Mbarrier, amount: int) -> None:
-        """A copy wrote bytes. They may come before the expect_tx of the same phase."""
+    def complete_bytes(self, barrier: Mbarrier, amount: int, thread: Thread) -> None:
+        """A copy by `thread` wrote bytes. They may come before the expect_tx of the same phase."""
         machine = self.machine
         if barrier.agent < machine.agents:
             clocks = barrier.clocks
@@ -183,6 +186,8 @@ class Mbarriers:
         barrier.bytes -= amount
         barrier.touched = True
         barrier.in_flight += amount
+        barrier.copied_by = thread
+        barrier.copied_at = machine.step_index
         self._settle(barrier)
 
     def _settle(self, barrier: Mbarrier) -> None:

@@ -118,20 +118,16 @@ def _publish(c: Cohort, target: Array, value: Array, size: int) -> None:
     shared = machine.shared
     flat = shared.flatten(c, target, size)
     if machine.checks:
-        position, granule = shared.spread(c, flat, size)
+        position, granule = shared.races.spread(c, flat, size)
         rows = c.rows[position]
-        shared.check_write(
+        shared.races.write(
             c,
             position,
             granule,
             agent=machine.copy_agent + machine.agent_of_row[rows],
             clock=machine.copy_group[rows],
         )
-    view = shared.data.view(memory.CARRIER[size])
-    if c.mask is None:
-        view[flat // size] = value
-    else:
-        view[flat[c.mask] // size] = value[c.mask]
+    shared.put(c, flat, value, size)
 
 
 def _commit(c: Cohort) -> None:

@@ -111,18 +111,17 @@ def deliver(c: Cohort, load: Places, i: int, lane: int, data: Array, align: int,
         barrier = machine.mbarriers.find(c, barrier_at, i, lane, proxy=True)
         base = to - to % shared.stride
         if machine.checks:
-            granule = np.arange(to // shared.granule, (to + len(data)) // shared.granule)[None, :]
-            shared.check_write(
+            shared.races.write(
                 c,
                 np.array([i]),
-                granule,
+                shared.races.range(to, len(data)),
                 agent=np.array([barrier.agent]),
                 clock=np.array([barrier.phase + 1]),
                 proxy=True,
             )
         chunk = (base + swizzled(to - base + index, span)) // 16
         shared.data.view(np.complex128)[chunk] = data.view(np.complex128)
-        machine.mbarriers.complete_bytes(barrier, len(data))
+        machine.mbarriers.complete_bytes(barrier, len(data), machine.thread(c.rows[i], lane))
         machine.note(bulk_copy_bytes=len(data))
 
 
@@ -174,8 +173,8 @@ def read_shared(
     flat = shared_byte(c, i, lane, int(source[i, lane]), size, align)
     if machine.checks:
         row = c.rows[i]
-        granule = np.arange(flat // shared.granule, (flat + size) // shared.granule)[None, :]
-        shared.check_read(
+        granule = shared.races.range(flat, size)
+        shared.races.read(
             c,
             np.array([i]),
             granule,
@@ -185,10 +184,10 @@ def read_shared(
             record=until is None,
         )
         if until is not None:
-            first, end = int(granule[0, 0]), int(granule[0, -1]) + 1
-            shared.copies.append((first, end, until.agent, until.phase + 1))
+            shared.races.copy_reads(granule, until.agent, until.phase + 1)
     if until is None:
         machine.bulk_issued[c.rows[i]] = machine.bulk_group[c.rows[i]]
+        machine.bulk_step[c.rows[i]] = machine.step_index
     base = flat - flat % shared.stride
     chunk = (base + swizzled(flat - base + np.arange(0, size, 16), span)) // 16
     return shared.data.view(np.complex128)[chunk].view(np.uint8)

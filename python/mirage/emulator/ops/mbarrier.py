@@ -65,7 +65,8 @@ def _init(instruction: Instruction, form: str) -> Compiled:
         machine = c.machine
         flat = _flat(c, address)
         if machine.checks:
-            machine.shared.check_write(c, *machine.shared.spread(c, flat, 8))
+            races = machine.shared.races
+            races.write(c, *races.spread(c, flat, 8))
         machine.mbarriers.init(c, flat, np.broadcast_to(count(c), (c.n, 32)))
 
     return Compiled("mbarrier", run=run)
@@ -96,7 +97,9 @@ def _bytes(instruction: Instruction, form: str) -> Compiled:
             if form == "expect_tx":
                 c.machine.mbarriers.expect(barrier, int(value[i, lane]))
             else:
-                c.machine.mbarriers.complete_bytes(barrier, int(value[i, lane]))
+                c.machine.mbarriers.complete_bytes(
+                    barrier, int(value[i, lane]), c.machine.thread(c.rows[i], lane)
+                )
 
     return Compiled("mbarrier", run=run)
 

@@ -369,7 +369,8 @@ def _update(
     else:
         flat = machine.shared.flatten(c, address, size)
         if machine.checks:
-            machine.shared.check_atomic(c, *machine.shared.spread(c, flat, size))
+            races = machine.shared.races
+            races.atomic(c, *races.spread(c, flat, size))
         places.append((machine.shared.data.view(memory.CARRIER[size]), c.active(), flat // size))
 
     def as_value(raw: Array) -> Array:

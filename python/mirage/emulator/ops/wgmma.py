@@ -296,14 +296,15 @@ def _matrix(
             c,
         )
     if machine.checks:
-        chunks = np.unique(address // shared.granule)
-        granule = blocks[:, None] * shared.granules + chunks[None, :]
+        races = shared.races
+        chunks = np.unique(address // races.granule)
+        granule = blocks[:, None] * races.granules + chunks[None, :]
         place = np.searchsorted(c.rows, groups)
         own = machine.wgmma.current
         for warp in range(4):
             row = groups[:, 0]
             # The reader is the warpgroup: recorded once, in the name of its first warp.
-            shared.check_read(
+            races.read(
                 c,
                 place[:, warp],
                 granule,
