@@ -125,15 +125,14 @@ Value TileEmitter::broadcastTo(Value fragment, FragmentType type) {
 
 Value TileEmitter::convertTo(Value fragment, FragmentType type) {
   auto from = cast<FragmentType>(fragment.getType());
-  if (from.getPartial() && !type.getPartial()) {
-    fragment = thread::ReduceWarpsOp::create(builder, loc, from.withPartial(false), fragment,
-                                             IntegerAttr());
-    from = from.withPartial(false);
-  }
+  bool isSum = from.getPartial() && !type.getPartial();
   SmallVector<int64_t> dims = block::getBroadcastDims(from.getShape(), type.getShape());
-  FragmentType narrow = FragmentType::get(
-      from.getElementType(), block::reduceLayout(type.getLinearLayout(), dims), from.getPartial());
-  if (from != narrow)
+  FragmentType narrow =
+      FragmentType::get(from.getElementType(), block::reduceLayout(type.getLinearLayout(), dims),
+                        from.getPartial() && !isSum);
+  if (isSum)
+    fragment = thread::ReduceWarpsOp::create(builder, loc, narrow, fragment, IntegerAttr());
+  else if (from != narrow)
     fragment = thread::ConvertLayoutOp::create(builder, loc, narrow, fragment, IntegerAttr());
   return broadcastTo(fragment, type);
 }

@@ -79,8 +79,8 @@ struct ReduceLowering : ThreadPattern<ReduceOp> {
     LinearLayout writers({}, LinearLayout::Basis(target.getLane()), warpOwners);
     int64_t rows = op.getType().getRows(), cols = op.getType().getCols();
     int64_t partBytes = rows * cols * 4;
-    Value element = e.add(e.mul(e.threadOffset(target, 0), cols * 4),
-                          e.mul(e.threadOffset(target, 1), 4));
+    Value element =
+        e.add(e.mul(e.threadOffset(target, 0), cols * 4), e.mul(e.threadOffset(target, 1), 4));
     Value base = e.offset(e.shared(*op.getScratch()), element);
     auto place = [&](Value start, int64_t reg) {
       Coord at = target.getRegister(reg);
@@ -97,8 +97,8 @@ struct ReduceLowering : ThreadPattern<ReduceOp> {
     for (auto [i, value] : llvm::enumerate(values)) {
       SmallVector<Value> loaded;
       for (int64_t p = 0; p < partCount; ++p)
-        loaded.push_back(LLVM::LoadOp::create(
-            e, e.getF32Type(), e.offset(place(base, i), p * partBytes), 4));
+        loaded.push_back(
+            LLVM::LoadOp::create(e, e.getF32Type(), e.offset(place(base, i), p * partBytes), 4));
       value = combineAll(e, op.getFn(), loaded);
     }
   }
@@ -126,14 +126,12 @@ struct ReduceWarpsLowering : ThreadPattern<ReduceWarpsOp> {
     SharedAccess(tile, source).storeParts(e, e.offset(base, part), operands.getOperand());
     e.barrier();
     SharedAccess read(tile, to.getLinearLayout());
-    SmallVector<SmallVector<Value>> loaded;
-    for (int64_t p = 0; p < partCount; ++p)
-      loaded.push_back(read.load(e, e.offset(base, p * tile.getTotalBytes())));
-    SmallVector<Value> sums;
-    for (int64_t i = 0; i < to.getNumRegisters(); ++i)
-      sums.push_back(combineAll(e, ReduceFn::Sum, llvm::map_to_vector(loaded, [i](auto &values) {
-                                  return Value(values[i]);
-                                })));
+    // Part by part, so that few values are under way.
+    SmallVector<Value> sums = read.load(e, base);
+    for (int64_t p = 1; p < partCount; ++p)
+      for (auto [sum, value] :
+           llvm::zip(sums, read.load(e, e.offset(base, p * tile.getTotalBytes()))))
+        sum = e.fadd(sum, value);
     results.push_back(sums);
     return success();
   }

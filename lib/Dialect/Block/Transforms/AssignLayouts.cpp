@@ -89,6 +89,7 @@ public:
   void run() {
     dropPaddedUnits();
     readStaged();
+    freeStores();
   }
 
 private:
@@ -130,6 +131,22 @@ private:
       }
   }
 
+  /// What a loop leaves may be stored in another layout than it was
+  /// accumulated in.
+  void freeStores() {
+    auto store = cast<StoreOp>(launch.getBody().front().getTerminator());
+    for (OpOperand &tile : store->getOpOperands()) {
+      OpOperand *use = &tile;
+      while (auto reshape = use->get().getDefiningOp<ReshapeOp>())
+        use = &reshape.getInputMutable();
+      if (!use->get().getDefiningOp<LoopOp>())
+        continue;
+      rewriter.setInsertionPoint(use->getOwner());
+      Value value = use->get();
+      use->set(ConvertLayoutOp::create(rewriter, value.getLoc(), value.getType(), value));
+    }
+  }
+
   kernel::LaunchOp launch;
   int64_t numWarps;
   IRRewriter rewriter;
@@ -158,6 +175,11 @@ public:
     launch.getBody().walk<WalkOrder::PostOrder>([&](Operation *op) { findPartial(op); });
     for (Operation *op : ops)
       visit(op);
+    // Changes that were possible and are not wanted.
+    launch.getBody().walk([&](ConvertLayoutOp convert) {
+      if (convert.getInput().getType() == convert.getType())
+        rewriter.replaceOp(convert, convert.getInput());
+    });
     return numConversions;
   }
 
@@ -297,9 +319,14 @@ private:
       setHolder(result, getTarget(result, layouts.lookup(result), isPartial));
       if (!isPartial || canStayPartial(result))
         continue;
+      // These ask for the layout that they want, and get the sum in it.
       SmallVector<OpOperand *> uses;
       for (OpOperand &use : result.getUses())
-        uses.push_back(&use);
+        if (!isa<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp, BroadcastOp, MatmulOp,
+                 AccumulateOp, ConvertLayoutOp>(use.getOwner()))
+          uses.push_back(&use);
+      if (uses.empty())
+        continue;
       Value sum = convert(result, getTarget(result, layouts.lookup(result)));
       for (OpOperand *use : uses)
         use->set(sum);
@@ -433,7 +460,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     Preparation(launch, numWarps).run();
     ValueSet staged = findStaged(launch);
     PaddingAnalysis padding(launch, numWarps);
-    LayoutModel model(launch, padding, numWarps, staged);
+    LayoutModel model(launch, padding, numWarps, staged, target.maxSharedBytes);
     const AssignmentProblem &problem = model.getProblem();
     if (auto wrong = problem.check())
       return launch.emitOpError("layout assignment is ill-posed: ") << *wrong;

@@ -22,6 +22,13 @@ double mirage::block::getConversionCost(const LinearLayout &from, const LinearLa
   return 0.01;
 }
 
+double mirage::block::getWarpSumCost(const LinearLayout &from, const LinearLayout &to) {
+  double summands = 1;
+  for (Coord vector : from.getWarp())
+    summands *= vector.isZero() ? 2 : 1;
+  return exchangeCost + 2 * from.getNumRegisters() + 2 * summands * to.getNumRegisters();
+}
+
 double mirage::block::getReductionCost(const LinearLayout &from, int64_t dim, bool partial) {
   LinearLayout to = from.reduce(dim);
   double cost = from.getNumRegisters();

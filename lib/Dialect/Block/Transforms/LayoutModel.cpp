@@ -72,8 +72,9 @@ LinearLayout MatmulModel::getOperand(int64_t index, const WarpGrid &grid, int64_
 //===----------------------------------------------------------------------===//
 
 LayoutModel::LayoutModel(kernel::LaunchOp launch, const PaddingAnalysis &padding, int64_t numWarps,
-                         const ValueSet &staged)
-    : launch(launch), padding(padding), numWarps(numWarps), staged(staged) {
+                         const ValueSet &staged, int64_t maxSharedBytes)
+    : launch(launch), padding(padding), numWarps(numWarps), staged(staged),
+      maxSharedBytes(maxSharedBytes) {
   launch.getBody().walk([&](Operation *op) { group(op); });
   makeGroups();
   launch.getBody().walk([&](MatmulOp op) { addMatmul(op); });
@@ -147,6 +148,11 @@ void LayoutModel::addMatmul(MatmulOp op) {
         // Left-over warps hold copies, which must not count as summands.
         if (size < numWarps && grid.k > 1)
           continue;
+        // After the loop the summands have the shared memory to themselves.
+        int64_t exchanged = grid.k * model.m * (model.n + 8) * 4;
+        if (grid.k > 1 &&
+            exchanged > (canStayPartial(result) ? maxSharedBytes : maxSharedBytes / 4))
+          continue;
         if (fits(model.m, 16 * grid.m) && fits(model.n, 8 * grid.n) &&
             fits(model.k, instructionK * grid.k))
           model.grids.push_back(grid);
@@ -214,6 +220,8 @@ void LayoutModel::shareCandidates() {
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       offer(reduce.getInput(), reduce.getResult(),
             [&](const LinearLayout &layout) { return reduceLayout(layout, reduce.getDims()); });
+    } else if (isa<ConvertLayoutOp>(op)) {
+      offer(op->getOperand(0), op->getResult(0), same);
     } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
       auto swap = [](const LinearLayout &layout) { return layout.transpose(); };
       offer(transpose.getInput(), transpose.getResult(), swap);
@@ -310,10 +318,6 @@ void LayoutModel::addUnaryCosts() {
           m / 16 * (n / 8) * (k * matmul.elementBytes / 32) * (matmul.elementBytes == 2 ? 1 : 6);
       double reads = (m + n) * k * matmul.elementBytes / 512;
       double cost = times * (2 * products + 4 * reads);
-      if (grid.k > 1) {
-        double exchange = exchangeCost + m * n / 32 * 4;
-        cost += exchange * (canStayPartial(op.getResult()) ? 1 : times);
-      }
       cost += times * getSpillCost(matmul.getResult(grid, numWarps), 4);
       problem.variables[groups.size() + index].costs[choice] += cost;
     }
@@ -335,6 +339,22 @@ void LayoutModel::addFactor(size_t first, size_t second,
   problem.factors.push_back(std::move(factor));
 }
 
+/// Whether the warps may hold summands of the value: a loop's sum of what can
+/// stay so.
+static bool mayBePartial(Value value) {
+  auto loop = value.getDefiningOp<LoopOp>();
+  if (!loop)
+    return false;
+  auto accumulate = cast<AccumulateOp>(loop.getBody().front().getTerminator());
+  Value sum = accumulate.getValues()[cast<OpResult>(value).getResultNumber()];
+  return sum.getDefiningOp() && isa<MatmulOp, ReduceOp>(sum.getDefiningOp()) && canStayPartial(sum);
+}
+
+/// A zero warp vector of a value that may be partial stands for summands.
+static bool hasSummands(const LinearLayout &layout) {
+  return llvm::any_of(layout.getWarp(), [](Coord vector) { return vector.isZero(); });
+}
+
 void LayoutModel::addConversion(Value from, LayoutFn fromMap, Value to, LayoutFn toMap,
                                 std::function<double(const LinearLayout &)> fromCost,
                                 double times) {
@@ -342,14 +362,17 @@ void LayoutModel::addConversion(Value from, LayoutFn fromMap, Value to, LayoutFn
     return;
   std::vector<LinearLayout> sources, targets;
   std::vector<double> costs;
+  std::vector<bool> isSum;
   for (const LinearLayout &layout : groups[groupOf[from]].candidates) {
     sources.push_back(fromMap(layout));
+    isSum.push_back(mayBePartial(from) && hasSummands(layout));
     costs.push_back(fromCost ? fromCost(layout) : 0);
   }
   for (const LinearLayout &layout : groups[groupOf[to]].candidates)
     targets.push_back(toMap(layout));
   addFactor(groupOf[from], groupOf[to], [&](size_t i, size_t j) {
-    return times * (costs[i] + getConversionCost(sources[i], targets[j]));
+    return times * (costs[i] + (isSum[i] ? getWarpSumCost(sources[i], targets[j])
+                                         : getConversionCost(sources[i], targets[j])));
   });
 }
 
@@ -386,6 +409,9 @@ void LayoutModel::addEdges(Operation *op) {
           return cost;
         },
         times);
+  } else if (isa<ConvertLayoutOp>(op) && !staged.contains(op->getOperand(0))) {
+    addConversion(op->getOperand(0), same, op->getResult(0), same, nullptr,
+                  getTripCount(op->getBlock()));
   } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
     addConversion(
         transpose.getInput(), [](const LinearLayout &layout) { return layout.transpose(); },
@@ -405,25 +431,37 @@ void LayoutModel::addEdges(Operation *op) {
 
 void LayoutModel::addMatmulEdges(const MatmulModel &matmul, size_t variable) {
   MatmulOp op = matmul.op;
-  auto connect = [&](Value value, double times,
-                     const std::function<LinearLayout(const WarpGrid &)> &layoutOf) {
-    if (!groupOf.count(value))
-      return;
-    size_t other = groupOf[value];
-    std::vector<LinearLayout> layouts;
-    for (const WarpGrid &grid : matmul.grids)
-      layouts.push_back(layoutOf(grid));
-    addFactor(variable, other, [&](size_t grid, size_t choice) {
-      return times * getConversionCost(groups[other].candidates[choice], layouts[grid]);
-    });
-  };
+  auto connect =
+      [&](Value value, const std::function<LinearLayout(const WarpGrid &)> &layoutOf,
+          llvm::function_ref<double(const WarpGrid &, const LinearLayout &, const LinearLayout &)>
+              costOf) {
+        if (!groupOf.count(value))
+          return;
+        size_t other = groupOf[value];
+        std::vector<LinearLayout> layouts;
+        for (const WarpGrid &grid : matmul.grids)
+          layouts.push_back(layoutOf(grid));
+        addFactor(variable, other, [&](size_t grid, size_t choice) {
+          return costOf(matmul.grids[grid], layouts[grid], groups[other].candidates[choice]);
+        });
+      };
   double times = getTripCount(op->getBlock());
-  connect(op.getResult(), times,
-          [&](const WarpGrid &grid) { return matmul.getResult(grid, numWarps); });
+  bool staysPartial = canStayPartial(op.getResult());
+  connect(
+      op.getResult(), [&](const WarpGrid &grid) { return matmul.getResult(grid, numWarps); },
+      [&](const WarpGrid &grid, const LinearLayout &natural, const LinearLayout &wanted) {
+        if (grid.k > 1 && !(staysPartial && natural == wanted))
+          return times * getWarpSumCost(natural, wanted);
+        return times * getConversionCost(wanted, natural);
+      });
   for (int64_t index : {0, 1}) {
     Value operand = op->getOperand(index);
-    connect(operand, getTripCount(operand.getParentBlock()),
-            [&](const WarpGrid &grid) { return matmul.getOperand(index, grid, numWarps); });
+    double reads = getTripCount(operand.getParentBlock());
+    connect(
+        operand, [&](const WarpGrid &grid) { return matmul.getOperand(index, grid, numWarps); },
+        [&](const WarpGrid &, const LinearLayout &needed, const LinearLayout &held) {
+          return reads * getConversionCost(held, needed);
+        });
   }
 }
 

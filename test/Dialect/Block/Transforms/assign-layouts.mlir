@@ -1,6 +1,8 @@
 // RUN: mirage-opt %s --mirage-assign-layouts | FileCheck %s
 // RUN: %execute %s
 
+// CHECK: #[[SHARES:[a-z0-9]+]] = #thread.layout<{{.*}} warp = {{\[\[}}2, 0], [4, 0]]>
+
 // The right operand streams through shared memory; warps share the columns.
 // CHECK-LABEL: kernel.graph @matmul
 // CHECK: block.load %{{.*}} -> !block.tile<64x64xf16, !thread.shared<64x64xf16, swizzle = 128>>
@@ -23,12 +25,12 @@ kernel.graph @matmul(%a: tensor<64x256xf16>, %b: tensor<256x32xf16>) -> tensor<6
 }
 
 // Few rows: the product is computed transposed, rows padded to 8, and the warps
-// share K. Their sums are added after the loop.
+// share K. Their sums are added after the loop, two rows by each warp.
 // CHECK-LABEL: kernel.graph @few_rows
 // CHECK: %[[P:.*]] = block.matmul %{{.*}} {swapped, warps = array<i64: 1, {{[0-9]}}, {{[24]}}>}
 // CHECK-SAME: !thread.fragment<8x32xf32, #{{.*}}, partial>
 // CHECK: block.accumulate sum %[[P]]
-// CHECK: block.convert_layout {{.*}}, partial>>) -> !block.tile<2x32xf32, !thread.fragment<8x32xf32, #{{[a-z0-9]+}}>>
+// CHECK: block.convert_layout {{.*}}, partial>>) -> !block.tile<2x32xf32, !thread.fragment<8x32xf32, #[[SHARES]]>>
 kernel.graph @few_rows(%a: tensor<2x1024xf16>, %b: tensor<1024x32xf16>) -> tensor<2x32xf16> {
   %y = kernel.launch(%a, %b) grid [] schedule <warps = 4, stages = 2> : (tensor<2x1024xf16>, tensor<1024x32xf16>) -> tensor<2x32xf16> {
   ^bb0(%ga: tensor<2x1024xf16>, %gb: tensor<1024x32xf16>):

@@ -17,6 +17,10 @@ inline constexpr double exchangeCost = 150;
 /// Change of layout of a tile.
 double getConversionCost(const thread::LinearLayout &from, const thread::LinearLayout &to);
 
+/// Sum of what the warps hold of a tile, in a layout whose zero warp vectors
+/// stand for summands: each thread adds what it owns in `to`.
+double getWarpSumCost(const thread::LinearLayout &from, const thread::LinearLayout &to);
+
 /// Reduction along `dim`; `partial` leaves out the exchange between warps.
 double getReductionCost(const thread::LinearLayout &from, int64_t dim, bool partial);
 

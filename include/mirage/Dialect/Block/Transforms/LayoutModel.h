@@ -62,9 +62,10 @@ struct LayoutGroup {
 class LayoutModel {
 public:
   /// Precondition: flattened tiles, a schedule on the launch. `isStaged` says
-  /// which loads go through shared memory.
+  /// which loads go through shared memory, of which a block has
+  /// `maxSharedBytes`.
   LayoutModel(kernel::LaunchOp launch, const PaddingAnalysis &padding, int64_t numWarps,
-              const ValueSet &staged);
+              const ValueSet &staged, int64_t maxSharedBytes);
 
   const AssignmentProblem &getProblem() const { return problem; }
 
@@ -95,6 +96,7 @@ private:
   const PaddingAnalysis &padding;
   int64_t numWarps;
   const ValueSet &staged;
+  int64_t maxSharedBytes;
   llvm::EquivalenceClasses<mlir::Value> classes;
   llvm::DenseMap<mlir::Value, size_t> groupOf;
   std::vector<LayoutGroup> groups;
