@@ -32,8 +32,12 @@ def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
     from mirage.stages import StageError, add_candidates, target_for
 
     target = target_for(options.chip)
-    if options.time_limit <= 0 or options.max_candidates < 1:
-        raise PassError("expected a positive time limit and at least one candidate")
+    if not options.time_limit > 0:
+        raise PassError(f"expected a positive time-limit, got {options.time_limit:g}")
+    if options.max_candidates < 1:
+        raise PassError(f"expected max-candidates of at least 1, got {options.max_candidates}")
+    if options.seed < 0:
+        raise PassError(f"expected a seed of at least 0, got {options.seed}")
     limits = SearchLimits(
         budget=options.time_limit, candidates=options.max_candidates, seed=options.seed
     )

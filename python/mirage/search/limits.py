@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+from mirage.errors import MirageError
 
 _NUMBER = re.compile(r"\d+")
 
@@ -18,6 +20,10 @@ class StopReason(enum.Enum):
     BUDGET = "budget"  # the time was up: best so far
     LIMIT = "limit"  # a size limit cut part of the space off
     NOTHING = "nothing"  # no kernel could be built: the ops stay as they are
+
+
+class LimitError(MirageError, ValueError):
+    """A bound of the search that leaves nothing to search."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,18 @@ class SearchLimits:
     columns: int = 6000  # choices of sizes per frame type
     samples: int = 3  # choices of sizes for which derivations are extracted
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.budget > 0.0:  # NaN is not
+            raise LimitError(f"expected a positive budget of seconds, got {self.budget!r}")
+        for field_ in fields(self):
+            least = 0 if field_.name in ("seed", "cuts") else 1
+            value = getattr(self, field_.name)
+            if field_.name != "budget" and value < least:
+                raise LimitError(
+                    f"expected the search limit '{field_.name}' to be at least {least}, "
+                    f"got {value!r}"
+                )
 
 
 @dataclass
