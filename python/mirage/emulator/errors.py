@@ -45,6 +45,8 @@ class EmulatorError(MirageError):
         address: int | None = None,
     ) -> None:
         parts = [message]
+        if address is not None and f"{address:#x}" not in message:
+            parts[0] += f"; address {address:#x}"
         if thread is not None:
             parts.append(f"  by {thread}")
         if site is not None:

@@ -225,6 +225,7 @@ class Machine:
                     "never waited for",
                     site=self.program.kernel.body[barrier.copied_at].site,
                     thread=barrier.copied_by,
+                    address=barrier.flat % self.shared.stride,
                 )
         if self.cluster_blocks > 1:
             self.shared.races.require_no_remote_access()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from mirage.emulator.barriers import widen
 from mirage.emulator.cohort import Array, Cohort
-from mirage.emulator.errors import MbarrierError, MissingFenceError, RaceError, Thread
+from mirage.emulator.errors import (
+    EmulatorError,
+    MbarrierError,
+    MissingFenceError,
+    RaceError,
+    Thread,
+)
 from mirage.emulator.memory import SHARED_RESERVED
 from mirage.emulator.scheduler import Waiting
 
@@ -80,11 +86,13 @@ class Mbarriers:
         for i, lane in np.argwhere(c.active()).tolist():
             where, arrivals = int(flat[i, lane]), int(count[i, lane])
             if not 1 <= arrivals <= MAX_COUNT:
-                machine.fail(
+                self._fail(
                     MbarrierError,
                     f"expected an arrival count from 1 to {MAX_COUNT}, got {arrivals}",
                     c,
-                    _one(c, i, lane),
+                    i,
+                    lane,
+                    where,
                 )
             row = int(c.rows[i])
             domain = int(machine.domain_of_row[row])
@@ -121,33 +129,46 @@ class Mbarriers:
         machine = self.machine
         barrier = self.table.get(flat)
         if barrier is None or barrier.count == 0:
-            machine.fail(
+            self._fail(
                 MbarrierError,
                 f"expected mbarrier.init before this instruction at {self.name(flat)}, got none",
                 c,
-                _one(c, i, lane),
+                i,
+                lane,
+                flat,
             )
         if machine.checks:
             row = int(c.rows[i])
             seen = machine.clocks[row, machine.agent_of_row[barrier.init_row]]
             if seen < barrier.init_clock:
-                machine.fail(
+                self._fail(
                     RaceError,
                     "expected a barrier between mbarrier.init by "
                     f"{machine.thread(barrier.init_row)} "
                     f"and this use of {self.name(flat)}",
                     c,
-                    _one(c, i, lane),
+                    i,
+                    lane,
+                    flat,
                 )
             if proxy and not barrier.fenced:
-                machine.fail(
+                self._fail(
                     MissingFenceError,
                     "expected fence.mbarrier_init or fence.proxy.async between mbarrier.init and "
                     f"this copy, which completes on {self.name(flat)}",
                     c,
-                    _one(c, i, lane),
+                    i,
+                    lane,
+                    flat,
                 )
         return barrier
+
+    def _fail(
+        self, error: type[EmulatorError], message: str, c: Cohort, i: int, lane: int, flat: int
+    ) -> NoReturn:
+        machine = self.machine
+        address = np.full((c.n, 32), flat % machine.shared.stride)
+        machine.fail(error, message, c, _one(c, i, lane), address)
 
     # -- changes --------------------------------------------------------------------------------
 
@@ -158,12 +179,14 @@ class Mbarriers:
         machine = self.machine
         phase = barrier.phase
         if count < 1 or count > barrier.pending:
-            machine.fail(
+            self._fail(
                 MbarrierError,
                 f"expected at most {barrier.pending} pending arrivals in this phase of "
                 f"{self.name(barrier.flat)} (its count is {barrier.count}), got {count} more",
                 c,
-                _one(c, i, lane),
+                i,
+                lane,
+                barrier.flat,
             )
         if machine.checks and release:
             clocks = barrier.clocks

@@ -248,9 +248,11 @@ class RaceCheck:
             for agent in range(machine.domain_warps):
                 if agent // per == rank:
                     continue
-                last = int(self._read_clock[agent, part].max(initial=0))
-                wrote = self._write_clock[part][self._write_agent[part] == agent]
-                if max(last, int(wrote.max(initial=0))) > seen[agent]:
+                own = self._write_agent[part] == agent
+                last = np.where(own, self._write_clock[part], 0)
+                last = np.maximum(last, self._read_clock[agent, part])
+                late = last > seen[agent]
+                if late.any():
                     row = (block - rank) * per + agent
                     name = f"warp {agent % per} of block "
                     name += str(machine.block_coordinates(block - rank + agent // per))
@@ -260,6 +262,7 @@ class RaceCheck:
                         "of that block",
                         site=machine.program.kernel.body[int(self._remote_step[row])].site,
                         thread=machine.thread(row),
+                        address=int(np.argmax(late)) * self.granule,
                     )
 
     # -- errors ---------------------------------------------------------------------------------

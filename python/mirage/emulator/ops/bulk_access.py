@@ -61,6 +61,7 @@ def require(c: Cohort, i: int, lane: int, value: int, align: int, what: str) -> 
             f"expected a {what} that is a multiple of {align}, got {value:#x}",
             c,
             one(c, i, lane),
+            np.full((c.n, 32), value),
         )
 
 
