@@ -8,7 +8,7 @@ running maximum makes steps with equal data contribute differently, depending on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -58,18 +58,39 @@ _NONE = _Power(0)
 
 def order_matters(loop: Loop) -> bool:
     """Whether equal steps of ``loop`` may contribute differently to a sum; ``False`` is certain."""
-    return any(
-        _matters(loop, op.result)
-        for op in walk(loop.body)
-        if isinstance(op, RunningMax) and op in loop.body
-    )
+    return any(_matters(loop, same) for same in _maxima(loop))
 
 
-def _matters(loop: Loop, maximum: Value) -> bool:
-    uses: dict[Value, _Use] = {}
+def _maxima(loop: Loop) -> Iterable[tuple[Value, ...]]:
+    """The running maxima of a loop; those of one value, with leading sizes of 1 added or dropped,
+    belong together.
+    """
+    source: dict[Value, Value] = {}
+    groups: dict[tuple[Value, tuple[int, ...]], tuple[Value, ...]] = {}
     for op in loop.body:
-        if isinstance(op, RunningMax) and op.result is maximum:
-            uses[maximum] = _Maximum()
+        if isinstance(op, (Reshape, Cast)) and _trailing(op.operands[0]) == _trailing(op.result):
+            source[op.result] = source.get(op.operands[0], op.operands[0])
+        elif isinstance(op, RunningMax):
+            (x,) = op.operands
+            key = (source.get(x, x), _trailing(x))
+            groups[key] = (*groups.get(key, ()), op.result)
+    return groups.values()
+
+
+def _trailing(value: Value) -> tuple[int, ...]:
+    """The shape without leading ones."""
+    shape = value.shape
+    while shape and shape[0] == 1:
+        shape = shape[1:]
+    return shape
+
+
+def _matters(loop: Loop, maxima: tuple[Value, ...]) -> bool:
+    uses: dict[Value, _Use] = {}
+    shape = _trailing(maxima[0])
+    for op in loop.body:
+        if isinstance(op, RunningMax) and op.result in maxima:
+            uses[op.result] = _Maximum()
             continue
         if isinstance(op, Loop):
             inside = (v for inner in walk(op.body) for v in inner.operands)
@@ -77,20 +98,20 @@ def _matters(loop: Loop, maximum: Value) -> bool:
             free = all(uses.get(v, _NONE) == _NONE for v in (*inside, *accumulated))
             uses.update(dict.fromkeys(op.results, _NONE if free else _Other()))
             continue
-        uses[op.result] = _use(op, uses, maximum.shape)
+        uses[op.result] = _use(op, uses, shape)
     for a in loop.accumulators:
         use = uses.get(a.value, _NONE)
         # The last step stands alone, and the maximum of all running maxima is the last one.
         if a.fn is AccumulateFn.LAST or (a.fn is AccumulateFn.MAX and isinstance(use, _Maximum)):
             continue
-        if use != _Power(1 if a.rescale is maximum else 0):
+        if use != _Power(1 if a.rescale in maxima else 0):
             return True
     return False
 
 
 def _use(op: Op, uses: Mapping[Value, _Use], shape: tuple[int, ...]) -> _Use:
-    """How the result depends on ``m``, which has that ``shape`` and, as it is broadcast, belongs to
-    the last dimensions of all that it meets.
+    """How the result depends on ``m``. As ``m`` is broadcast, its ``shape`` (without leading ones)
+    belongs to the last dimensions of all that it meets.
     """
     xs = [uses.get(v, _NONE) for v in op.operands]
     if all(x == _NONE for x in xs):
@@ -98,7 +119,8 @@ def _use(op: Op, uses: Mapping[Value, _Use], shape: tuple[int, ...]) -> _Use:
     if isinstance(op, (Cast, Broadcast)):
         return xs[0]
     if isinstance(op, (Reshape, Transpose, Slice)):
-        return xs[0] if all(n == 1 for n in shape) else _Other()
+        kept = isinstance(op, Reshape) and _trailing(op.operands[0]) == _trailing(op.result)
+        return xs[0] if kept or not shape else _Other()
     if isinstance(op, Mask):
         keeps = op.fill == 0.0 if isinstance(xs[0], _Power) else op.fill == -inf
         return xs[0] if keeps and isinstance(xs[0], (_Power, _Shifted)) else _Other()

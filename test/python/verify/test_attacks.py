@@ -500,3 +500,32 @@ def test_launches_may_read_one_tensor_twice():
     assert verify(reference, difference((x, y)), QUICK).kind is Kind.PROVED
     for operands in ((y, x), (x, x), (y, y)):
         assert verify(reference, difference(operands), QUICK).kind is Kind.REFUTED
+
+
+def test_two_names_of_one_running_maximum_are_one():
+    """With and without a leading 1: the value carries one of them, the sum is rescaled by the
+    other.
+    """
+
+    def twice(steps: int, shift: float) -> KernelGraph:
+        x = graphs.tensor(120, dtype=F32)
+
+        def body(b, p):
+            i = Builder(in_block=True)
+            t = i.load(p, (("k",),), (120 // steps,))
+            largest = i.reduce(ReduceFn.MAX, t, (0,))
+            first = i.running_max(largest)
+            second = i.running_max(i.binary(BinaryFn.ADD, largest, i.constant(shift)))
+            if shift == 0.0:
+                second = i.running_max(i.reshape(largest, (1, 1)))
+            e = i.unary(UnaryFn.EXP, i.binary(BinaryFn.SUB, t, first))
+            e = i.reshape(i.reduce(ReduceFn.SUM, e, (0,)), (1, 1))
+            return b.loop(
+                Axis("k", steps), tuple(i.ops), (Accumulator(AccumulateFn.SUM, e, second),)
+            )
+
+        return kernel((x,), (), body, [((), ())], [(1, 1)])
+
+    small_pair(twice(60, 0.0), twice(20, 0.0))
+    with pytest.raises(Irregular, match="depend on the order"):
+        small_pair(twice(60, 1.0), twice(20, 1.0))
