@@ -100,8 +100,12 @@ class BlockAnalysis:
         """
         product, before = self.product(op), self.before(op)
         if not before:
-            grids = near_best(grid_costs(product, self.warps), slack)
-            return grids, not all(self.loaded(x) for x in op.operands)
+            found = [near_best(grid_costs(product, self.warps), slack)]
+            for m in self.matmuls:
+                if m is not op and op in self.before(m):
+                    chains = near_best(chain_costs(product, self.product(m), self.warps), slack)
+                    found.insert(0, [a for a, _, _ in chains])
+            return [g for grids in found for g in grids], not all(map(self.loaded, op.operands))
         chains = [
             c
             for m in before

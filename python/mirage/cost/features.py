@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.model import KernelFeatures, Known
-from mirage.cost.registers import RegisterEstimator
+from mirage.cost.registers import RegisterEstimator, with_enough_warps
 from mirage.cost.shared_memory import shared_bytes
 from mirage.semantics.scalar import UNARY, BinaryFn, DType
 from mirage.semantics.ugraph import (
@@ -164,7 +164,9 @@ def features_of(
 ) -> KernelFeatures:
     """The features of a launch; ``hot`` are operands that L2 holds, as the kernel before has just
     written them. ``compiled`` is what the compiler made of it, in place of estimates."""
-    if compiled is not None:
+    if compiled is None:
+        launch = with_enough_warps(launch)
+    else:
         warps = compiled.threads // 32
         launch = replace(launch, schedule=Schedule(warps, launch.schedule.stages))
     account = Accountant(

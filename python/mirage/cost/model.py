@@ -27,7 +27,7 @@ from mirage.cost.target import Target
 Num = Any
 """A float or a float array."""
 
-REGISTERS_MAX = 224
+REGISTERS_MAX = 190
 """f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
 
 

@@ -6,7 +6,7 @@ without reaching the limit (correlation 0.88, mean error 16 registers).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.warps import WarpGrid
@@ -19,6 +19,7 @@ from mirage.semantics.ugraph import (
     Mask,
     Matmul,
     Reshape,
+    Schedule,
     Transpose,
     Unary,
     Value,
@@ -30,6 +31,9 @@ PER_MATMUL = 7.0
 PER_ACCUMULATOR = 1.10
 PER_LIVE = 0.88
 PER_OPERAND = 0.78
+GATHERED_BYTES = 4.0
+"""Bytes spilled for each value too many where warps add up the sums of others."""
+MOST_WARPS = 32
 MOST = 255
 """Registers that the instruction set can name."""
 
@@ -52,8 +56,9 @@ class Registers:
     @property
     def spilled_bytes(self) -> float:
         """Bytes that a thread probably writes to local memory and reads again, once."""
-        over = max(0.0, self.wanted - self.limit) + max(0.0, self.exchanged - self.limit)
-        return 8.0 * over
+        return 8.0 * max(0.0, self.wanted - self.limit) + GATHERED_BYTES * max(
+            0.0, self.exchanged - self.limit
+        )
 
     @property
     def spills(self) -> bool:
@@ -64,6 +69,20 @@ class Registers:
 def registers_of(launch: Launch, registers_sm: int = 65536) -> Registers:
     """The estimate for one launch."""
     return RegisterEstimator(launch).run(registers_sm)
+
+
+def with_enough_warps(launch: Launch) -> Launch:
+    """The launch as the code generator will run it: with more warps where the tiles need more
+    registers than there are, if those have enough.
+    """
+    warps = launch.schedule.warps
+    while warps <= MOST_WARPS:
+        trial = replace(launch, schedule=Schedule(warps, launch.schedule.stages))
+        registers = registers_of(trial)
+        if registers.wanted <= registers.limit:
+            return trial
+        warps *= 2
+    return launch
 
 
 class RegisterEstimator(BlockAnalysis):

@@ -37,8 +37,8 @@ from mirage.semantics.ugraph import (
 
 STAGED_BYTES = 512
 """Smaller tiles of a loop are loaded into registers."""
-SLACK = 1.6
-"""Sharings of a matmul that cost up to this factor more than the best are taken to be possible."""
+SLACK = 2.0
+"""Sharings of a matmul that cost up to this factor of the best are taken to be possible."""
 ROW_PAD = 8
 """Elements between the rows of an exchanged tile."""
 

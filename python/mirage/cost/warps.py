@@ -67,7 +67,9 @@ def _cost(p: Product, grid: WarpGrid) -> float:
     reads = (m + n) * k * p.width / 512
     cost = p.trips * (2 * products + 4 * reads)
     if grid.k > 1:
-        cost += (EXCHANGE + m * n / 8) * (1 if p.accumulated else p.trips)
+        held, summed = m * n / 32, p.m * p.n / (32 * grid.m * grid.n * grid.k)
+        sums = EXCHANGE + 2 * held + 2 * grid.k * summed
+        cost += sums * (1 if p.accumulated else p.trips)
     return cost + p.trips * SPILL * max(0.0, m * n / 32 - HELD)
 
 
@@ -83,7 +85,8 @@ def chain_costs(
         registers = first.m * first.n / (32 * a.m * a.n)
         for b, cost_b in grid_costs(second, warps):
             stays = (a.m, a.n, 1) == (b.m, b.k, b.n) and a.k == 1
-            move = 0.0 if stays else EXCHANGE + 8 * registers
+            # sums of what warps share can go to any warp
+            move = 0.0 if stays or a.k > 1 else EXCHANGE + 8 * registers
             # work on each value in between, more where warps hold copies
             between = 4 * registers + (EXCHANGE if a.n > 1 else 0.0)
             pairs.append(((a, b, not stays), cost_a + cost_b + first.trips * (move + between)))
