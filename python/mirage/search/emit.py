@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from math import inf, prod
 
 from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.padding import finite_beyond, zero_beyond
 from mirage.semantics.axes import Dims
-from mirage.semantics.normal_form import FnAtom, IdAtom, InAtom
+from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -388,7 +389,7 @@ class Emitter:
         whole = {(axis, level) for level in algebra.levels(axis)} <= algebra.free(child[0])
         if self._exact(axis) or not whole:  # or reduced in part already
             return x
-        if edge.fn is ReduceFn.SUM and self._zero(child[0], axis):
+        if edge.fn is ReduceFn.SUM and zero_beyond(algebra, child[0], axis):
             return x
         fill = 0.0 if edge.fn is ReduceFn.SUM else -inf
         if x.dtype.is_half:
@@ -399,49 +400,12 @@ class Emitter:
         """Which matmul operands must be masked for what lies outside the tensor to add nothing."""
         if self._exact(axis):
             return False, False
-        zero = [self._zero(g[0], axis) for g in (left, right)]
-        finite = [self._finite(g[0], axis) for g in (left, right)]
+        algebra = self.derivations.algebra
+        zero = [zero_beyond(algebra, g[0], axis) for g in (left, right)]
+        finite = [finite_beyond(algebra, g[0], axis) for g in (left, right)]
         if (zero[0] and finite[1]) or (zero[1] and finite[0]):
             return False, False
         return not zero[0], not zero[1]
-
-    def _finite(self, poly: int, axis: str) -> bool:
-        """Whether zeros outside the tensors give finite values (no function that could be
-        infinite there)."""
-        algebra = self.derivations.algebra
-        for (atoms, _), _ in algebra.polys[poly]:
-            for x in atoms:
-                if not any(a == axis for a, _ in algebra.atom_free[x]):
-                    continue
-                atom = algebra.atoms[x]
-                if isinstance(atom, IdAtom) or (isinstance(atom, FnAtom) and atom.fn in _FINITE):
-                    if not self._finite(atom.arg, axis):
-                        return False
-                elif not isinstance(atom, InAtom):
-                    return False
-        return True
-
-    def _zero(self, poly: int, axis: str) -> bool:
-        """Whether zeros outside the tensors make the value zero there."""
-        algebra = self.derivations.algebra
-        if not self._finite(poly, axis):
-            return False
-        for (atoms, bound), _ in algebra.polys[poly]:
-            summed = any(a == axis for a, _ in bound)  # such a factor is the same everywhere
-            if summed or not any(self._zero_atom(x, axis) for x in atoms):
-                return False
-        return True
-
-    def _zero_atom(self, x: int, axis: str) -> bool:
-        algebra = self.derivations.algebra
-        if not any(a == axis for a, _ in algebra.atom_free[x]):
-            return False
-        atom = algebra.atoms[x]
-        if isinstance(atom, IdAtom):
-            return self._zero(atom.arg, axis)
-        if isinstance(atom, FnAtom) and atom.fn in _ZERO:
-            return self._zero(atom.arg, axis)
-        return isinstance(atom, InAtom)
 
     # ---- stores
 
@@ -476,18 +440,3 @@ class Emitter:
         if x.shape != tile:
             x = self._reshape(build, x, tile)
         return Output(x, maps)
-
-
-_ZERO = frozenset(
-    {
-        UnaryFn.ABS,
-        UnaryFn.SQRT,
-        UnaryFn.SILU,
-        UnaryFn.GELU,
-        UnaryFn.GELU_TANH,
-        UnaryFn.RELU,
-        UnaryFn.TANH,
-    }
-)
-"""Functions that are finite at finite arguments (roots aside) and zero at zero."""
-_FINITE = _ZERO | {UnaryFn.SIGMOID}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,9 +20,11 @@ from mirage.search.frames import Columns, FrameType, columns_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, half_type
 from mirage.search.problem import KernelProblem, Solution
+from mirage.search.signature import signature
 from mirage.search.write import Draft, write_draft
 from mirage.semantics.axes import Dims, UnlabelableError
-from mirage.semantics.ugraph import Launch, Reshape
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, walk
 
 EXPAND_TERMS = 4
 """Sums with more terms are multiplied out only where no derivation exists otherwise."""
@@ -30,6 +33,16 @@ OTHER_COLUMNS = 64
 """Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
 SURROGATE_COLUMNS = 384
 """Choices of sizes at which all edges are costed to pick those for extraction."""
+
+
+def _defined(graph: KernelGraph) -> Iterator[Value]:
+    """Every value that the graph or a launch in it defines."""
+    for op in graph.ops:
+        yield from op.results
+        if isinstance(op, Launch):
+            yield from op.body.params
+            for inner in walk(op.body.ops):
+                yield from inner.results
 
 
 @dataclass(eq=False)
@@ -58,6 +71,9 @@ class KernelSolver:
     limits: SearchLimits
     report: SearchReport
     deadline: float = field(default=float("inf"))
+    _combined: dict[tuple[str, frozenset[int]], KernelGraph] = field(
+        default_factory=dict[tuple[str, frozenset[int]], KernelGraph]
+    )
 
     def solve(self, problem: KernelProblem) -> list[Pick]:
         """Ways to compute the output, cheapest first; empty where it cannot be labelled or does
@@ -297,11 +313,26 @@ class KernelSolver:
         return pick.written
 
     def _combine(self, problem: KernelProblem) -> tuple[Launch | Reshape, ...] | None:
-        """The best launch of a combine program."""
+        """The best launch of a combine program; equal programs are solved once."""
+        ops = tuple(dict.fromkeys(problem.definitions.values()))
+        graph = KernelGraph("combine", problem.leaves, ops, problem.outputs)
+        key = signature(graph), frozenset(problem.leaves.index(v) for v in problem.hot)
+        if key not in self._combined:
+            solution = self._solve_combine(problem)
+            written = () if solution is None else solution.ops
+            self._combined[key] = KernelGraph("combine", graph.inputs, written, graph.outputs)
+        found = self._combined[key]
+        names = {v: Value(v.type, v.name) for v in _defined(found)}
+        names.update(zip(found.inputs, graph.inputs, strict=True))
+        names.update(zip(found.outputs, graph.outputs, strict=True))
+        renamed = rename_graph(found, names)
+        return tuple(op for op in renamed.ops if isinstance(op, Launch | Reshape)) or None
+
+    def _solve_combine(self, problem: KernelProblem) -> Solution | None:
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
         for pick in solver.solve(problem):
             solution = solver.write(pick)
             if solution is not None:
-                return solution.ops
+                return solution
         return None

@@ -154,6 +154,20 @@ def test_an_op_that_stays_reads_what_a_kernel_wrote_before() -> None:
     outputs_agree(graph("cut", (x,), b, first, part, b.softmax(x, 1)))
 
 
+def test_equal_parts_of_a_program_define_values_of_their_own() -> None:
+    b, inputs, results = Builder(), [], []
+    for i in "12":
+        q, k, v = (
+            tensor("q" + i, 2, 16, 32),
+            tensor("k" + i, 2, 32, 2048),
+            tensor("v" + i, 2, 2048, 32),
+        )
+        inputs.extend((q, k, v))
+        results.append(b.matmul(b.softmax(b.matmul(q, k), -1), v))
+    best = outputs_agree(graph("twins", tuple(inputs), b, *results))
+    assert len(best.ops) == 4  # split keys: the second kernels of both are equal
+
+
 def test_an_input_may_be_an_output() -> None:
     x, b = tensor("x", 8, 64), Builder()
     result = superoptimize(graph("same", (x,), b, x, b.rms_norm(x)), H200)

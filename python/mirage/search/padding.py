@@ -1,0 +1,57 @@
+"""What a tile holds beyond the end of its tensor, where loads give zeros: whether a value is zero
+there, or at least finite, so that a sum over the axis needs no mask."""
+
+from __future__ import annotations
+
+from mirage.semantics.normal_form import Algebra, FnAtom, IdAtom, InAtom
+from mirage.semantics.scalar import UnaryFn
+
+_ZERO = frozenset(
+    {
+        UnaryFn.ABS,
+        UnaryFn.SQRT,
+        UnaryFn.SILU,
+        UnaryFn.GELU,
+        UnaryFn.GELU_TANH,
+        UnaryFn.RELU,
+        UnaryFn.TANH,
+    }
+)
+"""Functions that are finite at finite arguments (roots aside) and zero at zero."""
+_FINITE = _ZERO | {UnaryFn.SIGMOID}
+
+
+def finite_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
+    """Whether zeros outside the tensors give finite values (no function that could be infinite
+    there)."""
+    for (atoms, _), _ in algebra.polys[poly]:
+        for x in atoms:
+            if not any(a == axis for a, _ in algebra.atom_free[x]):
+                continue
+            atom = algebra.atoms[x]
+            if isinstance(atom, IdAtom) or (isinstance(atom, FnAtom) and atom.fn in _FINITE):
+                if not finite_beyond(algebra, atom.arg, axis):
+                    return False
+            elif not isinstance(atom, InAtom):
+                return False
+    return True
+
+
+def zero_beyond(algebra: Algebra, poly: int, axis: str) -> bool:
+    """Whether zeros outside the tensors make the value zero there."""
+    if not finite_beyond(algebra, poly, axis):
+        return False
+    for (atoms, bound), _ in algebra.polys[poly]:
+        summed = any(a == axis for a, _ in bound)  # such a factor is the same everywhere
+        if summed or not any(_zero_atom(algebra, x, axis) for x in atoms):
+            return False
+    return True
+
+
+def _zero_atom(algebra: Algebra, x: int, axis: str) -> bool:
+    if not any(a == axis for a, _ in algebra.atom_free[x]):
+        return False
+    atom = algebra.atoms[x]
+    if isinstance(atom, IdAtom) or (isinstance(atom, FnAtom) and atom.fn in _ZERO):
+        return zero_beyond(algebra, atom.arg, axis)
+    return isinstance(atom, InAtom)
