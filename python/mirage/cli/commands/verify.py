@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, load_program
+
+if TYPE_CHECKING:
+    from mirage.semantics.ugraph import KernelGraph
 
 SUMMARY = "decide whether two programs are equivalent"
 DESCRIPTION = """\
@@ -42,7 +46,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
     if options.draws < 1:
         raise BadProgramError(f"expected at least one draw, got {options.draws}")
-    reference, candidate = load_program(options.reference), load_program(options.candidate)
+    reference, candidate = (_one_program(spec) for spec in (options.reference, options.candidate))
     settings = VerifyOptions(
         seed=options.seed,
         draws=options.draws,
@@ -50,7 +54,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         numerics=not options.no_numerics,
     )
     try:
-        verdict = verify(reference.graph, candidate.graph, settings)
+        verdict = verify(reference, candidate, settings)
     except (SignatureMismatch, InvalidGraph) as e:
         raise BadProgramError(f"{options.reference} and {options.candidate}: {e}") from None
     output.say(str(verdict))
@@ -60,3 +64,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if verdict.equivalent:
         return EQUIVALENT
     return REFUTED if verdict.kind is Kind.REFUTED else UNKNOWN
+
+
+def _one_program(spec: str) -> KernelGraph:
+    from mirage.passes.ugraph_io import Alternatives
+
+    graph = load_program(spec).graph
+    if any(isinstance(op, Alternatives) for op in graph.ops):
+        raise BadProgramError(
+            f"{spec}: expected one program, got kernel.alternatives; --mirage-verify checks each "
+            "of them against its reference, --mirage-select keeps one"
+        )
+    return graph
