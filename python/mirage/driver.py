@@ -7,20 +7,17 @@ out, = optimized(x, w)
 
 from __future__ import annotations
 
-import math
-import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
-from mirage.cost import CostReport
-from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
+from mirage.optimize_options import NothingFoundError, OptimizeOptions, OptionError
+from mirage.optimized import Finalist, Optimized, Report, Step
 from mirage.passes.ugraph_io.data import Alternatives, InputNote
 from mirage.search import SearchLimits, SearchResult
 from mirage.semantics.ugraph import External, KernelGraph, Launch
@@ -31,6 +28,7 @@ from mirage.stages import (
     predict,
     resources_of,
     select_cheapest,
+    shortlist,
     stabilize_candidates,
     target_for,
     verify_candidates,
@@ -40,230 +38,16 @@ from mirage.transforms.partition import Part, partition
 from mirage.verify import VerifyOptions
 
 if TYPE_CHECKING:
-    import torch
-
     from mirage.compiler import Compiled
     from mirage.frontend.kernel_graph import GraphBuilder
     from mirage.frontend.torch_import import ImportedGraph
-    from mirage.runtime import Executable
-    from mirage.runtime.artifact import Artifact
 
 
+_SPARE = 3
+"""How many times as many candidates are found as are verified: the cheapest are known once they are
+stable."""
 _MORE = 4
 """How many times more candidates are looked at where none of the first is left."""
-
-
-class OptionError(MirageError, TypeError):
-    """An option that there is not, or a value that it does not take."""
-
-
-class NothingFoundError(MirageError):
-    """No candidate survived verification, or none could be compiled; the message says why."""
-
-
-@dataclass(frozen=True)
-class OptimizeOptions:
-    """How to optimize. Times in seconds.
-
-    ``budget`` ends the search, ``candidates`` are verified, ``finalists`` of them compiled.
-    ``seed`` makes the search repeatable; ``verify_seed`` the random tests too (by default they
-    draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``compile``
-    False stops after the choice. ``watch`` is told what happens, in sentences."""
-
-    chip: str = "sm_90a"
-    budget: float = 60.0
-    candidates: int = 6
-    finalists: int = 4
-    seed: int = 0
-    verify_seed: int | None = None
-    draws: int = 2
-    numerics: bool = True
-    compile: bool = True
-    cubin: bool = True
-    use_cache: bool = True
-    watch: Callable[[str], None] | None = None
-
-    def __post_init__(self) -> None:
-        target_for(self.chip)
-        for name in ("budget", "candidates", "finalists", "draws"):
-            if not getattr(self, name) > 0:
-                raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
-
-    @staticmethod
-    def of(**options: Any) -> OptimizeOptions:
-        """The options with these values. Raises :class:`OptionError` for unknown names."""
-        known = [f.name for f in fields(OptimizeOptions)]
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise OptionError(
-                f"expected options among {', '.join(known)}, got {', '.join(unknown)}"
-            )
-        return OptimizeOptions(**options)
-
-    def say(self, text: str) -> None:
-        """Tells the watcher."""
-        if self.watch is not None:
-            self.watch(text)
-
-
-@dataclass(frozen=True)
-class Step:
-    """A part of the program: a compiled one, or a call that stays with torch."""
-
-    graph: KernelGraph | None
-    external: External | None
-    compiled: Compiled | None
-
-
-@dataclass(frozen=True)
-class Finalist:
-    """A candidate that was compiled. ``place`` counts by predicted time before that, from 0."""
-
-    graph: KernelGraph
-    steps: tuple[Step, ...]
-    place: int
-    prediction: CostReport | None
-    spilled_bytes: int
-
-    @property
-    def predicted(self) -> float:
-        """Predicted µs, with the resources that the compiler reports; infinite if none is known."""
-        return math.inf if self.prediction is None else self.prediction.time
-
-
-@dataclass
-class Report:
-    """What happened on the way."""
-
-    searches: tuple[SearchResult, ...] = ()
-    exponentials: tuple[tuple[Exponential, ...], ...] = ()
-    checked: tuple[Checked, ...] = ()
-    prediction: CostReport | None = None
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
-    notes: list[str] = field(default_factory=list[str])
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "search": [r.report.to_json() for r in self.searches],
-            "candidates": [
-                {"part": i, "time_us": c.cost.time, "description": c.description}
-                for i, r in enumerate(self.searches)
-                for c in r.candidates
-            ],
-            "verdicts": [
-                {"part": c.part, "candidate": c.index, "kept": c.kept, **c.verdict.to_json()}
-                for c in self.checked
-            ],
-            "prediction": None if self.prediction is None else self.prediction.to_json(),
-            "seconds": dict(self.seconds),
-            "notes": list(self.notes),
-        }
-
-
-class Optimized:
-    """An optimized program: a function of torch tensors, and the account of how it came about.
-
-    Call it with the program's inputs, one by one, as one list or as ``inputs=``; weights of an
-    imported module are bound. It returns a tuple. ``mlir`` has the text of every form that the
-    program went through."""
-
-    def __init__(
-        self,
-        program: Program,
-        options: OptimizeOptions,
-        graph: KernelGraph,
-        steps: tuple[Step, ...],
-        mlir: Mapping[str, str],
-        report: Report,
-        finalists: tuple[Finalist, ...] = (),
-    ) -> None:
-        self.program = program
-        self.options = options
-        self.graph = graph
-        """The chosen µGraph."""
-        self.steps = steps
-        self.finalists = finalists
-        """The candidates that were compiled, by predicted time; the first was chosen."""
-        self.mlir = mlir
-        self.report = report
-        self._executables: dict[int, Executable] = {}
-
-    def __repr__(self) -> str:
-        kernels = sum(isinstance(op, Launch) for op in self.graph.ops)
-        return f"<optimized {self.graph.name!r} for {self.options.chip}: {kernels} kernels>"
-
-    def describe(self) -> str:
-        """The chosen µGraph in words."""
-        from mirage.describe import describe
-
-        return describe(self.graph)
-
-    @property
-    def verdicts(self) -> tuple[Checked, ...]:
-        """What verification said about each candidate."""
-        return self.report.checked
-
-    @property
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """The compiled parts, in order; one, unless ops stay with torch."""
-        return tuple(step.compiled.artifact for step in self.steps if step.compiled is not None)
-
-    @property
-    def spilled_bytes(self) -> int:
-        """Bytes of registers that spilled to memory, in all kernels (0 where no assembler ran)."""
-        return sum(step.compiled.spilled_bytes for step in self.steps if step.compiled is not None)
-
-    @property
-    def artifact(self) -> Artifact:
-        """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly
-        one.
-        """
-        artifacts = self.artifacts
-        if len(artifacts) != 1 or len(self.steps) != 1:
-            raise NothingFoundError(
-                f"expected a program that is one artifact, got {len(artifacts)} of "
-                f"{len(self.steps)} parts"
-            )
-        return artifacts[0]
-
-    @property
-    def l2_bytes(self) -> int:
-        """Size of the chip's L2 cache."""
-        return target_for(self.options.chip).l2_size
-
-    def with_finalist(self, number: int) -> Optimized:
-        """The same program with another of the finalists chosen."""
-        from mirage.passes.ugraph_io import graph_to_text
-
-        chosen = self.finalists[number]
-        notes = {p.index: InputNote(p.name) for p in self.program.parameters}
-        text = graph_to_text(
-            chosen.graph, form="selected", locations=self.program.locations, notes=notes
-        )
-        others = (f for f in self.finalists if f is not chosen)
-        report = replace(self.report, prediction=chosen.prediction)
-        return Optimized(
-            self.program, self.options, chosen.graph, chosen.steps,
-            {**self.mlir, "selected": text}, report, (chosen, *others),
-        )  # fmt: skip
-
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Writes the artifact to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads
-        it.
-        """
-        from mirage.runtime import write_artifact
-
-        return Path(write_artifact(self.artifact, folder))
-
-    def __call__(
-        self,
-        *tensors: torch.Tensor | Sequence[torch.Tensor],
-        inputs: Sequence[torch.Tensor] | None = None,
-    ) -> tuple[torch.Tensor, ...]:
-        from mirage.execution import run_steps
-
-        return run_steps(self.program, self.graph, self.steps, self._executables, tensors, inputs)
 
 
 Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
@@ -326,7 +110,7 @@ class _Run:
         """
         o = self.options
         with self._timed("search"):
-            limits = SearchLimits(budget=o.budget, candidates=wanted, seed=o.seed)
+            limits = SearchLimits(budget=o.budget, candidates=_SPARE * wanted, seed=o.seed)
             graph, searches = add_candidates(self.program.graph, self.target, limits)
         if sum(len(r.candidates) for r in searches) < at_least:
             return None
@@ -339,13 +123,30 @@ class _Run:
                 raise NothingFoundError(f"the search found no candidate: {why}")
         self._text("candidates", graph)
         with self._timed("stabilize"):
-            graph, self.report.exponentials = stabilize_candidates(graph)
+            graph, exponentials = stabilize_candidates(graph)
+            graph, kept = shortlist(graph, exponentials, self.target, wanted)
+            self._keep(kept, exponentials)
         self._text("stabilized", graph, "candidates")
         with self._timed("verify"):
             settings = VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics)
             graph, self.report.checked = verify_candidates(graph, settings, self._watch_verdict)
         self._text("verified", graph)
         return graph
+
+    def _keep(
+        self,
+        kept: Sequence[Sequence[int]],
+        exponentials: Sequence[tuple[Exponential, ...]],
+    ) -> None:
+        """The report counts the candidates that went on."""
+        first = 0
+        searches: list[SearchResult] = []
+        stayed: list[tuple[Exponential, ...]] = []
+        for places, result in zip(kept, self.report.searches, strict=True):
+            searches.append(replace(result, candidates=[result.candidates[p] for p in places]))
+            stayed.extend(exponentials[first + p] for p in places)
+            first += len(result.candidates)
+        self.report.searches, self.report.exponentials = tuple(searches), tuple(stayed)
 
     def _watch_verdict(self, checked: Checked) -> None:
         verdict = str(checked.verdict).splitlines()[0]
@@ -488,6 +289,7 @@ class _Run:
 
 
 __all__ = [
+    "Finalist",
     "NothingFoundError",
     "OptimizeOptions",
     "Optimized",

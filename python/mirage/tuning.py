@@ -14,7 +14,7 @@ from mirage.runtime.errors import NoGpuError
 if TYPE_CHECKING:
     import torch
 
-    from mirage.driver import Optimized
+    from mirage.optimized import Optimized
 
 REPEATS = 32
 """Calls in one CUDA graph, at least."""

@@ -1,0 +1,63 @@
+"""Options of the driver, and its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from mirage.errors import MirageError
+from mirage.stages import target_for
+
+
+class OptionError(MirageError, TypeError):
+    """An option that there is not, or a value that it does not take."""
+
+
+class NothingFoundError(MirageError):
+    """No candidate survived verification, or none could be compiled; the message says why."""
+
+
+@dataclass(frozen=True)
+class OptimizeOptions:
+    """How to optimize. Times in seconds.
+
+    ``budget`` ends the search, ``candidates`` are verified, ``finalists`` of them compiled.
+    ``seed`` makes the search repeatable; ``verify_seed`` the random tests too (by default they
+    draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``compile``
+    False stops after the choice. ``watch`` is told what happens, in sentences."""
+
+    chip: str = "sm_90a"
+    budget: float = 60.0
+    candidates: int = 6
+    finalists: int = 4
+    seed: int = 0
+    verify_seed: int | None = None
+    draws: int = 2
+    numerics: bool = True
+    compile: bool = True
+    cubin: bool = True
+    use_cache: bool = True
+    watch: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        target_for(self.chip)
+        for name in ("budget", "candidates", "finalists", "draws"):
+            if not getattr(self, name) > 0:
+                raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
+
+    @staticmethod
+    def of(**options: Any) -> OptimizeOptions:
+        """The options with these values. Raises :class:`OptionError` for unknown names."""
+        known = [f.name for f in fields(OptimizeOptions)]
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise OptionError(
+                f"expected options among {', '.join(known)}, got {', '.join(unknown)}"
+            )
+        return OptimizeOptions(**options)
+
+    def say(self, text: str) -> None:
+        """Tells the watcher."""
+        if self.watch is not None:
+            self.watch(text)

@@ -1,0 +1,186 @@
+"""What the driver returns: an optimized program, and the account of how it came about."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirage.cost import CostReport
+from mirage.frontend.program import Program
+from mirage.optimize_options import NothingFoundError, OptimizeOptions
+from mirage.passes.ugraph_io.data import InputNote
+from mirage.search import SearchResult
+from mirage.semantics.ugraph import External, KernelGraph, Launch
+from mirage.stages import Checked, target_for
+from mirage.transforms import Exponential
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirage.compiler import Compiled
+    from mirage.runtime import Executable
+    from mirage.runtime.artifact import Artifact
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the program: a compiled one, or a call that stays with torch."""
+
+    graph: KernelGraph | None
+    external: External | None
+    compiled: Compiled | None
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A candidate that was compiled. ``place`` counts by predicted time before that, from 0."""
+
+    graph: KernelGraph
+    steps: tuple[Step, ...]
+    place: int
+    prediction: CostReport | None
+    spilled_bytes: int
+
+    @property
+    def predicted(self) -> float:
+        """Predicted µs, with the resources that the compiler reports; infinite if none is known."""
+        return math.inf if self.prediction is None else self.prediction.time
+
+
+@dataclass
+class Report:
+    """What happened on the way."""
+
+    searches: tuple[SearchResult, ...] = ()
+    exponentials: tuple[tuple[Exponential, ...], ...] = ()
+    checked: tuple[Checked, ...] = ()
+    prediction: CostReport | None = None
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    notes: list[str] = field(default_factory=list[str])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "search": [r.report.to_json() for r in self.searches],
+            "candidates": [
+                {"part": i, "time_us": c.cost.time, "description": c.description}
+                for i, r in enumerate(self.searches)
+                for c in r.candidates
+            ],
+            "verdicts": [
+                {"part": c.part, "candidate": c.index, "kept": c.kept, **c.verdict.to_json()}
+                for c in self.checked
+            ],
+            "prediction": None if self.prediction is None else self.prediction.to_json(),
+            "seconds": dict(self.seconds),
+            "notes": list(self.notes),
+        }
+
+
+class Optimized:
+    """An optimized program: a function of torch tensors, and the account of how it came about.
+
+    Call it with the program's inputs, one by one, as one list or as ``inputs=``; weights of an
+    imported module are bound. It returns a tuple. ``mlir`` has the text of every form that the
+    program went through."""
+
+    def __init__(
+        self,
+        program: Program,
+        options: OptimizeOptions,
+        graph: KernelGraph,
+        steps: tuple[Step, ...],
+        mlir: Mapping[str, str],
+        report: Report,
+        finalists: tuple[Finalist, ...] = (),
+    ) -> None:
+        self.program = program
+        self.options = options
+        self.graph = graph
+        """The chosen µGraph."""
+        self.steps = steps
+        self.finalists = finalists
+        """The candidates that were compiled, by predicted time; the first was chosen."""
+        self.mlir = mlir
+        self.report = report
+        self._executables: dict[int, Executable] = {}
+
+    def __repr__(self) -> str:
+        kernels = sum(isinstance(op, Launch) for op in self.graph.ops)
+        return f"<optimized {self.graph.name!r} for {self.options.chip}: {kernels} kernels>"
+
+    def describe(self) -> str:
+        """The chosen µGraph in words."""
+        from mirage.describe import describe
+
+        return describe(self.graph)
+
+    @property
+    def verdicts(self) -> tuple[Checked, ...]:
+        """What verification said about each candidate."""
+        return self.report.checked
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """The compiled parts, in order; one, unless ops stay with torch."""
+        return tuple(step.compiled.artifact for step in self.steps if step.compiled is not None)
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of registers that spilled to memory, in all kernels (0 where no assembler ran)."""
+        return sum(step.compiled.spilled_bytes for step in self.steps if step.compiled is not None)
+
+    @property
+    def artifact(self) -> Artifact:
+        """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly
+        one.
+        """
+        artifacts = self.artifacts
+        if len(artifacts) != 1 or len(self.steps) != 1:
+            raise NothingFoundError(
+                f"expected a program that is one artifact, got {len(artifacts)} of "
+                f"{len(self.steps)} parts"
+            )
+        return artifacts[0]
+
+    @property
+    def l2_bytes(self) -> int:
+        """Size of the chip's L2 cache."""
+        return target_for(self.options.chip).l2_size
+
+    def with_finalist(self, number: int) -> Optimized:
+        """The same program with another of the finalists chosen."""
+        from mirage.passes.ugraph_io import graph_to_text
+
+        chosen = self.finalists[number]
+        notes = {p.index: InputNote(p.name) for p in self.program.parameters}
+        text = graph_to_text(
+            chosen.graph, form="selected", locations=self.program.locations, notes=notes
+        )
+        others = (f for f in self.finalists if f is not chosen)
+        report = replace(self.report, prediction=chosen.prediction)
+        return Optimized(
+            self.program, self.options, chosen.graph, chosen.steps,
+            {**self.mlir, "selected": text}, report, (chosen, *others),
+        )  # fmt: skip
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes the artifact to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads
+        it.
+        """
+        from mirage.runtime import write_artifact
+
+        return Path(write_artifact(self.artifact, folder))
+
+    def __call__(
+        self,
+        *tensors: torch.Tensor | Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor] | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        from mirage.execution import run_steps
+
+        return run_steps(self.program, self.graph, self.steps, self._executables, tensors, inputs)
