@@ -14,6 +14,8 @@ class Counters:
     the lanes asked for: bytes / (32 * sectors) is the coalescing efficiency.
     `shared_wavefronts` is the number of passes that shared accesses take, `bank_conflicts` how many
     of them exceed the minimum for the bytes moved. `tensor_core_ops` are multiply-adds.
+    `declared_registers` are those of each type that PTX declares, `live_registers` the most 32-bit
+    ones of a thread that hold values at a time.
     """
 
     kernel: str = ""

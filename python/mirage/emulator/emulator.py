@@ -394,8 +394,6 @@ def _summarise(counters: Counters, program: Program, shared: int) -> None:
         if step.count:
             kinds = counters.instructions_by_class
             kinds[step.kind] = kinds.get(step.kind, 0) + step.count
-    for register in program.kernel.registers:
-        declared = counters.declared_registers
-        declared[register.type] = declared.get(register.type, 0) + 1
+    counters.declared_registers = dict(program.kernel.declared)
     counters.live_registers = program.live_registers
     counters.shared_bytes = shared

@@ -181,12 +181,14 @@ class Parameter:
 
 @dataclass(eq=False)
 class Kernel:
-    """An `.entry`: parameters, registers, variables, straight-line body with labels."""
+    """An `.entry`: parameters, registers that are named, how many of each type are declared,
+    variables, straight-line body with labels."""
 
     name: str
     site: Site
     parameters: list[Parameter] = field(default_factory=list[Parameter])
     registers: list[Register] = field(default_factory=list[Register])
+    declared: dict[str, int] = field(default_factory=dict[str, int])
     variables: list[Variable] = field(default_factory=list[Variable])
     body: list[Instruction] = field(default_factory=list[Instruction])
     labels: dict[str, int] = field(default_factory=dict[str, int])
