@@ -38,7 +38,7 @@ Plan = list[list[Step]]
 """For each stored value the ways to compute it, cheapest first."""
 
 View = Reshape | Transpose | Broadcast
-EXHAUSTIVE = 8
+EXHAUSTIVE = 5
 """Programs with more intermediates are searched locally."""
 HOPELESS = 1.5
 """A plan is given up once its kernels take this many times as long as the best plan."""
@@ -175,7 +175,9 @@ class PlanSearch:
     # ---- local
 
     def _local(self, values: list[Value]) -> Iterator[Plan]:
-        self.report.note("a large program: sets of stored values were searched locally")
+        self.report.note(
+            f"more than {EXHAUSTIVE} intermediates: sets of stored values were searched locally"
+        )
         rank = {v: i for i, v in enumerate(values)}
 
         def order(value: Value) -> tuple[bool, int]:
