@@ -180,6 +180,10 @@ class Interactions:
             count.update(self._digits(self.structure.slot(value, d)))
         return count
 
+    def _axes(self, launch: Launch, tile_map: TileMap) -> Count:
+        names = (a for axes in tile_map for a in axes)
+        return Count(d for a in names for d in self._digits(self.structure.axis(launch, a)))
+
     def _digits(self, slot: Slot) -> tuple[Hashable, ...]:
         return self.structure.digits_of(slot)
 
@@ -206,15 +210,17 @@ class Interactions:
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
             s = shapes[output.value]
             place = _place(launch, output.map, output.value.shape)
-            outer[result] = _rekeyed(s, ("store", s.key, place), self._free(result))
+            within = self._free(output.value) + self._axes(launch, output.map)
+            outer[result] = _rekeyed(s, ("store", s.key, place), self._free(result) - within)
 
     def _block(self, launch: Launch, ops: tuple[Op, ...], shapes: dict[Value, Shape]) -> None:
         for op in ops:
             if isinstance(op, Load):
                 s = shapes[op.operands[0]]
-                free = self._free(op.operands[0])
                 place = _place(launch, op.map, op.result.shape)
-                shapes[op.result] = _rekeyed(s, ("load", s.key, place), free)
+                tile = self._free(op.result) - self._around + self._axes(launch, op.map)
+                new = tile - self._free(op.operands[0])
+                shapes[op.result] = _rekeyed(s, ("load", s.key, place), new)
             elif isinstance(op, Loop):
                 digits = self._digits(self.structure.axis(launch, op.axis.name))
                 self._around.update(digits)
@@ -280,8 +286,12 @@ class Interactions:
             result = xs[0]
             for x in xs[1:]:
                 result = add(result, x)
-            # The same denominators, at other places.
-            return _rekeyed(result, ("moved", op.result), self._free(op.result))
+            # The same denominators, at other places: they vary along the same digits, and along
+            # digits that are new (those that a slice cuts are others than before).
+            new = self._free(op.result)
+            if isinstance(op, (Transpose, Reshape, Broadcast)):
+                new -= self._free(op.operands[0])
+            return _rekeyed(result, ("moved", op.result), new)
         raise TypeError(f"no bound for {type(op).__name__}")
 
     def _unary(self, op: Unary, x: Shape) -> Shape:
@@ -337,7 +347,8 @@ def _place(launch: Launch, tile_map: TileMap, tile: tuple[int, ...]) -> Hashable
     )
 
 
-def _rekeyed(s: Shape, key: Hashable, free: Count) -> Shape:
+def _rekeyed(s: Shape, key: Hashable, new: Count) -> Shape:
+    """The same bounds for denominators elsewhere, which may vary along ``new`` digits too."""
     if s.key is None:
         return s
-    return Shape(s.top, s.bottom, s.degree, s.exps, s.varies | frozenset(free), key)
+    return Shape(s.top, s.bottom, s.degree, s.exps, s.varies | frozenset(+new), key)
