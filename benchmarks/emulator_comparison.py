@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from emulator_support import harness
 from emulator_support.tolerance import Tolerance
-from gpu_worker import GpuError, GpuProcess, Launch, View, snapshot
+from gpu_worker import GpuError, GpuProcess, Launch, View, request_of
 from mirage.emulator import Emulator, LaunchResult
 from mirage.emulator.emulator import memory_of
 
@@ -124,6 +124,22 @@ def compare(
         row.judge("within tolerance")
 
 
+def types_of(request: Launch) -> list[np.dtype[Any]]:
+    """The element type of each memory: that of the first argument over it."""
+    views = [v for v in request.arguments if isinstance(v, View)]
+    return [next(v.dtype for v in views if v.root == i) for i in range(len(request.roots))]
+
+
+def launch_on_gpu(row: Row, gpu: GpuProcess, request: Launch) -> list[Array] | None:
+    """The memories afterwards; None, noted in the row, if the launch failed."""
+    try:
+        return gpu.launch(request)
+    except GpuError as error:
+        maps = [f"{v.like} {v.shape}" for v in request.arguments if isinstance(v, View) and v.like]
+        row.judge("ERROR", f"{str(error)[:300]} {'; '.join(maps)}".strip())
+        return None
+
+
 class Both:
     """Stands in for Emulator: launches in the emulator, then on the GPU, and compares."""
 
@@ -138,30 +154,15 @@ class Both:
 
     def launch(self, name: str, *, args: Any, checks: bool = True, **options: Any) -> LaunchResult:
         stated = harness.open_result
-        roots, views = snapshot(args)
-        before = tuple(np.array(memory_of(r)) for r in roots)
+        kernel = self.emulator.module.kernels[name]
+        roots, request = request_of(self.text, kernel, args, options)
         result = self.emulator.launch(name, args=args, checks=checks, **options)
         if self.gpu is None or not checks:
             return result
         row = self.row
         row.launches += 1
-        request = Launch(
-            self.text,
-            self.emulator.module.kernels[name],
-            before,
-            views,
-            {
-                "grid": options["grid"],
-                "block": options["block"],
-                "cluster": options.get("cluster", (1, 1, 1)),
-                "shared_bytes": options.get("shared_bytes", 0),
-            },
-        )
-        try:
-            after = self.gpu.launch(request)
-        except GpuError as error:
-            drawn = [f"{v.like} {v.shape}" for v in views if isinstance(v, View) and v.like]
-            row.judge("ERROR", f"{str(error)[:300]} {'; '.join(drawn)}".strip())
+        after = launch_on_gpu(row, self.gpu, request)
+        if after is None:
             return result
         row.judge("equal")
         if isinstance(stated, str):
@@ -170,7 +171,7 @@ class Both:
             return result
         if stated is not None:
             row.state(stated.reason)
-        for i, (root, theirs) in enumerate(zip(roots, after, strict=True)):
-            dtype = next(v.dtype for v in views if isinstance(v, View) and v.root == i)
-            compare(row, self.text, dtype, np.array(memory_of(root)), theirs, stated)
+        ours = [np.array(memory_of(root)) for root in roots]
+        for dtype, a, b in zip(types_of(request), ours, after, strict=True):
+            compare(row, self.text, dtype, a, b, stated)
         return result

@@ -5,12 +5,15 @@ repeated on GPU 0 with the same PTX and the same inputs. Results must agree bit 
 any NaN matches any NaN, or within the tolerance that the test states where PTX leaves the result
 open (emulator_support/tolerance.py). Each test function runs in a process of its own, and its
 launches on the GPU in another, so that a kernel that faults spoils nothing but its own row.
-With --artifact, whole artifacts are compared as well.
+With --artifact, whole artifacts are compared as well; with --recorded, what tests of the compiler
+executed (record_launches.py).
 
     python benchmarks/emulator_vs_gpu.py --out benchmarks/results
     python benchmarks/emulator_vs_gpu.py --out results --artifact build/artifacts/lora.mirage
+    python benchmarks/emulator_vs_gpu.py --out results --recorded build/launches.pickle
 
-Writes `emulator_vs_gpu.json` into the folder. --emulator-only checks the plumbing without a GPU.
+Writes `emulator_vs_gpu.json` (of --recorded: `compiler_vs_gpu.json`) into the folder.
+--emulator-only checks the plumbing without a GPU.
 Exit status 1 if anything disagrees.
 """
 
@@ -19,7 +22,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,7 +40,13 @@ for folder in ("python", "test/python", "benchmarks"):
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from emulator_comparison import Both, Row, compare  # noqa: E402
+from emulator_comparison import (  # noqa: E402
+    Both,
+    Row,
+    compare,
+    launch_on_gpu,
+    types_of,
+)
 from emulator_support import harness  # noqa: E402
 from emulator_support.tolerance import Tolerance  # noqa: E402
 from gpu_worker import GpuProcess  # noqa: E402
@@ -43,7 +54,7 @@ from gpu_worker import GpuProcess  # noqa: E402
 TESTS = ROOT / "test/python/emulator"
 _OPTIONS = ("-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
 # These launch nothing through the harness.
-_ELSEWHERE = ("test_artifact", "test_mutate", "test_compiled", "test_swizzle_model")
+_ELSEWHERE = ("test_artifact", "test_mutate", "test_compiled")
 GROUP_TIMEOUT_S = 300
 
 
@@ -145,6 +156,39 @@ def run_artifact(path: Path, *, gpu: bool) -> dict[str, Any]:
     return {"row": asdict(row), "passed": 0, "failed": []}
 
 
+def run_recorded(path: Path, test: str, *, gpu: bool) -> dict[str, Any]:
+    """The recorded launches of one test function, in this process. Kernels without approximations
+    and tensor cores must agree bit for bit; of the others both results are within TOLERANCE of
+    float64, relative to each element and the root mean square of all."""
+    from mirage.emulator.artifact import TOLERANCE
+
+    row = Row(test)
+    process = GpuProcess()
+    for name, request, ours in pickle.loads(path.read_bytes()) if gpu else ():
+        if name != test:
+            continue
+        row.launches += 1
+        after = launch_on_gpu(row, process, request)
+        if after is None:
+            continue
+        row.judge("equal")
+        is_open = re.search(r"mma|\.approx|div\.full", request.ptx) is not None
+        for dtype, a, b in zip(types_of(request), ours, after, strict=True):
+            tolerance = None
+            kind = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}.get(dtype.name)
+            if is_open and kind is not None:
+                values = a.view(dtype).astype(np.float64)
+                values = values[np.isfinite(values)]
+                allowed = 2 * TOLERANCE[kind]
+                typical = float(np.sqrt(np.mean(values**2))) if values.size else 0.0
+                reason = f"approximations or tensor cores: both within {TOLERANCE[kind]} of float64"
+                tolerance = Tolerance(kind, allowed * typical + 2.0**-133, allowed, reason)
+                row.state(reason)
+            compare(row, request.ptx, dtype, a, b, tolerance)
+    process.close()
+    return {"row": asdict(row), "passed": 0, "failed": []}
+
+
 def _in_process(arguments: list[str], name: str) -> dict[str, Any]:
     """The result of this script with other arguments; an ERROR row if it fails."""
     with tempfile.TemporaryDirectory() as folder:
@@ -215,6 +259,7 @@ def main() -> int:
     parser.add_argument(
         "--artifact", type=Path, action="append", default=[], help="compare this artifact too"
     )
+    parser.add_argument("--recorded", type=Path, help="repeat these launches instead of tests")
     parser.add_argument(
         "--emulator-only", action="store_true", help="no GPU: only check that this runs"
     )
@@ -225,13 +270,24 @@ def main() -> int:
     options = parser.parse_args()
     gpu = not options.emulator_only
     if options.result is not None:
-        one = run_group(options.group, gpu=gpu) if options.group else None
-        write(options.result, one or run_artifact(options.artifact[0], gpu=gpu))
+        if options.recorded:
+            one = run_recorded(options.recorded, options.group, gpu=gpu)
+        elif options.group:
+            one = run_group(options.group, gpu=gpu)
+        else:
+            one = run_artifact(options.artifact[0], gpu=gpu)
+        write(options.result, one)
         return 0
     if options.out is None:
         parser.error("expected --out, the folder for emulator_vs_gpu.json")
     plain = ["--emulator-only"] if options.emulator_only else []
-    work = [(["--group", g, *plain], g) for g in collect(options.k)]
+    if options.recorded:
+        plain += ["--recorded", str(options.recorded)]
+        tests = dict.fromkeys(t for t, _, _ in pickle.loads(options.recorded.read_bytes()))
+        groups = list(tests)
+    else:
+        groups = collect(options.k)
+    work = [(["--group", g, *plain], g) for g in groups]
     work += [(["--artifact", str(p), *plain], f"artifact {p}") for p in options.artifact]
     with ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(lambda w: _in_process(*w), work))
@@ -245,7 +301,8 @@ def main() -> int:
         "rows": rows,
     }
     print(table(rows))
-    write(options.out / "emulator_vs_gpu.json", data)
+    name = "compiler_vs_gpu.json" if options.recorded else "emulator_vs_gpu.json"
+    write(options.out / name, data)
     bad = [r for r in rows if r["verdict"] in ("DIFFERENT", "ERROR")]
     print(
         f"{len(rows)} rows, {len(bad)} disagree; {data['tests_passed']} tests passed, "

@@ -84,6 +84,17 @@ def snapshot(arguments: Sequence[Any]) -> tuple[list[Array], tuple[Any, ...]]:
     return roots, tuple(views)
 
 
+def request_of(
+    ptx: str, kernel: Kernel, arguments: Sequence[Any], options: dict[str, Any]
+) -> tuple[list[Array], Launch]:
+    """The memories behind the arguments, and a launch as `Emulator.launch` takes it, as data."""
+    roots, views = snapshot(arguments)
+    defaults: dict[str, Any] = {"cluster": (1, 1, 1), "shared_bytes": 0}
+    shape = {k: options.get(k, defaults.get(k)) for k in ("grid", "block", *defaults)}
+    copies = tuple(np.array(memory_of(r)) for r in roots)
+    return roots, Launch(ptx, _signature(kernel), copies, views, shape)
+
+
 def _argument(view: Any, roots: Sequence[Array]) -> Any:
     if not isinstance(view, View):
         return view
@@ -113,7 +124,7 @@ class GpuProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            pickle.dump(replace(request, kernel=_signature(request.kernel)), process.stdin)
+            pickle.dump(request, process.stdin)
             process.stdin.flush()
             reply = pickle.load(process.stdout)
         except (EOFError, BrokenPipeError) as error:

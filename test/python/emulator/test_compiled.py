@@ -27,6 +27,17 @@ from lowering import compile_graph, with_schedule  # noqa: E402
 # A mutant that loops for ever is stopped early.
 LIMITS = Limits(max_instructions=200_000)
 
+KERNELS = (
+    "norm",
+    "norm tails",
+    "gated",
+    "gated tails",
+    "split attention",
+    "split attention tails",
+    "flash attention",
+    "softmax tails",
+)
+
 
 @cache
 def program(name: str) -> KernelGraph:

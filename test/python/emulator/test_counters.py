@@ -1,19 +1,14 @@
 # ruff: noqa: E501 - PTX keeps its lines
-"""Counters against counts by hand, and what `mirage run --emulate --stats` prints of them."""
+"""Counters against counts by hand."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from emulator_support.harness import launch
-from mirage.cli import main
 from mirage.emulator import Counters
-from mirage.runtime import write_artifact
-from small_artifact import small_artifact
 
 TILE = ".shared .align 128 .b8 tile[16384]; .shared .align 8 .b64 bar;"
 
@@ -117,23 +112,3 @@ def test_tensor_core_operations() -> None:
 def test_statistics_can_be_left_out() -> None:
     stats = counted("ld.global.b32 %r1, [%a0];", stats=False)
     assert stats.global_load_bytes == 0
-
-
-def test_the_command_prints_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    artifact = str(write_artifact(small_artifact(), tmp_path / "twice.mirage"))
-    assert main(["run", artifact, "--emulate", "--stats"]) == 0
-    text = capsys.readouterr().out
-    assert main(["run", artifact, "--emulate", "--stats", "--json"]) == 0
-    copy, twice = json.loads(capsys.readouterr().out)["stats"]
-    assert (copy["kernel"], twice["kernel"]) == ("copy", "twice")
-    for stats in (copy, twice):
-        assert (stats["blocks"], stats["warps"]) == (2, 2)
-        assert (stats["global_load_bytes"], stats["global_load_sectors"]) == (256, 8)
-        assert (stats["global_store_bytes"], stats["global_store_sectors"]) == (256, 8)
-        assert stats["instructions"] == sum(stats["instructions_by_class"].values())
-    assert copy["instructions"] == twice["instructions"] == 2 * 13
-    assert twice["instructions_by_class"]["float"] == 2
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    for name in Counters().__dict__:
-        assert sum(line.split(" ")[0] == name for line in lines) == 2, name
-    assert lines.count("global_load_sectors 8") == 2
