@@ -32,7 +32,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 PROGRAMS = (
     "gqa_bs1_kv4096", "gqa_bs8_kv4096", "gqa_bs16_kv4096", "qknorm_bs1", "qknorm_bs8", "mqa_bs8",
     "mha_bs1", "decode_b1", "docs_attn", "gqa_decode_bs8", "rms_mm6144_bs1", "rms_mm6144_bs8",
-    "rms_mm6144_bs16", "rms_mm4096_bs1", "rms_mm4096_bs16", "lora_m1", "lora_m16", "gmlp_m1",
+    "rms_mm6144_bs16", "rms_mm4096_bs1", "rms_mm4096_bs8", "rms_mm4096_bs16", "lora_m1",
+    "lora_m8", "lora_m16", "gmlp_m1",
     "gmlp_m8", "gmlp_m16", "ntrans_bs8", "softmax_n1024", "mm_1024", "ln_linear_gelu_m8",
     "residual_rms_qkv_m8",
 )  # fmt: skip
@@ -55,7 +56,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--artifacts", type=Path, help="folder of the compiled kernels")
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--chip", default="sm_90a")
-    parser.add_argument("--each", type=int, default=8, help="kernels of a program")
+    parser.add_argument("--each", type=int, default=10, help="kernels of a program")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=11, help="rounds a median is taken over")
     parser.add_argument("--seconds", type=float, default=200.0, help="start nothing after this")
@@ -68,6 +69,7 @@ def parse() -> argparse.Namespace:
 def compile_all(arguments: argparse.Namespace) -> int:
     """Compiles a spread of candidates; ``kernels.json`` says what the model sees of each."""
     from mirage.errors import MirageError
+    from mirage.passes.ugraph_io import graph_to_text
     from mirage.runtime import write_artifact
 
     entries: dict[str, Any] = {}
@@ -87,6 +89,8 @@ def compile_all(arguments: argparse.Namespace) -> int:
                 print(f"  {label}: {compiled.splitlines()[0]}", file=sys.stderr)
                 continue
             write_artifact(compiled.artifact, arguments.artifacts / f"{label}.mirage")
+            text = graph_to_text(graph, form="selected")
+            (arguments.artifacts / f"{label}.mlir").write_text(text)
             entries[label] = {
                 "program": name,
                 "rank": rank,
@@ -105,20 +109,29 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any]]:
     from mirage.passes.ugraph_io.data import Alternatives
     from mirage.search import SearchLimits
     from mirage.semantics.ugraph import Launch, Schedule
-    from mirage.stages import add_candidates, predict, ranking, stabilize_candidates, target_for
+    from mirage.stages import (
+        add_candidates,
+        predict,
+        ranking,
+        shortlist,
+        stabilize_candidates,
+        target_for,
+    )
     from mirage.workloads import get
 
     target = target_for(arguments.chip)
     rng = random.Random(f"{arguments.seed} {name}")
     limits = SearchLimits(candidates=40)
-    stable, _ = stabilize_candidates(add_candidates(get(name).graph(), target, limits)[0])
+    stable, exps = stabilize_candidates(add_candidates(get(name).graph(), target, limits)[0])
     (part,) = [op for op in stable.ops if isinstance(op, Alternatives)]
     ranked = ranking(part, target)
     near = [(t, p) for t, p in ranked if t <= SPREAD * ranked[0][0]]
-    graphs = [(rank, part.programs[p]) for rank, (_, p) in enumerate(near)]
-    picked = graphs[:3]
+    _, (first,) = shortlist(stable, exps, target, 4)  # what the driver compiles
+    place = {p - 1: rank for rank, (_, p) in enumerate(ranked)}
+    picked = [(place[p], part.programs[p + 1]) for p in first if p in place]
+    graphs = [(rank, part.programs[p]) for rank, (_, p) in enumerate(near) if p - 1 not in first]
     seen = {grids(g) for _, g in picked}
-    rest = rng.sample(graphs[3:], len(graphs[3:]))
+    rest = rng.sample(graphs, len(graphs))
     rest.sort(key=lambda g: grids(g[1]) in seen)  # other grids first; equal ones stay shuffled
     for rank, graph in rest:
         fresh = grids(graph) not in seen or len(seen) > 20
@@ -181,29 +194,23 @@ def compile_one(graph: Any, chip: str) -> Any:
 def kernels_of(graph: Any, chip: str, compiled: Any) -> list[dict[str, Any]]:
     """What the model sees of each kernel, and what the assembler said."""
     from mirage.semantics.ugraph import Launch
-    from mirage.stages import features_in, target_for
+    from mirage.stages import features_in, resources_of, target_for
 
+    target = target_for(chip)
+    resources = resources_of(compiled.artifact.manifest)
     launches = [op for op in graph.ops if isinstance(op, Launch)]
-    resources = list(compiled.artifact.manifest.resources.values())
-    by_name = {r["name"]: r for r in resources}
-    entries = compiled.artifact.manifest.kernels
-    out: list[dict[str, Any]] = []
-    for launch, features, kernel in zip(
-        launches, features_in(graph, target_for(chip)), entries, strict=True
-    ):
-        r = by_name.get(kernel.entry, {})
-        out.append(
-            {
-                "grid": {a.name: a.extent for a in launch.grid},
-                "warps": launch.schedule.warps,
-                "stages": launch.schedule.stages,
-                "features": asdict(features),
-                "shared_bytes": kernel.shared_bytes,
-                "registers": r.get("registers"),
-                "spilled_bytes": r.get("spill_stores", 0) + r.get("spill_loads", 0),
-            }
-        )
-    return out
+    before, after = features_in(graph, target), features_in(graph, target, resources)
+    return [
+        {
+            "grid": {a.name: a.extent for a in launch.grid},
+            "warps": launch.schedule.warps,
+            "stages": launch.schedule.stages,
+            "compiled": asdict(r),
+            "estimated": asdict(b),
+            "features": asdict(a),
+        }
+        for launch, r, b, a in zip(launches, resources, before, after, strict=True)
+    ]
 
 
 # ---- measure

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 FITTED = (
     "dram_bytes", "l2_bytes", "sm_bytes", "mma_half", "alu", "sfu", "shared_bytes", "launch",
     "latency", "step", "combine", "block_start", "flight", "exchange", "exchange_warp", "gather",
-    "step_warp", "chain", "spill_bytes",
+    "step_warp", "step_latency", "chain", "spill_bytes",
 )  # fmt: skip
 """Parameters that are looked for; the others are facts about the chip."""
 PRIOR_VALUES: dict[str, dict[str, float]] = {
@@ -24,7 +24,8 @@ PRIOR_VALUES: dict[str, dict[str, float]] = {
         "dram_bytes": 4.4e6, "l2_bytes": 7.0e6, "sm_bytes": 70e3, "mma_half": 4.0e6,
         "alu": 1.8e5, "sfu": 2.8e4, "shared_bytes": 2.25e5, "launch": 0.76, "latency": 0.9,
         "step": 180.0, "combine": 0.9, "block_start": 0.04, "flight": 32e3, "exchange": 150.0,
-        "exchange_warp": 10.0, "gather": 10.0, "step_warp": 8.0, "chain": 1.0, "spill_bytes": 7e6,
+        "exchange_warp": 10.0, "gather": 10.0, "step_warp": 8.0, "step_latency": 0.8, "chain": 1.0,
+        "spill_bytes": 7e6,
     },
 }  # fmt: skip
 """Where fits start, by chip: data sheets, latencies counted by hand. Not the table's values, which
@@ -48,22 +49,15 @@ class Measured:
 
     @staticmethod
     def of(data: dict[str, Any], assembled: bool) -> Measured:
-        """From the result file; ``assembled`` takes shared memory, registers and spills from the
-        compiler instead of the estimates.
+        """From the result file; ``assembled`` takes warps, shared memory, registers and spills
+        from the compiler instead of the estimates.
         """
         labels = [x for x, k in data["kernels"].items() if "microseconds" in k]
         rows: list[dict[str, Any]] = []
         owner: list[int] = []
         for number, label in enumerate(labels):
             for kernel in data["kernels"][label]["kernels"]:
-                known = dict(kernel["features"]["known"])
-                if assembled and kernel["registers"]:
-                    known = {
-                        "shared": kernel["shared_bytes"],
-                        "registers": kernel["registers"],
-                        "spilled": kernel["spilled_bytes"],
-                    }
-                rows.append({**kernel["features"], "known": known})
+                rows.append(kernel["features" if assembled else "estimated"])
                 owner.append(number)
         names = [f.name for f in fields(KernelFeatures) if f.name != "known"]
         columns = {n: np.array([float(r[n]) for r in rows]) for n in names}

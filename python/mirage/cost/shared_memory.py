@@ -182,11 +182,12 @@ class _Planner(BlockAnalysis):
         return slots * round_up(rows * row, alignment)
 
     def _spread(self, extent: int) -> int:
-        """Extent of a tile that no instruction reads: a power of two, or up to a quarter more."""
+        """Extent of a tile that no instruction reads: a power of two, or up to a quarter more; or
+        that of another tile that one reads, if they are combined.
+        """
         power = 1 << (extent - 1).bit_length()
-        if extent <= 32 * self.warps * 4:
-            return power
-        return round_up(extent, max(1, power // 8))
+        own = power if extent <= 128 * self.warps else round_up(extent, max(1, power // 8))
+        return max(own, self.padded(extent)) if self.matmuls and extent > 1 else own
 
     def _exchange(self, value: Value) -> int:
         """Bytes of a tile on its way from one layout to another."""

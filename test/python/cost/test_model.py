@@ -46,7 +46,7 @@ def test_a_tiny_grid_cannot_saturate_bandwidth() -> None:
         return float(estimate(f, H200)["dram"]) / (blocks * 1e6)
 
     assert per_byte(4.0) > 10 * per_byte(264.0)
-    assert per_byte(264.0) == pytest.approx(1 / H200.dram_bytes, rel=0.1)
+    assert per_byte(264.0) == pytest.approx(1 / H200.dram_bytes, rel=0.2)
 
 
 def test_arrays_and_scalars_agree() -> None:
