@@ -32,8 +32,9 @@ using thread::FragmentType;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// `exp(previous - now)`; 1 where both are still minus infinity.
-Value TileEmitter::getRescaleFactor(Value runningMax, FragmentType type) {
+/// `exp(previous - now)`; 1 where both are still minus infinity. `tile` is that
+/// of the accumulator, which `type` holds.
+Value TileEmitter::getRescaleFactor(Value runningMax, block::TileType tile, FragmentType type) {
   Value &factor = rescaleFactors[runningMax];
   if (!factor) {
     Value previous = previousMax.lookup(runningMax), now = get(runningMax);
@@ -43,16 +44,31 @@ Value TileEmitter::getRescaleFactor(Value runningMax, FragmentType type) {
                               binary(BinaryFn::Max, now, lowest));
     factor = thread::UnaryOp::create(builder, loc, maxType, UnaryFn::Exp, difference);
   }
-  return convertTo(factor, type);
+  // Of a padded dimension of size 1 that is to be repeated, one element counts.
+  Value needed = factor;
+  for (int64_t dim : {0, 1}) {
+    auto held = cast<FragmentType>(needed.getType());
+    if (held.getShape()[dim] == 1 || getTile(runningMax).getShape()[dim] != 1 ||
+        tile.getShape()[dim] == 1)
+      continue;
+    needed =
+        thread::MaskOp::create(builder, loc, held, needed, builder.getI64IntegerAttr(dim), index(0),
+                               builder.getI64IntegerAttr(1), builder.getF64FloatAttr(0));
+    needed = thread::ReduceOp::create(
+        builder, loc, FragmentType::get(builder.getF32Type(), held.getLinearLayout().reduce(dim)),
+        ReduceFn::Sum, needed, dim, IntegerAttr());
+  }
+  return convertTo(needed, type);
 }
 
 /// The accumulator before this step, rescaled if it is to be.
 Value TileEmitter::emitRescaled(block::AccumulateOp op, int64_t index) {
-  Value accumulator = accumulators.lookup(op->getParentOp()->getResult(index));
+  Value result = op->getParentOp()->getResult(index), accumulator = accumulators.lookup(result);
   if (Value rescale = op.getRescale(index)) {
     auto type = cast<FragmentType>(accumulator.getType());
-    accumulator = thread::RescaleOp::create(builder, loc, type, accumulator,
-                                            getRescaleFactor(rescale, type.withPartial(false)));
+    accumulator = thread::RescaleOp::create(
+        builder, loc, type, accumulator,
+        getRescaleFactor(rescale, getTile(result), type.withPartial(false)));
   }
   return accumulator;
 }

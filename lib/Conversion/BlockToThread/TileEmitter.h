@@ -71,7 +71,7 @@ private:
   void emitLoop(block::LoopOp op);
   void emitAccumulate(block::AccumulateOp op, llvm::SmallVectorImpl<mlir::Value> &next);
   mlir::Value emitRescaled(block::AccumulateOp op, int64_t index);
-  mlir::Value getRescaleFactor(mlir::Value runningMax, FragmentType type);
+  mlir::Value getRescaleFactor(mlir::Value runningMax, block::TileType tile, FragmentType type);
 
   // Device memory (GlobalAccess.cpp).
   GlobalTile getGlobalTile(mlir::Value tensor, mlir::ArrayAttr map, block::TileType tile,
