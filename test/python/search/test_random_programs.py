@@ -27,7 +27,7 @@ class Generator:
         self.random = random.Random(seed)
         self.builder = Builder()
         self.inputs: list[Value] = []
-        rank = self.random.choice([2, 2, 2, 3])
+        rank = self.random.choice([2, 2, 2, 3, 4])
         lead = [self.random.choice([1, 2, 3]) for _ in range(rank - 2)]
         self.values = [self.tensor([*lead, *(self.random.choice(SIZES) for _ in range(2))])]
 
@@ -58,8 +58,20 @@ class Generator:
     def step(self, x: Value) -> Value:
         b, r = self.builder, self.random
         kind = r.choices(
-            ["matmul", "gram", "unary", "binary", "scale", "norm", "softmax", "reduce", "move"],
-            [4, 1, 3, 4, 2, 3, 1, 1, 1],
+            [
+                "matmul",
+                "gram",
+                "unary",
+                "binary",
+                "scale",
+                "norm",
+                "softmax",
+                "reduce",
+                "move",
+                "join",
+                "share",
+            ],
+            [4, 1, 3, 4, 2, 3, 1, 1, 1, 1, 1],
         )[0]
         rank = len(x.shape)
         if kind == "matmul":
@@ -89,8 +101,20 @@ class Generator:
         if kind == "reduce":
             y = b.reduce(r.choice([ReduceFn.SUM, ReduceFn.MAX]), x, (r.randrange(rank),))
             return b.binary(BinaryFn.ADD, x, y) if r.random() < 0.6 else y
-        if rank == 3 and r.random() < 0.5:
-            return b.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
+        if kind == "join":
+            dim = r.randrange(rank)
+            other = self.tensor([*x.shape[:dim], r.choice([1, 4, 16]), *x.shape[dim + 1 :]])
+            return b.concat(tuple(r.sample([x, other], 2)), dim)
+        if kind == "share":  # heads of a group meet one matrix
+            if rank < 3:
+                return b.reshape(x, (1, *x.shape))
+            groups = x.shape[:-3]
+            w = self.tensor([*groups, 1, x.shape[-1], r.choice(SIZES)])
+            return b.matmul(x, b.broadcast(w, (*groups, x.shape[-3], *w.shape[-2:])))
+        if rank >= 3 and r.random() < 0.5:
+            dim = r.randrange(rank - 1)  # two dimensions become one
+            merged = x.shape[dim] * x.shape[dim + 1]
+            return b.reshape(x, (*x.shape[:dim], merged, *x.shape[dim + 2 :]))
         return b.transpose(x, tuple(r.sample(range(rank), rank)))
 
 
