@@ -154,7 +154,9 @@ class Both:
 
     def launch(self, name: str, *, args: Any, checks: bool = True, **options: Any) -> LaunchResult:
         stated = harness.open_result
-        kernel = self.emulator.module.kernels[name]
+        kernel = self.emulator.module.kernels.get(name)
+        if kernel is None:
+            return self.emulator.launch(name, args=args, checks=checks, **options)
         roots, request = request_of(self.text, kernel, args, options)
         result = self.emulator.launch(name, args=args, checks=checks, **options)
         if self.gpu is None or not checks:

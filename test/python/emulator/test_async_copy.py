@@ -134,6 +134,51 @@ def test_a_box_starts_at_a_multiple_of_16_bytes() -> None:
                 load_box(tensor, (x, 0))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
+@pytest.mark.parametrize("nan", [False, True])
+def test_rows_that_end_inside_16_bytes_are_filled_element_by_element(dtype: Any, nan: bool) -> None:
+    per = 16 // np.dtype(dtype).itemsize
+    if nan and dtype == np.uint8:
+        return
+    base = np.arange(1, 4 * 4 * per + 1).reshape(4, 4 * per).astype(dtype)
+    tensor = TensorMap(base[:, : 2 * per + 3], box=(2, 4 * per), oob_fill="nan" if nan else "zero")
+    fill = NAN_FILL.repeat(2).view(dtype)[0] if nan else 0
+    for start in ((0, 1), (per, 3), (-per, 0)):
+        np.testing.assert_array_equal(
+            load_box(tensor, start), expected_box(tensor, start, fill).reshape(-1).view(np.uint8)
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("reduce", [False, True])
+def test_stores_end_rows_at_multiples_of_16_bytes(dtype: Any, reduce: bool) -> None:
+    """As an H200 does: a tensor store writes all of the last 16 bytes that a row reaches into."""
+    per = 16 // np.dtype(dtype).itemsize
+    base = np.full((5, 4 * per), -1, dtype)
+    tensor = TensorMap(base[:, : 2 * per + 3], box=(4, 2 * per))
+    fill = np.dtype(dtype).itemsize // 2 * 0x3C003C00
+    op = "cp.reduce.async" if reduce else "cp.async"
+    add = ".add" if reduce else ""
+    text = tensor_kernel(f"""
+    mov.u32 %r1, tile; setp.eq.u32 %p1, %t, 0; shl.b32 %r5, %t, 2; add.u32 %r6, %r1, %r5;
+    mov.u32 %r7, {fill % 2**32}; st.shared.b32 [%r6], %r7; fence.proxy.async.shared::cta; bar.sync 0;
+    mov.b32 %r10, {per}; mov.b32 %r11, 3;
+    @%p1 {op}.bulk.tensor.2d.global.shared::cta{add}.tile.bulk_group [%m0, {{%r10, %r11}}], [%r1];
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;""")
+    emulator(text).launch("test", grid=(1,), block=(32,), args=[tensor, np.zeros(1)])
+    value = np.full(2, fill % 2**32, np.uint32).view(dtype)[0]
+    expected = np.full((5, 4 * per), -1, dtype)
+    expected[3:, per : 3 * per] = value + (expected[0, 0] if reduce else 0)
+    np.testing.assert_array_equal(base, expected)
+    short = np.zeros(4 * 4 * per + 2 * per + 3, dtype)  # the last row is all there is of it
+    strides = base.strides
+    rows = np.lib.stride_tricks.as_strided(short, (5, 2 * per + 3), strides)
+    with pytest.raises(OutOfBoundsError, match="end at a multiple of 16 bytes"):
+        emulator(text).launch(
+            "test", grid=(1,), block=(32,), args=[TensorMap(rows, (4, 2 * per)), np.zeros(1)]
+        )
+
+
 def test_element_strides_skip_rows() -> None:
     array = np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
     tensor = TensorMap(array, box=(8, 16), element_strides=(3, 1))

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mirage.emulator.cohort import Array, Cohort
-from mirage.emulator.errors import DescriptorError, MisalignedAccessError, UninitialisedReadError
+from mirage.emulator.errors import (
+    DescriptorError,
+    MisalignedAccessError,
+    OutOfBoundsError,
+    UninitialisedReadError,
+)
 from mirage.emulator.memory import PARAM_WINDOW, Allocation, check_dependent
 from mirage.emulator.operands import Reader, items, reader
 from mirage.emulator.ops.bulk_access import (
@@ -147,6 +153,31 @@ def box_slices(
     return tuple(shape), None if empty else tuple(inside), tuple(target)
 
 
+def _whole_units(
+    c: Cohort, i: int, lane: int, tensor: TensorMap, allocation: Allocation
+) -> TensorMap:
+    """The tensor as stores see it: the hardware cuts them off at the end of a row in units of 16
+    bytes, so what a row's last unit has beyond the tensor is written too."""
+    array = tensor.array
+    per = 16 // array.itemsize
+    width = -(-array.shape[-1] // per) * per
+    if width == array.shape[-1]:
+        return tensor
+    last = sum((n - 1) * s for n, s in zip(array.shape[:-1], array.strides[:-1], strict=True))
+    first = array.ctypes.data - allocation.data.ctypes.data
+    if first + last + width * array.itemsize > len(allocation.data):
+        c.machine.fail(
+            OutOfBoundsError,
+            f"expected rows of {allocation.name} that end at a multiple of 16 bytes or memory up "
+            f"to there, which a tensor store writes too, got rows of {array.shape[-1]} elements of "
+            f"{array.itemsize} bytes at the end of the array",
+            c,
+            one(c, i, lane),
+        )
+    wide = np.lib.stride_tricks.as_strided(array, (*array.shape[:-1], width), array.strides)
+    return replace(tensor, array=wide)
+
+
 def store_tensor(
     c: Cohort,
     target: Reader,
@@ -160,6 +191,7 @@ def store_tensor(
     for i, lane in np.argwhere(c.active()).tolist():
         tensor, allocation = find_map(c, i, lane, int(to[i, lane]), len(where))
         start = _start(c, i, lane, tensor, where)
+        tensor = _whole_units(c, i, lane, tensor, allocation)
         shape, valid, part = box_slices(tensor, start)
         size = int(np.prod(shape)) * tensor.array.itemsize
         data = read_shared(c, i, lane, of, size, SWIZZLE_BYTES[tensor.swizzle], 128)
