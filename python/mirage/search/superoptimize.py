@@ -18,6 +18,7 @@ from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.parallel import Key, Region, Remote
 from mirage.search.plans import Plan, PlanSearch, Step, plan_time, step_time
 from mirage.search.signature import signature
+from mirage.search.views import without_round_trips
 from mirage.semantics.axes import AxisTable, UnlabelableError, regroup
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
@@ -336,7 +337,7 @@ class _Planner:
             words.append(solution.description)
         cost = CostReport.sequence(tuple(parts), self.target)
         graph = KernelGraph(self.graph.name, self.graph.inputs, tuple(ops), self.graph.outputs)
-        return Candidate(graph, cost, "; ".join(words))
+        return Candidate(without_round_trips(graph), cost, "; ".join(words))
 
     def _constants(self, op: Op, ops: list[Op]) -> list[Op]:
         needed = [self.definitions[v] for v in op.operands if v in self.definitions]

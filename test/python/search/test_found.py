@@ -13,9 +13,11 @@ from mirage.semantics.ugraph import (
     Matmul,
     Op,
     Reduce,
+    Reshape,
     Unary,
     walk,
 )
+from mirage.transforms import stabilize
 from mirage.workloads import get
 from search_programs import (
     attention,
@@ -165,3 +167,14 @@ def test_heads_are_summed_together() -> None:
     assert count(first.body.ops, Matmul) == 1
     assert UnaryFn.SILU in functions(first.body.ops)
     assert all(count(launch.body.ops, Matmul) == 0 for launch in combine)
+
+
+def test_kernels_that_share_a_view_need_no_reshape_between_them() -> None:
+    found = superoptimize(get("decode_rows4_b8").graph(), H200).candidates
+    several = [c.graph for c in found if sum(isinstance(op, Launch) for op in c.graph.ops) > 1]
+    assert several
+    for graph in several:
+        written = {v for op in graph.ops if isinstance(op, Launch) for v in op.results}
+        between = [op for op in graph.ops if isinstance(op, Reshape) and op.operands[0] in written]
+        assert all(op.result in graph.outputs for op in between)
+        assert not stabilize(graph).unstable

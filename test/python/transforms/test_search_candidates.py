@@ -13,6 +13,7 @@ from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.ugraph import Launch, Mask, walk
 from mirage.transforms import stabilize
 from mirage.workloads.attention import plain_attention, qk_norm_attention, scaled_attention
+from mirage.workloads.served import grouped_attention
 from mirage.workloads.workload import Workload
 
 PROGRAMS = [
@@ -20,6 +21,8 @@ PROGRAMS = [
     plain_attention("prime", "", 1, 16, 16, 997),
     qk_norm_attention("qknorm", 2, 16, 32, 96),
     scaled_attention("causal", "", 2, 64, 16, 64, True),
+    grouped_attention("rows", 1, 8, 2, 3, 16, 96),
+    grouped_attention("lengths", 2, 6, 2, 1, 16, 97, "length"),
 ]
 
 
