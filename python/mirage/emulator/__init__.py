@@ -32,17 +32,19 @@ Arguments, one for each parameter of the entry, in order:
 Checks (``checks=True``) raise a subclass of ``EmulatorError`` that names the instruction, block,
 warp, lane, address and, where ``.loc`` is there, the source location:
 
-    PtxSyntaxError            malformed PTX                UnknownInstructionError   not in the
-    subset LaunchError               arguments, sizes, limits     OutOfBoundsError          any
-    space MisalignedAccessError                                  UninitialisedReadError    register
-    or memory RaceError                 shared memory, two warps     MissingWaitError          async
-    copy, mbarrier, MissingFenceError         proxy fence, wgmma fence
-    wgmma group DivergenceError           barriers and .aligned        DeadlockError             who
-    waits for what InstructionBudgetError    endless loops                MbarrierError
-    misuse of an mbarrier DescriptorError           tensor map, wgmma descriptor TrapError
-    trap, failed assert
+* PtxSyntaxError, UnknownInstructionError: malformed PTX; PTX outside the subset
+* LaunchError: arguments, sizes, limits
+* OutOfBoundsError, MisalignedAccessError: any space
+* UninitialisedReadError: registers, memory
+* RaceError: shared memory, two warps
+* MissingWaitError, MissingFenceError: async copies, mbarriers, wgmma; proxies
+* DivergenceError: barriers and .aligned instructions
+* DeadlockError, InstructionBudgetError: who waits for what; endless loops
+* MbarrierError, DescriptorError: misuse of an mbarrier; tensor maps, wgmma descriptors
+* TrapError: trap, failed assert
 
-With ``checks=False`` only what is needed to run stays (bounds, deadlock, budget).
+With ``checks=False`` only what is needed to run stays (bounds, deadlock, budget). See
+docs/emulator.md for what is exact and what is not.
 """
 
 from mirage.emulator.counters import Counters
