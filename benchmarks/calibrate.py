@@ -82,7 +82,7 @@ def compile_all(arguments: argparse.Namespace) -> int:
             print(f"{name}: {error}", file=sys.stderr)
             continue
         done = 0
-        for number, (rank, graph) in enumerate(chosen):
+        for number, (rank, graph, finalist) in enumerate(chosen):
             label = f"{name}@{number}"
             compiled = compile_one(graph, arguments.chip)
             if isinstance(compiled, str):
@@ -94,6 +94,7 @@ def compile_all(arguments: argparse.Namespace) -> int:
             entries[label] = {
                 "program": name,
                 "rank": rank,
+                "finalist": finalist,
                 "kernels": kernels_of(graph, arguments.chip, compiled),
             }
             done += 1
@@ -102,10 +103,11 @@ def compile_all(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any]]:
-    """``(rank, graph)``: the first candidates by predicted time, some of the others, and the first
-    with other schedules.
+def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, bool]]:
+    """``(rank, graph, whether the driver would compile it)``: those first, some of the others over
+    a spread of ranks, and the first with other schedules.
     """
+    from mirage.optimize_options import OptimizeOptions
     from mirage.passes.ugraph_io.data import Alternatives
     from mirage.search import SearchLimits
     from mirage.semantics.ugraph import Launch, Schedule
@@ -126,7 +128,7 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any]]:
     (part,) = [op for op in stable.ops if isinstance(op, Alternatives)]
     ranked = ranking(part, target)
     near = [(t, p) for t, p in ranked if t <= SPREAD * ranked[0][0]]
-    _, (first,) = shortlist(stable, exps, target, 4)  # what the driver compiles
+    _, (first,) = shortlist(stable, exps, target, OptimizeOptions().finalists)
     place = {p - 1: rank for rank, (_, p) in enumerate(ranked)}
     picked = [(place[p], part.programs[p + 1]) for p in first if p in place]
     graphs = [(rank, part.programs[p]) for rank, (_, p) in enumerate(near) if p - 1 not in first]
@@ -159,7 +161,7 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any]]:
         variant = rescheduled(graph, warps, stages)
         if (warps, stages) not in own and predict(variant, target) is not None:
             picked.append((rank, variant))
-    return picked
+    return [(rank, graph, number < len(first)) for number, (rank, graph) in enumerate(picked)]
 
 
 def grids(graph: Any) -> tuple[tuple[int, ...], ...]:

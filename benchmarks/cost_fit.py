@@ -208,6 +208,35 @@ def fit_and_describe(data: dict[str, Any], chip: str, seed: int) -> str:
     return "\n".join(lines)
 
 
+def choices(data: dict[str, Any], m: Measured, target: Target) -> list[str]:
+    """What the driver takes of the kernels that it compiles, beside the best of all that were
+    measured; added to the data.
+    """
+    predicted = m.predict(target)
+    finalist = np.array([data["kernels"][x].get("finalist", False) for x in m.labels])
+    found: dict[str, dict[str, float]] = {}
+    for p in dict.fromkeys(m.programs):
+        mine = np.flatnonzero(m.programs == p)
+        own = np.flatnonzero((m.programs == p) & finalist)
+        if len(own):
+            found[p] = {
+                "chosen": float(m.times[own[predicted[own].argmin()]]),
+                "best_of_finalists": float(m.times[own].min()),
+                "best": float(m.times[mine].min()),
+            }
+    data["choices"] = found
+    lines: list[str] = []
+    for key in ("chosen", "best_of_finalists"):
+        ratio = np.exp(np.mean([np.log(c[key] / c["best"]) for c in found.values()]))
+        lines.append(f"{key.replace('_', ' ')} / best measured: {ratio:.3f} in the geometric mean")
+    lines += [
+        f"  {p:22s} chosen {c['chosen']:6.2f} us, best of those compiled "
+        f"{c['best_of_finalists']:6.2f}, best measured {c['best']:6.2f}"
+        for p, c in found.items()
+    ]
+    return lines
+
+
 def describe(data: dict[str, Any], chip: str) -> str:
     """Predictions by the table's parameters, added to the data, and how good they are."""
     target = target_for(chip)
@@ -221,6 +250,7 @@ def describe(data: dict[str, Any], chip: str) -> str:
         data["correlation_assembled" if assembled else "correlation"] = summary(m, predicted)
         what = "resources from the assembler" if assembled else "resources estimated"
         lines.append(line(what, summary(m, predicted)))
+    lines.extend(choices(data, Measured.of(data, True), target))
     for p in dict.fromkeys(m.programs):
         mine = m.programs == p
         order = np.argsort(predicted[mine], kind="stable")

@@ -215,12 +215,13 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
     once = f.clocks_once * target.chain + f.exchanges_once * exchange + f.sums_once * gather
     step = f.clocks_step * target.chain + f.exchanges_step * exchange + f.sums_step * gather
-    # a step's loads were issued so many steps ago as there are further stages
+    # loads are issued as many steps ahead as there are further stages; the first ones' latency
+    # counts below
+    steps = f.steps * (step + barrier * (f.steps > 1))
     ahead = np.maximum(f.stages - 1.0, 0.0)
     wait = np.where(f.load_step > 0, target.step_latency * target.clock, 0.0)
-    step = step + barrier * (f.steps > 1)
-    step = np.where(ahead > 0, np.maximum(step, wait / np.maximum(ahead, 1.0)), step + wait)
-    steps = f.steps * step
+    waits = wait * np.maximum(f.steps - np.maximum(ahead, 1.0), 0.0)
+    steps = np.where(ahead > 0, np.maximum(steps, waits / np.maximum(ahead, 1.0)), steps + waits)
     latency = np.where(load > 0, target.latency, 0.0)
     chain = latency + (steps + once) / target.clock
     # latency and work of one block add up where only few warps are there to overlap them
