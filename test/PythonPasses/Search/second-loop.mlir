@@ -3,7 +3,7 @@
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
-// CHECK: kernel.launch({{.*}}) grid [n = {{[0-9]+}}] {{.*}} -> tensor<8x1024xf16> {
+// CHECK: kernel.launch({{.*}}) grid [n = {{[0-9]+}}] {{.*}} : (tensor<8x4096xf16>, tensor<4096xf16>, tensor<4096x1024xf16>) -> tensor<8x1024xf16> {
 // CHECK: ^bb0(%[[X:.*]]: tensor<8x4096xf16>,
 // CHECK: %[[SQUARES:.*]] = block.loop [k = {{[0-9]+}}] {
 // CHECK: block.load %[[X]] {{\[\[}}], [k]]
