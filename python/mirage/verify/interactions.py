@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
+from mirage.semantics.region import reshape_groups
 from mirage.semantics.scalar import UNARY, Algebra, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -45,6 +46,7 @@ from mirage.verify.compress import Cells
 from mirage.verify.slots import Slot
 
 Count = Counter[Hashable]
+Places = frozenset[int | str]
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,16 @@ class Shape:
 
     ``top`` and ``bottom`` count the summed index variables of each digit in a term of numerator and
     denominator; ``degree`` and ``exps`` bound the degree and the number of exponential factors of
-    (numerator, denominator). ``varies`` are the digits along which the denominator is not constant,
-    ``key`` identifies the denominator (None: it is 1).
+    (numerator, denominator). ``varies`` are the dimensions (counted from the end: -1 is the last)
+    and grid or loop axes (by name) along which the denominator may not be constant, ``key``
+    identifies the denominator (None: it is 1).
     """
 
     top: Count = field(default_factory=Count)
     bottom: Count = field(default_factory=Count)
     degree: tuple[int, int] = (0, 0)
     exps: tuple[int, int] = (0, 0)
-    varies: frozenset[Hashable] = frozenset()
+    varies: Places = frozenset()
     key: Hashable = None
 
 
@@ -136,6 +139,7 @@ class Interactions:
         self._exponents: list[tuple[Shape, Count]] = []
         self._factors = 1
         self._around = Count()  # digits of the grid and of the loops around the current op
+        self._axes_around: list[str] = []
         results = [self._graph(g) for g in graphs]
         self._finish(graphs[0], results)
 
@@ -180,9 +184,11 @@ class Interactions:
             count.update(self._digits(self.structure.slot(value, d)))
         return count
 
-    def _axes(self, launch: Launch, tile_map: TileMap) -> Count:
-        names = (a for axes in tile_map for a in axes)
-        return Count(d for a in names for d in self._digits(self.structure.axis(launch, a)))
+    def _places(self, value: Value) -> Places:
+        """All dimensions and axes that a value may vary along."""
+        rank = len(value.shape)
+        dims = (d - rank for d, n in enumerate(value.shape) if n > 1)
+        return frozenset((*dims, *self._axes_around))
 
     def _digits(self, slot: Slot) -> tuple[Hashable, ...]:
         return self.structure.digits_of(slot)
@@ -205,47 +211,50 @@ class Interactions:
         shapes = {p: outer[v] for p, v in zip(launch.body.params, launch.operands, strict=True)}
         for axis in launch.grid:
             self._around.update(self._digits(self.structure.axis(launch, axis.name)))
+            self._axes_around.append(axis.name)
         self._block(launch, launch.body.ops, shapes)
         self._around.clear()
+        self._axes_around.clear()
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
             s = shapes[output.value]
             place = _place(launch, output.map, output.value.shape)
-            within = self._free(output.value) + self._axes(launch, output.map)
-            outer[result] = _rekeyed(s, ("store", s.key, place), self._free(result) - within)
+            outer[result] = _moved(s, ("store", s.key, place), _stored(s.varies, output.map))
 
     def _block(self, launch: Launch, ops: tuple[Op, ...], shapes: dict[Value, Shape]) -> None:
         for op in ops:
             if isinstance(op, Load):
                 s = shapes[op.operands[0]]
                 place = _place(launch, op.map, op.result.shape)
-                tile = self._free(op.result) - self._around + self._axes(launch, op.map)
-                new = tile - self._free(op.operands[0])
-                shapes[op.result] = _rekeyed(s, ("load", s.key, place), new)
+                shapes[op.result] = _moved(s, ("load", s.key, place), _loaded(s.varies, op.map))
             elif isinstance(op, Loop):
                 digits = self._digits(self.structure.axis(launch, op.axis.name))
                 self._around.update(digits)
+                self._axes_around.append(op.axis.name)
                 self._block(launch, op.body, shapes)
                 for a, result in zip(op.accumulators, op.results, strict=True):
                     s = shapes[a.value]
                     if a.rescale is not None:
                         s = multiply(s, Shape(exps=(1, 0)))
                     if a.fn is AccumulateFn.SUM:
-                        s = self._summed(s, digits, result)
+                        s = self._summed(s, digits, result, frozenset({op.axis.name}))
                     elif a.fn is AccumulateFn.MAX:
                         s = self._uninterpreted(s, self._free(a.value) + Count(digits))
                     else:
-                        s = _rekeyed(s, ("last", result), self._free(result))
+                        s = _moved(s, ("last", result), s.varies - {op.axis.name})
                     if a.rescale is not None:
                         self._exponents.append((Shape(degree=(1, 0)), self._free(a.rescale)))
                     shapes[result] = s
                 self._around.subtract(digits)
+                self._axes_around.pop()
             else:
                 shapes[op.result] = self._op(op, shapes)
 
-    def _summed(self, s: Shape, digits: tuple[Hashable, ...], result: Hashable) -> Shape:
-        """Sum over indices made of ``digits``."""
+    def _summed(
+        self, s: Shape, digits: tuple[Hashable, ...], result: Hashable, over: Places
+    ) -> Shape:
+        """Sum over indices made of ``digits``, which are those of the places ``over``."""
         more = Count(digits)
-        if s.key is None or not s.varies & set(digits):
+        if s.key is None or not s.varies & over:
             return Shape(s.top + more, s.bottom, s.degree, s.exps, s.varies, s.key)
         # Denominators differ from term to term: their product over the cells becomes the common
         # one.
@@ -256,7 +265,7 @@ class Interactions:
         top = s.top + more + Count({d: n * (cells - 1) for d, n in s.bottom.items()})
         degree = (s.degree[0] + (cells - 1) * s.degree[1], cells * s.degree[1])
         exps = (s.exps[0] + (cells - 1) * s.exps[1], cells * s.exps[1])
-        return Shape(top, bottom, degree, exps, s.varies - set(digits), ("summed", result))
+        return Shape(top, bottom, degree, exps, s.varies - over, ("summed", result))
 
     def _uninterpreted(self, s: Shape, free: Count) -> Shape:
         self._arguments.append((s, free))
@@ -272,11 +281,20 @@ class Interactions:
             return self._binary(op, xs)
         if isinstance(op, Matmul):
             a = op.operands[0]
-            return self._summed(multiply(*xs), self._dims(a, (len(a.shape) - 1,)), op.result)
+            digits = self._dims(a, (len(a.shape) - 1,))
+            # The contracted dimension is the last one of the left, the second last of the right.
+            contracted = -1 in xs[0].varies or -2 in xs[1].varies
+            left = _moved(xs[0], xs[0].key, xs[0].varies - {-1})
+            right = _moved(xs[1], xs[1].key, xs[1].varies - {-2})
+            product = multiply(left, right)
+            over: Places = frozenset({"contracted"} if contracted else ())
+            product = _moved(product, product.key, product.varies | over)
+            return self._summed(product, digits, op.result, over)
         if isinstance(op, Reduce):
             digits = self._dims(op.operands[0], op.dims)
             if op.fn is ReduceFn.SUM:
-                return self._summed(xs[0], digits, op.result)
+                rank = len(op.operands[0].shape)
+                return self._summed(xs[0], digits, op.result, frozenset(d - rank for d in op.dims))
             return self._uninterpreted(xs[0], self._free(op.operands[0]))
         if isinstance(op, RunningMax):
             return self._uninterpreted(xs[0], self._free(op.operands[0]))
@@ -286,12 +304,8 @@ class Interactions:
             result = xs[0]
             for x in xs[1:]:
                 result = add(result, x)
-            # The same denominators, at other places: they vary along the same digits, and along
-            # digits that are new (those that a slice cuts are others than before).
-            new = self._free(op.result)
-            if isinstance(op, (Transpose, Reshape, Broadcast)):
-                new -= self._free(op.operands[0])
-            return _rekeyed(result, ("moved", op.result), new)
+            # The same denominators, at other places.
+            return _moved(result, ("moved", op.result), _rearranged(op, result.varies))
         raise TypeError(f"no bound for {type(op).__name__}")
 
     def _unary(self, op: Unary, x: Shape) -> Shape:
@@ -321,7 +335,7 @@ class Interactions:
             b.top,
             (b.degree[1], b.degree[0]),
             (b.exps[1], b.exps[0]),
-            b.varies | frozenset(self._free(divisor)),
+            b.varies | self._places(divisor),
             ("divisor", divisor),
         )
         return multiply(a, inverse)
@@ -347,8 +361,39 @@ def _place(launch: Launch, tile_map: TileMap, tile: tuple[int, ...]) -> Hashable
     )
 
 
-def _rekeyed(s: Shape, key: Hashable, new: Count) -> Shape:
-    """The same bounds for denominators elsewhere, which may vary along ``new`` digits too."""
+def _moved(s: Shape, key: Hashable, varies: Places) -> Shape:
+    """The same bounds for denominators at other places, which vary along those given."""
     if s.key is None:
         return s
-    return Shape(s.top, s.bottom, s.degree, s.exps, s.varies | frozenset(+new), key)
+    return Shape(s.top, s.bottom, s.degree, s.exps, varies, key)
+
+
+def _loaded(varies: Places, tile_map: TileMap) -> Places:
+    rank = len(tile_map)
+    axes = (a for d, group in enumerate(tile_map) if d - rank in varies for a in group)
+    return frozenset((*varies, *axes))
+
+
+def _stored(varies: Places, tile_map: TileMap) -> Places:
+    rank = len(tile_map)
+    return frozenset(
+        d - rank
+        for d, group in enumerate(tile_map)
+        if d - rank in varies or any(a in varies for a in group)
+    )
+
+
+def _rearranged(op: Transpose | Reshape | Broadcast | Slice | Concat, varies: Places) -> Places:
+    shape = op.operands[0].shape
+    rank, new = len(shape), len(op.result.shape)
+    axes: set[int | str] = {v for v in varies if isinstance(v, str)}
+    if isinstance(op, Transpose):
+        return frozenset(
+            (*axes, *(i - new for i, d in enumerate(op.permutation) if d - rank in varies))
+        )
+    if isinstance(op, Reshape):
+        for group in reshape_groups(shape, op.result.shape):
+            if any(d - rank in varies for d in group.operand):
+                axes.update(d - new for d in group.result)
+        return frozenset(axes)
+    return varies | {op.dim - new} if isinstance(op, Concat) else varies
