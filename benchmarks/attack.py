@@ -25,11 +25,12 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import json
 import random
+import resource
 import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,23 +40,21 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python")]
 
-import graphs
-from mirage.cost import TARGETS
-from mirage.search import superoptimize
+import graphs  # pyright: ignore[reportMissingImports]
+from found import found_candidates
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import KernelGraph
-from mirage.transforms import stabilize
-from mirage.transforms.partition import Part, partition
+from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.floats import find_difference
 from mirage.verify.mutate import mutants
 from mirage.verify.sampling import choose_sample
-from mirage.workloads import all_workloads
+from mirage.workloads import names
 
-MOST_WORK = (
-    4e6  # elements for one output sample; programs that need more are left to the small sizes
-)
+# Elements for one output sample; programs that need more are left to the small sizes.
+MOST_WORK = 4e6
+DIFFERENCE_WORK = (3e5, 3e6)
+HARD_WORK = (2e7, 2e7)  # where the verdict is not what a short look suggests
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,7 @@ class Outcome:
     accepted: bool
     exact_layers: str  # "fooled", "differ", "agree" or "open"
     seconds: float
+    why: str  # of an unknown verdict
 
 
 def small_subjects() -> Iterator[Subject]:
@@ -94,35 +94,37 @@ def small_subjects() -> Iterator[Subject]:
             yield Subject(f"{name}/{other}", pair.reference, candidate)
 
 
-def workload_subjects() -> Iterator[Subject]:
-    """The best candidate of the search for each built-in workload, at its real size."""
+def workload_subjects(folder: Path | None) -> Iterator[Subject]:
+    """The best candidate of the search for each built-in workload at its real size, and the best
+    one with another number of kernels (split reductions and what combines them).
+    """
     rng = np.random.default_rng(0)
-    for workload in all_workloads():
-        for number, part in enumerate(partition(workload.program().graph)):
-            if not isinstance(part, Part):
-                continue
-            found = superoptimize(part.graph, TARGETS["sm_90a"]).candidates
-            if not found:
-                continue
-            candidate = stabilize(found[0].graph).graph
+    for name, reference, candidates in found_candidates(names(), folder):
+        kernels: dict[int, KernelGraph] = {}
+        for candidate in candidates:
+            count = sum(isinstance(op, Launch) for op in candidate.ops)
             try:
                 check_graph(candidate)
             except InvalidGraph as error:
-                print(f"{workload.name}: left out: {error}", file=sys.stderr)
+                print(f"{name}: left out: {error}", file=sys.stderr)
                 continue
-            pair = (decompose(part.graph, stable=True), decompose(candidate, stable=True))
+            kernels.setdefault(count, candidate)
+        for count, candidate in list(kernels.items())[:2]:
+            pair = (decompose(reference, stable=True), decompose(candidate, stable=True))
             if choose_sample(pair, 1e5, rng).work <= MOST_WORK:
-                yield Subject(f"{workload.name}/{number}", part.graph, candidate)
+                yield Subject(f"{name}/{count} kernels", reference, candidate)
 
 
-def differs(first: KernelGraph, second: KernelGraph, seed: int) -> tuple[bool, bool]:
+def differs(
+    first: KernelGraph, second: KernelGraph, seed: int, works: Sequence[float] = DIFFERENCE_WORK
+) -> tuple[bool, bool]:
     """Whether float64 shows a difference, on inputs that the verifier does not know, and whether
-    the second program gives no numbers at all."""
+    the second program gives no numbers at all. Each of ``works`` is that of another sample."""
     pair = (decompose(first, stable=True), decompose(second, stable=True))
     order = range(len(first.outputs))
-    for attempt in range(2):
+    for attempt, work in enumerate(works):
         rng = np.random.default_rng((seed, attempt))
-        sample = choose_sample(pair, 2e6, rng)
+        sample = choose_sample(pair, work, rng)
         difference = find_difference(pair, sample, rng, order)
         if difference is not None:
             return bool(np.isfinite(difference.actual)), not np.isfinite(difference.actual)
@@ -139,6 +141,10 @@ def attack(subject: Subject, count: int, seed: int) -> list[Outcome]:
         options = VerifyOptions(seed=rng.getrandbits(128), numerics=False, work=5e5)
         verdict = verify(subject.reference, mutant.graph, options)
         seconds = time.perf_counter() - start
+        expected = Kind.REFUTED if different else Kind.PROVED
+        if verdict.kind is not expected and not different and not useless:
+            hard = differs(subject.reference, mutant.graph, rng.getrandbits(64), HARD_WORK)
+            different, useless = hard
         exact = [e.holds for e in verdict.evidence if not e.name.startswith("float64")]
         layers = "differ" if False in exact else "agree" if True in exact else "open"
         if different and layers == "agree":
@@ -154,6 +160,9 @@ def attack(subject: Subject, count: int, seed: int) -> list[Outcome]:
                 verdict.accepted,
                 layers,
                 seconds,
+                "; ".join(f"{e.name}: {e.text}" for e in verdict.evidence if e.holds is not True)
+                if verdict.kind is Kind.UNKNOWN
+                else "",
             )
         )
     return outcomes
@@ -195,6 +204,11 @@ def summary(outcomes: list[Outcome]) -> dict[str, object]:
             for kind in sorted({o.kind for o in outcomes})
         },
         "subjects": dict(Counter(o.subject for o in outcomes)),
+        "unknown": [
+            [o.subject, o.kind, o.description, o.different, o.why]
+            for o in outcomes
+            if o.verdict == Kind.UNKNOWN.value
+        ],
         "median_seconds": float(np.median([o.seconds for o in outcomes])),
         "suspicious": [
             [o.subject, o.kind, o.description, o.different, o.verdict, o.exact_layers]
@@ -208,13 +222,16 @@ def summary(outcomes: list[Outcome]) -> dict[str, object]:
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="Attacks the verifier.")
     parser.add_argument("--count", type=int, default=10000, help="mutants in all")
     parser.add_argument(
         "--real", type=float, default=0.2, help="share of them at the workloads' real sizes"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--candidates", type=Path, help="folder that keeps what the search finds, for other runs"
+    )
     parser.add_argument("--out", type=Path, help="JSON file to write")
     arguments = parser.parse_args()
     real = round(arguments.count * arguments.real)
@@ -223,9 +240,12 @@ def main() -> int:
         list(small_subjects()), arguments.count - real, arguments.seed, arguments.processes
     )
     if real:
-        outcomes += run(list(workload_subjects()), real, arguments.seed, arguments.processes)
+        subjects = list(workload_subjects(arguments.candidates))
+        outcomes += run(subjects, real, arguments.seed, arguments.processes)
     result = summary(outcomes)
     result["seconds"] = time.perf_counter() - start
+    usage = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    result["processor_seconds"] = sum(u.ru_utime + u.ru_stime for u in usage)
     result["command"] = shlex.join(["python", *sys.argv])
     text = json.dumps(result, indent=1)
     if arguments.out:

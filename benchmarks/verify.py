@@ -19,69 +19,67 @@ import resource
 import shlex
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python")]
 
-from mirage.cost import TARGETS
-from mirage.search import superoptimize
+from found import found_candidates
 from mirage.semantics.check import InvalidGraph
-from mirage.transforms import stabilize
-from mirage.transforms.partition import Part, partition
+from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify import VerifyOptions, verify
-from mirage.workloads import get, names
+from mirage.workloads import names
 
 
-def measure(name: str) -> list[dict[str, object]]:
-    """Verdicts and times for the parts of one workload."""
-    rows: list[dict[str, object]] = []
-    for number, part in enumerate(partition(get(name).program().graph)):
-        if not isinstance(part, Part):
-            continue
-        found = superoptimize(part.graph, TARGETS["sm_90a"]).candidates
-        if not found:
-            continue
-        candidate = stabilize(found[0].graph).graph
-        wall, cpu = time.perf_counter(), time.process_time()
-        try:
-            verdict = verify(part.graph, candidate, VerifyOptions(seed=0))
-        except InvalidGraph as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            continue
-        rows.append(
-            {
-                "workload": name,
-                "part": number,
-                "verdict": verdict.kind.value,
-                "numerics_hold": verdict.numerics_hold,
-                "seconds": time.perf_counter() - wall,
-                "cpu_seconds": time.process_time() - cpu,
-                "evidence": [e.to_json() for e in verdict.evidence],
-            }
-        )
-    return rows
+def measure(name: str, reference: KernelGraph, candidate: KernelGraph) -> dict[str, object]:
+    """Verdict and time for one candidate."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    verdict = verify(reference, candidate, VerifyOptions(seed=0))
+    return {
+        "workload": name,
+        "kernels": sum(isinstance(op, Launch) for op in candidate.ops),
+        "verdict": verdict.kind.value,
+        "holds_for": None if verdict.holds_for is None else verdict.holds_for.to_json(),
+        "numerics_hold": verdict.numerics_hold,
+        "seconds": time.perf_counter() - wall,
+        "cpu_seconds": time.process_time() - cpu,
+        "evidence": [e.to_json() for e in verdict.evidence],
+    }
 
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="Times the verifier.")
     parser.add_argument("workloads", nargs="*", help="all by default")
+    parser.add_argument(
+        "--candidates", type=Path, help="folder that keeps what the search finds, for other runs"
+    )
     parser.add_argument("--out", type=Path, help="JSON file to write")
     arguments = parser.parse_args()
     rows: list[dict[str, object]] = []
-    for name in arguments.workloads or names():
-        for row in measure(name):
-            rows.append(row)
-            print(
-                f"{name:22} {row['verdict']:9} {row['seconds']:6.2f} s wall "
-                f"{row['cpu_seconds']:6.2f} s processor, numerics {row['numerics_hold']}",
-                flush=True,
-            )
+    workloads = arguments.workloads or names()
+    for name, reference, candidates in found_candidates(workloads, arguments.candidates):
+        try:
+            row = measure(name, reference, candidates[0])
+        except InvalidGraph as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
+        rows.append(row)
+        print(
+            f"{name:28} {row['verdict']:9} {row['seconds']:6.2f} s wall "
+            f"{row['cpu_seconds']:6.2f} s processor, numerics {row['numerics_hold']}",
+            flush=True,
+        )
+    slowest = sorted(rows, key=lambda r: float(str(r["cpu_seconds"])), reverse=True)[:10]
     result = {
         "command": shlex.join(["python", *sys.argv]),
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0,
         "load_average": os.getloadavg()[0],
+        "verdicts": dict(Counter(str(r["verdict"]) for r in rows)),
+        "for_other_sizes_too": sum(r["holds_for"] is not None for r in rows),
+        "within_a_second": sum(float(str(r["cpu_seconds"])) <= 1.0 for r in rows),
+        "slowest": [[r["workload"], r["cpu_seconds"]] for r in slowest],
         "rows": rows,
     }
     if arguments.out:
