@@ -529,3 +529,84 @@ def test_two_names_of_one_running_maximum_are_one():
     small_pair(twice(60, 0.0), twice(20, 0.0))
     with pytest.raises(Irregular, match="depend on the order"):
         small_pair(twice(60, 1.0), twice(20, 1.0))
+
+
+def quotients(move: str) -> KernelGraph:
+    """The sum of two quotients with different denominators, which are taken elsewhere before."""
+
+    def build(b, x, y):
+        total = b.reduce(ReduceFn.SUM, x, (0,))
+        q = b.unary(UnaryFn.RECIPROCAL, b.binary(BinaryFn.ADD, y, b.unary(UnaryFn.SQUARE, total)))
+        dim = 0
+        if move == "reshape":
+            q, dim = b.reshape(b.reshape(q, (2, 1)), (1, 2)), 1
+        elif move == "transpose":
+            q = b.transpose(b.reshape(q, (1, 2)), (1, 0))
+        elif move == "broadcast":
+            q, dim = b.reduce(ReduceFn.SUM, b.broadcast(q, (3, 2)), (0,)), 1
+        elif move == "left of a product":
+            return b.reshape(b.matmul(b.reshape(q, (1, 2)), b.reshape(y, (2, 1))), (1,))
+        elif move == "right of a product":
+            return b.reshape(b.matmul(b.reshape(y, (1, 2)), b.reshape(q, (2, 1))), (1,))
+        elif move in ("grid", "loop"):
+            (p,) = params = graphs.params_of((q,))
+            block = Builder(in_block=True)
+            inner = Builder(in_block=True)
+            tile = inner.unary(UnaryFn.NEG, inner.load(p, (("i",),), (1,)))
+            if move == "grid":
+                block.ops.extend(inner.ops)
+                output, size, axes = Output(tile, (("i",),)), 2, (Axis("i", 2),)
+            else:
+                sums = (Accumulator(AccumulateFn.SUM, tile),)
+                (result,) = block.loop(Axis("i", 2), tuple(inner.ops), sums)
+                output, size, axes = Output(result, ((),)), 1, ()
+            body = BlockGraph(params, tuple(block.ops), (output,))
+            b.ops.append(graphs.launch((q,), axes, body, (TensorType((size,), F32),)))
+            q = b.ops[-1].result
+        return b.reduce(ReduceFn.SUM, q, (dim,))
+
+    return function(build, graphs.tensor(64, dtype=F32), graphs.tensor(2, dtype=F32))
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        "reshape",
+        "transpose",
+        "broadcast",
+        "left of a product",
+        "right of a product",
+        "grid",
+        "loop",
+    ],
+)
+def test_denominators_are_followed_wherever_they_go(move):
+    """Summing over what they vary along makes their product the common denominator: twice as many
+    indices of ``x`` interact as in one.
+    """
+    plain = normalize(quotients("none"))
+    moved = normalize(quotients(move))
+    alone = max(small_pair(plain, plain).needs.singles.values())
+    assert alone >= 4
+    assert max(small_pair(moved, moved).needs.singles.values()) >= alone
+
+
+def test_rows_and_keys_may_be_indices_of_one_input():
+    """Attention of ``x`` with itself: what varies along rows does not vary along keys, though both
+    are the same indices.
+    """
+
+    def build(after, wrong=False):
+        def attention(b, x):
+            e = b.unary(UnaryFn.EXP, b.matmul(x, b.transpose(x, (1, 0))))
+            total = b.reduce(ReduceFn.SUM, e, (1,))
+            if wrong:  # those of other rows
+                total = b.concat(tuple(b.slice(total, (i, 0), (128, 1)) for i in (128, 0)), 0)
+            if after:
+                return b.binary(BinaryFn.DIV, b.matmul(e, x), total)
+            return b.matmul(b.binary(BinaryFn.DIV, e, total), x)
+
+        return function(attention, graphs.tensor(256, 32, dtype=F32))
+
+    assert verify(build(False), build(True), QUICK).kind is Kind.PROVED
+    assert verify(build(False), build(True, wrong=True), QUICK).kind is Kind.REFUTED
