@@ -286,9 +286,10 @@ class _Check:
                 f"{self.what}: expected shape {tuple(self.shape)}, got {tuple(tensor.shape)}"
             )
         if tensor.get_device() != device:
-            where = f"cuda:{device}" if device >= 0 else "the device of input 0"
+            where = f"cuda:{device}" if device >= 0 else "the CPU as input 0 is"
             raise ArgumentDeviceError(
-                f"{self.what}: expected a tensor on {where}, got one on {tensor.device}"
+                f"{self.what}: expected a tensor on {where}, got one on {tensor.device}; "
+                "move all tensors to one CUDA device"
             )
         if tensor.stride() != self.strides:
             self._check_strides(tensor)
