@@ -33,7 +33,7 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
   if (options.lineInfo) {
     LLVM::DIScopeForLLVMFuncOpPassOptions lines;
     lines.emissionKind = LLVM::DIEmissionKind::LineTablesOnly;
-    kernels.addPass(LLVM::createDIScopeForLLVMFuncOpPass(lines));
+    manager.addPass(LLVM::createDIScopeForLLVMFuncOpPass(lines));
   }
 
   GpuNVVMAttachTargetOptions target;
