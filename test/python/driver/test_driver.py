@@ -71,7 +71,7 @@ def test_the_report(optimized: mi.Optimized) -> None:
 def test_in_words(optimized: mi.Optimized) -> None:
     words = optimized.describe()
     assert words.startswith("kernel 1 of 1: grid n = ")
-    assert "x @ w" in words
+    assert "@ w" in words
     assert "rsqrt(" in words
     assert "out0[16, 128/n] = " in words
 
