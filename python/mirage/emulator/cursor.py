@@ -15,7 +15,7 @@ class Cursor:
         self._lines = text.splitlines()
         self._tokens = tokenise(text)
         self._at = 0
-        self.files: dict[int, str] = {}
+        self.files = _files(self._tokens)
         self.location: str | None = None
 
     @property
@@ -87,16 +87,19 @@ class Cursor:
         """Goes back by one token, so that an error names it."""
         self._at -= 1
 
-    def file(self) -> None:
-        """A .file directive."""
-        rest = self.skip_line()
-        if len(rest) >= 3:
-            self.files[int(rest[1].text)] = rest[2].text.strip('"')
-
     def skip_pragma(self) -> None:
         """To the end of a .pragma."""
         while not self.accept(";"):
             self.next()
+
+
+def _files(tokens: list[Token]) -> dict[int, str]:
+    """Names of the files that `.loc` refers to; LLVM declares them after the kernels."""
+    return {
+        int(tokens[i + 1].text): tokens[i + 2].text.strip('"')
+        for i, token in enumerate(tokens[:-2])
+        if token.text == ".file" and tokens[i + 1].text.isdecimal()
+    }
 
 
 def number(text: str) -> int | float:

@@ -118,7 +118,7 @@ class KernelParser:
             elif token.text == ".loc":
                 self._loc()
             elif token.text == ".file":
-                c.file()
+                c.skip_line()
             elif token.text == ".reg":
                 self._registers(kernel, scope)
             elif token.text == ".pragma":

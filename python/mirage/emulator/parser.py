@@ -42,7 +42,7 @@ class Parser:
                         f"expected 64-bit addresses, got {value!r}", site=c.site(token.line)
                     )
             elif head == ".file":
-                c.file()
+                c.skip_line()
             elif head == ".entry":
                 kernel = KernelParser(c, names).parse()
                 if kernel.name in kernels:

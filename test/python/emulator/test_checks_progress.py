@@ -114,8 +114,12 @@ def test_trap() -> None:
     assert error.thread.lane == 5
 
 
-def test_source_location_is_reported() -> None:
-    text = kernel(".loc 1 42 7\nld.global.b32 %r1, [%a0+64];", module='.file 1 "model.py"')
+@pytest.mark.parametrize("last", [False, True])
+def test_source_location_is_reported(last: bool) -> None:
+    """LLVM declares files after the kernels."""
+    file = '.file 1 "model.py"\n'
+    text = kernel(".loc 1 42 7\nld.global.b32 %r1, [%a0+64];", module="" if last else file)
+    text += file if last else ""
     with pytest.raises(OutOfBoundsError, match=r"from model.py:42:7") as caught:
         emulator(text).launch("test", grid=(1,), block=(1,), args=[np.zeros(4, np.uint32)])
     assert caught.value.site is not None
