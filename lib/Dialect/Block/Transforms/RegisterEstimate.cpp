@@ -3,6 +3,7 @@
 #include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
 
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Thread/IR/Layouts.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -23,20 +24,27 @@ int64_t mirage::block::getTileRegisters(Value value) {
   return llvm::divideCeil(type.getNumRegisters() * bytes, 4);
 }
 
-/// Operand registers of one step along K, for operands in shared memory.
+/// Operand registers that a matmul reads from shared memory ahead of its
+/// instructions: one step along K. Where warps share K and the other operand is
+/// in registers, each warp reads all of its part of K, and the assembler moves
+/// the next product's reads up to it.
 static int64_t getOperandWords(MatmulOp op) {
   ArrayRef<int64_t> warps = *op.getWarps();
   thread::FragmentType result = getFragment(op.getResult());
-  int64_t sides[2] = {result.getRows(), result.getCols()}, words = 0;
-  bool narrow = getTile(op.getLhs()).getElementType().getIntOrFloatBitWidth() == 16;
+  int64_t sides[2] = {result.getRows(), result.getCols()}, words = 0, inRegisters = 0;
+  int64_t bits = getTile(op.getLhs()).getElementType().getIntOrFloatBitWidth();
   for (int64_t index : {0, 1}) {
     // 16 rows of an instruction's left operand take 4 registers, 8 columns of
     // the right one 2; f32 operands are split into two TF32 parts.
     int64_t units = std::max<int64_t>(sides[index] / warps[index] / 8, 1);
-    if (!getFragment(op->getOperand(index)))
-      words += 2 * units * (narrow ? 1 : 2);
+    if (getFragment(op->getOperand(index)))
+      ++inRegisters;
+    else
+      words += 2 * units * (bits == 16 ? 1 : 2);
   }
-  return words;
+  int64_t depth = getTile(op.getLhs()).getShape()[1] / warps[2];
+  int64_t steps = llvm::divideCeil(depth, thread::mmaInstructionK(bits / 8));
+  return warps[2] > 1 && inRegisters ? 2 * steps * words : words;
 }
 
 namespace {
