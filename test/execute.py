@@ -62,7 +62,7 @@ def functions(text: str) -> list[tuple[str, list[tuple[bool, tuple[int, ...], An
 def check_functions(text: str, chip: str, expect: str) -> int:
     """Runs each `gpu.func` as one block; returns their number."""
     kernels = functions(text)
-    ptx = compile_ptx(text, chip)
+    ptx = compile_ptx(text, chip, "line-info")  # errors name the op
     for name, parameters, threads in kernels:
         generator = np.random.default_rng(0)
         values = {

@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import graphs
+import ml_dtypes
 import numpy as np
 import pytest
-from mirage.emulator import Emulator, EmulatorError, Limits
+from lowering import compile_graph, with_schedule
+from mirage.emulator import Emulator, EmulatorError, Limits, Uninitialised
 from mirage.emulator.artifact import check_artifact
 from mirage.emulator.mutate import Kind, Mutant, mutants
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
+from thread_kernels import compile_ptx
 
 TESTS = Path(__file__).parents[1]
-from lowering import compile_graph, with_schedule  # noqa: E402
-
 # A mutant that loops for ever is stopped early.
 LIMITS = Limits(max_instructions=200_000)
 
@@ -206,6 +207,32 @@ def test_mbarriers_without_the_fence_after_their_initialisation() -> None:
     assert text.count(fence) == 2
     with pytest.raises(EmulatorError, match="mbarrier_init"):
         _run_with(text.replace(fence, ""), test, ())
+
+
+def test_errors_name_the_op_that_was_lowered() -> None:
+    """With line information, through all of the compiler."""
+    text = (TESTS.parent / "Conversion" / "ThreadToNVVM" / "products.mlir").read_text()
+    ptx = compile_ptx(text, "sm_90a", "line-info")
+    generator = np.random.default_rng(0)
+    a, b = (generator.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((16, 256), (256, 16)))
+
+    def run(text: str) -> None:
+        out = Uninitialised(np.zeros((16, 16), ml_dtypes.bfloat16))
+        Emulator(text).launch(
+            "product", grid=(1,), block=(64,), shared_bytes=4096, args=[a, b, out]
+        )
+
+    run(ptx)
+    named: list[str] = []
+    for mutant in [*mutants(ptx, "barrier"), *mutants(ptx, "wait")]:
+        with pytest.raises(EmulatorError) as caught:
+            run(mutant.ptx)
+        assert caught.value.site is not None
+        assert caught.value.site.location is not None
+        line = int(caught.value.site.location.split(":")[-2])
+        named.append(text.splitlines()[line - 1])
+    assert len(named) >= 3
+    assert all("thread.load_shared" in n or "thread.copy_async" in n for n in named), named
 
 
 def test_fates_are_told_apart() -> None:
