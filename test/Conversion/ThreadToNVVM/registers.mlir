@@ -1,5 +1,6 @@
 // What fragments and pointers become.
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(gpu.module(mirage-convert-thread-to-nvvm,canonicalize))' | FileCheck %s
+// RUN: %execute %s --expect 'a1 = 10 * a0'
 
 #layout = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 !full = !thread.fragment<16x8xf32, #layout>
