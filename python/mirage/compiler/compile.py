@@ -10,7 +10,13 @@ import mirage
 from mirage.compiler import cache
 from mirage.compiler.collect import Names, collect
 from mirage.compiler.errors import CompileError, UnsupportedChipError
-from mirage.compiler.ptxas import AssemblerReport, assemble, find_ptxas, ptxas_version
+from mirage.compiler.ptxas import (
+    AssemblerReport,
+    ask_for_registers,
+    assemble,
+    find_ptxas,
+    ptxas_version,
+)
 from mirage.runtime.artifact import Artifact, sha256
 
 if TYPE_CHECKING:
@@ -160,19 +166,35 @@ def with_machine_code(artifact: Artifact) -> Compiled:
     reports: list[AssemblerReport] = []
     modules = list(artifact.manifest.modules)
     for i, module in enumerate(modules):
-        report = assemble(files[module.ptx].decode(), artifact.manifest.chip)
+        ptx = files[module.ptx].decode()
+        report = assemble(ptx, artifact.manifest.chip)
         if report is None:
             return Compiled(
                 artifact, notes=("no ptxas for this PTX: the driver compiles it on loading",)
             )
+        ptx, report = _without_spills(ptx, report, artifact.manifest.chip)
         name = module.ptx.removesuffix(".ptx") + ".cubin"
-        files[name] = report.cubin
-        modules[i] = replace(module, cubin=name, cubin_sha256=sha256(report.cubin))
+        files[module.ptx], files[name] = ptx.encode(), report.cubin
+        modules[i] = replace(
+            module,
+            ptx_sha256=sha256(files[module.ptx]),
+            cubin=name,
+            cubin_sha256=sha256(report.cubin),
+        )
         reports.append(report)
     serialized = tuple(w for r in reports for w in r.serialized)
     resources = {e.name: {**vars(e), "ptxas": r.version} for r in reports for e in r.entries}
     manifest = replace(artifact.manifest, modules=tuple(modules), resources=resources)
     return Compiled(Artifact(manifest, files), notes=(*spill_notes(resources), *serialized))
+
+
+def _without_spills(ptx: str, report: AssemblerReport, chip: str) -> tuple[str, AssemblerReport]:
+    """PTX that asks for more registers where that avoids spills, else what was given."""
+    generous = ask_for_registers(ptx, report.entries)
+    again = assemble(generous, chip) if generous is not None else None
+    if generous is None or again is None or len(again.spills) >= len(report.spills):
+        return ptx, report
+    return generous, again
 
 
 def spill_notes(resources: Mapping[str, Any]) -> tuple[str, ...]:

@@ -18,6 +18,10 @@ from pathlib import Path
 
 from mirage.compiler.errors import PtxasError
 
+_MOST_REGISTERS = 255
+"""Registers that the instruction set can name."""
+_REGISTER_FILE = 65536
+"""Registers of a multiprocessor, on all chips that we compile for."""
 _SERIALIZED = ("C7510", "C7512", "C7513", "C7514", "C7517", "C7519")
 
 
@@ -128,3 +132,26 @@ def parse_output(output: str) -> tuple[tuple[EntryUsage, ...], tuple[str, ...]]:
         elif "warning" in line or "Potential Performance Loss" in line:
             warnings.append(line.strip())
     return tuple(entries), tuple(warnings)
+
+
+def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:
+    """``ptx`` with a `.maxnreg` for each kernel that spills below the limit of its block's size.
+
+    ptxas does that to fit one more block on a multiprocessor. None where there is no such kernel.
+    """
+    changed = ptx
+    for entry in entries:
+        if not entry.spill_stores + entry.spill_loads:
+            continue
+        pattern = rf"(\.entry\s+{re.escape(entry.name)}\s*\([^)]*\)\s*\.maxntid\s+(\d+)[^\n]*)\n"
+        match = re.search(pattern, changed)
+        if match is None:
+            continue
+        limit = min(_MOST_REGISTERS, _REGISTER_FILE // int(match[2]))
+        # Spilled values, and as much again for what moves around them; allocated in units of 8.
+        wanted = entry.registers + entry.spill_stores // 4 + 32
+        wanted = min(-(-wanted // 8) * 8, limit)
+        if wanted > entry.registers:
+            end = match.end(1)
+            changed = f"{changed[:end]}\n.maxnreg {wanted}{changed[end:]}"
+    return None if changed == ptx else changed

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mirage.compiler import ptxas
 from mirage.compiler.errors import PtxasError
-from mirage.compiler.ptxas import assemble, find_ptxas, parse_output
+from mirage.compiler.ptxas import EntryUsage, ask_for_registers, assemble, find_ptxas, parse_output
 
 OUTPUT = """\
 ptxas info    : 0 bytes gmem
@@ -15,9 +15,9 @@ ptxas info    : Compiling entry function 'one' for 'sm_90a'
 ptxas info    : Function properties for one
     16 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads
 ptxas info    : Used 255 registers, used 1 barriers, 1024 bytes smem
-ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due
-to x ptxas info    : Compiling entry function 'two' for 'sm_90a' ptxas info    : Function properties
-for two
+ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async is serialized due to x
+ptxas info    : Compiling entry function 'two' for 'sm_90a'
+ptxas info    : Function properties for two
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 40 registers, used 0 barriers
 """
@@ -32,6 +32,40 @@ def test_output() -> None:
     report = ptxas.AssemblerReport("13.0", b"", entries, warnings)
     assert report.spills == (one,)
     assert len(report.serialized) == 1
+
+
+PTX = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry one(
+	.param .u64 one_param_0
+)
+.maxntid {threads}, 1, 1
+{{
+	ret;
+}}
+.visible .entry two()
+.maxntid 128, 1, 1
+{{
+	ret;
+}}
+"""
+
+
+def test_spills_for_occupancy_ask_for_registers() -> None:
+    """ptxas may spill a little to have one more block on a multiprocessor."""
+    spilling, fine = EntryUsage("one", 96, 0, 4, 4, 8), EntryUsage("two", 96, 0, 0, 0, 0)
+    ptx = PTX.format(threads=128)
+    changed = ask_for_registers(ptx, (spilling, fine)) or ""
+    assert changed == ptx.replace(".maxntid 128, 1, 1", ".maxntid 128, 1, 1\n.maxnreg 136", 1)
+    assert ask_for_registers(ptx, (fine,)) is None
+    # Nothing more can be had: 512 threads share 65536 registers; no thread has more than 255.
+    full = EntryUsage("one", 128, 0, 4, 4, 8)
+    assert ask_for_registers(PTX.format(threads=512), (full,)) is None
+    assert ask_for_registers(ptx, (EntryUsage("one", 255, 0, 4, 4, 8),)) is None
+    if find_ptxas() is not None:
+        assert assemble(changed, "sm_80") is not None
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
