@@ -44,6 +44,7 @@ SHARED_BYTES = 96 << 10
 
 def functions(text: str) -> list[tuple[str, list[tuple[bool, tuple[int, ...], Any, int]], int]]:
     """Name, arguments (whether a tensor map, shape, dtype, swizzle) and threads of each kernel."""
+    text = re.sub(r"//.*", "", text)
     for name, type_ in _ALIAS.findall(text):
         text = re.sub(rf"{name}\b(?! =)", type_, text)
     found: list[tuple[str, list[tuple[bool, tuple[int, ...], Any, int]], int]] = []
