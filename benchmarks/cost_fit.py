@@ -16,7 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 FITTED = (
     "dram_bytes", "l2_bytes", "sm_bytes", "mma_half", "alu", "sfu", "shared_bytes", "launch",
     "latency", "step", "combine", "block_start", "flight", "exchange", "exchange_warp", "gather",
-    "step_warp", "step_latency", "chain", "spill_bytes",
+    "step_warp", "step_latency", "chain", "alone", "spill_bytes",
 )  # fmt: skip
 """Parameters that are looked for; the others are facts about the chip."""
 PRIOR_VALUES: dict[str, dict[str, float]] = {
@@ -25,7 +25,7 @@ PRIOR_VALUES: dict[str, dict[str, float]] = {
         "alu": 1.8e5, "sfu": 2.8e4, "shared_bytes": 2.25e5, "launch": 0.76, "latency": 0.9,
         "step": 180.0, "combine": 0.9, "block_start": 0.04, "flight": 32e3, "exchange": 150.0,
         "exchange_warp": 10.0, "gather": 10.0, "step_warp": 8.0, "step_latency": 0.8, "chain": 1.0,
-        "spill_bytes": 7e6,
+        "spill_bytes": 7e6, "alone": 0.3,
     },
 }  # fmt: skip
 """Where fits start, by chip: data sheets, latencies counted by hand. Not the table's values, which

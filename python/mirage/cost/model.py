@@ -230,9 +230,11 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     # the work on what was loaded last is hidden only by blocks that still load
     last = (busy / few + steps / target.clock) / f.steps + once / target.clock
     last = last / np.minimum(per_sm, 3.0) + 0.1 * compute
+    alone = np.where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     # the first load and the last store are not hidden by the work of other blocks
     time = (
         target.launch
+        + alone
         + latency * 0.6
         + np.maximum.reduce(np.broadcast_arrays(dram + last, l2 + last, compute, chain))
     )
