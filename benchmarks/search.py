@@ -234,14 +234,16 @@ def main() -> int:
             f"{'/'.join(row['stop'])} {row['kept']} of {row['candidates']} kept",
             flush=True,
         )
+    commands = [shlex.join(["python", *sys.argv])]
     previous = arguments.out / "search.json" if arguments.out else None
     if arguments.update and previous is not None and previous.exists():
         measured = {r["workload"]: r for r in rows}
-        kept = json.loads(previous.read_text())["rows"]
+        before = json.loads(previous.read_text())
+        kept, commands = before["rows"], [*before["commands"], *commands]
         rows = [measured.pop(r["workload"], r) for r in kept] + list(measured.values())
     growth = scaling()
     result = {
-        "command": shlex.join(["python", *sys.argv]),
+        "commands": commands,
         "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPU cores",
         "load_average": os.getloadavg()[0],
         "summary": summary(rows),
