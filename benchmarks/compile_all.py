@@ -36,6 +36,7 @@ from mirage.stages import (
     ranking,
     resources_of,
     select_cheapest,
+    shortlist,
     stabilize_candidates,
     target_for,
     verify_candidates,
@@ -57,6 +58,7 @@ def main() -> int:
     failed = 0
     for name in arguments.programs or PROGRAMS:
         start = time.monotonic()
+        entry: dict[str, Any]
         try:
             entry = compile_program(name, arguments)
         except Exception as e:  # the other programs are compiled all the same
@@ -78,6 +80,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for the artifacts")
     parser.add_argument("--chip", choices=CHIPS, default="sm_90a")
     parser.add_argument("--top", type=int, default=1, help="candidates to compile of each program")
+    parser.add_argument(
+        "--candidates", type=int, default=8, help="candidates to verify of each program"
+    )
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of search a program")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search")
     return parser.parse_args()
@@ -86,9 +91,12 @@ def parse() -> argparse.Namespace:
 def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Compiles one workload; returns its entry in the summary."""
     target = target_for(arguments.chip)
-    limits = SearchLimits(budget=arguments.budget, seed=arguments.seed)
+    limits = SearchLimits(
+        budget=arguments.budget, seed=arguments.seed, candidates=3 * arguments.candidates
+    )
     candidates, results = add_candidates(get(name).graph(), target, limits)
-    stable, _ = stabilize_candidates(candidates)
+    stable, exponentials = stabilize_candidates(candidates)
+    stable, _ = shortlist(stable, exponentials, target, arguments.candidates)
     verified, checked = verify_candidates(stable)
     (part,) = [op for op in verified.ops if isinstance(op, Alternatives)]
     kept = [c for c in checked if c.kept]

@@ -1,0 +1,64 @@
+"""How the cost model's predictions are judged, and how good they are on what was measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mirage.cost import H200
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+from cost_fit import Measured, choices, loss, ranks, regret, search, spearman, summary, within
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    return json.loads((BENCHMARKS / "results" / "cost_model.json").read_text())
+
+
+def test_rank_correlation() -> None:
+    assert list(ranks(np.array([3.0, 1.0, 3.0, 2.0]))) == [3.5, 1.0, 3.5, 2.0]
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    assert spearman(x, x**3) == pytest.approx(1.0)
+    assert spearman(x, -x) == pytest.approx(-1.0)
+    assert spearman(x, np.ones(4)) == 0.0
+
+
+def test_what_a_choice_loses() -> None:
+    programs = np.array(["a", "a", "b", "b"])
+    times = np.array([1.0, 2.0, 8.0, 4.0])
+    assert regret(programs, times, times) == pytest.approx(1.0)
+    assert regret(programs, -times, times) == pytest.approx(2.0)
+    assert regret(programs, -times, times, top=2) == pytest.approx(1.0)
+    assert within(programs, -times, times) == 0.0  # programs of two kernels say nothing
+
+
+def test_the_table_predicts_what_was_measured(data: dict[str, Any]) -> None:
+    m = Measured.of(data, assembled=True)
+    s = summary(m, m.predict(H200))
+    assert s["kernels"] >= 250
+    assert s["all"] > 0.95
+    assert s["within_programs"] > 0.6
+    assert s["mean_log_error"] < 0.15
+    estimated = Measured.of(data, assembled=False)
+    assert summary(estimated, estimated.predict(H200))["all"] > 0.94
+    chosen = choices(data, m, H200)
+    assert len(chosen) == 2 + len(set(m.programs))
+
+
+def test_parameters_are_found_again(data: dict[str, Any]) -> None:
+    m = Measured.of(data, assembled=True)
+    m = replace(m, times=m.predict(H200))
+    everything = np.ones(len(m.labels), dtype=bool)
+    wrong = replace(H200, step=2.0 * H200.step, launch=0.5 * H200.launch)
+    found = search(wrong, lambda t: loss(m, t, everything), ("step", "launch"))
+    assert found.step == pytest.approx(H200.step, rel=0.15)
+    assert found.launch == pytest.approx(H200.launch, rel=0.15)
+    assert loss(m, found, everything) < 0.05 * loss(m, wrong, everything)
