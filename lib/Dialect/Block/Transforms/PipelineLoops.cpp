@@ -3,6 +3,7 @@
 #include "mirage/Dialect/Block/Transforms/Chip.h"
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
+#include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 
 namespace mirage::block {
 #define GEN_PASS_DEF_PIPELINELOOPS
@@ -41,8 +42,37 @@ private:
     return loads;
   }
 
+  /// Scratch memory that the op needs at the thread level.
+  static int64_t getScratchBytes(Operation *op) {
+    using thread::Coord;
+    auto convert = dyn_cast<ConvertLayoutOp>(op);
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (!convert && !reduce)
+      return 0;
+    thread::FragmentType from = getFragment(op->getOperand(0)), to = getFragment(op->getResult(0));
+    if (!from || !to || from == to || (reduce && to.getPartial()))
+      return 0;
+    int64_t summands = 1;
+    for (Coord vector : from.getLinearLayout().getWarp())
+      if (convert ? from.getPartial() && vector.isZero()
+                  : llvm::any_of(reduce.getDims(), [&](int64_t dim) { return vector[dim] != 0; }))
+        summands *= 2;
+    if (reduce)
+      return summands > 1 ? summands * to.getRows() * to.getCols() * 4 : 0;
+    if (summands == 1 && thread::planWarpConversion(from.getLinearLayout(), to.getLinearLayout()))
+      return 0;
+    return summands * thread::getExchangeType(from).getTotalBytes();
+  }
+
   /// Bytes of shared memory with rings of `stages` slots: tiles outside of
-  /// loops, and loops at top level one after the other.
+  /// loops, and loops at top level one after the other, each with the largest
+  /// scratch memory of its ops. `mirage-plan-shared-memory` places the same
+  /// buffers by their real lifetimes:
+  ///
+  ///   sum of tiles outside of loops
+  ///     + max over loops of (sum over staged loads of
+  ///                              min(stages, steps) * padded tile bytes
+  ///                          + max over ops of scratch bytes)
   static int64_t getBytes(kernel::LaunchOp launch, int64_t stages) {
     int64_t outside = 0;
     DenseMap<Operation *, int64_t> inLoop;
@@ -59,8 +89,11 @@ private:
       (top == load ? outside : inLoop[top]) += slots * shared.getSlotBytes();
     });
     int64_t largest = 0;
-    for (auto [loop, bytes] : inLoop)
-      largest = std::max(largest, bytes);
+    for (auto [loop, bytes] : inLoop) {
+      int64_t scratch = 0;
+      loop->walk([&](Operation *op) { scratch = std::max(scratch, getScratchBytes(op)); });
+      largest = std::max(largest, bytes + scratch);
+    }
     return outside + largest;
   }
 

@@ -108,8 +108,9 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
     Precondition: layouts are assigned. Loads in a loop that are staged in shared
     memory become rings of as many slots as the launch's schedule has stages (at
     most as many as the loop has steps, at least 1), and the loop is marked with
-    the number of stages. Stages are reduced, with a remark, while the rings and
-    the other shared tiles exceed the chip's limit.
+    the number of stages. Stages are reduced, with a remark, while the rings, the
+    scratch memory of the loop's ops and the other shared tiles exceed the chip's
+    limit.
   }];
   let options = [Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">];
   let statistics = [Statistic<"numRings", "rings", "loads that became rings">];
