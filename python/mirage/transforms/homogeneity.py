@@ -38,7 +38,7 @@ from mirage.semantics.ugraph import (
     Value,
     axis_extents,
 )
-from mirage.transforms.facts import LaunchFacts, LoadedShift, StoredShift
+from mirage.transforms.facts import LaunchFacts, LoadedShift
 from mirage.transforms.padding import same_unit_free_dims
 from mirage.transforms.shifts import (
     Align,
@@ -50,6 +50,7 @@ from mirage.transforms.shifts import (
     Term,
     Terms,
 )
+from mirage.transforms.stores import stored_shifts
 
 HELD = 4096
 """Elements of ``m`` that a block may hold to know the maximum before its loops."""
@@ -94,7 +95,8 @@ class LaunchAnalysis:
                 shift.constant.update(d for d, axes in shift.steps.items() if axes - {()})
         for check in self.checks:
             check()
-        self._stores()
+        facts = self.facts
+        facts.stored, facts.results = stored_shifts(self.launch, facts.terms)
         return self.facts
 
     def terms(self, value: Value) -> Terms:
@@ -416,42 +418,6 @@ class LaunchAnalysis:
         shape = accumulator.value.shape
         align = (None if a in whole and n == 1 else a for a, n in zip(t.align, shape, strict=True))
         return Term(t.power, tuple(align), summed)
-
-    # ---- stores ----------------------------------------------------------------------------------
-
-    def _stores(self) -> None:
-        known: dict[tuple[object, ...], StoredShift] = {}
-        for output, result in zip(self.launch.body.outputs, self.launch.results, strict=True):
-            found: dict[TensorShift, Term] = {}
-            for s, t in self.terms(output.value).items():
-                dims: list[int] = []
-                where: list[int] = []  # dimensions of the stored tensor that the new one keeps
-                for d, (tile, a) in enumerate(zip(output.value.shape, t.align, strict=True)):
-                    axes = output.map[d]
-                    varies = a is not None and s.result_shape[a] > 1
-                    if varies or (tile == 1 and axes):
-                        dims.append(a if varies and a is not None else -1)
-                        where.append(d)
-                kept = frozenset(axis for d in where for axis in output.map[d])
-                if (s.axes & self.grid) - kept:
-                    raise NotHomogeneous(
-                        s.exps,
-                        "blocks that write parts of the same row would need a common maximum",
-                    )
-                shape = tuple(result.shape[d] for d in where)
-                tile_map = tuple(output.map[d] for d in where)
-                key = (s, tuple(dims), shape, tile_map)
-                if key not in known:
-                    known[key] = StoredShift(
-                        s, tuple(dims), shape, tile_map, TensorShift(shape, s.exps)
-                    )
-                    self.facts.stored.append(known[key])
-                align = tuple(
-                    where.index(d) if d in where else None for d in range(len(result.shape))
-                )
-                found[known[key].tensor] = Term(t.power, align)
-            if found:
-                self.facts.results[result] = found
 
     # ---- conditions ------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from mirage.cost import H200
 from mirage.search.superoptimize import superoptimize
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
-from mirage.semantics.ugraph import Launch, Mask, walk
+from mirage.semantics.ugraph import Launch, Loop, Mask, walk
 from mirage.transforms import stabilize
+from mirage.workloads import get
 from mirage.workloads.attention import plain_attention, qk_norm_attention, scaled_attention
 from mirage.workloads.served import grouped_attention
 from mirage.workloads.workload import Workload
@@ -50,3 +51,19 @@ def test_every_candidate_is_stabilised(program: Workload) -> None:
                 assert (
                     masks.count(0.0) == 0
                 )  # scores of absent keys are minus infinity, nothing is masked twice
+
+
+@pytest.mark.parametrize("name", ["gqa_bs8_kv4096", "gqa_bs16_kv4096", "mqa_bs8"])
+def test_split_attention_of_the_catalogue_is_stabilised(name: str) -> None:
+    """Combine kernels that loop over the splits, denominators in the loop or outside."""
+    looping = 0
+    for candidate in superoptimize(get(name).graph(), H200).candidates:
+        result = stabilize(candidate.graph)
+        assert not result.unstable, [str(e) for e in result.unstable]
+        check_graph(result.graph)
+        first, *others = (op for op in result.graph.ops if isinstance(op, Launch))
+        looping += any(isinstance(op, Loop) for o in others for op in walk(o.body.ops))
+        if len(others) == 1:
+            assert len(first.results) == 3  # numerators, denominators and maxima
+    if name.startswith("gqa"):
+        assert looping
