@@ -13,18 +13,20 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.evaluate import evaluate
 from mirage.verify.compress import Weights
 from mirage.verify.smallmodel import SmallPair
-from mirage.verify.symbolic import NoProof, Symbolic
+from mirage.verify.symbolic import MOST_WORK, NoProof, Symbolic
 from mirage.verify.verdict import Evidence
 
 NAME = "proof by normal forms"
 
 
-def prove(pair: SmallPair, *, reciprocals_as_symbols: bool = False) -> Evidence:
+def prove(
+    pair: SmallPair, *, reciprocals_as_symbols: bool = False, most_work: int = MOST_WORK
+) -> Evidence:
     """``holds`` is True if the outputs have equal normal forms, else None: failing to prove says
     nothing.
     """
     name = f"{NAME}, reciprocals as symbols" if reciprocals_as_symbols else NAME
-    domain = Symbolic(reciprocals_as_symbols=reciprocals_as_symbols)
+    domain = Symbolic(reciprocals_as_symbols=reciprocals_as_symbols, most_work=most_work)
     return compare(name, pair, domain, domain.integers)
 
 

@@ -35,6 +35,7 @@ from mirage.verify.verdict import Evidence
 
 _CELLS = 2
 _MAX_GUESSES = 64
+_MOST_WORK = 200_000  # of one proof: a segment that needs more is not one
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,39 @@ def prove_in_segments(
         return Evidence(name, None, str(reason))
     proved: list[_Guess] = []
     for guess in guesses[:_MAX_GUESSES]:
-        # From all that is known of the reference's value, or by computing it again.
-        others = [g for g in proved if g.first is not guess.first]
-        for known in (proved, others) if len(others) < len(proved) else (proved,):
-            if _prove(*_between(reference, candidate, known, (guess.first,), (guess.second,))):
-                proved.append(guess)
-                break
-    holds = _prove(*_between(reference, candidate, proved, reference.outputs, candidate.outputs))
+        if _follows(reference, candidate, proved, guess):
+            proved.append(guess)
+    outputs = map(_Guess, reference.outputs, candidate.outputs)
+    holds = all(_follows(reference, candidate, proved, g) for g in outputs)
     text = f"{len(proved)} values in common, of {len(guesses)} that seem to be"
     figures = {"proved": len(proved), "guessed": len(guesses)}
     if not holds:
         return Evidence(name, None, f"the outputs do not follow from {text}", figures)
     return Evidence(name, True, f"the outputs follow from {text}", figures)
+
+
+def _follows(
+    reference: KernelGraph, candidate: KernelGraph, proved: Sequence[_Guess], guess: _Guess
+) -> bool:
+    """Whether two values are proved equal from those that were before.
+
+    First from all of them, then without those that do not help: the reference's value itself, and
+    what the same launch of the candidate stores (its results do not depend on each other).
+    """
+    beside = next((op.results for op in candidate.ops if guess.second in op.results), ())
+    options = (
+        list(proved),
+        [g for g in proved if g.first is not guess.first],
+        [g for g in proved if g.second not in beside],
+    )
+    tried: list[list[_Guess]] = []
+    for known in options:
+        if known in tried:
+            continue
+        tried.append(known)
+        if _prove(*_between(reference, candidate, known, (guess.first,), (guess.second,))):
+            return True
+    return False
 
 
 def _prove(first: KernelGraph, second: KernelGraph) -> bool:
@@ -79,7 +101,7 @@ def _prove(first: KernelGraph, second: KernelGraph) -> bool:
             pair = small_pair(first, second, reciprocals_as_symbols=as_symbols)
         except Irregular:
             continue
-        if prove(pair, reciprocals_as_symbols=as_symbols).holds:
+        if prove(pair, reciprocals_as_symbols=as_symbols, most_work=_MOST_WORK).holds:
             return True
     return False
 

@@ -27,7 +27,10 @@ from mirage.verify.object_arrays import as_array, map_elements, objects
 Number = int | Fraction
 Term = tuple[int, int]  # (exponent, monomial), both interned
 Sum = dict[Term, Number]
+Powers = tuple[tuple[int, int], ...]  # (symbol, power), sorted
 _MAX_TERMS = 60_000
+MOST_WORK = 40 * _MAX_TERMS  # products of terms
+_COPIED = 8  # terms that are copied in the time of a product
 _ONE: Term = (0, 0)
 _FACTORS = 32
 
@@ -53,13 +56,16 @@ class Symbolic(Domain):
 
     ``reciprocals_as_symbols`` writes ``1 / a`` as a symbol (with factors that are single terms
     taken out of ``a``) instead of clearing denominators: less is equal then, but sums stay short
-    where many different denominators meet.
+    where many different denominators meet. Above ``most_work`` products of terms it gives up.
     """
 
-    def __init__(self, *, reciprocals_as_symbols: bool = False) -> None:
+    def __init__(self, *, reciprocals_as_symbols: bool = False, most_work: int = MOST_WORK) -> None:
+        self._most_work = most_work
         self._reciprocals_as_symbols = reciprocals_as_symbols
-        self._monomials: list[tuple[tuple[object, int], ...]] = [()]
-        self._monomial_ids: dict[tuple[tuple[object, int], ...], int] = {(): 0}
+        self._symbols: dict[object, int] = {}
+        self._roots: dict[int, int] = {}  # symbols that are square roots: of which primes
+        self._monomials: list[Powers] = [()]
+        self._monomial_ids: dict[Powers, int] = {(): 0}
         self._products: dict[tuple[int, int], tuple[int, int]] = {}
         self._exponents: list[Sum] = [{}]
         self._exponent_ids: dict[frozenset[tuple[Term, Number]], int] = {frozenset(): 0}
@@ -74,9 +80,16 @@ class Symbolic(Domain):
 
     def variable(self, name: object) -> Ratio:
         """A symbol."""
-        return Ratio({(0, self._monomial(((name, 1),))): 1})
+        symbol = self._symbols.setdefault(name, len(self._symbols))
+        return Ratio({(0, self._monomial(((symbol, 1),))): 1})
 
-    def _monomial(self, powers: tuple[tuple[object, int], ...]) -> int:
+    def _root(self, prime: int) -> int:
+        """The monomial that is the square root of a prime."""
+        symbol = self._symbols.setdefault(("root", prime), len(self._symbols))
+        self._roots[symbol] = prime
+        return self._monomial(((symbol, 1),))
+
+    def _monomial(self, powers: Powers) -> int:
         if powers not in self._monomial_ids:
             self._monomial_ids[powers] = len(self._monomials)
             self._monomials.append(powers)
@@ -88,18 +101,16 @@ class Symbolic(Domain):
             return a or b, 1
         key = (a, b) if a < b else (b, a)
         if key not in self._products:
-            powers: dict[object, int] = dict(self._monomials[a])
+            powers: dict[int, int] = dict(self._monomials[a])
             for name, power in self._monomials[b]:
                 powers[name] = powers.get(name, 0) + power
             factor = 1
-            for name, power in list(powers.items()):
-                if isinstance(name, _Root):
-                    factor *= name.prime ** (power // 2)
-                    powers[name] = power % 2
-            clean = tuple(
-                sorted(((n, p) for n, p in powers.items() if p), key=lambda x: repr(x[0]))
-            )
-            self._products[key] = (self._monomial(clean), factor)
+            for symbol, prime in self._roots.items():
+                if symbol in powers:
+                    factor *= prime ** (powers[symbol] // 2)
+                    powers[symbol] %= 2
+            clean = sorted(item for item in powers.items() if item[1])
+            self._products[key] = (self._monomial(tuple(clean)), factor)
         return self._products[key]
 
     def _exponent(self, terms: Sum) -> int:
@@ -122,6 +133,7 @@ class Symbolic(Domain):
     # ---- sums ------------------------------------------------------------------------------------
 
     def _sum(self, a: Sum, b: Sum) -> Sum:
+        self._worked((len(a) + len(b)) // _COPIED)
         result = dict(a)
         for term, c in b.items():
             total = result.get(term, 0) + c
@@ -131,10 +143,15 @@ class Symbolic(Domain):
                 del result[term]
         return result
 
+    def _worked(self, amount: int) -> None:
+        self._work += amount
+        if self._work > self._most_work:
+            raise NoProof(f"more than {self._most_work} products of terms")
+
     def _product(self, a: Sum, b: Sum) -> Sum:
-        self._work += len(a) * len(b)
-        if len(a) * len(b) > _MAX_TERMS or self._work > 40 * _MAX_TERMS:
+        if len(a) * len(b) > _MAX_TERMS:
             raise NoProof(f"products of sums of {len(a)} and {len(b)} terms")
+        self._worked(len(a) * len(b))
         result: Sum = {}
         for (e1, m1), c1 in a.items():
             for (e2, m2), c2 in b.items():
@@ -145,8 +162,8 @@ class Symbolic(Domain):
 
     def _inverse_term(self, term: Term, c: Number) -> Sum:
         exponent, monomial = term
-        powers = tuple((n, -p) for n, p in self._monomials[monomial] if not isinstance(n, _Root))
-        roots = [n.prime for n, p in self._monomials[monomial] if isinstance(n, _Root) and p]
+        powers = tuple((n, -p) for n, p in self._monomials[monomial] if n not in self._roots)
+        roots = [self._roots[n] for n, _ in self._monomials[monomial] if n in self._roots]
         factor: Number = Fraction(1) / c
         inverse: Sum = {
             (
@@ -155,9 +172,7 @@ class Symbolic(Domain):
             ): factor
         }
         for prime in roots:  # 1 / sqrt(p) = sqrt(p) / p
-            inverse = self._product(
-                inverse, {(0, self._monomial(((_Root(prime), 1),))): Fraction(1, prime)}
-            )
+            inverse = self._product(inverse, {(0, self._root(prime)): Fraction(1, prime)})
         return inverse
 
     # ---- elements --------------------------------------------------------------------------------
@@ -312,7 +327,7 @@ class Symbolic(Domain):
         )
         result: Element = Ratio({_ONE: c} if c else {})
         for prime in prime_factors(number.radicand):
-            result = self.mul(result, Ratio({(0, self._monomial(((_Root(prime), 1),))): 1}))
+            result = self.mul(result, Ratio({(0, self._root(prime)): 1}))
         return (objects([result], ()),)
 
     def read(self, number: Exact) -> Ratio | None:
@@ -384,13 +399,6 @@ class Symbolic(Domain):
 
     def equal(self, a: Planes, b: Planes) -> Array:
         return np.asarray(np.frompyfunc(self.same, 2, 1)(a[0], b[0])).astype(bool)
-
-
-@dataclass(frozen=True)
-class _Root:
-    """The square root of a prime."""
-
-    prime: int
 
 
 def _negated(domain: Symbolic, x: Element) -> Element:

@@ -188,3 +188,34 @@ def test_values_equal_to_one_value_share_its_input():
     assert {g.second for g in guesses} >= {y, z}
     cut = segments._between(reference, candidate, guesses, reference.outputs, candidate.outputs)
     assert len(cut[0].inputs) == len(cut[1].inputs)
+
+
+def gated(fused: bool) -> KernelGraph:
+    """``tanh(x W) * (x V)``; fused, one kernel stores both factors and the product."""
+    x = graphs.tensor(8, 64, dtype=F32)
+    w, v = graphs.tensor(64, 96, dtype=F32), graphs.tensor(64, 96, dtype=F32)
+    b = Builder()
+    if not fused:
+        gate, up = b.unary(UnaryFn.TANH, b.matmul(x, w)), b.matmul(x, v)
+        product = b.binary(BinaryFn.MUL, gate, up)
+    else:
+        params = graphs.params_of((x, w, v))
+        block = Builder(in_block=True)
+        tx = block.load(params[0], ((), ()), (8, 64))
+        tiles = [block.load(p, ((), ("n",)), (64, 24)) for p in params[1:]]
+        first = block.unary(UnaryFn.TANH, block.matmul(tx, tiles[0]))
+        second = block.matmul(tx, tiles[1])
+        stored = (first, second, block.binary(BinaryFn.MUL, first, second))
+        body = BlockGraph(params, tuple(block.ops), tuple(Output(t, ((), ("n",))) for t in stored))
+        types = [Value(graphs.tensor(8, 96, dtype=F32).type) for _ in stored]
+        b.ops.append(Launch((x, w, v), tuple(types), (Axis("n", 4),), body))
+        gate, up, product = types
+    y = b.binary(BinaryFn.SUB, b.binary(BinaryFn.MUL, product, gate), up)
+    return KernelGraph("gated", (x, w, v), tuple(b.ops), (y,))
+
+
+def test_what_one_kernel_stores_does_not_follow_from_what_else_it_stores():
+    """The product is proved from the inputs: the factors are other results of the same launch."""
+    evidence = in_segments(gated(False), gated(True))
+    assert evidence.holds is True
+    assert evidence.figures["proved"] == evidence.figures["guessed"] >= 3
