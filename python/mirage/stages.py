@@ -31,7 +31,7 @@ from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
 from mirage.search import SearchLimits, SearchResult, superoptimize
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import External, KernelGraph, Launch, Loop, Op, Value, walk
+from mirage.semantics.ugraph import External, KernelGraph, Launch, Loop, Op, Softmax, Value, walk
 from mirage.transforms import Exponential, stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions, verify
@@ -90,9 +90,21 @@ def add_candidates(
             ops.append(step)
             continue
         result = superoptimize(step.graph, target, limits, executor)
+        if _overflows(step.graph, result):  # what no rewrite can make safe is not worth verifying
+            safe = superoptimize(step.graph, target, limits, executor, stable=True)
+            if safe.candidates:
+                result = safe
+                result.report.note("rows in several kernels: searched with their maximum")
         results.append(result)
         ops.append(_alternatives(step, result))
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(results)
+
+
+def _overflows(graph: KernelGraph, result: SearchResult) -> bool:
+    """Whether no candidate of a program with a softmax can be made safe from overflow."""
+    if not any(isinstance(op, Softmax) for op in graph.ops):
+        return False
+    return all(stabilize(c.graph).unstable for c in result.candidates)
 
 
 def _alternatives(part: Part, result: SearchResult) -> Alternatives:

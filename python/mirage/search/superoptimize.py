@@ -64,17 +64,21 @@ def superoptimize(
     target: Target,
     limits: SearchLimits | None = None,
     executor: Executor | None = None,
+    *,
+    stable: bool = False,
 ) -> SearchResult:
     """The cheapest µGraphs that compute ``graph``, by the cost model of ``target``.
 
     Composite ops are expanded first. Exact over the reals: softmax is searched without a row
-    maximum (a later rewrite makes it stable). Ops that axis labels cannot follow stay as they are
-    between the launches. With an ``executor`` kernels are solved by its workers; the result is the
-    same. Raises :class:`mirage.semantics.check.InvalidGraph` for a graph that is not well-formed.
+    maximum (a later rewrite makes it stable), or with it if ``stable`` is set. Ops that axis labels
+    cannot follow stay as they are between the launches. With an ``executor`` kernels are solved by
+    its workers; the result is the same. Raises :class:`mirage.semantics.check.InvalidGraph` for a
+    graph that is not well-formed.
     """
     check_graph(graph)
     limits = limits or SearchLimits()
-    return _Planner(without_joins(decompose(graph)), target, limits, executor).run()
+    plain = without_joins(decompose(graph, stable=stable))
+    return _Planner(plain, target, limits, executor).run()
 
 
 class _Planner:

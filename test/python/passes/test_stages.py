@@ -12,7 +12,7 @@ import pytest
 from mirage.passes.ugraph_io import Alternatives, VerdictNote, graph_from_text, graph_to_text
 from mirage.search import SearchLimits
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -38,6 +38,7 @@ from mirage.stages import (
 )
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
+from mirage.workloads.linear import softmax_rows
 
 sys.path.insert(0, str(Path(__file__).parent))
 from graph_equality import assert_same
@@ -237,3 +238,18 @@ def test_each_part_is_optimized_by_itself() -> None:
     steps = partition(selected)
     assert [isinstance(s, Part) for s in steps] == [True, False, True]
     assert not any(isinstance(op, Binary) for op in selected.ops)
+
+
+def test_rows_that_no_block_can_hold_do_not_overflow() -> None:
+    """Their exponentials are in two kernels, which no rewrite gives one maximum."""
+    program = softmax_rows("long", 2, 100_000).graph()
+    graph, (result,) = add_candidates(program, target_for("sm_90a"), SearchLimits(candidates=2))
+    assert any("searched with their maximum" in note for note in result.report.notes)
+    x = np.random.default_rng(0).standard_normal((2, 100_000)) * 1e4
+    (want,) = evaluate_floats(program, [x])
+    stable, _ = stabilize_candidates(graph)
+    (alternatives,) = (op for op in stable.ops if isinstance(op, Alternatives))
+    assert len(alternatives.programs) == 3
+    for candidate in alternatives.programs[1:]:
+        (got,) = evaluate_floats(candidate, [x], TypedFloat())
+        np.testing.assert_allclose(got, want, atol=1e-3)
