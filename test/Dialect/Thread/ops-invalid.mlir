@@ -60,6 +60,16 @@ func.func @binary(%x: !partial) {
 
 // -----
 
+#split = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>
+!partial = !thread.fragment<16x8xf32, #split, partial>
+func.func @rescale(%x: !partial) {
+  // expected-error @+1 {{expected a factor of type '!thread.fragment<16x8xf32, #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>>', got '!thread.fragment<16x8xf32, #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]]>, partial>'}}
+  %c = thread.rescale %x by %x : !partial, !partial
+  return
+}
+
+// -----
+
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 #lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 !acc = !thread.fragment<16x8xf32, #acc>

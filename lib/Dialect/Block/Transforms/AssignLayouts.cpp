@@ -1,5 +1,7 @@
 //===- AssignLayouts.cpp - where each tile is held, and how ---------------===//
 
+#include "PrepareLayouts.h"
+
 #include "mirage/Dialect/Block/Transforms/Chip.h"
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
@@ -23,47 +25,6 @@ using thread::FragmentType;
 using thread::LinearLayout;
 using thread::SharedType;
 
-//===----------------------------------------------------------------------===//
-// What goes through shared memory
-//===----------------------------------------------------------------------===//
-
-/// Whether a matmul reads the value, possibly transposed or reshaped.
-static bool feedsMatmul(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation *user) {
-    return isa<MatmulOp>(user) ||
-           (isa<TransposeOp, ReshapeOp>(user) && feedsMatmul(user->getResult(0)));
-  });
-}
-
-/// Whether copies of the load's tile can be asynchronous: rows of the tensor
-/// start at multiples of 4 bytes.
-static bool canCopyAsync(LoadOp load) {
-  auto tensor = cast<RankedTensorType>(load.getSource().getType());
-  int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8;
-  return tensor.getRank() > 0 && tensor.getShape().back() * bytes % 4 == 0 &&
-         load.getType().getShape().back() * bytes % 4 == 0;
-}
-
-/// The loads to stage, with the views (reshape, transpose) of their tiles.
-static ValueSet findStaged(kernel::LaunchOp launch) {
-  constexpr int64_t minBytes = 512;
-  ValueSet staged;
-  auto addWithViews = [&](auto &self, Value value) -> void {
-    staged.insert(value);
-    for (Operation *user : value.getUsers())
-      if (isa<TransposeOp, ReshapeOp>(user))
-        self(self, user->getResult(0));
-  };
-  launch.getBody().walk([&](LoadOp load) {
-    bool inLoop = isa<LoopOp>(load->getParentOp());
-    bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
-                      load.getType().getSizeInBytes() >= minBytes;
-    if (feedsMatmul(load.getResult()) || prefetched)
-      addWithViews(addWithViews, load.getResult());
-  });
-  return staged;
-}
-
 /// The shared tile for a load: the largest swizzle that its rows are multiples
 /// of, else rows that are padded by 16 bytes against bank conflicts.
 static SharedType getSharedType(int64_t rows, int64_t cols, Type elementType) {
@@ -76,86 +37,10 @@ static SharedType getSharedType(int64_t rows, int64_t cols, Type elementType) {
 }
 
 //===----------------------------------------------------------------------===//
-// Preparation
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Makes explicit where tiles change place, before layouts are known.
-class Preparation {
-public:
-  Preparation(kernel::LaunchOp launch, int64_t numWarps)
-      : launch(launch), numWarps(numWarps), rewriter(launch.getContext()) {}
-
-  void run() {
-    dropPaddedUnits();
-    readStaged();
-    freeStores();
-  }
-
-private:
-  /// A dimension of size 1 that a matmul pads is reduced (over its one element)
-  /// before it is broadcast: the fragment has one column again.
-  void dropPaddedUnits() {
-    PaddingAnalysis padding(launch, numWarps);
-    SmallVector<std::pair<OpOperand *, SmallVector<int64_t>>> found;
-    launch.getBody().walk([&](Operation *op) {
-      if (!isa<BinaryOp, BroadcastOp>(op))
-        return;
-      for (OpOperand &operand : op->getOpOperands()) {
-        if (isScalar(operand.get()))
-          continue;
-        SmallVector<int64_t> dims = getBroadcastDims(getTile(operand.get()).getShape(),
-                                                     getTile(op->getResult(0)).getShape());
-        llvm::erase_if(dims,
-                       [&](int64_t dim) { return padding.getExtent(operand.get(), dim) == 1; });
-        if (!dims.empty())
-          found.push_back({&operand, dims});
-      }
-    });
-    for (auto &[operand, dims] : found) {
-      rewriter.setInsertionPoint(operand->getOwner());
-      Type type = TileType::get(getTile(operand->get()).getShape(), rewriter.getF32Type());
-      operand->set(ReduceOp::create(rewriter, operand->get().getLoc(), type, ReduceFn::Sum,
-                                    operand->get(), rewriter.getDenseI64ArrayAttr(dims)));
-    }
-  }
-
-  /// Every use of a staged tile other than by a matmul reads it into registers.
-  void readStaged() {
-    for (Value value : findStaged(launch))
-      for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
-        if (isa<MatmulOp, TransposeOp, ReshapeOp>(use.getOwner()))
-          continue;
-        rewriter.setInsertionPoint(use.getOwner());
-        use.set(ConvertLayoutOp::create(rewriter, value.getLoc(), value.getType(), value));
-      }
-  }
-
-  /// What a loop leaves may be stored in another layout than it was
-  /// accumulated in.
-  void freeStores() {
-    auto store = cast<StoreOp>(launch.getBody().front().getTerminator());
-    for (OpOperand &tile : store->getOpOperands()) {
-      OpOperand *use = &tile;
-      while (auto reshape = use->get().getDefiningOp<ReshapeOp>())
-        use = &reshape.getInputMutable();
-      if (!use->get().getDefiningOp<LoopOp>())
-        continue;
-      rewriter.setInsertionPoint(use->getOwner());
-      Value value = use->get();
-      use->set(ConvertLayoutOp::create(rewriter, value.getLoc(), value.getType(), value));
-    }
-  }
-
-  kernel::LaunchOp launch;
-  int64_t numWarps;
-  IRRewriter rewriter;
-};
-
-//===----------------------------------------------------------------------===//
 // Rewriting
 //===----------------------------------------------------------------------===//
 
+namespace {
 /// Writes a solution into the types of one launch.
 class LayoutWriter {
 public:
@@ -457,7 +342,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
   }
 
   LogicalResult assignFor(kernel::LaunchOp launch, int64_t numWarps, const Chip &target) {
-    Preparation(launch, numWarps).run();
+    prepareLayouts(launch, numWarps);
     ValueSet staged = findStaged(launch);
     PaddingAnalysis padding(launch, numWarps);
     LayoutModel model(launch, padding, numWarps, staged, target.maxSharedBytes);

@@ -1,0 +1,20 @@
+//===- PrepareLayouts.h - before layouts are assigned -----------*- C++ -*-===//
+
+#ifndef MIRAGE_LIB_DIALECT_BLOCK_TRANSFORMS_PREPARELAYOUTS_H
+#define MIRAGE_LIB_DIALECT_BLOCK_TRANSFORMS_PREPARELAYOUTS_H
+
+#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+
+namespace mirage::block {
+
+/// The loads whose tiles go through shared memory, with the views (reshape,
+/// transpose) of their tiles.
+ValueSet findStaged(kernel::LaunchOp launch);
+
+/// Makes explicit where tiles change place or layout, as `convert_layout`s that
+/// change nothing yet.
+void prepareLayouts(kernel::LaunchOp launch, int64_t numWarps);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_LIB_DIALECT_BLOCK_TRANSFORMS_PREPARELAYOUTS_H
