@@ -68,7 +68,7 @@ def test_long_programs_are_proved_where_one_small_model_is_too_large():
     assert verdict.holds_for is None
 
 
-@pytest.mark.parametrize("wrong", range(DEPTH))
+@pytest.mark.parametrize("wrong", [0, DEPTH - 1])
 def test_a_fault_in_one_segment_is_a_fault(wrong):
     first, second = layers("before"), layers("after", wrong)
     evidence = in_segments(first, second)
