@@ -70,7 +70,8 @@ def test_swiglu_shares_its_input() -> None:
 
 def test_lora_is_one_kernel() -> None:
     (launch,) = launches(lora(16, 256, 16, 4096))
-    assert count(launch.body.ops, Matmul) == 3
+    assert len(launch.operands) == 4
+    assert count(launch.body.ops, Matmul) in (2, 3)  # x (W + A B), or x W + (x A) B
 
 
 def test_decode_attention_splits_the_keys() -> None:
