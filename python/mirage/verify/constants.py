@@ -18,6 +18,8 @@ from mirage.semantics.scalar import DType
 
 # Half a unit in the last place of f32 at worst; for f64 there is room for one more rounding.
 _F32, _F64 = Fraction(1, 1 << 24), Fraction(1, 1 << 52)
+_LARGEST = 1 << 22  # fractions of larger numbers come close to anything
+_DIGITS = 14  # binary ones of a number that is meant all the same
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ def exact(value: float, dtype: DType = DType.F32) -> Exact:
     if plain is not None:
         return Exact(plain)
     plain = _simplest(target, relative)
+    if max(abs(plain.numerator), plain.denominator) > _LARGEST:
+        # Products of sizes: 1/2^28 is meant, not 1/268435440.
+        plain = _short_binary(target, relative) or plain
     square = _simplest(target * target, 2 * relative)
     root = square.numerator * square.denominator
     # A root is meant only where it is far simpler than the fraction: by chance both have height
@@ -68,6 +73,22 @@ def _short_decimal(value: float, relative: Fraction) -> Fraction | None:
     """The decimal with three significant digits, if it is within ``relative``."""
     decimal = Fraction(f"{value:.2e}")
     return decimal if abs(decimal - Fraction(value)) <= relative * abs(decimal) else None
+
+
+def _short_binary(target: Fraction, relative: Fraction) -> Fraction | None:
+    """The number within ``relative`` that has, itself or one over it, the fewest binary digits."""
+    if target < 0:
+        mirrored = _short_binary(-target, relative)
+        return None if mirrored is None else -mirrored
+    for value, inverted in ((target, False), (1 / target, True)):
+        low, high = value * (1 - relative), value * (1 + relative)
+        unit = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length() + 1)
+        for _ in range(_DIGITS):
+            multiple = -(-low // unit) * unit
+            if 0 < multiple <= high:
+                return 1 / multiple if inverted else multiple
+            unit /= 2
+    return None
 
 
 def prime_factors(n: int) -> tuple[int, ...]:

@@ -32,6 +32,9 @@ F32 = DType.F32
         (0.0, Exact(Fraction(0))),
         (-3.0, Exact(Fraction(-3))),
         (1e-12, Exact(Fraction(1, 10**12))),
+        (2.0**-28, Exact(Fraction(1, 1 << 28))),
+        (float(np.float32(1.0 / (6144.0 * 4096.0))), Exact(Fraction(1, 6144 * 4096))),
+        (-(2.0**40), Exact(Fraction(-(1 << 40)))),
     ],
 )
 def test_constants_mean_the_simplest_number(value, expected):
