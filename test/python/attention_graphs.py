@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     KernelGraph,
     Launch,
     Output,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, inf
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     KernelGraph,
     Launch,
     Output,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import graphs
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import BlockGraph, Builder, KernelGraph, Output, TensorType, Value
+from mirage.semantics.ugraph import BlockGraph, KernelGraph, Output, TensorType, Value
 
 
 def function(build, *inputs: Value) -> KernelGraph:

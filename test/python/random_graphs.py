@@ -8,16 +8,15 @@ import random
 from math import prod
 
 import graphs
+from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     KernelGraph,
     Output,
-    ShapeError,
     TensorType,
     Value,
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, KernelGraph, TensorType, Value
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.workloads.served import grouped_attention
 
 

@@ -21,13 +21,13 @@ from mirage.frontend.errors import (
 from mirage.frontend.handles import Tensor, Tile
 from mirage.frontend.location import user_location
 from mirage.frontend.ops import Emit, GraphOps
+from mirage.semantics.builder import Builder, promote
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     Launch,
     Loop,
     Op,
@@ -37,7 +37,6 @@ from mirage.semantics.ugraph import (
     TensorType,
     TileMap,
     Value,
-    promote,
 )
 
 Split = Mapping[str, int] | Sequence[int]

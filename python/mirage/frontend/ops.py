@@ -12,8 +12,9 @@ from mirage.frontend.dtypes import as_dtype
 from mirage.frontend.errors import ForeignValueError, GraphShapeError, GraphTypeError
 from mirage.frontend.handles import Handle, Scalar
 from mirage.frontend.location import user_location
+from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, ShapeError, Value
+from mirage.semantics.ugraph import Value
 
 H = TypeVar("H", bound=Handle)
 Emit = Callable[[Builder, tuple[Value, ...]], Value]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.emit import EmitError
 from mirage.semantics.axes import Dims
+from mirage.semantics.builder import Builder
 from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, Op, Reshape, TensorType, Value
+from mirage.semantics.ugraph import Op, Reshape, TensorType, Value
 
 
 def combine_program(

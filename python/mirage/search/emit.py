@@ -16,6 +16,7 @@ from math import inf, prod
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.padding import finite_beyond, zero_beyond
 from mirage.semantics.axes import Dims
+from mirage.semantics.builder import Builder, promote
 from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -23,14 +24,12 @@ from mirage.semantics.ugraph import (
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     Launch,
     Loop,
     Output,
     Schedule,
     TileMap,
     Value,
-    promote,
 )
 
 

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
-    Builder,
     Cast,
     Concat,
     KernelGraph,

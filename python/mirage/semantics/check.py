@@ -24,13 +24,13 @@ from __future__ import annotations
 import math
 from math import prod
 
+from mirage.semantics.builder import Builder, ShapeError, broadcast_shapes
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Binary,
     Broadcast,
-    Builder,
     Cast,
     Composite,
     Concat,
@@ -48,7 +48,6 @@ from mirage.semantics.ugraph import (
     Reshape,
     RmsNorm,
     RunningMax,
-    ShapeError,
     Slice,
     Softmax,
     TensorType,
@@ -57,7 +56,6 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
     axis_extents,
-    broadcast_shapes,
     walk,
 )
 
@@ -144,7 +142,7 @@ def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
     """The type that the result of an op has by its operands (ops that are neither launches nor
     loops, loads or masks).
 
-    Raises :class:`InvalidGraph` and :class:`mirage.semantics.ugraph.ShapeError`; ``where`` goes
+    Raises :class:`InvalidGraph` and :class:`mirage.semantics.builder.ShapeError`; ``where`` goes
     into messages.
     """
     b = Builder(in_block)

@@ -10,18 +10,10 @@ from __future__ import annotations
 
 from math import prod
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import (
-    Builder,
-    Composite,
-    KernelGraph,
-    LayerNorm,
-    Op,
-    RmsNorm,
-    Softmax,
-    Value,
-)
+from mirage.semantics.ugraph import Composite, KernelGraph, LayerNorm, Op, RmsNorm, Softmax, Value
 
 
 class UnknownComposite(TypeError):

@@ -432,9 +432,7 @@ class Normalizer:
         left, right = (self.poly(v, side) for v, side in zip((a, b), sides, strict=True))
         # by what the operands really depend on: heads that share a broadcast operand are rows
         free = [frozenset(x for x, _ in self.algebra.free(p)).difference(k) for p in (left, right)]
-        roles = MatmulRoles(
-            frozenset(k), free[0] - free[1], free[1] - free[0], free[0] & free[1]
-        )
+        roles = MatmulRoles(frozenset(k), free[0] - free[1], free[1] - free[0], free[0] & free[1])
         self.matmuls.append(roles)
         product = self.algebra.mul(left, right)
         return self.algebra.sum(product, k)

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf, prod
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     BlockGraph,
-    Builder,
     Launch,
     Load,
     Loop,

@@ -21,6 +21,7 @@ from math import prod
 
 import numpy as np
 
+from mirage.semantics.builder import promote
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -42,7 +43,6 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
     axis_extents,
-    promote,
 )
 from mirage.verify.digits import Digit, Structure
 from mirage.verify.slots import Irregular, Slot

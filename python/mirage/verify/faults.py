@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from mirage.semantics.builder import Builder, ShapeError, broadcast_shapes
 from mirage.semantics.check import result_type
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -14,7 +15,6 @@ from mirage.semantics.ugraph import (
     Axis,
     Binary,
     BlockGraph,
-    Builder,
     Constant,
     KernelGraph,
     Launch,
@@ -26,7 +26,6 @@ from mirage.semantics.ugraph import (
     Output,
     Reduce,
     RunningMax,
-    ShapeError,
     Slice,
     Softmax,
     TensorType,
@@ -34,7 +33,6 @@ from mirage.semantics.ugraph import (
     Transpose,
     Unary,
     Value,
-    broadcast_shapes,
     walk,
 )
 

@@ -12,11 +12,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.check import InvalidGraph, check_graph, result_type
 from mirage.semantics.ugraph import (
     Accumulator,
     BlockGraph,
-    Builder,
     KernelGraph,
     Launch,
     Load,
@@ -25,7 +25,6 @@ from mirage.semantics.ugraph import (
     Op,
     Output,
     RunningMax,
-    ShapeError,
     TensorType,
     Value,
 )

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_ops, with_operands
 from mirage.semantics.ugraph import (
     Accumulator,
     Binary,
     BlockGraph,
-    Builder,
     Constant,
     KernelGraph,
     Launch,

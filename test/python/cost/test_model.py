@@ -7,17 +7,9 @@ import pytest
 from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
 from mirage.cost.model import Known
 from mirage.search import superoptimize
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import (
-    Axis,
-    BlockGraph,
-    Builder,
-    Launch,
-    Output,
-    Schedule,
-    TensorType,
-    Value,
-)
+from mirage.semantics.ugraph import Axis, BlockGraph, Launch, Output, Schedule, TensorType, Value
 from search_programs import attention, matmul, rms_linear
 
 

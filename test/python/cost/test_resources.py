@@ -15,13 +15,13 @@ from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory import shared_bytes
 from mirage.passes.ugraph_io.data import Alternatives
 from mirage.search import SearchLimits
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     KernelGraph,
     Launch,
     Output,

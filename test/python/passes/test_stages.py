@@ -11,18 +11,11 @@ import numpy as np
 import pytest
 from mirage.passes.ugraph_io import Alternatives, VerdictNote, graph_from_text, graph_to_text
 from mirage.search import SearchLimits
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import (
-    Binary,
-    Builder,
-    External,
-    KernelGraph,
-    Launch,
-    TensorType,
-    Value,
-)
+from mirage.semantics.ugraph import Binary, External, KernelGraph, Launch, TensorType, Value
 from mirage.stages import (
     Checked,
     StageError,

@@ -26,10 +26,10 @@ from mirage.passes.ugraph_io import (
 from mirage.passes.ugraph_io.attributes import FORMS
 from mirage.passes.ugraph_io.table import ROWS
 from mirage.passes.ugraph_io.text import MalformedTextError
+from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Builder,
     External,
     KernelGraph,
     Launch,

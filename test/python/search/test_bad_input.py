@@ -10,18 +10,11 @@ import numpy as np
 import pytest
 from mirage.cost import H200
 from mirage.search import LimitError, SearchLimits, StopReason, superoptimize
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import (
-    Builder,
-    External,
-    KernelGraph,
-    Launch,
-    TensorType,
-    Unary,
-    Value,
-)
+from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Unary, Value
 from search_programs import graph, layer_norm_linear_gelu, matmul, softmax, tensor
 
 

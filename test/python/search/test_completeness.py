@@ -28,9 +28,10 @@ from mirage.search.kernel import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.search.problem import KernelProblem
 from mirage.semantics.axes import AxisTable
+from mirage.semantics.builder import Builder
 from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import UNARY, BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, KernelGraph
+from mirage.semantics.ugraph import KernelGraph
 from search_programs import graph, tensor
 
 TILE = {"m": 2, "n": 3, "k": 4, "l": 5, "d": 3}

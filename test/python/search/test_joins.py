@@ -7,11 +7,12 @@ import pytest
 from mirage.cost import H200
 from mirage.search import superoptimize
 from mirage.search.joins import without_joins
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, Concat, KernelGraph
+from mirage.semantics.ugraph import Concat, KernelGraph
 from search_programs import graph, tensor
 
 

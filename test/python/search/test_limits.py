@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, StopReason, superoptimize
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, Concat, KernelGraph, Launch, Slice
+from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice
 from mirage.workloads import get
 from search_programs import attention, graph, matmul, qk_norm_attention, tensor
 

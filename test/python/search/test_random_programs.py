@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from mirage.cost import H200, check_launch
 from mirage.search import SearchLimits, superoptimize
+from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, KernelGraph, Launch, ShapeError, TensorType, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Value
 
 SIZES = [1, 2, 3, 5, 8, 16, 17, 24, 32, 33, 48, 64, 70]
 UNARY = [

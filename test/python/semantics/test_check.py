@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import graphs
 import pytest
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -15,7 +16,6 @@ from mirage.semantics.ugraph import (
     Axis,
     Binary,
     BlockGraph,
-    Builder,
     Constant,
     KernelGraph,
     Mask,

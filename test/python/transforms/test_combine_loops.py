@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 from attention_graphs import ceil, reference_attention, split_kv_attention, tensor
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
@@ -15,7 +16,6 @@ from mirage.semantics.ugraph import (
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     KernelGraph,
     Launch,
     Load,

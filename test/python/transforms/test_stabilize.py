@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attention_graphs import ceil, one_launch, reference_attention, split_kv_attention, tensor
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -14,7 +15,6 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Axis,
-    Builder,
     KernelGraph,
     Launch,
     RunningMax,

@@ -7,6 +7,7 @@ from math import inf
 import graphs
 import numpy as np
 import pytest
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -14,7 +15,6 @@ from mirage.semantics.ugraph import (
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     External,
     KernelGraph,
     Launch,

@@ -7,8 +7,9 @@ import random
 
 import graphs
 import pytest
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
-from mirage.semantics.ugraph import Builder, KernelGraph
+from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import HoldsFor, Kind, Verdict, VerifyOptions, verify
 
 F32 = DType.F32

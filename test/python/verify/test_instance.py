@@ -5,8 +5,9 @@ from __future__ import annotations
 import graphs
 import numpy as np
 import pytest
+from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Builder, KernelGraph
+from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.instance import TooMuchWork, make_instance
 

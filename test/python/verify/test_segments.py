@@ -7,19 +7,11 @@ import random
 import graphs
 import numpy as np
 import pytest
+from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import (
-    Axis,
-    BlockGraph,
-    Builder,
-    Constant,
-    KernelGraph,
-    Launch,
-    Output,
-    Value,
-)
+from mirage.semantics.ugraph import Axis, BlockGraph, Constant, KernelGraph, Launch, Output, Value
 from mirage.verify import Kind, VerifyOptions, segments, verify
 from mirage.verify.normalize import normalize
 from mirage.verify.slots import Irregular

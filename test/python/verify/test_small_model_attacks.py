@@ -6,6 +6,7 @@ import random
 
 import graphs
 import pytest
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -14,7 +15,6 @@ from mirage.semantics.ugraph import (
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     KernelGraph,
     Output,
     TensorType,

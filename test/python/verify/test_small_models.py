@@ -9,6 +9,7 @@ from math import inf
 
 import graphs
 import pytest
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluate import evaluate
@@ -18,7 +19,6 @@ from mirage.semantics.ugraph import (
     Accumulator,
     Axis,
     BlockGraph,
-    Builder,
     KernelGraph,
     Output,
     TensorType,

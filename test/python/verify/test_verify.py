@@ -7,11 +7,12 @@ import json
 import graphs
 import numpy as np
 import pytest
+from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Axis, BlockGraph, Builder, External, KernelGraph, Output, Value
+from mirage.semantics.ugraph import Axis, BlockGraph, External, KernelGraph, Output, Value
 from mirage.verify import BadOptions, Kind, SignatureMismatch, VerifyOptions, verify
 from mirage.verify.floats import ExactConstants
 from mirage.verify.verifier import match_outputs

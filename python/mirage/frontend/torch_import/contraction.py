@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
+from mirage.semantics.builder import normalize_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Value, normalize_dims
+from mirage.semantics.ugraph import Value
 
 _EPSILON = {DType.F16: 2.0**-23, DType.BF16: 2.0**-23, DType.F32: 2.0**-23, DType.F64: 2.0**-52}
 """What rms_norm adds where no eps is given: that of the type in which PyTorch computes."""

@@ -17,8 +17,9 @@ from mirage.frontend.program import Parameter, Program, check_inputs_used, witho
 from mirage.frontend.torch_import.capture import Argument, Captured, capture, is_user_file
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.table import IGNORED, TABLE
+from mirage.semantics.builder import ShapeError
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import External, KernelGraph, Op, ShapeError, TensorType, Value
+from mirage.semantics.ugraph import External, KernelGraph, Op, TensorType, Value
 
 if TYPE_CHECKING:
     from mirage.driver import Optimized

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mirage.frontend.ops import POWERS
+from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Builder, TensorType, Value, normalize_dims
+from mirage.semantics.ugraph import TensorType, Value
 
 Number = bool | int | float
 

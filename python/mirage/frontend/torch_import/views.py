@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
-from mirage.semantics.ugraph import Value, normalize_dims
+from mirage.semantics.builder import normalize_dims
+from mirage.semantics.ugraph import Value
 
 
 def _reshape(b: Lowering, c: Call) -> Value:

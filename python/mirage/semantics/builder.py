@@ -1,0 +1,222 @@
+"""Building µGraphs op by op: result types are inferred, shapes are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Accumulator,
+    Axis,
+    Binary,
+    Broadcast,
+    Cast,
+    Concat,
+    Constant,
+    LayerNorm,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RmsNorm,
+    RunningMax,
+    Slice,
+    Softmax,
+    TensorType,
+    TileMap,
+    Transpose,
+    Unary,
+    Value,
+)
+
+
+@dataclass
+class Builder:
+    """Appends ops to a list, inferring result types as the class docstrings state; raises
+    :class:`ShapeError`.
+
+    ``in_block`` selects the block-level typing rule (results in f32, see the module's docstring).
+    """
+
+    in_block: bool = False
+    ops: list[Op] = field(default_factory=list[Op])
+
+    def _type(self, shape: tuple[int, ...], *operands: Value) -> TensorType:
+        dtype = promote(*(v.dtype for v in operands))
+        if self.in_block and dtype is not DType.F64:
+            dtype = DType.F32
+        return TensorType(shape, dtype)
+
+    def _add(self, op: Op) -> Value:
+        self.ops.append(op)
+        return op.result
+
+    def constant(self, value: float, dtype: DType = DType.F32) -> Value:
+        """A rank-0 constant."""
+        return self._add(Constant((), (Value(TensorType((), dtype)),), value))
+
+    def unary(self, fn: UnaryFn, x: Value) -> Value:
+        """``fn`` of each element."""
+        return self._add(Unary((x,), (Value(self._type(x.shape, x)),), fn))
+
+    def binary(self, fn: BinaryFn, a: Value, b: Value) -> Value:
+        """``fn`` of each pair of elements; rank-0 constants take the other operand's type."""
+        typed = [v for v in (a, b) if v.shape != ()] or [a, b]
+        shape = broadcast_shapes(a.shape, b.shape)
+        return self._add(Binary((a, b), (Value(self._type(shape, *typed)),), fn))
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        """``x`` converted to ``dtype``."""
+        return self._add(Cast((x,), (Value(TensorType(x.shape, dtype)),)))
+
+    def matmul(self, a: Value, b: Value) -> Value:
+        """``[..., m, k] x [..., k, n]``."""
+        return self._add(Matmul((a, b), (Value(self._type(matmul_shape(a.shape, b.shape), a, b)),)))
+
+    def reduce(self, fn: ReduceFn, x: Value, dims: tuple[int, ...]) -> Value:
+        """Reduction over ``dims``, which keep size 1."""
+        normal = normalize_dims(dims, len(x.shape))
+        shape = tuple(1 if i in normal else n for i, n in enumerate(x.shape))
+        return self._add(Reduce((x,), (Value(self._type(shape, x)),), fn, normal))
+
+    def transpose(self, x: Value, permutation: tuple[int, ...]) -> Value:
+        """Dimensions reordered."""
+        if sorted(permutation) != list(range(len(x.shape))):
+            raise ShapeError(
+                f"expected a permutation of {len(x.shape)} dimensions, got {permutation}"
+            )
+        shape = tuple(x.shape[i] for i in permutation)
+        return self._add(Transpose((x,), (Value(TensorType(shape, x.dtype)),), permutation))
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Same elements, new shape."""
+        if prod(shape) != x.type.size or any(n < 0 for n in shape):
+            raise ShapeError(f"expected a shape of {x.type.size} elements, got {shape}")
+        return self._add(Reshape((x,), (Value(TensorType(shape, x.dtype)),)))
+
+    def broadcast(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Size-1 and missing leading dimensions repeated."""
+        if broadcast_shapes(x.shape, shape) != shape:
+            raise ShapeError(f"expected a shape that {x.shape} broadcasts to, got {shape}")
+        return self._add(Broadcast((x,), (Value(TensorType(shape, x.dtype)),)))
+
+    def concat(self, xs: tuple[Value, ...], dim: int) -> Value:
+        """Operands joined along ``dim``."""
+        (dim,) = normalize_dims((dim,), len(xs[0].shape))
+        for x in xs:
+            rest = [n for i, n in enumerate(x.shape) if i != dim]
+            if rest != [n for i, n in enumerate(xs[0].shape) if i != dim]:
+                raise ShapeError(
+                    f"expected equal shapes outside dimension {dim}, "
+                    f"got {xs[0].shape} and {x.shape}"
+                )
+        shape = list(xs[0].shape)
+        shape[dim] = sum(x.shape[dim] for x in xs)
+        return self._add(
+            Concat(xs, (Value(TensorType(tuple(shape), promote(*(x.dtype for x in xs)))),), dim)
+        )
+
+    def slice(self, x: Value, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> Value:
+        """The block of ``sizes`` at ``offsets``."""
+        if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, x.shape, strict=True)):
+            raise ShapeError(
+                f"expected a block inside {x.shape}, got offsets {offsets} and sizes {sizes}"
+            )
+        return self._add(Slice((x,), (Value(TensorType(sizes, x.dtype)),), offsets))
+
+    def softmax(self, x: Value, dim: int) -> Value:
+        """Softmax along ``dim``."""
+        (dim,) = normalize_dims((dim,), len(x.shape))
+        return self._add(Softmax((x,), (Value(x.type),), dim))
+
+    def rms_norm(
+        self, x: Value, gain: Value | None = None, eps: float = 1e-6, dims: int = 1
+    ) -> Value:
+        """RMS normalisation over the last ``dims`` dimensions."""
+        return self._add(RmsNorm((x,) if gain is None else (x, gain), (Value(x.type),), eps, dims))
+
+    def layer_norm(
+        self,
+        x: Value,
+        gain: Value | None = None,
+        bias: Value | None = None,
+        eps: float = 1e-5,
+        dims: int = 1,
+    ) -> Value:
+        """Layer normalisation over the last ``dims`` dimensions; a bias needs a gain."""
+        if gain is None and bias is not None:
+            raise ShapeError("expected a gain together with the bias, got a bias alone")
+        operands = tuple(v for v in (x, gain, bias) if v is not None)
+        return self._add(LayerNorm(operands, (Value(x.type),), eps, dims))
+
+    # block level
+
+    def load(self, source: Value, tile_map: TileMap, tile: tuple[int, ...]) -> Value:
+        """The tile of shape ``tile`` that ``tile_map`` selects."""
+        if not len(source.shape) == len(tile_map) == len(tile):
+            raise ShapeError(
+                f"expected a map and a tile of rank {len(source.shape)}, got {tile_map} and {tile}"
+            )
+        return self._add(Load((source,), (Value(TensorType(tile, source.dtype)),), tile_map))
+
+    def mask(self, x: Value, dim: int, axes: tuple[str, ...], extent: int, fill: float) -> Value:
+        """``fill`` outside ``extent`` along ``dim``."""
+        return self._add(Mask((x,), (Value(x.type),), dim, axes, extent, fill))
+
+    def running_max(self, x: Value) -> Value:
+        """Maximum over the steps of the loop so far."""
+        return self._add(RunningMax((x,), (Value(x.type),)))
+
+    def loop(
+        self, axis: Axis, body: tuple[Op, ...], accumulators: tuple[Accumulator, ...]
+    ) -> tuple[Value, ...]:
+        """A loop; the results have the types of the accumulated values."""
+        results = tuple(Value(a.value.type) for a in accumulators)
+        self.ops.append(Loop((), results, axis, body, accumulators))
+        return results
+
+
+class ShapeError(ValueError):
+    """Shapes of operands do not fit together."""
+
+
+def promote(*dtypes: DType) -> DType:
+    """The smallest type that holds all (f16 with bf16 gives f32)."""
+    kinds = set(dtypes)
+    for wide in (DType.F64, DType.F32):
+        if wide in kinds:
+            return wide
+    return kinds.pop() if len(kinds) == 1 else DType.F32
+
+
+def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy's broadcasting rule; raises :class:`ShapeError`."""
+    rank = max(len(a), len(b))
+    result: list[int] = []
+    for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
+        if x != y and 1 not in (x, y):
+            raise ShapeError(f"expected shapes that broadcast, got {a} and {b}")
+        result.append(y if x == 1 else x)
+    return tuple(result)
+
+
+def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of ``a @ b`` for ranks of at least 2; raises :class:`ShapeError`."""
+    if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
+        raise ShapeError(f"expected [..., m, k] x [..., k, n], got {a} x {b}")
+    return (*broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
+
+
+def normalize_dims(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Non-negative, sorted, distinct dimensions; raises :class:`ShapeError`."""
+    for d in dims:
+        if not -rank <= d < rank:
+            raise ShapeError(f"expected dimensions in [{-rank}, {rank}), got {d}")
+    normal = tuple(sorted({d % rank for d in dims}))
+    if len(normal) != len(dims):
+        raise ShapeError(f"expected distinct dimensions, got {dims}")
+    return normal
