@@ -33,9 +33,10 @@ sys.path[:0] = [str(HERE.parent / "python")]
 
 from mirage.cost import TARGETS
 from mirage.search import superoptimize
+from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Builder, KernelGraph, TensorType, Value
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.workloads import get, names
 
 Row = dict[str, Any]
