@@ -10,6 +10,10 @@ Functions outside the algebra (``sqrt``, ``sigmoid``, ...) are keyed random func
 residue. ``max`` takes the argument that comes last in a random total order of the residues:
 associative, commutative and idempotent, as the maximum is, and blind to everything else about it.
 
+Optionally ``log`` is what undoes ``exp``: the discrete logarithm modulo ``p``, a residue modulo
+``q``, additive on all products. The first residue is not known then: its plane is NaN throughout,
+and elements count as defined if one of their planes is.
+
 Two values are no residues. NaN stands for "undefined" (a division by zero); it spreads like a NaN
 does, and reaching an output means that the draw says nothing. ``-inf`` is the least element: the
 identity of ``max``, and ``exp`` takes it to 0.
@@ -29,6 +33,7 @@ from mirage.verify.primes import Primes, square_root
 _LIMB = 1 << 13
 _MAX_TERMS = 1 << 13  # terms of 2^25 * 2^13 each that sum up to less than 2^52
 _STEP = 1 << 12
+_GIANTS = 16  # so many times as many baby steps in a discrete logarithm
 
 
 class Modulus:
@@ -108,10 +113,13 @@ def _mix(x: Array, key: tuple[int, int]) -> Array:
 
 
 class FieldPair(Domain):
-    """The domain described in the module's docstring. ``seed`` keys the random functions."""
+    """The domain described in the module's docstring. ``seed`` keys the random functions;
+    ``logarithms`` makes ``log`` the inverse of ``exp`` instead of one of them.
+    """
 
-    def __init__(self, primes: Primes, seed: int) -> None:
+    def __init__(self, primes: Primes, seed: int, *, logarithms: bool = False) -> None:
         self.primes = primes
+        self._logarithms = logarithms
         self.p = Modulus(primes.p)
         self.q = Modulus(primes.q)
         self.moduli = (self.p, self.q)
@@ -163,6 +171,8 @@ class FieldPair(Domain):
                 return tuple(m.invert(v) for m, v in zip(self.moduli, x, strict=False))
             if fn is UnaryFn.EXP and len(x) == 2:
                 return (self._exp(x[1]),)
+            if fn is UnaryFn.LOG and self._logarithms:
+                return (np.full_like(x[0], np.nan), self._log(x[0]))
             return self._random_function(fn, x[0])
 
     def _exp(self, x: Array) -> Array:
@@ -173,6 +183,36 @@ class FieldPair(Domain):
         if every:
             return value
         return np.where(finite, value, np.where(x == -np.inf, 0.0, np.nan))
+
+    def _log(self, x: Array) -> Array:
+        """The residue ``l`` modulo ``q`` with ``w ** (r l) == x ** r`` modulo ``p = r q + 1``."""
+        p, q, w = self.primes.p, self.primes.q, self.primes.w
+        cofactor = (p - 1) // q
+        known = np.isfinite(x) & (x != 0.0)
+        power = base = np.where(known, x, 1.0)
+        for _ in range(cofactor - 1):
+            power = self.p.mul(power, base)
+        # Giant steps backwards until a baby step is met.
+        babies = self.p.mul(self._high[:_GIANTS, None], self._low).ravel()
+        order = np.argsort(babies)
+        babies = babies[order]
+        back = np.asarray(float(pow(w, -babies.size, p)))
+        result = np.full(x.shape, np.nan)
+        for giant in range(q // babies.size + 1):
+            at = np.minimum(np.searchsorted(babies, power), babies.size - 1)
+            met = (babies[at] == power) & np.isnan(result)
+            result = np.where(met, giant * babies.size + order[at], result)
+            power = self.p.mul(power, back)
+        result = self.q.mul(result, np.asarray(float(pow(cofactor, -1, q))))
+        return np.where(known, result, np.nan)
+
+    def agreement(self, a: Planes, b: Planes) -> tuple[Array, Array]:
+        """Where two values are equal as far as they are defined, and where they are defined."""
+        planes = list(zip(a, b, strict=False))
+        finite = [np.isfinite(x) & np.isfinite(y) for x, y in planes]
+        same = [(x == y) | ~f for (x, y), f in zip(planes, finite, strict=True)]
+        every = np.logical_or if self._logarithms else np.logical_and
+        return np.logical_and.reduce(same), every.reduce(finite)
 
     def _random_function(self, fn: object, x: Array) -> Planes:
         finite = np.isfinite(x)

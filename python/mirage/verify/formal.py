@@ -32,7 +32,7 @@ _MAX_TERMS = 200_000
 
 
 class TooLarge(ArithmeticError):
-    """A product of sums of exponentials has too many terms."""
+    """A product of sums of exponentials has too many terms, or their logarithm is taken."""
 
 
 @dataclass(frozen=True)
@@ -323,6 +323,9 @@ class FormalExp(Domain):
             return self._inverse(x)
         if fn is UnaryFn.EXP and len(x) == 2:
             return (map_elements(_exp, x[1]),)
+        if fn is UnaryFn.LOG and any(isinstance(v, Quotient) for v in x[0].ravel()):
+            # Residues do not tell which part of the exponents may be taken out.
+            raise TooLarge("logarithms of exponentials are left to the proof")
         return self._function(fn, x[0])
 
     def _inverse(self, x: Planes) -> Planes:

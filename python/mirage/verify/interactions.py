@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mirage.semantics.region import reshape_groups
 from mirage.semantics.scalar import UNARY, Algebra, BinaryFn, ReduceFn, UnaryFn
@@ -57,7 +57,8 @@ class Shape:
     denominator; ``degree`` and ``exps`` bound the degree and the number of exponential factors of
     (numerator, denominator). ``varies`` are the dimensions (counted from the end: -1 is the last)
     and grid or loop axes (by name) along which the denominator may not be constant, ``key``
-    identifies the denominator (None: it is 1).
+    identifies the denominator (None: it is 1). ``power`` counts the summed index variables in a
+    term of an exponent, ``power_degree`` bounds its degree: what a logarithm gives back.
     """
 
     top: Count = field(default_factory=Count)
@@ -66,6 +67,8 @@ class Shape:
     exps: tuple[int, int] = (0, 0)
     varies: Places = frozenset()
     key: Hashable = None
+    power: Count = field(default_factory=Count)
+    power_degree: int = 0
 
 
 @dataclass
@@ -97,6 +100,8 @@ def multiply(a: Shape, b: Shape) -> Shape:
         _sum(a.exps, b.exps),
         a.varies | b.varies,
         key,
+        _most(a.power, b.power),
+        max(a.power_degree, b.power_degree),
     )
 
 
@@ -110,6 +115,8 @@ def add(a: Shape, b: Shape) -> Shape:
             (max(a.exps[0], b.exps[0]), max(a.exps[1], b.exps[1])),
             a.varies | b.varies,
             a.key,
+            _most(a.power, b.power),
+            max(a.power_degree, b.power_degree),
         )
     return Shape(
         _most(a.top + b.bottom, b.top + a.bottom),
@@ -118,6 +125,8 @@ def add(a: Shape, b: Shape) -> Shape:
         (max(a.exps[0] + b.exps[1], b.exps[0] + a.exps[1]), a.exps[1] + b.exps[1]),
         a.varies | b.varies,
         b.key if a.key is None else a.key if b.key is None else ("sum", a.key, b.key),
+        _most(a.power, b.power),
+        max(a.power_degree, b.power_degree),
     )
 
 
@@ -234,7 +243,7 @@ class Interactions:
                 for a, result in zip(op.accumulators, op.results, strict=True):
                     s = shapes[a.value]
                     if a.rescale is not None:
-                        s = multiply(s, Shape(exps=(1, 0)))
+                        s = multiply(s, Shape(exps=(1, 0), power_degree=1))
                     if a.fn is AccumulateFn.SUM:
                         s = self._summed(s, digits, result, frozenset({op.axis.name}))
                     elif a.fn is AccumulateFn.MAX:
@@ -255,7 +264,7 @@ class Interactions:
         """Sum over indices made of ``digits``, which are those of the places ``over``."""
         more = Count(digits)
         if s.key is None or not s.varies & over:
-            return Shape(s.top + more, s.bottom, s.degree, s.exps, s.varies, s.key)
+            return replace(s, top=s.top + more)
         # Denominators differ from term to term: their product over the cells becomes the common
         # one.
         cells = 1
@@ -265,7 +274,16 @@ class Interactions:
         top = s.top + more + Count({d: n * (cells - 1) for d, n in s.bottom.items()})
         degree = (s.degree[0] + (cells - 1) * s.degree[1], cells * s.degree[1])
         exps = (s.exps[0] + (cells - 1) * s.exps[1], cells * s.exps[1])
-        return Shape(top, bottom, degree, exps, s.varies - over, ("summed", result))
+        return Shape(
+            top,
+            bottom,
+            degree,
+            exps,
+            s.varies - over,
+            ("summed", result),
+            s.power,
+            s.power_degree,
+        )
 
     def _uninterpreted(self, s: Shape, free: Count) -> Shape:
         self._arguments.append((s, free))
@@ -322,14 +340,19 @@ class Interactions:
             self._exponents.append((x, free))
             if x.exps != (0, 0):
                 return self._uninterpreted(x, free)
-            return Shape(degree=(0, 0), exps=(1, 0))
-        return self._uninterpreted(x, free)
+            return Shape(exps=(1, 0), power=x.top, power_degree=x.degree[0])
+        result = self._uninterpreted(x, free)
+        if op.fn is UnaryFn.LOG:
+            # log(e^c a) = c + log(a): a part of an exponent comes out.
+            return Shape(top=x.power, degree=(max(1, x.power_degree), 0))
+        return result
 
     def _divided(self, a: Shape, b: Shape, divisor: Value) -> Shape:
         if self._reciprocals_as_symbols:
             # Arguments are compared up to a factor that is one of their terms.
             self._arguments.append((multiply(b, b), self._free(divisor)))
-            return multiply(a, Shape(degree=(1, 0)))
+            factor = Shape(degree=(1, 0), power=b.power, power_degree=b.power_degree)
+            return multiply(a, factor)
         inverse = Shape(
             b.bottom,
             b.top,
@@ -337,6 +360,8 @@ class Interactions:
             (b.exps[1], b.exps[0]),
             b.varies | self._places(divisor),
             ("divisor", divisor),
+            b.power,
+            b.power_degree,
         )
         return multiply(a, inverse)
 
@@ -365,7 +390,7 @@ def _moved(s: Shape, key: Hashable, varies: Places) -> Shape:
     """The same bounds for denominators at other places, which vary along those given."""
     if s.key is None:
         return s
-    return Shape(s.top, s.bottom, s.degree, s.exps, varies, key)
+    return replace(s, key=key, varies=varies)
 
 
 def _loaded(varies: Places, tile_map: TileMap) -> Places:

@@ -11,8 +11,8 @@ import numpy as np
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.region import Region, region_shape
-from mirage.semantics.scalar import Array
-from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Mask, Op, Value, walk
+from mirage.semantics.scalar import Array, UnaryFn
+from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Mask, Op, Unary, Value, walk
 from mirage.verify.constants import Exact, exact, prime_factors
 from mirage.verify.field import FieldPair
 from mirage.verify.primes import draw
@@ -61,12 +61,23 @@ def needed_roots(graphs: Sequence[KernelGraph]) -> tuple[int, ...]:
     return tuple(sorted(factors))
 
 
-def field_draw(graphs: Sequence[KernelGraph], sample: Sample, rng: random.Random) -> FieldDraw:
+def takes_logarithms(graph: KernelGraph) -> bool:
+    """Whether there is a ``log`` in the program."""
+    return any(isinstance(op, Unary) and op.fn is UnaryFn.LOG for op in all_ops(graph))
+
+
+def field_draw(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: random.Random,
+    *,
+    logarithms: bool = False,
+) -> FieldDraw:
     """Both programs on one random input over one random field. Graphs are normalized and free of
-    composites.
+    composites. ``logarithms`` makes ``log`` undo ``exp`` instead of a random function.
     """
     primes = draw(rng, Q_BITS, 1 << 25, needed_roots(graphs))
-    domain = FieldPair(primes, rng.getrandbits(64))
+    domain = FieldPair(primes, rng.getrandbits(64), logarithms=logarithms)
     source = np.random.default_rng(rng.getrandbits(128))
     inputs: list[Sampled] = []
     for number, (v, r) in enumerate(zip(graphs[0].inputs, sample.inputs, strict=True)):
@@ -86,10 +97,10 @@ def field_draw(graphs: Sequence[KernelGraph], sample: Sample, rng: random.Random
                 row.append(False)
                 continue
             got = restrict(y, sample.outputs[i], u)
-            bad = ~(np.isfinite(want[0]) & np.isfinite(got[0]))
-            row.append(bool((domain.equal(want, got) | bad).all()))
+            same, defined = domain.agreement(want, got)
+            row.append(bool(same.all()))
             if row[-1]:
-                undefined += int(bad.sum())
+                undefined += int((~defined).sum())
         equal.append(tuple(row))
     return FieldDraw(tuple(equal), (primes.p, primes.q), undefined)
 

@@ -8,7 +8,8 @@ quotients are compared by cross-multiplication.
 
 Uninterpreted functions and maxima are treated as in :mod:`mirage.verify.formal`: one symbol for
 each argument (each set of arguments). Here arguments count as equal only if their normal forms look
-alike, so a proof may be missed, never invented.
+alike, so a proof may be missed, never invented. Of a logarithm more is known: factors ``e^c`` of
+its argument are taken out (:mod:`mirage.verify.logarithms`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,9 @@ import numpy as np
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.constants import Exact, exact, prime_factors
+from mirage.verify.logarithms import Number, Powers, Sum, Term, common_part
 from mirage.verify.object_arrays import as_array, map_elements, objects
 
-Number = int | Fraction
-Term = tuple[int, int]  # (exponent, monomial), both interned
-Sum = dict[Term, Number]
-Powers = tuple[tuple[int, int], ...]  # (symbol, power), sorted
 _MAX_TERMS = 60_000
 MOST_WORK = 40 * _MAX_TERMS  # products of terms
 _COPIED = 8  # terms that are copied in the time of a product
@@ -64,6 +62,7 @@ class Symbolic(Domain):
         self._reciprocals_as_symbols = reciprocals_as_symbols
         self._symbols: dict[object, int] = {}
         self._roots: dict[int, int] = {}  # symbols that are square roots: of which primes
+        self._functions: set[int] = set()  # symbols that are values of functions
         self._monomials: list[Powers] = [()]
         self._monomial_ids: dict[Powers, int] = {(): 0}
         self._products: dict[tuple[int, int], tuple[int, int]] = {}
@@ -274,8 +273,10 @@ class Symbolic(Domain):
         )
 
     def _symbol(self, key: object) -> Ratio:
-        number = self._arguments.setdefault(key, len(self._arguments))
-        return self.variable(("f", number))
+        name = ("f", self._arguments.setdefault(key, len(self._arguments)))
+        value = self.variable(name)
+        self._functions.add(self._symbols[name])
+        return value
 
     def _apply(self, fn: object, *arguments: Element) -> Element:
         keys = tuple(map(self._key, arguments))
@@ -305,6 +306,34 @@ class Symbolic(Domain):
         if x.bottom is not None or any(e for e, _ in x.top):
             return self._apply(UnaryFn.EXP, x)
         return Ratio({(self._exponent(x.top), 0): 1})
+
+    def _log(self, x: Element) -> Element:
+        """``log(e^c n / (e^d m)) = c - d + log(n / m)``."""
+        if not isinstance(x, Ratio) or not x.top:
+            return math.nan
+        above, top = self._without_power(x.top)
+        if x.bottom is None:
+            below, bottom = Ratio({}), None
+        else:
+            below, bottom = self._without_power(x.bottom)
+        rest = self._make(top, bottom)
+        power = self.add(above, _negated(self, below))
+        if rest.bottom is None and rest.top == {_ONE: 1}:
+            return power
+        return self.add(power, self._apply(UnaryFn.LOG, rest))
+
+    def _without_power(self, a: Sum) -> tuple[Ratio, Sum]:
+        """``(c, r)`` with ``a == e^c r``."""
+        exponents = {e: self._exponents[e] for e, _ in a}
+        self._worked(sum(map(len, exponents.values())))
+        common = common_part(list(exponents.values()), self._monomials.__getitem__, self._functions)
+        if not common:
+            return Ratio({}), a
+        rests = {
+            e: self._exponent({t: c for t, c in x.items() if t not in common})
+            for e, x in exponents.items()
+        }
+        return Ratio(common), {(rests[e], m): c for (e, m), c in a.items()}
 
     # ---- the domain ------------------------------------------------------------------------------
 
@@ -354,6 +383,8 @@ class Symbolic(Domain):
             return (map_elements(self.invert, x[0]),)
         if fn is UnaryFn.EXP:
             return (map_elements(self._exp, x[0]),)
+        if fn is UnaryFn.LOG:
+            return (map_elements(self._log, x[0]),)
         return (map_elements(lambda v: self._apply(fn, v), x[0]),)
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:

@@ -18,7 +18,7 @@ from mirage.verify.floats import Difference, compare_floats, decisive, measure_n
 from mirage.verify.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.normalize import normalize
 from mirage.verify.proof import prove
-from mirage.verify.realsize import FieldDraw, field_draw
+from mirage.verify.realsize import FieldDraw, field_draw, takes_logarithms
 from mirage.verify.sampling import choose_sample
 from mirage.verify.segments import prove_in_segments
 from mirage.verify.slots import Irregular
@@ -135,6 +135,9 @@ class _Verification:
             self.evidence.append(Evidence("tests at the real sizes", None, str(reason)))
             return self._verdict(Kind.UNKNOWN, None, None, None)
         order = self._real_sizes(instance, rng)
+        if order is None and any(map(takes_logarithms, instance.exact)):
+            self.evidence.pop()
+            order = self._real_sizes(instance, rng, logarithms=True)
         small = _Small(None, None, None, False)
         if order is not None:
             permuted = KernelGraph(
@@ -257,13 +260,17 @@ class _Verification:
         witness = Witness(self.seed, d.output, d.element, d.expected, d.actual, inputs)
         return Verdict(Kind.REFUTED, None, tuple(self.evidence), self.seed, witness)
 
-    def _real_sizes(self, instance: Instance, rng: random.Random) -> tuple[int, ...] | None:
-        """The order of outputs under which all draws agree, if any."""
+    def _real_sizes(
+        self, instance: Instance, rng: random.Random, *, logarithms: bool = False
+    ) -> tuple[int, ...] | None:
+        """The order of outputs under which all draws agree, if any. ``log`` is any function, or
+        with ``logarithms`` what undoes ``exp``.
+        """
         sample = instance.exact_sample
         draws: list[FieldDraw] = []
         redrawn = 0
         while len(draws) < self.options.draws and redrawn <= self.options.redraws:
-            result = field_draw(instance.exact, sample, rng)
+            result = field_draw(instance.exact, sample, rng, logarithms=logarithms)
             if result.undefined:
                 redrawn += 1  # a zero divisor: the draw says nothing
                 continue
@@ -284,6 +291,8 @@ class _Verification:
                 permutation = tuple(range(count))
         holds = permutation is not None if len(draws) == self.options.draws else None
         text = f"{len(draws)} draws, {redrawn} redrawn, {instance.describe(sample)}"
+        if logarithms:
+            text += ", discrete logarithms"
         self.evidence.append(
             Evidence(
                 "finite field at the real sizes",
