@@ -36,8 +36,7 @@ struct FinishBinariesPass : mirage::impl::FinishBinariesBase<FinishBinariesPass>
       auto object = cast<gpu::ObjectAttr>(attribute);
       objects.push_back(gpu::ObjectAttr::get(object.getContext(), object.getTarget(),
                                              object.getFormat(), object.getObject(),
-                                             /*properties=*/DictionaryAttr(),
-                                             object.getKernels()));
+                                             /*properties=*/DictionaryAttr(), object.getKernels()));
     }
     binary.setObjectsAttr(ArrayAttr::get(binary.getContext(), objects));
   }

@@ -32,8 +32,8 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
 
   LogicalResult lower(CopyAsyncOp op, Adaptor operands, Emitter &e, Results &) const override {
     Value when = op.getWhen() ? single(operands.getWhen().front()) : Value();
-    SmallVector<Value> offsets = llvm::map_to_vector(
-        operands.getOffsets(), [](ValueRange range) { return single(range); });
+    SmallVector<Value> offsets =
+        llvm::map_to_vector(operands.getOffsets(), [](ValueRange range) { return single(range); });
     e.ifThen(when, [&] {
       emit(op, e, single(operands.getSource()), offsets, single(operands.getDest()));
     });
@@ -54,8 +54,7 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
       while (width > 1 && shared.getRowPitch() % (width * tile.getElementBytes()))
         width /= 2;
     }
-    ChunkMap map{shape[fast] / width, shape[1 - fast] * (shape[fast] / width),
-                 e.role.numThreads()};
+    ChunkMap map{shape[fast] / width, shape[1 - fast] * (shape[fast] / width), e.role.numThreads()};
     if (map.rowsDivideThreads() || map.threadsDivideRow())
       return emitRegular(e, tile, shared, source, offsets, dest, fast, width, map);
     for (int64_t i = 0; i < map.iterations(); ++i) {
@@ -102,7 +101,8 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
         slowStep = i / perRow;
         fastStep = i % perRow * map.threads * width;
       }
-      Coord step{int32_t(fast == 1 ? slowStep : fastStep), int32_t(fast == 1 ? fastStep : slowStep)};
+      Coord step{int32_t(fast == 1 ? slowStep : fastStep),
+                 int32_t(fast == 1 ? fastStep : slowStep)};
       guard(e, map, i, [&] {
         if (i + 1 < map.iterations() || map.total % map.threads == 0)
           return emitChunk(e, tile, access, address, step, width);

@@ -60,12 +60,10 @@ Value Emitter::bitAnd(Value a, int64_t b) {
 }
 Value Emitter::bitXor(Value a, Value b) { return createOrFold<arith::XOrIOp>(a, b); }
 Value Emitter::shiftLeft(Value a, int64_t bits) {
-  return bits == 0 ? a
-                   : createOrFold<arith::ShLIOp>(a, constantLike(*this, a.getType(), bits));
+  return bits == 0 ? a : createOrFold<arith::ShLIOp>(a, constantLike(*this, a.getType(), bits));
 }
 Value Emitter::shiftRight(Value a, int64_t bits) {
-  return bits == 0 ? a
-                   : createOrFold<arith::ShRUIOp>(a, constantLike(*this, a.getType(), bits));
+  return bits == 0 ? a : createOrFold<arith::ShRUIOp>(a, constantLike(*this, a.getType(), bits));
 }
 Value Emitter::select(Value condition, Value a, Value b) {
   return createOrFold<arith::SelectOp>(condition, a, b);
@@ -96,12 +94,8 @@ Value Emitter::fromF32(Value a, Type type) {
   return type.isF32() ? a : createOrFold<arith::TruncFOp>(type, a);
 }
 
-Value Emitter::toI32(Value index) {
-  return createOrFold<arith::IndexCastOp>(getI32Type(), index);
-}
-Value Emitter::toI64(Value index) {
-  return createOrFold<arith::IndexCastOp>(getI64Type(), index);
-}
+Value Emitter::toI32(Value index) { return createOrFold<arith::IndexCastOp>(getI32Type(), index); }
+Value Emitter::toI64(Value index) { return createOrFold<arith::IndexCastOp>(getI64Type(), index); }
 Value Emitter::bitcast(Value value, Type type) {
   return value.getType() == type ? value : LLVM::BitcastOp::create(*this, type, value).getResult();
 }

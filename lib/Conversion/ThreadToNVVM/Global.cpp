@@ -103,8 +103,7 @@ struct StoreGlobalLowering : ThreadPattern<StoreGlobalOp> {
     Value when = op.getWhen() ? single(operands.getWhen().front()) : Value();
     lowerStore(op, e, single(operands.getDest()), indices(operands.getOffsets()),
                unpack(e, op.getValue().getType(), operands.getValue()), when, op.getExtents(),
-               /*vectors=*/true,
-               [&](Value value, Value pointer, int64_t bytes) {
+               /*vectors=*/true, [&](Value value, Value pointer, int64_t bytes) {
                  LLVM::StoreOp::create(e, value, pointer, bytes);
                });
     return success();
@@ -116,8 +115,7 @@ struct AtomicAddLowering : ThreadPattern<AtomicAddOp> {
   LogicalResult lower(AtomicAddOp op, Adaptor operands, Emitter &e, Results &) const override {
     lowerStore(op, e, single(operands.getDest()), indices(operands.getOffsets()),
                unpack(e, op.getValue().getType(), operands.getValue()), Value(), std::nullopt,
-               /*vectors=*/false,
-               [&](Value value, Value pointer, int64_t) {
+               /*vectors=*/false, [&](Value value, Value pointer, int64_t) {
                  e.ptx("red.relaxed.gpu.global.add.f32 [$0], $1;", "l,f", {pointer, value});
                });
     return success();

@@ -155,7 +155,7 @@ Value GlobalTile::isInside(Emitter &e, const Access &access, Coord constant) con
   Value inside;
   for (int64_t axis : {0, 1})
     if (access.left[axis])
-      inside = e.both(inside, e.compare(arith::CmpIPredicate::slt, e.i32(constant[axis]),
-                                        access.left[axis]));
+      inside = e.both(
+          inside, e.compare(arith::CmpIPredicate::slt, e.i32(constant[axis]), access.left[axis]));
   return inside;
 }

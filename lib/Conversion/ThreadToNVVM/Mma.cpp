@@ -16,8 +16,7 @@ struct MmaLowering : ThreadPattern<MmaOp> {
   LogicalResult lower(MmaOp op, Adaptor operands, Emitter &e, Results &results) const override {
     FragmentType lhs = op.getLhs().getType();
     std::string message;
-    FailureOr<MmaPlan> plan =
-        planMma(lhs, op.getRhs().getType(), op.getAcc().getType(), message);
+    FailureOr<MmaPlan> plan = planMma(lhs, op.getRhs().getType(), op.getAcc().getType(), message);
     if (failed(plan))
       return op.emitOpError(message);
     SmallVector<Value> acc(operands.getAcc());
@@ -31,8 +30,8 @@ struct MmaLowering : ThreadPattern<MmaOp> {
 
   static void instruction(Emitter &e, ArrayRef<Value> lhs, ArrayRef<Value> rhs,
                           MutableArrayRef<Value> acc, NVVM::MMATypes types, int64_t k) {
-    auto result = LLVM::LLVMStructType::getLiteral(e.getContext(),
-                                                   SmallVector<Type>(4, e.getF32Type()));
+    auto result =
+        LLVM::LLVMStructType::getLiteral(e.getContext(), SmallVector<Type>(4, e.getF32Type()));
     std::array<NVVM::MMATypes, 2> operandTypes = {types, types};
     std::array<NVVM::MMALayout, 2> layouts = {NVVM::MMALayout::row, NVVM::MMALayout::col};
     Value product = NVVM::MmaOp::create(e, result, lhs, rhs, acc, ArrayRef<int64_t>{16, 8, k},

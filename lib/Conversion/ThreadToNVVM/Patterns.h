@@ -24,8 +24,7 @@ llvm::SmallVector<mlir::Value> unpack(Emitter &e, FragmentType type, mlir::Value
 llvm::SmallVector<mlir::Value> pack(Emitter &e, FragmentType type, mlir::ValueRange scalars);
 
 /// Lowers one kind of op. `lower` appends the op's new results, one list each.
-template <typename OpT>
-class ThreadPattern : public mlir::OpConversionPattern<OpT> {
+template <typename OpT> class ThreadPattern : public mlir::OpConversionPattern<OpT> {
 public:
   using mlir::OpConversionPattern<OpT>::OpConversionPattern;
   using Adaptor = typename mlir::OpConversionPattern<OpT>::OneToNOpAdaptor;

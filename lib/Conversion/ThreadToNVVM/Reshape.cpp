@@ -68,7 +68,8 @@ struct ConvertLayoutLowering : ThreadPattern<ConvertLayoutOp> {
     }
     if (!op.getScratch())
       return op.emitOpError("expected 'scratch', the byte offset of ")
-             << op.getScratchBytes() << " bytes of shared memory; run mirage-plan-shared-memory first";
+             << op.getScratchBytes()
+             << " bytes of shared memory; run mirage-plan-shared-memory first";
     SharedType tile = getExchangeType(from);
     Value base = e.shared(*op.getScratch());
     SharedAccess write(tile, from.getLinearLayout()), read(tile, to.getLinearLayout());
@@ -94,8 +95,8 @@ struct ConvertLayoutLowering : ThreadPattern<ConvertLayoutOp> {
     return sum;
   }
 
-  static SmallVector<Value> convertInWarp(Emitter &e, const WarpConversion &plan,
-                                          FragmentType from, ArrayRef<Value> scalars) {
+  static SmallVector<Value> convertInWarp(Emitter &e, const WarpConversion &plan, FragmentType from,
+                                          ArrayRef<Value> scalars) {
     SmallVector<int64_t> selections = plan.getSelections();
     Value selected = contribution(e, plan, [](WarpConversion::Bit bit) { return bit.source; });
     Value moved = contribution(e, plan, [](WarpConversion::Bit bit) { return bit.lane; });

@@ -98,11 +98,11 @@ Value log(Emitter &e, Value x) {
 /// erfc(z) for z >= 0, as t exp(P(t) - z^2), t = 1 / (1 + z/2).
 Value complementaryError(Emitter &e, Value z) {
   Value t = divide(e, e.f32(1), e.fma(z, e.f32(0.5), e.f32(1)));
-  Value exponent = polynomial(e, t,
-                              {-1.2655671023898956, 1.0015558936228572, 0.3559067318224231,
-                               0.21710711448779707, -0.6779728007130288, 1.579668763882022,
-                               -3.401916257532389, 4.0701120671874245, -2.6700836347747865,
-                               0.9248936131396872, -0.1337043820574668});
+  Value exponent =
+      polynomial(e, t,
+                 {-1.2655671023898956, 1.0015558936228572, 0.3559067318224231, 0.21710711448779707,
+                  -0.6779728007130288, 1.579668763882022, -3.401916257532389, 4.0701120671874245,
+                  -2.6700836347747865, 0.9248936131396872, -0.1337043820574668});
   Value minusZ = arith::NegFOp::create(e, z);
   return e.fmul(t, exp(e, e.fma(minusZ, z, exponent)));
 }
@@ -139,8 +139,8 @@ Value tanh(Emitter &e, Value x) {
 /// whole.
 Value power(Emitter &e, Value a, Value b) {
   Value magnitude = exp(e, e.fmul(b, log(e, absolute(e, a))));
-  Value whole = e.fcompare(arith::CmpFPredicate::OEQ, b,
-                           e.intrinsic("llvm.floor.f32", e.getF32Type(), {b}));
+  Value whole =
+      e.fcompare(arith::CmpFPredicate::OEQ, b, e.intrinsic("llvm.floor.f32", e.getF32Type(), {b}));
   Value half = e.fmul(b, e.f32(0.5));
   Value even = e.fcompare(arith::CmpFPredicate::OEQ, half,
                           e.intrinsic("llvm.floor.f32", e.getF32Type(), {half}));

@@ -35,8 +35,8 @@ Value SharedAddresses::get(Coord constant) {
   if (!swizzle) {
     if (!plain)
       plain = e.offset(base, dynamicOffset(row, col));
-    return e.offset(plain, constant.row * tile.getRowPitch() +
-                               constant.col * tile.getElementBytes());
+    return e.offset(plain,
+                    constant.row * tile.getRowPitch() + constant.col * tile.getElementBytes());
   }
   if ((constant.row & rowBits) || (constant.col & colBits))
     return e.offset(base, dynamicOffset(e.add(row, constant.row), e.add(col, constant.col)));
@@ -77,8 +77,8 @@ static int64_t bitsOf(const LinearLayout &layout, int64_t dim) {
 }
 
 SharedAddresses SharedAccess::addresses(Emitter &e, Value base, const LinearLayout &of) const {
-  return SharedAddresses(e, tile, base, e.threadOffset(of, 0), e.threadOffset(of, 1),
-                         bitsOf(of, 0), bitsOf(of, 1));
+  return SharedAddresses(e, tile, base, e.threadOffset(of, 0), e.threadOffset(of, 1), bitsOf(of, 0),
+                         bitsOf(of, 1));
 }
 
 Coord SharedAccess::position(const LinearLayout &of, int64_t reg) const {
@@ -128,8 +128,7 @@ void SharedAccess::storeWhere(Emitter &e, Value base, ArrayRef<Value> values,
       Value value = scalars[i];
       if (width > 1)
         value = e.createOrFold<vector::FromElementsOp>(
-            VectorType::get({width}, elementType()),
-            ValueRange(ArrayRef(scalars).slice(i, width)));
+            VectorType::get({width}, elementType()), ValueRange(ArrayRef(scalars).slice(i, width)));
       LLVM::StoreOp::create(e, value, address.get(position(layout, i)), width * elementBytes());
     }
   });
@@ -149,8 +148,9 @@ std::optional<SharedAccess::MatrixPlan> SharedAccess::planMatrix() const {
   if (elementBytes() == 2 && reg.empty())
     return std::nullopt;
   Coord row[3];
-  if (elementBytes() == 2 ? reg[0] == Coord{0, 1} && lane[0] == Coord{0, 2} && lane[1] == Coord{0, 4}
-                          : lane[0] == Coord{0, 1} && lane[1] == Coord{0, 2}) {
+  if (elementBytes() == 2
+          ? reg[0] == Coord{0, 1} && lane[0] == Coord{0, 2} && lane[1] == Coord{0, 4}
+          : lane[0] == Coord{0, 1} && lane[1] == Coord{0, 2}) {
     plan.transposed = false;
     row[0] = lane[2], row[1] = lane[3], row[2] = lane[4];
   } else if (elementBytes() == 2 && lane[2] == Coord{0, 1} && lane[3] == Coord{0, 2} &&
@@ -183,10 +183,10 @@ SmallVector<Value> SharedAccess::loadMatrix(Emitter &e, Value base) const {
   int64_t step = plan->matrices * plan->registersOfMatrix;
   MLIRContext *context = e.getContext();
   Type word = e.getI32Type();
-  Type resultType = plan->matrices == 1
-                        ? word
-                        : LLVM::LLVMStructType::getLiteral(
-                              context, SmallVector<Type>(plan->matrices, word));
+  Type resultType =
+      plan->matrices == 1
+          ? word
+          : LLVM::LLVMStructType::getLiteral(context, SmallVector<Type>(plan->matrices, word));
   SmallVector<Value> scalars;
   for (int64_t i = 0; i < layout.getNumRegisters(); i += step) {
     Value loaded = NVVM::LdMatrixOp::create(

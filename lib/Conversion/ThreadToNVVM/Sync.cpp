@@ -54,23 +54,19 @@ struct MbarrierInitLowering : ThreadPattern<MbarrierInitOp> {
 struct MbarrierArriveLowering : ThreadPattern<MbarrierArriveOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(MbarrierArriveOp, Adaptor operands, Emitter &e, Results &) const override {
-    Value address =
-        barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
+    Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
     // The other lanes' accesses come before the arrival of the first one.
     e.ptx("bar.warp.sync 0xffffffff;", "", {});
-    e.ifThen(e.compare(arith::CmpIPredicate::eq, e.lane(), e.i32(0)), [&] {
-      e.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {address});
-    });
+    e.ifThen(e.compare(arith::CmpIPredicate::eq, e.lane(), e.i32(0)),
+             [&] { e.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {address}); });
     return success();
   }
 };
 
 struct MbarrierExpectLowering : ThreadPattern<MbarrierExpectOp> {
   using ThreadPattern::ThreadPattern;
-  LogicalResult lower(MbarrierExpectOp op, Adaptor operands, Emitter &e,
-                      Results &) const override {
-    Value address =
-        barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
+  LogicalResult lower(MbarrierExpectOp op, Adaptor operands, Emitter &e, Results &) const override {
+    Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
     e.ifThen(e.isFirstThread(), [&] {
       e.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
             {address, e.i32(op.getBytes())});
@@ -82,8 +78,7 @@ struct MbarrierExpectLowering : ThreadPattern<MbarrierExpectOp> {
 struct MbarrierWaitLowering : ThreadPattern<MbarrierWaitOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(MbarrierWaitOp, Adaptor operands, Emitter &e, Results &) const override {
-    Value address =
-        barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
+    Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
     e.ptx("{\n"
           ".reg .pred done;\n"
           "wait_${:uid}:\n"
@@ -100,8 +95,7 @@ struct MbarrierWaitLowering : ThreadPattern<MbarrierWaitOp> {
 //===----------------------------------------------------------------------===//
 
 /// An op that is one instruction without operands.
-template <typename OpT, typename Text>
-struct InstructionLowering : ThreadPattern<OpT> {
+template <typename OpT, typename Text> struct InstructionLowering : ThreadPattern<OpT> {
   InstructionLowering(const TypeConverter &converter, MLIRContext *context, Text text)
       : ThreadPattern<OpT>(converter, context), text(text) {}
   LogicalResult lower(OpT op, typename ThreadPattern<OpT>::Adaptor, Emitter &e,
@@ -131,8 +125,7 @@ StringRef fenceText(FenceKind kind) {
 struct SignalLowering : ThreadPattern<SignalOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(SignalOp, Adaptor operands, Emitter &e, Results &) const override {
-    Value pointer =
-        counterPointer(e, single(operands.getCounters()), single(operands.getIndex()));
+    Value pointer = counterPointer(e, single(operands.getCounters()), single(operands.getIndex()));
     e.barrier();
     e.ifThen(e.isFirstThread(), [&] {
       e.ptx("fence.acq_rel.gpu;\nred.release.gpu.global.add.u32 [$0], 1;", "l", {pointer});
@@ -144,8 +137,7 @@ struct SignalLowering : ThreadPattern<SignalOp> {
 struct WaitCounterLowering : ThreadPattern<WaitCounterOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(WaitCounterOp op, Adaptor operands, Emitter &e, Results &) const override {
-    Value pointer =
-        counterPointer(e, single(operands.getCounters()), single(operands.getIndex()));
+    Value pointer = counterPointer(e, single(operands.getCounters()), single(operands.getIndex()));
     e.ifThen(e.isFirstThread(), [&] {
       e.ptx("{\n"
             ".reg .pred less;\n"
@@ -164,30 +156,28 @@ struct WaitCounterLowering : ThreadPattern<WaitCounterOp> {
 } // namespace
 
 template <typename OpT, typename Text>
-static void addInstruction(const TypeConverter &converter, RewritePatternSet &patterns,
-                           Text text) {
+static void addInstruction(const TypeConverter &converter, RewritePatternSet &patterns, Text text) {
   patterns.add<InstructionLowering<OpT, Text>>(converter, patterns.getContext(), text);
 }
 
 void mirage::thread::populateSyncPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<BarrierLowering, MbarrierAllocLowering, MbarrierInitLowering,
-               MbarrierArriveLowering, MbarrierExpectLowering, MbarrierWaitLowering,
-               SignalLowering, WaitCounterLowering>(converter, patterns.getContext());
+  patterns.add<BarrierLowering, MbarrierAllocLowering, MbarrierInitLowering, MbarrierArriveLowering,
+               MbarrierExpectLowering, MbarrierWaitLowering, SignalLowering, WaitCounterLowering>(
+      converter, patterns.getContext());
   addInstruction<FenceOp>(converter, patterns, [](FenceOp op) { return fenceText(op.getKind()); });
   addInstruction<ClusterBarrierOp>(converter, patterns, [](ClusterBarrierOp) {
     return "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;";
   });
   addInstruction<SetMaxRegistersOp>(converter, patterns, [](SetMaxRegistersOp op) {
-    return llvm::formatv("setmaxnreg.{0}.sync.aligned.u32 {1};",
-                         op.getDecrease() ? "dec" : "inc", op.getCount())
+    return llvm::formatv("setmaxnreg.{0}.sync.aligned.u32 {1};", op.getDecrease() ? "dec" : "inc",
+                         op.getCount())
         .str();
   });
   addInstruction<DependentWaitOp>(converter, patterns,
                                   [](DependentWaitOp) { return "griddepcontrol.wait;"; });
-  addInstruction<DependentLaunchOp>(converter, patterns, [](DependentLaunchOp) {
-    return "griddepcontrol.launch_dependents;";
-  });
+  addInstruction<DependentLaunchOp>(
+      converter, patterns, [](DependentLaunchOp) { return "griddepcontrol.launch_dependents;"; });
   addInstruction<BulkCommitOp>(converter, patterns,
                                [](BulkCommitOp) { return "cp.async.bulk.commit_group;"; });
   addInstruction<BulkWaitOp>(converter, patterns, [](BulkWaitOp op) {

@@ -118,8 +118,7 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
   }
 
   /// MN-major descriptors start at panels (or stay within one).
-  static LogicalResult checkStart(WgmmaOp op, const SharedFactor &rhs, int64_t col,
-                                  int64_t count) {
+  static LogicalResult checkStart(WgmmaOp op, const SharedFactor &rhs, int64_t col, int64_t count) {
     if (!rhs.outerContiguous || col % rhs.panelElements() == 0)
       return success();
     if (col % rhs.panelElements() + count <= rhs.panelElements() && col % 8 == 0)
@@ -213,8 +212,8 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
         "{0}wgmma.mma_async.sync.aligned.m64n{1}k16.f32.{2}.{2} {{{3}}, {4}, ${5}, {6};\n}",
         instruction.fence ? "wgmma.fence.sync.aligned;\n" : "", columns, type, list, left, next,
         flags);
-    auto result = LLVM::LLVMStructType::getLiteral(e.getContext(),
-                                                   SmallVector<Type>(count, e.getF32Type()));
+    auto result =
+        LLVM::LLVMStructType::getLiteral(e.getContext(), SmallVector<Type>(count, e.getF32Type()));
     Value product = e.ptx(text, outputs + inputs + "l", args, result);
     for (auto [j, group] : llvm::enumerate(block.groups))
       for (int64_t i = 0; i < 4; ++i)

@@ -106,8 +106,8 @@ ParseResult mirage::parseMap(OpAsmParser &parser, ArrayAttr &map) {
 
 void mirage::printMap(OpAsmPrinter &printer, Operation *op, ArrayAttr map) {
   printer << '[';
-  llvm::interleaveComma(map, printer,
-                        [&](Attribute names) { printAxisNames(printer, op, cast<ArrayAttr>(names)); });
+  llvm::interleaveComma(
+      map, printer, [&](Attribute names) { printAxisNames(printer, op, cast<ArrayAttr>(names)); });
   printer << ']';
 }
 

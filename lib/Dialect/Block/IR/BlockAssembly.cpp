@@ -88,9 +88,8 @@ ParseResult mirage::block::parseAccumulators(OpAsmParser &parser, ArrayAttr &fns
 }
 
 void mirage::block::printAccumulators(OpAsmPrinter &printer, Operation *op, ArrayAttr fns,
-                                      OperandRange values, OperandRange rescales,
-                                      DenseI64ArrayAttr, TypeRange valueTypes,
-                                      TypeRange rescaleTypes) {
+                                      OperandRange values, OperandRange rescales, DenseI64ArrayAttr,
+                                      TypeRange valueTypes, TypeRange rescaleTypes) {
   if (values.empty())
     return;
   auto accumulate = cast<AccumulateOp>(op);

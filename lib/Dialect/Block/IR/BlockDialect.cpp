@@ -10,7 +10,8 @@ using namespace mlir;
 using namespace mirage::block;
 
 /// `16x64xf16` or, for rank 0, `f32`.
-static ParseResult parseTileShape(AsmParser &parser, SmallVector<int64_t> &shape, Type &elementType) {
+static ParseResult parseTileShape(AsmParser &parser, SmallVector<int64_t> &shape,
+                                  Type &elementType) {
   if (parser.parseDimensionList(shape, /*allowDynamic=*/false, /*withTrailingX=*/true))
     return failure();
   return parser.parseType(elementType);

@@ -62,7 +62,8 @@ FailureOr<int64_t> countParts(Operation *op, ArrayAttr axes, llvm::StringSet<> &
     if (!extent)
       return op->emitOpError("expected axes of the grid or of a loop around, got '") << name << "'";
     if (!seen.insert(name).second)
-      return op->emitOpError("expected each axis at most once in a map, got '") << name << "' twice";
+      return op->emitOpError("expected each axis at most once in a map, got '")
+             << name << "' twice";
     parts *= *extent;
   }
   return parts;
@@ -177,7 +178,8 @@ LogicalResult AccumulateOp::verify() {
     auto shape = broadcastShapes(shapeOf(rescale), shapeOf(getValues()[index]));
     if (!shape || ArrayRef<int64_t>(*shape) != shapeOf(getValues()[index]))
       return emitOpError("expected a rescale that broadcasts to ")
-             << formatShape(shapeOf(getValues()[index])) << ", got " << formatShape(shapeOf(rescale));
+             << formatShape(shapeOf(getValues()[index])) << ", got "
+             << formatShape(shapeOf(rescale));
   }
   return success();
 }

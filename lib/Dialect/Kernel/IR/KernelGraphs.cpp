@@ -32,9 +32,8 @@ LogicalResult verifyTypes(Operation *op, TypeRange expected, TypeRange actual, S
 
 ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &result) {
   auto buildFuncType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
-                          function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(inputs, results);
-  };
+                          function_interface_impl::VariadicFlag,
+                          std::string &) { return builder.getFunctionType(inputs, results); };
   return function_interface_impl::parseFunctionOp(
       parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildFuncType,
       getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
@@ -60,7 +59,8 @@ LogicalResult GraphOp::verify() {
 
 /// What `form` forbids `op` to be, or an empty string.
 static std::string violates(Form form, Operation *op) {
-  bool alternatives = isa<AlternativesOp>(op), launch = isa<LaunchOp>(op), invoke = isa<InvokeOp>(op);
+  bool alternatives = isa<AlternativesOp>(op), launch = isa<LaunchOp>(op),
+       invoke = isa<InvokeOp>(op);
   switch (form) {
   case Form::Reference:
     return alternatives || launch || invoke ? "predefined tensor ops only" : "";
@@ -123,11 +123,11 @@ LogicalResult AlternativesOp::verify() {
   if (count == 0)
     return emitOpError("expected at least the reference, got no regions");
   if (getVerdicts() && getVerdicts()->size() != count - 1)
-    return emitOpError("expected ") << count - 1 << " verdicts, one for each candidate, got "
-                                    << getVerdicts()->size();
+    return emitOpError("expected ")
+           << count - 1 << " verdicts, one for each candidate, got " << getVerdicts()->size();
   if (getCosts() && getCosts()->size() != count)
-    return emitOpError("expected ") << count << " costs, one for each region, got "
-                                    << getCosts()->size();
+    return emitOpError("expected ")
+           << count << " costs, one for each region, got " << getCosts()->size();
   return success();
 }
 
@@ -191,10 +191,10 @@ LogicalResult LaunchOp::verifyRegions() {
 }
 
 LogicalResult InvokeOp::verify() {
-  for (auto [what, numbers] : {std::pair<StringRef, ArrayRef<int64_t>>("grid", getGrid()),
-                               std::pair<StringRef, ArrayRef<int64_t>>("block", getBlock()),
-                               std::pair<StringRef, ArrayRef<int64_t>>(
-                                   "cluster", getCluster().value_or(getBlock()))}) {
+  for (auto [what, numbers] :
+       {std::pair<StringRef, ArrayRef<int64_t>>("grid", getGrid()),
+        std::pair<StringRef, ArrayRef<int64_t>>("block", getBlock()),
+        std::pair<StringRef, ArrayRef<int64_t>>("cluster", getCluster().value_or(getBlock()))}) {
     if (numbers.size() != 3 || llvm::any_of(numbers, [](int64_t n) { return n < 1; }))
       return emitOpError("expected three positive sizes for ")
              << what << ", got " << formatList(numbers);

@@ -15,7 +15,9 @@ using namespace mirage::kernel;
 
 namespace {
 
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
@@ -50,8 +52,8 @@ LogicalResult verifySizes(Operation *op, ArrayRef<int64_t> expected, ArrayRef<in
                           StringRef what) {
   if (expected == actual)
     return success();
-  return op->emitOpError("expected ") << what << " of shape " << formatShape(expected) << ", got "
-                                      << formatShape(actual);
+  return op->emitOpError("expected ")
+         << what << " of shape " << formatShape(expected) << ", got " << formatShape(actual);
 }
 
 } // namespace
@@ -139,12 +141,13 @@ LogicalResult SliceOp::verify() {
   ArrayRef<int64_t> input = shapeOf(getInput()), result = shapeOf(getResult());
   if (getOffsets().size() != input.size() || result.size() != input.size())
     return emitOpError("expected offsets and a result of rank ")
-           << input.size() << ", got " << formatList(getOffsets()) << " and " << formatShape(result);
+           << input.size() << ", got " << formatList(getOffsets()) << " and "
+           << formatShape(result);
   for (auto [offset, size, whole] : llvm::zip(getOffsets(), result, input))
     if (offset < 0 || offset + size > whole)
       return emitOpError("expected a block inside of ")
-             << formatShape(input) << ", got offsets " << formatList(getOffsets())
-             << " and sizes " << formatShape(result);
+             << formatShape(input) << ", got offsets " << formatList(getOffsets()) << " and sizes "
+             << formatShape(result);
   return verifyElementType(*this, elementOf(getInput()));
 }
 

@@ -85,7 +85,9 @@ std::optional<int64_t> LinearLayout::findRegister(Coord coord) const {
 }
 
 LinearLayout LinearLayout::reduce(int64_t dim) const {
-  auto drop = [dim](Coord vector) { return dim == 0 ? Coord{0, vector.col} : Coord{vector.row, 0}; };
+  auto drop = [dim](Coord vector) {
+    return dim == 0 ? Coord{0, vector.col} : Coord{vector.row, 0};
+  };
   LinearLayout result;
   for (Coord vector : reg)
     if (Coord kept = drop(vector); !kept.isZero())
@@ -166,8 +168,8 @@ std::string LinearLayout::check() const {
 
 static void printBasis(llvm::raw_ostream &os, ArrayRef<Coord> basis) {
   os << "[";
-  llvm::interleaveComma(basis, os,
-                        [&](Coord vector) { os << "[" << vector.row << ", " << vector.col << "]"; });
+  llvm::interleaveComma(
+      basis, os, [&](Coord vector) { os << "[" << vector.row << ", " << vector.col << "]"; });
   os << "]";
 }
 

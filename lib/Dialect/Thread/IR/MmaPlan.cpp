@@ -21,7 +21,9 @@ struct SharedBit {
 };
 } // namespace
 
-static bool isAlong(Coord vector, int64_t axis) { return vector[axis] != 0 && vector[1 - axis] == 0; }
+static bool isAlong(Coord vector, int64_t axis) {
+  return vector[axis] != 0 && vector[1 - axis] == 0;
+}
 
 /// Warp bit by warp bit: m of lhs and acc, n of rhs and acc, k of lhs and rhs
 /// agree, and summands are counted once.
@@ -45,13 +47,15 @@ static std::string checkWarps(FragmentType lhs, FragmentType rhs, FragmentType a
       return llvm::formatv("warp vectors {0} do not fit together: lhs [{1}, {2}], rhs [{3}, {4}], "
                            "acc [{5}, {6}]",
                            i, wa.row, wa.col, wb.row, wb.col, wc.row, wc.col);
-    bool summands = wa.col != 0 || (lhs.getPartial() && wa.isZero()) ||
-                    (rhs.getPartial() && wb.isZero());
+    bool summands =
+        wa.col != 0 || (lhs.getPartial() && wa.isZero()) || (rhs.getPartial() && wb.isZero());
     if (partial && wc.isZero() != summands)
       return llvm::formatv("warp vector {0}: expected {1} in the partial accumulator, got [{2}, "
                            "{3}]",
-                           i, summands ? "zero" : "a vector that is not zero (there would be "
-                                                  "copies among the summands)",
+                           i,
+                           summands ? "zero"
+                                    : "a vector that is not zero (there would be "
+                                      "copies among the summands)",
                            wc.row, wc.col);
   }
   return "";
@@ -66,8 +70,7 @@ static std::string checkTypes(FragmentType lhs, FragmentType rhs, FragmentType a
   if (lhs.getRows() != acc.getRows() || rhs.getCols() != acc.getCols() ||
       lhs.getCols() != rhs.getRows())
     return llvm::formatv("shapes do not fit: {0}x{1} times {2}x{3} into {4}x{5}", lhs.getRows(),
-                         lhs.getCols(), rhs.getRows(), rhs.getCols(), acc.getRows(),
-                         acc.getCols());
+                         lhs.getCols(), rhs.getRows(), rhs.getCols(), acc.getRows(), acc.getCols());
   return "";
 }
 

@@ -24,9 +24,8 @@ static ParseResult parseVector(AsmParser &parser, Coord &vector) {
 }
 
 static ParseResult parseBasis(AsmParser &parser, LinearLayout::Basis &basis) {
-  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-    return parseVector(parser, basis.emplace_back());
-  });
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                        [&] { return parseVector(parser, basis.emplace_back()); });
 }
 
 Attribute LayoutAttr::parse(AsmParser &parser, Type) {
@@ -46,13 +45,13 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
       return parseBasis(parser, warp);
     if (name == "repeat")
       return parseVector(parser, repeat);
-    return parser.emitError(nameLoc) << "expected 'reg', 'lane', 'warp' or 'repeat', got '" << name
-                                     << "'";
+    return parser.emitError(nameLoc)
+           << "expected 'reg', 'lane', 'warp' or 'repeat', got '" << name << "'";
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseField))
     return {};
-  return parser.getChecked<LayoutAttr>(
-      loc, parser.getContext(), LinearLayout(reg, lane, warp, {repeat.row, repeat.col}));
+  return parser.getChecked<LayoutAttr>(loc, parser.getContext(),
+                                       LinearLayout(reg, lane, warp, {repeat.row, repeat.col}));
 }
 
 void LayoutAttr::print(AsmPrinter &printer) const {
@@ -61,8 +60,7 @@ void LayoutAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 LinearLayout value) {
+LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, LinearLayout value) {
   if (std::string message = value.check(); !message.empty())
     return emitError() << "invalid layout: " << message;
   return success();

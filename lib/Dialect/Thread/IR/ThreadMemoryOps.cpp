@@ -50,7 +50,9 @@ static LogicalResult verifyGlobal(Operation *op, MemRefType tensor, size_t numOf
 }
 
 static Tile tileOf(FragmentType type) { return {type.getShape(), type.getElementType()}; }
-static Tile tileOf(SharedType type) { return {type.getShape().take_back(2), type.getElementType()}; }
+static Tile tileOf(SharedType type) {
+  return {type.getShape().take_back(2), type.getElementType()};
+}
 
 static LogicalResult verifySlot(Operation *op, SharedType type) {
   if (type.isRing())
@@ -160,9 +162,9 @@ static LogicalResult verifyShared(Operation *op, SharedType tile, FragmentType f
     std::swap(rows, cols);
   int64_t row = at ? (*at)[0] : 0, col = at ? (*at)[1] : 0;
   if (row < 0 || col < 0 || row + rows > tile.getRows() || col + cols > tile.getCols())
-    return op->emitOpError() << "expected a part of the " << tile.getRows() << "x"
-                             << tile.getCols() << " tile, got " << rows << "x" << cols << " at ["
-                             << row << ", " << col << "]";
+    return op->emitOpError() << "expected a part of the " << tile.getRows() << "x" << tile.getCols()
+                             << " tile, got " << rows << "x" << cols << " at [" << row << ", "
+                             << col << "]";
   return success();
 }
 
@@ -194,8 +196,7 @@ static LogicalResult verifyBox(Operation *op, TensorMapType map, SharedType tile
     return failure();
   ArrayRef<int64_t> box = map.getBox();
   if (numCoordinates != box.size())
-    return op->emitOpError() << "expected " << box.size() << " coordinates, got "
-                             << numCoordinates;
+    return op->emitOpError() << "expected " << box.size() << " coordinates, got " << numCoordinates;
   if (map.getElementType() != tile.getElementType() || map.getSwizzle() != tile.getSwizzle())
     return op->emitOpError() << "expected a tile of the element type and swizzle of " << map
                              << ", got " << tile;
@@ -205,8 +206,7 @@ static LogicalResult verifyBox(Operation *op, TensorMapType map, SharedType tile
   for (int64_t extent : box.drop_back())
     rows *= extent;
   if (rows != tile.getRows() || tile.getCols() % box.back() ||
-      (tile.getCols() != box.back() &&
-       box.back() * tile.getElementBytes() != tile.getSwizzle()))
+      (tile.getCols() != box.back() && box.back() * tile.getElementBytes() != tile.getSwizzle()))
     return op->emitOpError() << "expected a box of " << tile.getRows()
                              << " rows that is as wide as the tile or one of its panels, got "
                              << map;
@@ -256,9 +256,8 @@ LogicalResult WgmmaOp::verify() {
     return emitOpError("expected factors of the same element type, f16 or bf16, got ")
            << element << " and " << rhs.getElementType();
   if (m != acc.getRows() || n != acc.getCols() || k != rhsK)
-    return emitOpError("shapes do not fit: ")
-           << m << "x" << k << " times " << rhsK << "x" << n << " into " << acc.getRows() << "x"
-           << acc.getCols();
+    return emitOpError("shapes do not fit: ") << m << "x" << k << " times " << rhsK << "x" << n
+                                              << " into " << acc.getRows() << "x" << acc.getCols();
   if (k % 16)
     return emitOpError("expected K of a multiple of 16, got ") << k;
   const LinearLayout &layout = acc.getLinearLayout();

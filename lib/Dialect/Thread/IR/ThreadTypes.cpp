@@ -130,8 +130,8 @@ int64_t SharedType::getRowPitch() const {
 int64_t SharedType::getAlignment() const { return getSwizzle() ? 8 * getSwizzle() : 16; }
 
 int64_t SharedType::getSlotBytes() const {
-  int64_t bytes = getSwizzle() ? getRows() * getCols() * getElementBytes()
-                               : getRows() * getRowPitch();
+  int64_t bytes =
+      getSwizzle() ? getRows() * getCols() * getElementBytes() : getRows() * getRowPitch();
   return llvm::alignTo(bytes, getAlignment());
 }
 

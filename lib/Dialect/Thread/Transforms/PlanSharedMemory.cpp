@@ -139,9 +139,9 @@ int64_t FunctionBuffers::separate(ArrayRef<int64_t> offsets) {
                           offsets[later] < offsets[earlier] + a.bytes;
       if (earlier == later || !sharesMemory || a.end >= b.start)
         continue;
-      Operation *last = *llvm::max_element(
-          buffers[earlier].accesses,
-          [&](Operation *x, Operation *y) { return order[x] < order[y]; });
+      Operation *last =
+          *llvm::max_element(buffers[earlier].accesses,
+                             [&](Operation *x, Operation *y) { return order[x] < order[y]; });
       if (isSeparated(last, first))
         continue;
       OpBuilder builder(first);

@@ -68,14 +68,10 @@ struct Coord {
   Coord operator+(Coord other) const { return {row + other.row, col + other.col}; }
   bool operator==(Coord other) const { return row == other.row && col == other.col; }
   bool operator!=(Coord other) const { return !(*this == other); }
-  bool operator<(Coord other) const {
-    return row != other.row ? row < other.row : col < other.col;
-  }
+  bool operator<(Coord other) const { return row != other.row ? row < other.row : col < other.col; }
 };
 
-inline llvm::hash_code hash_value(Coord coord) {
-  return llvm::hash_combine(coord.row, coord.col);
-}
+inline llvm::hash_code hash_value(Coord coord) { return llvm::hash_combine(coord.row, coord.col); }
 
 class LinearLayout {
 public:
