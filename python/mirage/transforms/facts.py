@@ -1,11 +1,12 @@
-"""What the analysis of a launch finds: where shifts start, and which the launch must store."""
+"""What the analysis of a launch finds: where shifts start and meet, and which are stored."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
-from mirage.semantics.ugraph import Load, Loop, TileMap, Unary, Value
-from mirage.transforms.shifts import Shift, TensorShift, TensorTerms, Terms
+from mirage.semantics.ugraph import Binary, Load, Loop, TileMap, Unary, Value
+from mirage.transforms.shifts import Align, Shift, TensorShift, TensorTerms, Terms
 
 
 @dataclass(eq=False)
@@ -37,12 +38,45 @@ class LoadedShift:
         return self.map == self.shift.map and self.tile == self.shift.shape
 
 
+@dataclass(frozen=True)
+class ShiftedExp:
+    """What an exponential is taken relative to. ``again`` is set where it was computed before, and
+    the maximum that was taken then serves.
+    """
+
+    shift: Shift
+    align: Align
+    again: bool = False
+
+    @property
+    def covered(self) -> tuple[int, ...]:
+        """Dimensions of the argument over which the maximum is taken."""
+        if not self.again:
+            return self.shift.reduced
+        m = self.shift.result_shape
+        return tuple(d for d, a in enumerate(self.align) if a is None or m[a] == 1)
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """An operand that carries a part of a merged shift, and is brought to the whole: with which
+    power, and how its result, of the op's rank, is aligned with the whole.
+    """
+
+    operand: int
+    part: Shift
+    whole: Shift
+    power: Fraction
+    align: Align
+
+
 @dataclass(eq=False)
 class LaunchFacts:
     """Result of the analysis of one launch."""
 
     terms: dict[Value, Terms] = field(default_factory=dict[Value, Terms])
-    exps: dict[Unary, Shift] = field(default_factory=dict[Unary, Shift])
+    exps: dict[Unary, ShiftedExp] = field(default_factory=dict[Unary, ShiftedExp])
+    rebased: dict[Binary, list[Rebase]] = field(default_factory=dict[Binary, list[Rebase]])
     loads: dict[Load, tuple[LoadedShift, ...]] = field(
         default_factory=dict[Load, tuple[LoadedShift, ...]]
     )

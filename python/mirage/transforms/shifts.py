@@ -34,6 +34,7 @@ class Origin(enum.Enum):
     EXP = "exp"  # at an exponential; what is shifted by is a maximum over its argument
     LOADED = "loaded"  # at the load of a tensor that carries a TensorShift
     LOOPED = "looped"  # at the end of a loop that rescaled its accumulators
+    MERGED = "merged"  # where values that carry different shifts are added
 
 
 @dataclass(eq=False)
@@ -46,7 +47,7 @@ class Shift:
     """
 
     origin: Origin
-    shape: tuple[int, ...]
+    tile: tuple[int, ...]  # EXP, LOADED: the shape of what the maximum is taken over
     exps: frozenset[Unary]
     loop: Loop | None
     axes: frozenset[str]  # grid and loop axes that the shift may vary with
@@ -54,6 +55,8 @@ class Shift:
     tensor: TensorShift | None = None  # LOADED
     map: TileMap = ()  # LOADED
     inner: Shift | None = None  # LOOPED: the shift inside the loop
+    leaves: Mapping[Shift, Align] = field(default_factory=dict["Shift", Align])
+    """MERGED: the shifts whose maximum it is, and for its dimensions those of each of them."""
     steps: dict[int, set[tuple[str, ...]]] = field(default_factory=dict[int, set[tuple[str, ...]]])
     """LOADED before the loops: for its dimensions the loop axes by which loads cut them further."""
     constant: set[int] = field(default_factory=set[int])
@@ -65,9 +68,25 @@ class Shift:
         return bool(self.powers)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what the maximum is taken over. (What stands for ``m`` inside a loop, or in the
+        summands, is complete there: nothing outside depends on more of it.)
+        """
+        if self.inner is not None:
+            return self.inner.result_shape
+        if self.leaves:
+            return tuple(
+                max(1 if (d := align[i]) is None else s.result_shape[d] for s, align in leaves)
+                for leaves in [tuple(self.leaves.items())]
+                for i in range(len(leaves[0][1]))
+            )
+        return self.tile
+
+    @property
     def reduced(self) -> tuple[int, ...]:
         """Dimensions over which the maximum is taken."""
-        return tuple(d for d in sorted(self.constant) if self.shape[d] > 1)
+        shape = self.shape
+        return tuple(d for d in sorted(self.constant) if shape[d] > 1)
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -76,8 +95,42 @@ class Shift:
 
     @property
     def moves(self) -> bool:
-        """Whether ``m`` differs from what the values carried before; always for an exponential."""
-        return self.origin is Origin.EXP or self.running or bool(self.reduced)
+        """Whether ``m`` differs from what the values carried before; always for an exponential and
+        for summands.
+        """
+        fixed = self.origin in (Origin.LOADED, Origin.LOOPED)
+        return not fixed or self.running or bool(self.reduced)
+
+    def partial(self, dim: int) -> bool:
+        """Whether a value that is aligned with ``dim`` has only a part of what the maximum covers:
+        it may vanish beside it.
+        """
+        if dim in self.constant and self.shape[dim] > 1:
+            return True
+        if self.inner is not None:
+            return self.inner.partial(dim)
+        return any(
+            s.partial(d) for s, align in self.leaves.items() if (d := align[dim]) is not None
+        )
+
+    def dims_of(self, part: Shift) -> Align:
+        """For the dimensions of a merged shift those of one of its parts: a leaf, or a merged shift
+        of some of the leaves.
+        """
+        if part is self:
+            return tuple(range(len(self.shape)))
+        if part in self.leaves:
+            return self.leaves[part]
+        found: list[int | None] = []
+        for d in range(len(self.shape)):
+            matches = (
+                e
+                for s, align in part.leaves.items()
+                for e, own in enumerate(align)
+                if own is not None and own == self.leaves[s][d]
+            )
+            found.append(next(matches, None))
+        return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ The result is checked like any other candidate; this pass makes no claim about i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -41,6 +41,7 @@ from mirage.transforms.facts import LaunchFacts
 from mirage.transforms.homogeneity import LaunchAnalysis
 from mirage.transforms.online_max import rewrite_launch
 from mirage.transforms.padding import LOW, Padding, same_unit_free_dims, unsafe_paddings
+from mirage.transforms.recomputed import Sharing
 from mirage.transforms.shifts import NotHomogeneous, TensorShift, TensorTerms, Term
 
 
@@ -89,12 +90,15 @@ def stabilize(graph: KernelGraph) -> Stabilized:
         if isinstance(op, Unary) and op.fn is UnaryFn.EXP
     }
     already = {op for op in found if _subtracts_maximum(op, graph)}
+    sharing = Sharing(set(), set())
     while True:
         try:
-            new = _Stabilizer(graph, lambda op: op not in reasons and op not in already).run()
+            new = _Stabilizer(graph, already | reasons.keys(), sharing).run()
             break
         except NotHomogeneous as e:
-            for op in e.exps:
+            together = (e.exps & sharing.shared) - sharing.separate
+            sharing.separate |= together  # one that is computed again may do on its own
+            for op in () if together else e.exps:
                 reasons[op] = e.reason
     entries = tuple(Exponential(*where, reasons.get(op, "")) for op, where in found.items())
     return Stabilized(new, entries)
@@ -164,9 +168,10 @@ def _covers(whole: Load, part: Load, extents: Mapping[str, int]) -> bool:
 
 
 class _Stabilizer:
-    def __init__(self, graph: KernelGraph, wanted: Callable[[Unary], bool]) -> None:
+    def __init__(self, graph: KernelGraph, skipped: Set[Unary], sharing: Sharing) -> None:
         self.graph = graph
-        self.wanted = wanted
+        self.skipped = skipped
+        self.sharing = sharing
         self.tensors: dict[Value, TensorTerms] = {}
         self.facts: dict[Launch, LaunchFacts] = {}
 
@@ -193,13 +198,13 @@ class _Stabilizer:
             for param, v in zip(launch.body.params, launch.operands, strict=True)
             if v in self.tensors
         }
-        facts = LaunchAnalysis(launch, operands, self.wanted).run()
+        facts = LaunchAnalysis(launch, operands, self.skipped, self.sharing).run()
         padding = Padding(launch)
-        for exp, shift in facts.exps.items():
-            unsafe = unsafe_paddings(padding, exp, shift.reduced)
+        for exp, taken in facts.exps.items():
+            unsafe = unsafe_paddings(padding, exp, taken.covered)
             if unsafe:
                 raise NotHomogeneous(
-                    shift.exps,
+                    taken.shift.exps,
                     f"elements beyond {unsafe[0].extent} along {list(unsafe[0].axes)} are "
                     "summed unmasked",
                 )

@@ -1,0 +1,35 @@
+"""How the dimensions of a shift run along with those of a value, through views and broadcasts."""
+
+from __future__ import annotations
+
+from mirage.semantics.ugraph import Broadcast, Cast, Op, Reshape, Transpose, Value
+from mirage.transforms.padding import same_unit_free_dims
+from mirage.transforms.shifts import Align
+
+
+def widened(align: Align, shape: tuple[int, ...], result: tuple[int, ...]) -> Align:
+    """``align`` after broadcasting: nothing runs along a dimension that is repeated."""
+    lead = len(result) - len(shape)
+    kept = tuple(
+        a if n == result[lead + d] else None
+        for d, (a, n) in enumerate(zip(align, shape, strict=True))
+    )
+    return (None,) * lead + kept
+
+
+def viewed(op: Op, x: Value, align: Align) -> Align | None:
+    """``align`` of the result of a cast, broadcast, transpose or reshape of ``x``; None where a
+    reshape merges or splits dimensions, and for other ops.
+    """
+    if isinstance(op, Cast):
+        return align
+    if isinstance(op, Broadcast):
+        return widened(align, x.shape, op.result.shape)
+    if isinstance(op, Transpose):
+        return tuple(align[d] for d in op.permutation)
+    if isinstance(op, Reshape):
+        source = same_unit_free_dims(x.shape, op.result.shape)
+        if source is not None:
+            dims = range(len(op.result.shape))
+            return tuple(align[source[d]] if d in source else None for d in dims)
+    return None
