@@ -106,12 +106,11 @@ def joined_attention(
         tensors = tuple(r for launch in partial for r in launch.results)
         params = tuple(Value(x.type) for x in tensors)
         b = Builder(in_block=True)
-        loaded = [b.load(p, ((), ("b",), (), ()), (p.shape[0], 1, *p.shape[2:])) for p in params]
-        sums = [b.reduce(ReduceFn.SUM, x, (0,)) for x in loaded]
+        sums = [_over_splits(b, p, f"u{i}") for i, p in enumerate(params)]
         y = b.binary(BinaryFn.DIV, _add(b, sums[::2]), _add(b, sums[1::2]))
         y = b.reshape(y, (1, rows, dim))
         last = block(tensors, (heads_axis,), params, b, ((y, where, out),))
-        return KernelGraph(kind, inputs, (*partial, last), (out,))
+        return KernelGraph(kind.replace(" ", "_"), inputs, (*partial, last), (out,))
     params = tuple(Value(x.type) for x in inputs)
     gq, *cached = params
     pairs = list(zip(cached[::2], cached[1::2], strict=True))
@@ -140,7 +139,14 @@ def joined_attention(
         else:
             y = b.binary(BinaryFn.DIV, _add(b, numerators), den)
     launch = block(inputs, (heads_axis,), params, b, ((y, where, out),))
-    return KernelGraph(kind, inputs, (launch,), (out,))
+    return KernelGraph(kind.replace(" ", "_"), inputs, (launch,), (out,))
+
+
+def _over_splits(b: Builder, partial: Value, axis: str) -> Value:
+    """The sum of the partial results (splits, heads, rows, n) of a head."""
+    x = Builder(in_block=True)
+    tile = x.load(partial, ((axis,), ("b",), (), ()), (1, 1, *partial.shape[2:]))
+    return b.loop(Axis(axis, partial.shape[0]), tuple(x.ops), (Accumulator(SUM, tile),))[0]
 
 
 def _partial(q: Value, k: Value, v: Value, tile: int, splits: int) -> Launch:
