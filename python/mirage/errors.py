@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """A line of a user's program."""
+    """A line of a user's program; 0 where only the file is known."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 class MirageError(Exception):
@@ -26,3 +26,9 @@ class MirageError(Exception):
         self.message = message
         self.location = location
         super().__init__(message if location is None else f"{location}: {message}")
+
+    def locate(self, location: SourceLocation) -> None:
+        """Sets the place where it was not known."""
+        if self.location is None:
+            self.location = location
+            self.args = (f"{location}: {self.message}",)

@@ -167,9 +167,12 @@ def _from_torch(
     from mirage.frontend.torch_import import from_torch
 
     inputs = tuple(example)
-    imported = from_torch(
-        item, *inputs, allow_fallback=allow_fallback, name=re.sub(r"\W|^(?=\d)", "_", path.stem)
-    )
+    name = re.sub(r"\W|^(?=\d)", "_", path.stem)
+    try:
+        imported = from_torch(item, *inputs, allow_fallback=allow_fallback, name=name)
+    except MirageError as error:
+        error.locate(SourceLocation(str(path), 0))
+        raise
     program = imported.program
 
     def sample(seed: int) -> tuple[Array, ...]:

@@ -11,9 +11,10 @@ from mirage.frontend.errors import GraphShapeError, GraphTypeError, InvalidGraph
 from mirage.frontend.handles import Tensor
 from mirage.frontend.location import user_location
 from mirage.frontend.ops import Emit, GraphOps
-from mirage.frontend.program import Program, check_inputs_used, without_dead_ops
+from mirage.frontend.program import Program, check_inputs_used
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType
+from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, TensorType, Value
 
 if TYPE_CHECKING:

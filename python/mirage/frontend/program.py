@@ -39,17 +39,6 @@ class Program:
         return tuple(v for i, v in enumerate(self.graph.inputs) if i not in bound)
 
 
-def without_dead_ops(graph: KernelGraph) -> KernelGraph:
-    """``graph`` without ops that no output needs."""
-    needed = set(graph.outputs)
-    kept: list[Op] = []
-    for op in reversed(graph.ops):
-        if needed.intersection(op.results):
-            needed.update(op.operands)
-            kept.append(op)
-    return KernelGraph(graph.name, graph.inputs, tuple(reversed(kept)), graph.outputs)
-
-
 def check_inputs_used(graph: KernelGraph, locations: Mapping[Value, SourceLocation | None]) -> None:
     """Raises :class:`InvalidGraphError` if an input reaches no output."""
     used = {v for op in graph.ops for v in op.operands} | set(graph.outputs)

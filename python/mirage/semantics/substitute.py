@@ -78,3 +78,14 @@ def rename_graph(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGrap
         tuple(copy(op) for op in graph.ops),
         tuple(names.get(v, v) for v in graph.outputs),
     )
+
+
+def without_dead_ops(graph: KernelGraph) -> KernelGraph:
+    """``graph`` without ops that no output needs."""
+    needed = set(graph.outputs)
+    kept: list[Op] = []
+    for op in reversed(graph.ops):
+        if needed.intersection(op.results):
+            needed.update(op.operands)
+            kept.append(op)
+    return KernelGraph(graph.name, graph.inputs, tuple(reversed(kept)), graph.outputs)

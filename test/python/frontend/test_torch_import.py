@@ -400,6 +400,13 @@ def test_unknown_op_is_named_with_its_place() -> None:
     assert "allow_fallback=True" in str(caught.value)
 
 
+def test_unknown_op_in_code_of_pytorch_is_named_with_its_submodule() -> None:
+    module = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Conv2d(3, 8, 3))
+    with pytest.raises(UnsupportedOpError) as caught:
+        mi.from_torch(module, torch.zeros(1, 3, 8, 8))
+    assert str(caught.value).startswith("submodule 1: Conv2d: aten.convolution on 1x3x8x8xf32")
+
+
 def test_fallback_keeps_the_op() -> None:
     imported = mi.from_torch(lambda x: torch.cumsum(torch.exp(x), 1) + 1, X, allow_fallback=True)
     (external,) = [op for op in imported.graph.ops if isinstance(op, External)]

@@ -24,6 +24,7 @@ from mirage.frontend.location import is_internal, user_location
 from mirage.frontend.torch_import.table import TABLE
 
 ir: Any = untyped_ir
+SUBMODULE = "<submodule>"  # leads places that are no file
 _TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
 
 
@@ -108,6 +109,7 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
             continue
         arguments.append(_argument(exported, program, spec))
     arguments = _with_parameter_names(arguments, program)
+    _note_submodules(graph)
     context = ir.Context()
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
@@ -220,6 +222,18 @@ def _with_parameter_names(arguments: list[Argument], program: object) -> list[Ar
                 argument = replace(argument, name=parameter.name)
         renamed.append(argument)
     return renamed
+
+
+def _note_submodules(graph: torch.fx.Graph) -> None:
+    """Adds the submodule that each node stands in to the places that torch-mlir copies."""
+    for node in graph.nodes:
+        stack: Any = list((node.meta.get("nn_module_stack") or {}).values())
+        if stack:
+            path, kind = stack[-1]
+            kind = kind if isinstance(kind, str) else kind.__qualname__
+            if path:
+                note = f'File "{SUBMODULE}{path}: {kind.rpartition(".")[2]}", line 0, in forward'
+                node.meta["stack_trace"] = f"{node.meta.get('stack_trace') or ''}\n{note}"
 
 
 def _origin(error: BaseException) -> SourceLocation | None:

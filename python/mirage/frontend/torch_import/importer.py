@@ -13,12 +13,19 @@ from torch_mlir import ir as untyped_ir
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError, UnsupportedOpError
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Parameter, Program, check_inputs_used, without_dead_ops
-from mirage.frontend.torch_import.capture import Argument, Captured, capture, is_user_file
+from mirage.frontend.program import Parameter, Program, check_inputs_used
+from mirage.frontend.torch_import.capture import (
+    SUBMODULE,
+    Argument,
+    Captured,
+    capture,
+    is_user_file,
+)
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.table import IGNORED, TABLE
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.scalar import DType
+from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import External, KernelGraph, Op, TensorType, Value
 
 if TYPE_CHECKING:
@@ -269,11 +276,19 @@ def _hexadecimal(operation: Any) -> float:
 
 
 def _location(operation: Any) -> SourceLocation | None:
-    """The innermost place that is the user's; a location reads callee first."""
+    """The innermost place that is the user's (a location reads callee first), else the submodule,
+    as for a ``torch.nn.Sequential``, else the caller.
+    """
     places = [
         SourceLocation(file, int(line)) for file, line in _FILE.findall(str(operation.location))
     ]
-    return next((p for p in places if is_user_file(p.file)), None) or user_location()
+    users = (p for p in places if is_user_file(p.file))
+    submodules = (
+        SourceLocation(f"submodule {p.file.removeprefix(SUBMODULE)}", 0)
+        for p in places
+        if p.file.startswith(SUBMODULE)
+    )
+    return next(users, None) or next(submodules, None) or user_location()
 
 
 def _unsupported(
@@ -281,7 +296,7 @@ def _unsupported(
 ) -> UnsupportedOpError:
     types = [str(x.type) for x in call.args if isinstance(x, Value)] if call is not None else []
     on = f" on {', '.join(types)}" if types else ""
-    hint = "" if call is None else "; pass allow_fallback=True to leave it to PyTorch"
+    hint = "; pass allow_fallback=True (--allow-fallback) to leave it to PyTorch" if call else ""
     error = UnsupportedOpError(f"{op}{on} is not supported: {reason}{hint}", location)
     error.op = op
     return error
