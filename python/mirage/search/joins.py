@@ -5,9 +5,11 @@ is the sum of the parts' sums: a product with joined features needs no copy of t
 then follow what the join would have hidden from them. A join that does not disappear this way stays
 where it was.
 
-An exponential keeps its joins: two exponentials that are added need one maximum for both, and the
-online-maximum rewrite gives each its own. Attention over a cache and a new token could do without a
-copy of the cache otherwise.
+Attention over a cache and a new token needs no copy of the cache: it is the sum over the cached
+keys plus the sum over the new ones, over the sum of both denominators (the online-maximum rewrite
+gives the exponentials that are added one maximum). Each part then has scores and sums of its own,
+so there are more sets of intermediates to choose from; in a program of more than ``EXPONENTIALS``
+ops an exponential keeps its joins.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
+
+EXPONENTIALS = 32
+"""Ops of a program up to which joins move past exponentials."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +131,7 @@ class _Rewriter:
         """The op on parts: parts again, or one value; None where it needs the joined tensor."""
         b = self.build
         match op:
-            case Unary() if op.fn is not UnaryFn.EXP:
+            case Unary() if op.fn is not UnaryFn.EXP or len(self.graph.ops) <= EXPONENTIALS:
                 return self._each(op, lambda v: b.unary(op.fn, v))
             case Cast():
                 return self._each(op, lambda v: b.cast(v, op.result.dtype))
