@@ -47,6 +47,7 @@ class KernelFeatures:
 
     blocks: Num = 1.0
     steps: Num = 1.0
+    runs: Num = 1.0  # times that these steps start anew: the steps of a loop around the loop
     warps: Num = 4.0
     stages: Num = 2.0
     dram_read: Num = (
@@ -57,6 +58,7 @@ class KernelFeatures:
     load_step: Num = 0.0
     shared_once: Num = 0.0  # bytes of shared memory that stay for the whole block
     shared_step: Num = 0.0  # bytes of one pipeline stage
+    scratch: Num = 0.0  # bytes in which warps exchange values while those tiles are there
     mma_once: Num = 0.0  # flop, half-precision operands, padded to whole fragments
     mma_step: Num = 0.0
     mma32_once: Num = 0.0  # flop, f32 operands
@@ -82,7 +84,7 @@ class KernelFeatures:
         """Bytes of shared memory of a block."""
         if self.known is not None:
             return self.known.shared
-        return self.shared_once + self.shared_step * self.stages
+        return self.shared_once + self.shared_step * self.stages + self.scratch
 
     @property
     def registers(self) -> Num:
@@ -222,6 +224,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     wait = np.where(f.load_step > 0, target.step_latency * target.clock, 0.0)
     waits = wait * np.maximum(f.steps - np.maximum(ahead, 1.0), 0.0)
     steps = np.where(ahead > 0, np.maximum(steps, waits / np.maximum(ahead, 1.0)), steps + waits)
+    # a loop inside of another one starts its copies again at each of the other's steps
+    steps = steps + np.where(ahead > 0, wait * (f.runs - 1.0), 0.0)
     latency = np.where(load > 0, target.latency, 0.0)
     chain = latency + (steps + once) / target.clock
     # latency and work of one block add up where only few warps are there to overlap them

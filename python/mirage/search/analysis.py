@@ -174,7 +174,7 @@ def _merges(
     dims: tuple[Dims, ...],
     roles: Sequence[MatmulRoles],
 ) -> Merges:
-    polys, atoms = _below(algebra, outputs)
+    polys, atoms = below(algebra, outputs)
     reads = [atom for atom in atoms if isinstance(atom, InAtom)]
     sequences = [[a for dim in atom.dims for a in dim] for atom in reads]
     sequences += [[a for dim in d for a in dim] for d in dims]
@@ -219,7 +219,7 @@ def _merges(
     return Merges(split=False)
 
 
-def _below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
+def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
     """The polynomials and atoms that the outputs are made of."""
     stack, polys, atoms = list(outputs), dict.fromkeys(outputs), dict[int, None]()
     while stack:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mirage.search.bodies import EmitError
 from mirage.search.derive import Derivations, Edge, Goal
-from mirage.search.emit import EmitError
 from mirage.semantics.axes import Dims
 from mirage.semantics.builder import Builder
 from mirage.semantics.normal_form import InAtom

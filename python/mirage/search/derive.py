@@ -6,11 +6,10 @@ computes a goal from other goals by one op. Edges only lead to goals that the ta
 nothing is generated that would have to be pruned, and every edge makes the normal form smaller,
 so the graph is acyclic.
 
-The phase of a value follows from its normal form: if it still depends on the loop's sub-axis it
-lives in the loop; if it has summed that sub-axis it lives after the loop; if it has summed the
-grid's sub-axis it lives in the combine kernel. A value that has summed the loop's sub-axis *and*
-depends on it needs a second loop over the same axis; it has a derivation where ``passes`` is 2. A
-value that has summed the grid's sub-axis and depends on it has none.
+The phase of a value follows from its normal form: in the loop, after it, or in a nest of loops
+(:mod:`mirage.search.phases`); if it has summed the grid's sub-axis it lives in the combine kernel.
+A value that has summed the grid's sub-axis and depends on it has no derivation, nor has one without
+a phase.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from mirage.search.frames import FrameType
+from mirage.search.phases import Phases, Where
 from mirage.semantics.normal_form import (
     Algebra,
     Fn2Atom,
@@ -53,17 +54,17 @@ class Derivations:
     """The AND-OR graph below some targets."""
 
     algebra: Algebra
-    loop: str | None
-    split: str | None
+    kind: FrameType
     allow_matmul: bool = True
-    passes: int = 1  # loops that may follow one another
     max_factors: int = 9
     max_goals: int = 4000
     edges: dict[Goal, tuple[Edge, ...]] = field(default_factory=dict[Goal, tuple[Edge, ...]])
     order: list[Goal] = field(default_factory=list[Goal])
     pruned: int = 0
     overflow: bool = False
-    _depths: dict[int, int] = field(default_factory=dict[int, int])
+
+    def __post_init__(self) -> None:
+        self.phases = Phases(self.algebra, self.kind)
 
     def solve(self, goal: Goal) -> bool:
         """Whether ``goal`` has a derivation; fills ``edges`` and ``order`` (children first)."""
@@ -113,12 +114,11 @@ class Derivations:
 
     def _phase_ok(self, goal: Goal) -> bool:
         poly, stage = goal
+        split = (self.kind.split, "G")
         free, bound = self.algebra.free(poly), self.algebra.bound(poly)
-        if self.split is not None and (self.split, "G") in free & bound:
+        if split in free & bound or not self.phases.possible(poly):
             return False
-        if self.depth(goal) + self.in_loop(goal) > self.passes:
-            return False
-        combined = self.split is not None and (self.split, "G") in bound
+        combined = split in bound
         if stage == 1:
             return not combined
         # stage 2 sees the grid summed, no part of it and nothing of the loop
@@ -126,35 +126,18 @@ class Derivations:
             return False
         return combined or not any(level == "T" for _, level in bound)
 
-    def in_loop(self, goal: Goal) -> bool:
-        """Whether the value changes with the loop's step."""
-        return self.loop is not None and (self.loop, "T") in self.algebra.free(goal[0])
+    def where(self, goal: Goal) -> Where:
+        """The innermost body with whose step the value changes."""
+        return self.phases.where(goal[0])
 
-    def depth(self, goal: Goal) -> int:
-        """How many loops must end before the value can be computed."""
-        return 0 if self.loop is None else self._depth(goal[0])
-
-    def _depth(self, poly: int) -> int:
-        if poly not in self._depths:
-            ended = (self.loop, "T")
-            deepest = 0
-            for (atoms, bound), _ in self.algebra.polys[poly]:
-                for x in atoms:  # factors that do not change in the loop join its sum afterwards
-                    summed = ended in bound and ended in self.algebra.atom_free[x]
-                    deepest = max(deepest, self._atom_depth(x) + summed)
-            self._depths[poly] = deepest
-        return self._depths[poly]
-
-    def _atom_depth(self, number: int) -> int:
-        match self.algebra.atoms[number]:
-            case InAtom():
-                return 0
-            case FnAtom(_, arg) | IdAtom(arg):
-                return self._depth(arg)
-            case Fn2Atom(_, a, b):
-                return max(self._depth(a), self._depth(b))
-            case MaxAtom(bound, arg):
-                return self._depth(arg) + ((self.loop, "T") in bound)
+    def is_nest(self, edges: list[Edge]) -> bool:
+        """Whether a derivation has a sum for the inner loop."""
+        return any(
+            e.kind == "accumulate"
+            and e.axis == self.kind.inner
+            and self.phases.within_nest(e.children[0][0])
+            for e in edges
+        )
 
     def _goal(self, terms: list[tuple[Mono, float]], stage: int) -> Goal:
         return self.canonical((self.algebra.poly(terms), stage))
@@ -215,7 +198,7 @@ class Derivations:
             yield Edge(kind, goal, (self._goal(inner, 1),), axis, fn)
         elif stage == 1 or kind == "reduce":
             child = self._goal(inner, stage)
-            if kind == "reduce" or self.depth(child) < self.depth(goal):
+            if kind == "reduce" or self.phases.ends(child[0], goal[0], axis):
                 yield Edge(kind, goal, (child,), axis, fn)
 
     def _atom(self, goal: Goal, x: int) -> Iterator[Edge]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf, prod
 
+from mirage.search.bodies import Bodies, EmitError
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.padding import finite_beyond, zero_beyond
 from mirage.semantics.axes import Dims
@@ -25,16 +26,11 @@ from mirage.semantics.ugraph import (
     Axis,
     BlockGraph,
     Launch,
-    Loop,
     Output,
     Schedule,
     TileMap,
     Value,
 )
-
-
-class EmitError(ValueError):
-    """A derivation cannot be written down for these sizes."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +49,6 @@ _Key = tuple[Goal, str | None, str | None, int]
 
 
 @dataclass
-class _LoopBody:
-    """One loop, and what is computed between it and the next one."""
-
-    body: Builder = field(default_factory=lambda: Builder(in_block=True))
-    accumulators: list[Accumulator] = field(default_factory=list[Accumulator])
-    results: list[Value] = field(default_factory=list[Value])
-    after: Builder = field(default_factory=lambda: Builder(in_block=True))
-
-
-@dataclass
 class Emitter:
     """Writes one launch."""
 
@@ -72,40 +58,22 @@ class Emitter:
     extents: dict[str, int]
     sizes: Sizes
     half: DType | None
-    _pass: int = 0  # the loop that is being written
-    _pre: Builder = field(default_factory=lambda: Builder(in_block=True))
-    _loops: list[_LoopBody] = field(default_factory=list["_LoopBody"])
-    _post: Builder = field(default_factory=lambda: Builder(in_block=True))
     _params: dict[int, Value] = field(default_factory=dict[int, Value])
     _memo: dict[_Key, Value] = field(default_factory=dict["_Key", Value])
     _loads: dict[tuple[Goal, int], Value] = field(default_factory=dict[tuple[Goal, int], Value])
     _casts: dict[tuple[Value, DType], Value] = field(
         default_factory=dict[tuple[Value, DType], Value]
     )
-    _early: set[Goal] = field(default_factory=set[Goal])
+
+    def __post_init__(self) -> None:
+        self._bodies = Bodies(self.derivations, self.choice)
 
     def launch(self, stores: list[tuple[Goal, Value, Dims, str | None]]) -> Launch:
         """A launch that stores goals: (goal, result tensor, its axes, the split axis if its first
         dimension counts parts)."""
-        self._mark_early([s[0] for s in stores])
+        self._bodies.mark_early([s[0] for s in stores])
         outputs = [self._store(*s) for s in stores]
-        ops = list(self._pre.ops)
-        for number, loop in enumerate(self._loops):
-            if not loop.accumulators:
-                raise EmitError("expected an accumulator for the values in the loop, got none")
-            name = self._loop_name(number)
-            assert self.derivations.loop is not None
-            ops.append(
-                Loop(
-                    (),
-                    tuple(loop.results),
-                    Axis(name, self.sizes.steps[self.derivations.loop]),
-                    tuple(loop.body.ops),
-                    tuple(loop.accumulators),
-                )
-            )
-            ops.extend(loop.after.ops)
-        ops.extend(self._post.ops)
+        ops = self._bodies.ops(self.sizes.steps)
         grid = tuple(Axis(self.grid_name(a), n) for a, n in self._grid_order(stores) if n > 1)
         numbers = sorted(self._params)
         return Launch(
@@ -129,61 +97,24 @@ class Emitter:
 
     def grid_name(self, axis: str) -> str:
         """Name of the grid axis of ``axis``."""
-        return f"{axis}_part" if axis == self.derivations.split else axis
+        return f"{axis}_part" if axis == self.derivations.kind.split else axis
 
     def axes_of(self, label: str) -> tuple[str, ...]:
         """Grid and loop axes that split ``label``, outermost first."""
         names: tuple[str, ...] = ()
         if self.sizes.grid.get(label, 1) > 1:
             names += (self.grid_name(label),)
-        if label == self.derivations.loop:
-            names += (self._loop_name(self._pass),)
-        return names
-
-    def _loop_name(self, number: int) -> str:
-        assert self.derivations.loop is not None
-        return self.derivations.loop + ("" if number == 0 else f"_again{number}")
+        step = self._bodies.axis_name(label)
+        return names if step is None else (*names, step)
 
     def _map(self, dims: Dims) -> TileMap:
         return tuple(tuple(n for a in dim for n in self.axes_of(a)) for dim in dims)
 
-    # ---- phases
-
-    def _in_loop(self, goal: Goal) -> bool:
-        return self.derivations.in_loop(goal)
-
-    def _loop(self, number: int) -> _LoopBody:
-        while len(self._loops) <= number:
-            self._loops.append(_LoopBody())
-        return self._loops[number]
-
-    def _mark_early(self, goals: list[Goal]) -> None:
-        """Values from outside the loop that the loop uses are computed before it."""
-        seen: set[tuple[Goal, bool]] = set()
-
-        def visit(goal: Goal, used_in_loop: bool) -> None:
-            if (goal, used_in_loop) in seen:
-                return
-            seen.add((goal, used_in_loop))
-            inside = self._in_loop(goal)
-            if used_in_loop and not inside:
-                self._early.add(goal)
-            for child in self.choice[goal].children:
-                visit(child, inside or used_in_loop)
-
-        for goal in goals:
-            visit(goal, False)
-
     def _builder(self, goal: Goal) -> Builder:
-        if self._in_loop(goal):
-            return self._loop(self._pass).body
-        if self.derivations.loop is not None and goal not in self._early:
-            return self._post
-        depth = self.derivations.depth(goal)
-        return self._loop(depth - 1).after if depth else self._pre
+        return self._bodies.builder(goal)
 
     def _place(self, goal: Goal) -> int:
-        return self._pass if self._in_loop(goal) else -1
+        return self._bodies.place(goal)
 
     # ---- values
 
@@ -356,18 +287,15 @@ class Emitter:
 
     def _accumulate(self, edge: Edge, row: str | None, col: str | None) -> Value:
         child, axis = edge.children[0], edge.axis
-        outer, self._pass = self._pass, self.derivations.depth(child)
-        x = self.get(child, row, col)
-        loop = self._loop(self._pass)
+        outer = self._bodies.enter(child)
+        x, build = self.get(child, row, col), self._builder(child)
         dim = -1 if axis == col else -2
-        x = self._guard(loop.body, x, edge, dim if axis in (row, col) else None)
+        x = self._guard(build, x, edge, dim if axis in (row, col) else None)
         fn = AccumulateFn.MAX if edge.fn is ReduceFn.MAX else AccumulateFn.SUM
         if x.dtype.is_half:
-            x = loop.body.cast(x, DType.F32)
-        self._pass = outer
-        result = Value(x.type)
-        loop.accumulators.append(Accumulator(fn, x))
-        loop.results.append(result)
+            x = build.cast(x, DType.F32)
+        result = self._bodies.accumulate(Accumulator(fn, x), axis)
+        self._bodies.current = outer
         return result
 
     # ---- padding

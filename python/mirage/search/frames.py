@@ -18,6 +18,8 @@ from mirage.cost.limits import MAX_COLUMNS, MAX_ROWS
 from mirage.semantics.normal_form import MatmulRoles
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
+MAX_NESTED_TILE = 256
+"""Extent of a tile along an axis of one of two loops inside each other."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,12 @@ class FrameType:
     loop: str | None
     split: str | None
     passes: int = 1  # loops over the axis, one after the other
+    inner: str | None = None  # axis of a loop inside each step of the loop
 
     def levels(self, axis: str) -> tuple[str, ...]:
         """Levels into which the type splits an axis that some sum binds."""
         levels = ("L",)
-        if axis == self.loop:
+        if axis in (self.loop, self.inner):
             levels += ("T",)
         if axis == self.split:
             levels += ("G",)
@@ -39,7 +42,8 @@ class FrameType:
 
     def __str__(self) -> str:
         twice = " twice" if self.passes == 2 else ""
-        return f"loop {self.loop or '-'}{twice}, grid sum {self.split or '-'}"
+        around = f" around {self.inner}" if self.inner is not None else ""
+        return f"loop {self.loop or '-'}{around}{twice}, grid sum {self.split or '-'}"
 
 
 @dataclass(frozen=True)
@@ -155,8 +159,10 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
     if axis in use.free:
         return [(t, 1, ceil(size / t)) for t in tile_options(axis, use)]
     low = 16 if use.contracted(axis) else 32 if size > 64 else 1
-    tiles = _dividing([t for t in _powers(low, 512) if t < size], size) or [size]
-    parts = [p for p in (2, 4, 8, 16, 32, 64) if size // p >= 16] or [1]
+    low, high = (low, 512) if kind.inner is None else (min(32, low), MAX_NESTED_TILE)
+    tiles = _dividing([t for t in _powers(low, high) if t < size], size) or [size]
+    parts = [p for p in _powers(2, 64) if size // p >= 16] or [1]
+    parts += [p for p in (128, 256) if size // p >= 128]  # what 64 parts leave is no tile
     parts = _dividing(parts, size)
     out: list[tuple[int, int, int]] = []
     if axis == kind.loop and axis == kind.split:
@@ -166,7 +172,7 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
                 if steps > 1:  # as few parts as these steps need: 65 tiles are 13 times 5
                     out.append((t, steps, ceil(ceil(size / t) / steps)))
         out = sorted({o for o in out if o[2] > 1})
-    elif axis == kind.loop:
+    elif axis in (kind.loop, kind.inner):
         out = [(t, ceil(size / t), 1) for t in tiles if t < size]
     elif axis == kind.split:
         for p in parts:

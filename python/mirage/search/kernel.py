@@ -6,6 +6,7 @@ import time
 from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from mirage.cost.limits import CheckError
 from mirage.cost.target import Target
 from mirage.search.analysis import Analysis, analyze
+from mirage.search.bodies import EmitError
 from mirage.search.derive import Derivations, Edge, Goal
-from mirage.search.emit import EmitError
 from mirage.search.extract import k_best, select
 from mirage.search.frames import Columns, FrameType, columns_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, half_type
+from mirage.search.nested import nested_types
 from mirage.search.problem import KernelProblem, Solution
 from mirage.search.signature import signature
 from mirage.search.write import Draft, write_draft
@@ -99,6 +101,13 @@ class KernelSolver:
                 self.report.stop = StopReason.BUDGET
                 break
             picks.extend(self._solve_type(analysis, kind))
+        if not problem.combine:
+            best = min((p.time for p in picks), default=inf)
+            for kind in nested_types(analysis, self.target, best):
+                if time.perf_counter() > self.deadline:
+                    self.report.stop = StopReason.BUDGET
+                    break
+                picks.extend(self._solve_type(analysis, kind))
         picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
         while picks and self.write(picks[0]) is None:
             other = picks.pop(0).next()
@@ -112,7 +121,8 @@ class KernelSolver:
         picks: list[Pick] = []
         with Timer(self.report, "derive"):
             graphs = self.derive(analysis, kind)
-            if not graphs and kind.loop is not None and not analysis.problem.combine:
+            again = kind.loop is not None and kind.inner is None
+            if not graphs and again and not analysis.problem.combine:
                 kind = replace(kind, passes=2)
                 graphs = self.derive(analysis, kind)
         if not graphs:
@@ -129,6 +139,8 @@ class KernelSolver:
             measure = self._measure(analysis.problem, derivations, columns)
             with Timer(self.report, "extract"):
                 structures = self._extract(analysis, measure, targets)
+                if kind.inner is not None:
+                    structures = [s for s in structures if derivations.is_nest(s)]
             with Timer(self.report, "cost"):
                 size = float(sum(v.type.bytes for v in analysis.problem.outputs))
                 for edges in structures:
@@ -157,17 +169,12 @@ class KernelSolver:
                 self.report.note("a product of sums was not multiplied out: too many terms")
                 break
             bound = {sub for poly in polys for sub in algebra.bound(poly)}
-            if kind.loop is not None and (kind.loop, "T") not in bound:
+            if any(a is not None and (a, "T") not in bound for a in (kind.loop, kind.inner)):
                 break
             if kind.split is not None and (kind.split, "G") not in bound:
                 break
             derivations = Derivations(
-                algebra,
-                kind.loop,
-                kind.split,
-                not problem.combine,
-                kind.passes,
-                max_goals=self.limits.goals,
+                algebra, kind, not problem.combine, max_goals=self.limits.goals
             )
             stage = 2 if kind.split is not None else 1
             targets = tuple(derivations.canonical((poly, stage)) for poly in polys)
@@ -269,14 +276,13 @@ class KernelSolver:
         surrogate = np.ceil(blocks / self.target.sms) * sum(total[t] for t in targets)
         surrogate = np.where(measure.map_ok(dims), surrogate, np.inf)
         order = np.argsort(surrogate, kind="stable")
+        steps = measure.steps()
         usable: list[int] = []
         seen: set[tuple[int, int]] = set()
         for i in order:
             if not np.isfinite(surrogate[i]) or len(usable) >= self.limits.samples:
                 break
-            loop = derivations.loop
-            step = int(measure.columns.steps[loop][i]) if loop else 1
-            key = (int(np.log2(blocks[i])), int(np.log2(step)))
+            key = (int(np.log2(blocks[i])), int(np.log2(steps[i])))
             if key not in seen:
                 seen.add(key)
                 usable.append(int(i))

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.features import Accountant
+from mirage.cost.accountant import Accountant, Around
 from mirage.cost.limits import MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.cost.model import KernelFeatures, estimate
 from mirage.cost.target import Target
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.frames import Columns
+from mirage.search.phases import Where
 from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value
@@ -34,12 +35,20 @@ class Measure:
     hot: frozenset[int] = frozenset()  # tensors that a kernel before has just written
 
     def __post_init__(self) -> None:
+        kind = self.derivations.kind
         self._labels: dict[Goal, tuple[str, ...]] = {}
         self._elements: dict[tuple[str, ...], Num] = {}
         self._wide: dict[tuple[str, ...], Num] = {}
         self._work: dict[_Kind, tuple[dict[str, Num], Num]] = {}
         self._costs: dict[_Kind, Num] = {}
         self._widths: dict[Goal, int] = {}
+        self._innermost = Where.LOOP if kind.inner is None else Where.INNER
+        self._around = {where: Around() for where in Where}
+        if kind.loop is not None and kind.inner is not None:
+            steps = self.columns.steps[kind.loop]
+            slots = np.minimum(self.columns.stages, steps)
+            self._around[Where.LOOP] = Around(steps, slots, looped=True)
+            self._around[Where.INNER] = Around(steps, crowded=True)
 
     def labels(self, goal: Goal) -> tuple[str, ...]:
         """Axes along which the value is a tile."""
@@ -50,8 +59,8 @@ class Measure:
         return found
 
     def in_loop(self, goal: Goal) -> bool:
-        """Whether the value changes with the loop's step."""
-        return self.derivations.in_loop(goal)
+        """Whether the value changes with the step of the (inner) loop."""
+        return self.derivations.where(goal) is self._innermost
 
     def elements(self, labels: tuple[str, ...]) -> Num:
         """Elements of a tile."""
@@ -78,6 +87,7 @@ class Measure:
     def account(self, account: Accountant, edge: Edge) -> Num:
         """Adds the edge's work; returns where the sizes permit it."""
         goal = edge.goal
+        where = self.derivations.where
         labels = self.labels(goal)
         feasible: Num = self.wide(labels) <= MAX_WIDE_DIMS
         if goal[1] == 2:
@@ -88,7 +98,9 @@ class Measure:
             for child in edge.children:
                 width = self._load_width(child)
                 if width:
+                    account.around = self._around[where(child)]
                     account.fetch(self.elements(self.labels(child)), width, self.in_loop(child))
+        account.around = self._around[where(goal)]
         match edge.kind:
             case "load":
                 feasible = feasible & self._load(account, edge, size, inside)
@@ -108,10 +120,16 @@ class Measure:
                 feasible = feasible & (self.wide(operand) <= MAX_WIDE_DIMS)
                 account.reduce(self.elements(operand), inside)
             case "accumulate":
-                account.accumulate(size, False)
+                self._accumulate(account, edge, False)
             case _:
                 pass
         return feasible
+
+    def _accumulate(self, account: Accountant, edge: Edge, of_matmul: bool) -> None:
+        child = edge.children[0]
+        account.around = self._around[self.derivations.where(child)]
+        size = self.elements(self.labels(edge.goal))
+        account.accumulate(size, of_matmul, self.in_loop(child))
 
     def _load(self, account: Accountant, edge: Edge, size: Num, inside: bool) -> Num:
         atom = self.derivations.algebra.atoms[edge.atom]
@@ -149,6 +167,7 @@ class Measure:
         if self.half:
             for child in edge.children:  # computed operands are converted
                 if not self._is_load(child):
+                    account.around = self._around[self.derivations.where(child)]
                     account.convert(self.elements(self.labels(child)), self.in_loop(child))
         ok = self.elements(shared) == 1
         for child in edge.children:
@@ -182,7 +201,7 @@ class Measure:
         if found is None:
             account = Accountant(KernelFeatures(warps=self.columns.warps.astype(float)))
             feasible = self.account(account, edge)
-            given = ("blocks", "steps", "warps", "stages")
+            given = ("blocks", "steps", "runs", "warps", "stages")
             added = {
                 k: v
                 for k, v in vars(account.features).items()
@@ -217,7 +236,7 @@ class Measure:
     def _cost_of(self, edge: Edge, kind: _Kind) -> Num:
         added, ok = self._work_of(edge, kind)
         t = self.target
-        steps = self._steps()
+        steps = self.steps()
         time = np.zeros(self.columns.count)
         for name, rate in (
             ("load", t.dram_bytes / t.sms),
@@ -246,9 +265,14 @@ class Measure:
             )
         return np.where(ok, time + 1e-6, np.inf)
 
-    def _steps(self) -> Num:
-        loop = self.derivations.loop
-        return self.columns.steps[loop].astype(float) if loop else np.ones(self.columns.count)
+    def steps(self) -> Num:
+        """Steps of the loop, or of the inner loop at all steps of the outer one."""
+        kind = self.derivations.kind
+        steps = np.ones(self.columns.count)
+        for axis in (kind.loop, kind.inner):
+            if axis is not None:
+                steps = steps * self.columns.steps[axis]
+        return steps
 
     def partial_bytes(self, goal: Goal) -> Num:
         """Bytes of a partial result in device memory."""
@@ -266,7 +290,8 @@ class Measure:
         account = Accountant(
             KernelFeatures(
                 blocks=columns.blocks().astype(float),
-                steps=self._steps(),
+                steps=self.steps(),
+                runs=self._around[Where.INNER].times,
                 warps=columns.warps.astype(float),
                 stages=columns.stages.astype(float),
             )
@@ -277,17 +302,19 @@ class Measure:
         products = {e.goal for e in edges if e.kind == "matmul"}
         gathered: set[Goal] = set()
         again = self._again(edges)
+        first, nested = self._first(edges)
         for edge in edges:
             if edge.kind == "accumulate":
-                account.accumulate(
-                    self.elements(self.labels(edge.goal)), edge.children[0] in products
-                )
+                self._accumulate(account, edge, edge.children[0] in products)
                 continue
             added, ok = self.work(edge)
             feasible = feasible & ok
-            account.merge(added)
+            if edge.goal in nested or edge.goal not in first:
+                account.merge(added)
             if edge.goal in again:  # computed in the second loop, too
                 account.merge(added)
+            if edge.goal in first:
+                account.merge(self._once(added))
             if edge.kind == "load" and edge.goal[1] == 1:
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
@@ -313,13 +340,41 @@ class Measure:
     def _again(self, edges: list[Edge]) -> set[Goal]:
         """Values of the first loop that the second one computes once more."""
         again: set[Goal] = set()
-        if self.derivations.passes == 1:
+        if self.derivations.kind.passes == 1:
             return again
-        depth = self.derivations.depth
+        ended = self.derivations.phases.ended
         for edge in reversed(edges):  # users first
-            if self.in_loop(edge.goal) and (edge.goal in again or depth(edge.goal)):
-                again.update(c for c in edge.children if self.in_loop(c) and not depth(c))
+            if self.in_loop(edge.goal) and (edge.goal in again or ended(edge.goal[0])):
+                again.update(c for c in edge.children if self.in_loop(c) and not ended(c[0]))
         return again
+
+    def _first(self, edges: list[Edge]) -> tuple[set[Goal], set[Goal]]:
+        """Values that a nest's inner loop shares with the loop before the nest: those that the
+        latter computes, and those that the former does."""
+        first: set[Goal] = set()
+        nested: set[Goal] = set()
+        if self.derivations.kind.inner is None:
+            return first, nested
+        for edge in reversed(edges):  # users first
+            for child in edge.children:
+                if not self.in_loop(child):
+                    continue
+                if self.in_loop(edge.goal):
+                    homes = [s for s in (first, nested) if edge.goal in s]
+                else:
+                    homes = [nested if self.derivations.phases.within_nest(child[0]) else first]
+                for home in homes:
+                    home.add(child)
+        return first, nested
+
+    def _once(self, added: dict[str, Num]) -> dict[str, Num]:
+        """Work of the steps of an inner loop, done in a loop over the same axis that no other one
+        is around."""
+        axis = self.derivations.kind.inner
+        assert axis is not None
+        steps = self.columns.steps[axis]
+        work = {k: v for k, v in added.items() if not k.startswith(("shared", "live", "scratch"))}
+        return {k.replace("_step", "_once"): v * steps for k, v in work.items()}
 
     def time(self, edges: list[Edge], output_bytes: float) -> Num:
         """Predicted µs of a derivation (with its combine kernel) for every choice of sizes."""
