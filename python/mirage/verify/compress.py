@@ -86,6 +86,7 @@ class Cells:
     def __init__(self, structure: Structure, cells: Mapping[Hashable, Weights]) -> None:
         self.structure = structure
         self.cells = cells
+        self._weights: dict[tuple[tuple[Hashable, ...], int], Weights] = {}
 
     @classmethod
     def with_singles(cls, structure: Structure, singles: Mapping[Hashable, int]) -> Cells:
@@ -101,14 +102,16 @@ class Cells:
 
     def weights(self, slot: Slot) -> Weights:
         """For each small index of the slot the number of real indices it stands for."""
-        names = self.structure.digits_of(slot)
-        w = np.ones(1, dtype=object)
-        for d in names:
-            w = np.multiply.outer(w, np.array(self.cells[d], dtype=object)).ravel()
-        w = w[: self._prefix(names, self.structure.size(slot))]
-        if sum(w) != self.structure.size(slot):
-            raise Irregular(f"cells cover {sum(w)} of {self.structure.size(slot)} indices")
-        return tuple(int(x) for x in w)
+        names, size = self.structure.digits_of(slot), self.structure.size(slot)
+        if (names, size) not in self._weights:
+            w = [1]
+            for d in names:
+                w = [x * y for x in w for y in self.cells[d]]
+            w = w[: self._prefix(names, size)]
+            if sum(w) != size:
+                raise Irregular(f"cells cover {sum(w)} of {size} indices")
+            self._weights[names, size] = tuple(w)
+        return self._weights[names, size]
 
     def _prefix(self, names: Sequence[Hashable], size: int) -> int:
         """How many small indices stand for the first ``size`` real ones (which end at cuts of the

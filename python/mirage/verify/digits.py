@@ -41,8 +41,8 @@ class _Class:
 
 @dataclass(frozen=True)
 class Digit:
-    """One digit: indices ``range(radix)``, cut into segments; ``ordered`` where steps follow one
-    another.
+    """One digit: indices ``range(radix)``, cut into segments; ``ordered`` where sums may depend on
+    the order of the steps.
     """
 
     radix: int
@@ -193,7 +193,7 @@ class Structure:
         pinned.update(d for slot in self._slots.in_order for d in self._upper(slot))
         fixed = {self._digit_sets.find(d) for d in pinned}
         ordered = {
-            self._digit_sets.find(d) for s in self._slots.ordered for d in self._digits_of(s)
+            self._digit_sets.find(d) for s in self._slots.in_order for d in self._digits_of(s)
         }
         self.digits: dict[Hashable, Digit] = {
             d: Digit(r, frozenset(self._positions.get(d, ())), d in fixed, d in ordered)

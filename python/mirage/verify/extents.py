@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import string
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
-
-import numpy as np
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import DType, ReduceFn
@@ -72,7 +70,9 @@ def _open(
         before = singles.get(key, 1)
         more = before * 2 if digit.ordered else before
         bulks[key] = tuple(
-            None if digit.pinned or n <= more else _Bulk(next(names), next(weights), more, n)
+            None
+            if digit.pinned or n <= max(more, 1)
+            else _Bulk(next(names), next(weights), more, n)
             for n in digit.segments
         )
     return _Open(bulks)
@@ -101,11 +101,10 @@ class _OpenCells(Cells):
         }
 
     def weights(self, slot: Slot) -> Weights:
-        count = len(super().weights(slot))
-        w = np.ones(1, dtype=object)
+        w = [1]
         for d in self.structure.digits_of(slot):
-            w = np.multiply.outer(w, np.array(self._stand_ins[d], dtype=object)).ravel()
-        return tuple(int(x) for x in w[:count])
+            w = [x * y for x in w for y in self._stand_ins[d]]
+        return tuple(w[: len(super().weights(slot))])
 
 
 def _stand_ins(digit: Digit, before: int, bulks: Sequence[_Bulk | None]) -> Iterator[int]:
@@ -186,7 +185,7 @@ def prove_for_extents(
         return None
     cells = _OpenCells(pair.cells, pair.singles, bulks)
     small = [compress(g, cells) for g in graphs]
-    general = SmallPair(small[0], small[1], pair.needs)
+    general = replace(pair, reference=small[0], candidate=small[1])
     for any_constant, bind in ((True, False), (True, True), (False, True), (False, False)):
         domain = _AnySizes(bulks, any_constant=any_constant)
         try:

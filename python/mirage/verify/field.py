@@ -83,8 +83,10 @@ class Modulus:
 
     def matmul(self, a: Array, b: Array) -> Array:
         """Product of matrices, exact: one operand is cut into two limbs, long contractions into
-        pieces.
+        pieces, unless the sums are small.
         """
+        if self.m * self.m * a.shape[-1] <= 1 << 52:
+            return self.reduce(np.matmul(a, b))
         high = np.floor(b / _LIMB)
         low = b - high * _LIMB
         total: Array | None = None

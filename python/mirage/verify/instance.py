@@ -15,7 +15,7 @@ import numpy as np
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compress import Cells, compress_all
 from mirage.verify.digits import Structure
-from mirage.verify.sampling import Sample, choose_sample
+from mirage.verify.sampling import Sample, Sampler
 from mirage.verify.slots import Irregular
 
 _PATIENCE = 8.0  # times the work, where there is no cheaper way
@@ -58,7 +58,8 @@ def make_instance(
     Raises :class:`TooMuchWork`.
     """
     limit = 4.0 * work
-    samples = [choose_sample(g, work, rng) for g in (exact, stable)]
+    sampler = Sampler(exact[0].outputs, rng)
+    samples = [sampler.sample(g, work) for g in (exact, stable)]
     if max(s.work for s in samples) <= limit:
         return Instance(exact, stable, samples[0], samples[1])
     try:
@@ -75,8 +76,9 @@ def make_instance(
         first = len(graphs[0].inputs) - len(weights)
         fixed = {first + i: np.array(w, dtype=np.float64) for i, w in enumerate(weights)}
         pairs = ((graphs[0], graphs[1]), (graphs[2], graphs[3]))
-        samples = [choose_sample(p, work, rng, fixed) for p in pairs]
+        sampler = Sampler(graphs[0].outputs, rng)
+        samples = [sampler.sample(p, work, fixed) for p in pairs]
         if max(s.work for s in samples) <= limit:
             return Instance(pairs[0], pairs[1], samples[0], samples[1], count)
-        count //= 2
+        count = count // 4 if count > 8 and samples[0].work > 16 * limit else count // 2
     raise TooMuchWork(f"{samples[0].work:.2g} elements to compute, limit {limit:.2g}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirage.semantics.domain import Planes
-from mirage.semantics.evaluate import evaluate
 from mirage.verify.compress import Weights
 from mirage.verify.smallmodel import SmallPair
 from mirage.verify.symbolic import MOST_WORK, NoProof, Symbolic
@@ -37,10 +36,7 @@ def compare(
     sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
     inputs = [domain.inputs(i, s) for i, s in enumerate(sizes)]
     try:
-        first, second = (
-            evaluate(s.graph, domain, [*inputs, *map(weights, s.weights)])
-            for s in (pair.reference, pair.candidate)
-        )
+        first, second = pair.evaluate(domain, inputs, weights)
         terms = 0
         for (x,), (y,) in zip(first, second, strict=True):
             for a, b in zip(x.ravel(), y.ravel(), strict=True):

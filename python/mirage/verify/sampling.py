@@ -42,34 +42,59 @@ class Sample:
         return self.fixed[number] if index is None else self.fixed[number][index]
 
 
+class Sampler:
+    """Samples of programs that have the same outputs; all of them are taken at the same indices.
+
+    The graphs that are sampled have the same signature and no composite ops.
+    """
+
+    def __init__(self, outputs: Sequence[Value], rng: np.random.Generator) -> None:
+        shapes = [v.shape for v in outputs]
+        self.counts = {n: n for shape in shapes for n in shape}
+        # Equal sizes get equal indices, so that several outputs need the same parts of their
+        # inputs.
+        self._order = {n: _Indices(n, rng) for n in self.counts}
+
+    def sample(
+        self,
+        graphs: Sequence[KernelGraph],
+        budget: float,
+        fixed: Mapping[int, Array] | None = None,
+    ) -> Sample:
+        """The largest sample (by halving, not larger than the one before) whose work, in elements
+        of elementwise ops, is at most ``budget``.
+        """
+        sample = _sample(graphs, self.counts, self._order)
+        while sample.work > budget:
+            steps = (4, 2) if sample.work > 8 * budget else (2,)
+            best = next(filter(None, (self._smaller(graphs, sample, step) for step in steps)), None)
+            if best is None:
+                break
+            sample, self.counts = best
+        return replace(sample, fixed=fixed or {})
+
+    def _smaller(
+        self, graphs: Sequence[KernelGraph], sample: Sample, step: int
+    ) -> tuple[Sample, dict[int, int]] | None:
+        """The cheapest sample with one size divided by ``step``."""
+        options: list[tuple[Sample, dict[int, int]]] = []
+        for n, count in self.counts.items():
+            if count > 1:
+                counts = {**self.counts, n: max(1, count // step)}
+                option = _sample(graphs, counts, self._order)
+                if option.work < sample.work and option.elements >= _FEWEST:
+                    options.append((option, counts))
+        return min(options, key=lambda o: o[0].work, default=None)
+
+
 def choose_sample(
     graphs: Sequence[KernelGraph],
     budget: float,
     rng: np.random.Generator,
     fixed: Mapping[int, Array] | None = None,
 ) -> Sample:
-    """The largest sample (by halving) whose work, in elements of elementwise ops, is at most
-    ``budget``.
-
-    The graphs have the same signature and no composite ops.
-    """
-    shapes = [v.shape for v in graphs[0].outputs]
-    counts = {n: n for shape in shapes for n in shape}
-    # Equal sizes get equal indices, so that several outputs need the same parts of their inputs.
-    order = {n: _Indices(n, rng) for n in counts}
-    sample = _sample(graphs, counts, order)
-    while sample.work > budget:
-        options: list[tuple[Sample, int]] = []
-        for n, count in counts.items():
-            if count > 1:
-                options.append((_sample(graphs, {**counts, n: count // 2}, order), n))
-        options = [o for o in options if o[0].work < sample.work and o[0].elements >= _FEWEST]
-        if not options:
-            break
-        best, n = min(options, key=lambda o: o[0].work)
-        counts[n] = counts[n] // 2
-        sample = best
-    return replace(sample, fixed=fixed or {})
+    """:meth:`Sampler.sample` of one pair of programs."""
+    return Sampler(graphs[0].outputs, rng).sample(graphs, budget, fixed)
 
 
 class _Indices:

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.evaluate import evaluate
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import Constant, KernelGraph, Op, Value
+from mirage.semantics.ugraph import Constant, KernelGraph, Value
 from mirage.verify.compress import Cells, compress_all
 from mirage.verify.digits import Structure
 from mirage.verify.field import FieldPair
@@ -142,10 +143,10 @@ def _values(graph: KernelGraph) -> list[Value]:
 
 
 def _mark(value: Value, residues: Array) -> object:
-    """Equal for values that agree at the random point; None for undefined ones."""
+    """Equal for values that agree at the random point, up to a reshape; None for undefined ones."""
     if not np.isfinite(residues).all():
         return None
-    return value.shape, residues.shape, residues.tobytes()
+    return value.type.size, residues.tobytes()
 
 
 def _between(
@@ -167,8 +168,11 @@ def _between(
         (candidate, second, [(g.second, g.first) for g in proved]),
     ):
         extra = {v: Value(v.type) for v in known}
+        shapes = [v.shape for v in first]
         graphs.append(
-            _from_cuts(graph, tuple(extra.values()), {v: extra[k] for v, k in cuts}, outputs)
+            _from_cuts(
+                graph, tuple(extra.values()), {v: extra[k] for v, k in cuts}, outputs, shapes
+            )
         )
     return graphs[0], graphs[1]
 
@@ -178,15 +182,24 @@ def _from_cuts(
     extra: tuple[Value, ...],
     cuts: Mapping[Value, Value],
     outputs: Sequence[Value],
+    shapes: Sequence[tuple[int, ...]],
 ) -> KernelGraph:
-    """What of ``graph`` computes ``outputs`` once the inputs ``extra`` stand for the values in
-    ``cuts``.
+    """What of ``graph`` computes ``outputs``, in ``shapes``, once the inputs ``extra`` stand for
+    the values in ``cuts``.
     """
-    results = tuple(cuts.get(v, v) for v in outputs)
-    needed = set(results)
-    ops: list[Op] = []
+    before, after = Builder(), Builder()
+    known = {v: _reshaped(before, x, v.shape) for v, x in cuts.items()}
+    last = [known.get(v, v) for v in outputs]
+    results = tuple(_reshaped(after, v, shape) for v, shape in zip(last, shapes, strict=True))
+    needed = {*results, *last}
+    ops = list(reversed(after.ops))
     for op in reversed(graph.ops):
         if any(v in needed for v in op.results):
-            ops.append(with_operands(op, tuple(cuts.get(v, v) for v in op.operands)))
+            ops.append(with_operands(op, tuple(known.get(v, v) for v in op.operands)))
             needed.update(ops[-1].operands)
+    ops += [op for op in reversed(before.ops) if op.result in needed]
     return KernelGraph(graph.name, (*graph.inputs, *extra), tuple(reversed(ops)), results)
+
+
+def _reshaped(builder: Builder, value: Value, shape: tuple[int, ...]) -> Value:
+    return value if value.shape == shape else builder.reshape(value, shape)

@@ -86,8 +86,7 @@ class Slots:
         self.tilings: list[Tiling] = []
         self.joins: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]] = []
         self.cuts: list[Cut] = []
-        self.ordered: set[Slot] = set()  # loop axes with running maxima
-        self.in_order: set[Slot] = set()  # those whose sums depend on the order of the steps
+        self.in_order: set[Slot] = set()  # loop axes whose sums depend on the order of the steps
         self.last: set[Slot] = set()  # axes of which the last index stands out
 
     def slot(self, value: Value, dim: int) -> Slot:
@@ -146,13 +145,13 @@ class Slots:
                 self._tile(launch, op.map, op.result, op.operands[0])
             elif isinstance(op, Loop):
                 self._block(launch, op.body)
-                if any(isinstance(inner, RunningMax) for inner in op.body):
-                    self.ordered.add(self.axis(launch, op.axis.name))
-                    if order_matters(op):
-                        self.in_order.add(self.axis(launch, op.axis.name))
+                if order_matters(op):
+                    self.in_order.add(self.axis(launch, op.axis.name))
+                maxima = {v for i in op.body if isinstance(i, RunningMax) for v in i.results}
                 for a, result in zip(op.accumulators, op.results, strict=True):
                     self._accumulator(a, result)
-                    if a.fn is AccumulateFn.LAST:
+                    # The last running maximum is that of all steps, whatever their order.
+                    if a.fn is AccumulateFn.LAST and a.value not in maxima:
                         self.last.add(self.axis(launch, op.axis.name))
             else:
                 if isinstance(op, Mask):

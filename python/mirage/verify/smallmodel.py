@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from mirage.semantics.domain import Planes
-from mirage.semantics.evaluate import evaluate
-from mirage.semantics.region import whole_demand
+from mirage.semantics.domain import Domain, Planes
+from mirage.semantics.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.region import Region, demand, whole, whole_demand
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.compress import Cells, SmallGraph, compress
+from mirage.verify.compress import Cells, SmallGraph, Weights, compress
 from mirage.verify.digits import Structure
 from mirage.verify.floats import TOLERANCE, Difference, ExactConstants
 from mirage.verify.formal import Counts, FormalExp, TooLarge, is_undefined
 from mirage.verify.interactions import Interactions, Requirements
+from mirage.verify.parallel import parallel_digits
 from mirage.verify.primes import draw
-from mirage.verify.realsize import constants_of, needed_roots
+from mirage.verify.realsize import constants_of, needed_roots, restrict
+from mirage.verify.representatives import representatives
 from mirage.verify.sampling import graph_work
 from mirage.verify.slots import Irregular
 from mirage.verify.verdict import Evidence
@@ -51,12 +52,50 @@ class SmallPair:
     candidate: SmallGraph
     needs: Requirements
     cells: Cells | None = None  # none if the programs are their own small model
-    singles: Mapping[Hashable, int] = field(default_factory=Counter[Hashable])
+    singles: Mapping[Hashable, int] = field(default_factory=dict[Hashable, int])
+    compared: tuple[Region, ...] | None = None  # parts of the outputs; none: all of them
 
     @property
     def input_count(self) -> int:
         """Number of inputs that are not weights."""
         return len(self.reference.graph.inputs) - len(self.reference.weights)
+
+    @property
+    def work(self) -> float:
+        """Elements to compute for a comparison."""
+        small = (self.reference.graph, self.candidate.graph)
+        return sum(graph_work(g, demand(g, self.regions(g))) for g in small)
+
+    def regions(self, graph: KernelGraph) -> tuple[Region, ...]:
+        """The parts of the outputs of one of the small programs that are compared."""
+        if self.compared is not None:
+            return self.compared
+        return tuple(whole(len(v.shape)) for v in graph.outputs)
+
+    def evaluate(
+        self, domain: Domain, inputs: Sequence[Planes], weights: Callable[[Weights], Planes]
+    ) -> tuple[tuple[Planes, ...], tuple[Planes, ...]]:
+        """What is compared of the outputs of both, in ``domain``, which ``weights`` takes numbers
+        of indices to.
+        """
+        first, second = (
+            self._evaluate(s, domain, [*inputs, *map(weights, s.weights)])
+            for s in (self.reference, self.candidate)
+        )
+        return first, second
+
+    def _evaluate(
+        self, small: SmallGraph, domain: Domain, inputs: Sequence[Planes]
+    ) -> tuple[Planes, ...]:
+        graph, regions = small.graph, self.regions(small.graph)
+        values = [
+            Sampled(x, whole(len(v.shape))) for x, v in zip(inputs, graph.inputs, strict=True)
+        ]
+        outputs = evaluate_sampled(graph, domain, values, demand(graph, regions))
+        return tuple(
+            restrict(y, region, v)
+            for y, region, v in zip(outputs, regions, graph.outputs, strict=True)
+        )
 
 
 def small_pair(
@@ -68,29 +107,30 @@ def small_pair(
     uninterpreted functions (of arguments up to factors). Raises :class:`Irregular`.
     """
     structure = Structure((reference, candidate))
-    singles: Counter[Hashable] = Counter()
+    parallel = parallel_digits((reference, candidate), structure)
+    singles: dict[Hashable, int] = dict.fromkeys(parallel, 0)
     while True:
         cells = Cells.with_singles(structure, singles)
         needs = Interactions(
             (reference, candidate), cells, reciprocals_as_symbols=reciprocals_as_symbols
         ).needs
-        wanted = singles | needs.singles
-        # More single indices than a digit has are no use.
-        wanted = Counter({d: min(n, structure.digits[d].radix) for d, n in wanted.items()})
+        wanted = dict(singles)
+        for d, n in needs.singles.items():
+            if d not in parallel:  # more single indices than a digit has are no use
+                wanted[d] = min(max(n, singles.get(d, 0)), structure.digits[d].radix)
         if wanted == singles:
             break
-        if max(wanted.values()) > _MAX_SINGLES:
-            raise Irregular(
-                f"{max(wanted.values())} indices of one axis interact, limit {_MAX_SINGLES}"
-            )
+        most = max(wanted.values())
+        if most > _MAX_SINGLES:
+            raise Irregular(f"{most} indices of one axis interact, limit {_MAX_SINGLES}")
         singles = wanted
     numbers = constants_of(reference) | constants_of(candidate)
     needs.bits = max((needs.bits, *(n.bits for n in numbers)))
     small = [compress(g, cells) for g in (reference, candidate)]
-    pair = SmallPair(small[0], small[1], needs, cells, singles)
-    work = sum(graph_work(s.graph, whole_demand(s.graph)) for s in (pair.reference, pair.candidate))
-    if work > _MAX_WORK:
-        raise Irregular(f"the small programs have {work:.0f} elements, limit {_MAX_WORK:.0f}")
+    compared = representatives(reference.outputs, cells)
+    pair = SmallPair(small[0], small[1], needs, cells, singles, compared)
+    if pair.work > _MAX_WORK:
+        raise Irregular(f"the small programs have {pair.work:.0f} elements, limit {_MAX_WORK:.0f}")
     return pair
 
 
@@ -128,28 +168,30 @@ def error_log2(needs: Requirements, counts: Counts, q: int, roots: int) -> float
 
 
 def run_small_model(
-    pair: SmallPair, rng: random.Random, max_error_log2: float
+    pair: SmallPair, rng: random.Random, max_error_log2: float, fewest: int = 2
 ) -> tuple[Evidence, float | None]:
-    """Evidence, and the bound if both programs agree and it is low enough."""
+    """Evidence, and the bound if both programs agree and it is low enough; of at least ``fewest``
+    draws.
+    """
     name = "small model with formal exponentials"
     try:
-        return _draws(name, pair, rng, max_error_log2)
+        return _draws(name, pair, rng, max_error_log2, fewest)
     except TooLarge as reason:
         return Evidence(name, None, str(reason)), None
 
 
 def _draws(
-    name: str, pair: SmallPair, rng: random.Random, max_error_log2: float
+    name: str, pair: SmallPair, rng: random.Random, max_error_log2: float, fewest: int
 ) -> tuple[Evidence, float | None]:
     bound, count, redrawn = 0.0, 0, 0
     roots = needed_roots((pair.reference.graph, pair.candidate.graph))
     terms = arguments = 0
-    while (bound > max_error_log2 or count < 2) and count < _MAX_DRAWS:
+    while (bound > max_error_log2 or count < fewest) and count < _MAX_DRAWS:
         primes = draw(rng, _Q_BITS, None, roots)
         domain = FormalExp(primes, random.Random(rng.getrandbits(128)))
         sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
         inputs = [domain.random(s) for s in sizes]
-        first, second = (_evaluate(s, domain, inputs) for s in (pair.reference, pair.candidate))
+        first, second = pair.evaluate(domain, inputs, domain.integers)
         if any(is_undefined(x[0]).any() for x in (*first, *second)):
             redrawn += 1
             if redrawn > _REDRAWS:
@@ -198,15 +240,11 @@ def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference
     """
     for scale in (1.0, 0.1):
         sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
-        inputs = [source.standard_normal(s) * scale for s in sizes]
-        first, second = (
-            evaluate(
-                s.graph,
-                ExactConstants(),
-                [(x,) for x in (*inputs, *(np.array(w, dtype=float) for w in s.weights))],
-            )
-            for s in (pair.reference, pair.candidate)
+        inputs = [(source.standard_normal(s) * scale,) for s in sizes]
+        first, second = pair.evaluate(
+            ExactConstants(), inputs, lambda w: (np.array(w, dtype=float),)
         )
+        regions = pair.regions(pair.reference.graph)
         for i, ((x,), (y,)) in enumerate(zip(first, second, strict=True)):
             if not np.isfinite(x).all():
                 continue
@@ -214,10 +252,8 @@ def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference
                 wrong = np.isfinite(y) & ~(np.abs(x - y) <= TOLERANCE * np.abs(x).max())
             if wrong.any():
                 at = tuple(int(k) for k in np.unravel_index(int(np.argmax(wrong)), x.shape))
-                return Difference(i, at, float(x[at]), float(y[at]), scale)
+                element = tuple(
+                    k if r is None else int(r[k]) for k, r in zip(at, regions[i], strict=True)
+                )
+                return Difference(i, element, float(x[at]), float(y[at]), scale)
     return None
-
-
-def _evaluate(small: SmallGraph, domain: FormalExp, inputs: list[Planes]) -> tuple[Planes, ...]:
-    weights = [domain.integers(w) for w in small.weights]
-    return evaluate(small.graph, domain, [*inputs, *weights])

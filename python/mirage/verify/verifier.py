@@ -50,7 +50,7 @@ class VerifyOptions:
 
     seed: int | None = None
     draws: int = 2
-    work: float = 2e6
+    work: float = 1e6
     permute: bool = False
     numerics: bool = True
     prove: bool = True
@@ -212,21 +212,29 @@ class _Verification:
             self.evidence.append(Evidence("small model", None, str(reason)))
             proved = self.options.prove and self._prove_otherwise(first, second, rng)
             return _Small(None, True if proved else None, None, proved)
-        evidence, bound = run_small_model(pair, rng, self.options.max_error_log2)
-        self.evidence.append(evidence)
+        limit = self.options.max_error_log2
+        # Where there is a proof, one draw is enough to check it.
+        first_limit, fewest = (0.0, 1) if self.options.prove else (limit, 2)
+        evidence, bound = run_small_model(pair, rng, first_limit, fewest)
         if evidence.holds is False:
-            return _Small(
-                None,
-                False,
-                small_difference(pair, np.random.default_rng(rng.getrandbits(128))),
-                False,
-            )
+            self.evidence.append(evidence)
+            source = np.random.default_rng(rng.getrandbits(128))
+            return _Small(None, False, small_difference(pair, source), False)
         if not self.options.prove:
+            self.evidence.append(evidence)
             return _Small(bound, evidence.holds, None, False)
         general = prove_for_extents(first, second, pair)
         proof, holds_for = general or (prove(pair), None)
-        self.evidence.append(proof)
-        return _Small(bound, evidence.holds, None, proof.holds is True, holds_for)
+        if proof.holds:
+            self.evidence += [evidence, proof]
+            return _Small(bound, True, None, True, holds_for)
+        evidence, bound = run_small_model(pair, rng, limit)
+        self.evidence += [evidence, proof]
+        if bound is None and evidence.holds is not False:
+            self.evidence.append(prove_in_segments(first, second, rng))
+            if self.evidence[-1].holds:
+                return _Small(None, True, None, True)
+        return _Small(bound, evidence.holds, None, False)
 
     def _prove_otherwise(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> bool:
         """A proof where the small model is too large: on the programs themselves if they are small,

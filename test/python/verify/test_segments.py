@@ -8,9 +8,11 @@ import graphs
 import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
+from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.substitute import rename_ops
 from mirage.semantics.ugraph import Axis, BlockGraph, Constant, KernelGraph, Launch, Output, Value
 from mirage.verify import Kind, VerifyOptions, segments, verify
 from mirage.verify.normalize import normalize
@@ -106,7 +108,8 @@ def test_wrong_guesses_prove_nothing(monkeypatch):
 def cut_at(graph: KernelGraph, values: tuple[Value, ...]) -> tuple[KernelGraph, tuple[Value, ...]]:
     extra = tuple(Value(v.type) for v in values)
     cuts = dict(zip(values, extra))
-    return segments._from_cuts(graph, extra, cuts, graph.outputs), extra
+    shapes = [v.shape for v in graph.outputs]
+    return segments._from_cuts(graph, extra, cuts, graph.outputs, shapes), extra
 
 
 def test_a_cut_program_goes_on_from_the_values_it_is_given():
@@ -211,3 +214,39 @@ def test_what_one_kernel_stores_does_not_follow_from_what_else_it_stores():
     evidence = in_segments(gated(False), gated(True))
     assert evidence.holds is True
     assert evidence.figures["proved"] == evidence.figures["guessed"] >= 3
+
+
+def test_values_in_common_may_have_another_shape():
+    """The candidate holds the normalised rows as matrices of heads, and uses them twice."""
+
+    def program(split: bool) -> KernelGraph:
+        x, w = graphs.tensor(4, WIDTH, dtype=F32), graphs.tensor(WIDTH, WIDTH, dtype=F32)
+        b = Builder()
+        y = x
+        for _ in range(3):
+            y = b.matmul(b.rms_norm(y), w)
+            if split:
+                heads = b.reshape(y, (4, 8, WIDTH // 8))
+                y = b.reshape(b.unary(UnaryFn.TANH, heads), (4, WIDTH))
+            else:
+                y = b.unary(UnaryFn.TANH, y)
+            y = b.binary(BinaryFn.MUL, y, y)
+        return KernelGraph("heads", (x, w), tuple(b.ops), (y,))
+
+    first, second = (normalize(decompose(program(s))) for s in (False, True))
+    inputs = first.inputs
+    second = KernelGraph(
+        second.name,
+        inputs,
+        tuple(rename_ops(second.ops, dict(zip(second.inputs, inputs)))),
+        second.outputs,
+    )
+    heads = next(op.result for op in second.ops if op.results[0].shape == (4, 8, WIDTH // 8))
+    flat = next(op.result for op in first.ops if op.results[0].shape == (4, WIDTH))
+    extra, cut = segments._between(
+        first, second, [segments._Guess(flat, heads)], first.outputs, second.outputs
+    )
+    assert [v.shape for v in extra.inputs] == [v.shape for v in cut.inputs]
+    assert cut.inputs[-1].shape == flat.shape
+    check_graph(cut)
+    assert segments.prove_in_segments(first, second, random.Random(0)).holds is True
