@@ -35,19 +35,27 @@ from mirage.semantics.ugraph import KernelGraph
 from search_programs import graph, tensor
 
 TILE = {"m": 2, "n": 3, "k": 4, "l": 5, "d": 3}
-STEPS = 3
+STEPS = {"T": 2, "U": 2}
+"""Steps of the loop, and of a loop inside of each of its steps."""
 OP = 200.0
 """Cost of any op, on top of its work: the enumeration then goes by the number of ops first."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program, the axis it loops over, and the scalar functions the enumeration may use."""
+    """A program, the axis it loops over, the scalar functions the enumeration may use, and the axis
+    of a loop inside the loop."""
 
     name: str
     program: KernelGraph
     loop: str | None
     functions: tuple[UnaryFn, ...] = ()
+    inner: str | None = None
+
+    @property
+    def steps(self) -> dict[str, str]:
+        """For each looped axis that of its steps."""
+        return {a: t for a, t in ((self.loop, "T"), (self.inner, "U")) if a is not None}
 
 
 def scaled_matmul() -> KernelGraph:
@@ -68,6 +76,12 @@ def shared_left() -> KernelGraph:
 def chain() -> KernelGraph:
     x, w, v, b = tensor("x", 8, 48), tensor("w", 48, 40), tensor("v", 40, 24), Builder()
     return graph("", (x, w, v), b, b.matmul(b.matmul(x, w), v))
+
+
+def activated_sums() -> KernelGraph:
+    x, b = tensor("x", 40, 48), Builder()
+    sums = b.unary(UnaryFn.SILU, b.reduce(ReduceFn.SUM, x, (1,)))
+    return graph("", (x,), b, b.reduce(ReduceFn.SUM, sums, (0,)))
 
 
 def low_rank() -> KernelGraph:
@@ -107,6 +121,8 @@ CASES = [
     Case("normalised", normalised(), None, (UnaryFn.RSQRT,)),
     Case("residual_sum", residual_sum(), "n"),
     Case("weighted_mean", weighted_mean(), None, (UnaryFn.EXP,)),
+    Case("chain_nest", chain(), "n", inner="k"),
+    Case("activated_nest", activated_sums(), "m", (UnaryFn.SILU,), inner="n"),
 ]
 
 
@@ -120,8 +136,8 @@ class Ours:
         problem = KernelProblem(program.outputs, program.inputs, definitions, self.table)
         solver = KernelSolver(H200, SearchLimits(), SearchReport())
         analysis = analyze(problem)
-        found = solver.derive(analysis, FrameType(case.loop, None))
-        self.loop = case.loop
+        found = solver.derive(analysis, FrameType(case.loop, None, inner=case.inner))
+        self.looped = case.steps
         self.output = tuple(a for dim in analysis.dims[0] for a in dim)
         self.inputs = [self._labels(d) for d, _ in found]
         self.cost = min(self._cheapest(d, targets[0]) for d, targets in found)
@@ -134,8 +150,8 @@ class Ours:
     def _elements(self, derivations: Derivations, goal: Goal, *extra: str) -> int:
         free = derivations.algebra.free(goal[0])
         axes = {a for a, level in free if level == "L"} | set(extra)
-        inside = self.loop is not None and (self.loop, "T") in free
-        return prod(TILE[a] for a in axes) * (STEPS if inside else 1)
+        steps = [STEPS[t] for a, t in self.looped.items() if (a, "T") in free]
+        return prod(TILE[a] for a in axes) * prod(steps)
 
     def _cost(self, derivations: Derivations, edge: Edge) -> float:
         match edge.kind:
@@ -158,18 +174,42 @@ class Ours:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A value of the enumeration: its axes in order, its numbers, and its phase.
+    """A value of the enumeration: its axes in order, its numbers, and the loops after which it is
+    there.
 
-    The loop's steps are the axis ``T``.
+    The loop's steps are the axis ``T``, those of a loop inside of it the axis ``U``. What does not
+    change with ``T`` can be summed over ``U`` in a loop before the nest, the loop ``first``.
     """
 
     axes: tuple[str, ...]
     data: Any
-    after: bool
+    after: frozenset[str] = frozenset()
 
     @property
-    def key(self) -> tuple[tuple[str, ...], bool, bytes]:
+    def key(self) -> tuple[tuple[str, ...], frozenset[str], bytes]:
         return self.axes, self.after, np.round(self.data, 7).tobytes()
+
+    @property
+    def tile(self) -> set[str]:
+        """Axes within a step."""
+        return {*self.axes} - STEPS.keys()
+
+    def joined(self, other: Tile) -> frozenset[str] | None:
+        """The loops after which both are there, or None where there is no such place."""
+        after, axes = self.after | other.after, {*self.axes, *other.axes}
+        if ("T" in after and axes & STEPS.keys()) or ("U" in after and "U" in axes):
+            return None
+        return after
+
+    def summed(self, axis: str) -> frozenset[str] | None:
+        """The loops after which the sum over an axis is there, or None where there is none."""
+        if axis == "T":
+            return None if "U" in self.axes else (self.after - {"U"}) | {"T"}
+        if axis == "U" and "T" in self.axes:
+            return self.after | {"U"}
+        if axis == "U":
+            return None if "first" in self.after else self.after | {"first"}
+        return self.after
 
 
 State = tuple[tuple[int, ...], tuple[int, ...]]
@@ -187,9 +227,9 @@ class BruteForce:
         self.start: list[int] = []
         self.steps: dict[tuple[int, int], list[tuple[float, int]]] = {}
         for labels in ours.inputs[0]:
-            axes = tuple(sorted({*labels} | ({"T"} if case.loop in labels else set())))
-            shape = [STEPS if a == "T" else TILE[a] for a in axes]
-            self.start.append(self.intern(Tile(axes, rng.uniform(0.5, 1.5, shape), False)))
+            axes = tuple(sorted({*labels, *(t for a, t in case.steps.items() if a in labels)}))
+            shape = [STEPS[a] if a in STEPS else TILE[a] for a in axes]
+            self.start.append(self.intern(Tile(axes, rng.uniform(0.5, 1.5, shape))))
         self.labels = ours.inputs[0]
 
     def intern(self, tile: Tile) -> int:
@@ -232,31 +272,34 @@ class BruteForce:
         a, b = self.tiles[i], self.tiles[j]
         if i == j:
             yield from self.unary(a)
-        if (a.after and "T" in b.axes) or (b.after and "T" in a.axes):
+        after = a.joined(b)
+        if after is None:
             return
         axes = tuple(sorted({*a.axes, *b.axes}))
-        if sum(x != "T" for x in axes) <= 2:
+        if len(a.tile | b.tile) <= 2:
             x, y = self.align(a, axes), self.align(b, axes)
             shape = np.broadcast_shapes(x.shape, y.shape)
             for data in (x * y, x + y):
                 full = np.broadcast_to(data, shape)
-                yield float(prod(shape)), self.intern(Tile(axes, full, a.after or b.after))
-        for k in (x for x in a.axes if x in b.axes and x != "T"):
+                yield float(prod(shape)), self.intern(Tile(axes, full, after))
+        for k in sorted(a.tile & b.tile):
             rest = tuple(x for x in axes if x != k)
-            if sum(x != "T" for x in rest) > 2 or {*a.axes} - {"T"} == {*b.axes} - {"T"}:
+            if len((a.tile | b.tile) - {k}) > 2 or a.tile == b.tile:
                 continue
             x, y = self.align(a, axes), self.align(b, axes)
             size = prod(np.broadcast_shapes(x.shape, y.shape))
             data = (x * y).sum(axis=axes.index(k))
-            yield float(size), self.intern(Tile(rest, data, a.after or b.after))
+            yield float(size), self.intern(Tile(rest, data, after))
 
     def unary(self, a: Tile) -> Iterator[tuple[float, int]]:
         for fn in self.functions:
             yield a.data.size, self.intern(Tile(a.axes, UNARY[fn].evaluate(a.data), a.after))
         for n, axis in enumerate(a.axes):
+            after = a.summed(axis)
+            if after is None:
+                continue
             rest = a.axes[:n] + a.axes[n + 1 :]
-            data = a.data.sum(axis=n)
-            yield a.data.size, self.intern(Tile(rest, data, a.after or axis == "T"))
+            yield a.data.size, self.intern(Tile(rest, a.data.sum(axis=n), after))
 
     @staticmethod
     def align(tile: Tile, axes: tuple[str, ...]) -> Any:
@@ -265,7 +308,7 @@ class BruteForce:
 
 
 def target_of(case: Case, brute: BruteForce, ours: Ours) -> Any:
-    """The program's result on the enumeration's inputs, the loop's steps joined into its axis."""
+    """The program's result on the inputs of the enumeration, steps joined into their axes."""
     from mirage.semantics.evaluate import evaluate_floats
 
     inputs: list[Any] = []
@@ -273,9 +316,9 @@ def target_of(case: Case, brute: BruteForce, ours: Ours) -> Any:
         tile = brute.tiles[brute.start[len(inputs)]]
         axes: list[str] = []
         for label in labels:
-            axes.extend(["T", label] if label == case.loop else [label])
+            axes.extend([case.steps[label], label] if label in case.steps else [label])
         data = np.transpose(tile.data, [tile.axes.index(a) for a in axes])
-        shape = [TILE[x] * (STEPS if x == case.loop else 1) for x in labels]
+        shape = [TILE[x] * (STEPS[case.steps[x]] if x in case.steps else 1) for x in labels]
         inputs.append(data.reshape(shape).reshape([1] * (len(value.shape) - len(shape)) + shape))
         if len(value.shape) > len(shape) and value.shape[-1] == 1:
             inputs[-1] = inputs[-1].reshape([*shape, 1])
