@@ -20,6 +20,7 @@ from mirage.semantics.scalar import DType
 _F32, _F64 = Fraction(1, 1 << 24), Fraction(1, 1 << 52)
 _LARGEST = 1 << 22  # fractions of larger numbers come close to anything
 _DIGITS = 14  # binary ones of a number that is meant all the same
+_SIMPLE = 1 << 18  # products of numerator and denominator that are rarely met by chance
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,16 @@ def exact(value: float, dtype: DType = DType.F32) -> Exact:
         # Products of sizes: 1/2^28 is meant, not 1/268435440.
         plain = _short_binary(target, relative) or plain
     square = _simplest(target * target, 2 * relative)
+    if max(square.numerator, square.denominator) > _LARGEST:
+        square = _short_binary(target * target, 2 * relative) or square
     root = square.numerator * square.denominator
-    # A root is meant only where it is far simpler than the fraction: by chance both have height
-    # about 2^24.
-    if (
-        plain.denominator == 1
-        or root * 256 > abs(plain.numerator) * plain.denominator
-        or root > 1 << 24
-    ):
+    height = abs(plain.numerator) * plain.denominator
+    # A root is meant only where it is far simpler than the fraction (by chance both have height
+    # about 2^24), or where it is made of small primes, as sizes are, and the fraction is no simple
+    # one: 128**-1.5.
+    of_sizes = height > _SIMPLE and root <= _LARGEST**2 and _is_smooth(root)
+    far_simpler = root * 256 <= height and root <= 1 << 24
+    if plain.denominator == 1 or not (of_sizes or far_simpler):
         return Exact(plain)
     outside, inside = _square_part(root)
     if inside == 1:
@@ -89,6 +92,14 @@ def _short_binary(target: Fraction, relative: Fraction) -> Fraction | None:
                 return 1 / multiple if inverted else multiple
             unit /= 2
     return None
+
+
+def _is_smooth(n: int) -> bool:
+    """Whether ``n`` has no prime factor above 7."""
+    for p in (2, 3, 5, 7):
+        while n % p == 0:
+            n //= p
+    return n == 1
 
 
 def prime_factors(n: int) -> tuple[int, ...]:
