@@ -130,6 +130,13 @@ def test_a_wide_hidden_layer_is_one_kernel_with_a_nest() -> None:
     assert not any(isinstance(op, Matmul) for op in walk(combine.body.ops))
 
 
+def test_a_hidden_layer_whose_parts_fit_needs_no_nest() -> None:
+    best = superoptimize(mlp(8, 2048, 32768, 64), H200).candidates[0].graph
+    first, _ = (op for op in best.ops if isinstance(op, Launch))
+    assert not nests(best)
+    assert [axis.extent for axis in first.grid] >= [128]
+
+
 def test_norm_gated_layer_and_projection_are_one_kernel() -> None:
     best = superoptimize(gated(8, 1024, 131072, 64, norm=True), H200).candidates[0].graph
     first, combine = (op for op in best.ops if isinstance(op, Launch))
