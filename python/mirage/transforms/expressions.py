@@ -2,25 +2,28 @@
 
 Every tile of a block graph is a part of a tensor that nobody may ever hold: a product of two loaded
 tiles is a part of the product of the tensors. An :class:`Expression` names that tensor, by what is
-computed from what, and says which part of it the tile is. Two loops that compute the same scores,
-in tiles of different sizes perhaps, have expressions with equal keys and different cuts.
+computed from what, and says which part of it the tile is. Two loops, or two kernels, that compute
+the same scores have expressions with equal keys, also where one of them works on the transposed
+scores or on tiles of another size.
 
-What is summed over steps of a loop, or over a part of a dimension, is not followed: such a value is
-a tensor of its own.
+What is not followed (slices, joins, running maxima) is a tensor of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
+from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import (
+    AccumulateFn,
     Binary,
     Broadcast,
     Cast,
     Constant,
     Load,
+    Loop,
     Mask,
     Matmul,
     Op,
@@ -30,7 +33,12 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
-from mirage.transforms.padding import same_unit_free_dims
+from mirage.transforms.alignment import viewed
+
+Keys = dict[tuple[object, ...], int]
+"""Numbers of the tensors of a program."""
+
+_COMMUTATIVE = {BinaryFn.ADD, BinaryFn.MUL, BinaryFn.MAX, BinaryFn.MIN}
 
 
 @dataclass(frozen=True)
@@ -42,11 +50,6 @@ class Cut:
     axes: tuple[str, ...]
     tile: int
     size: int
-
-    @property
-    def whole(self) -> bool:
-        """Whether the tile has all elements, and nothing else."""
-        return not self.axes and self.tile == self.size
 
     def covers(self, other: Cut, extents: Mapping[str, int], finished: frozenset[str]) -> bool:
         """Whether all elements of ``other`` are among those that this tile had in the steps of the
@@ -68,93 +71,160 @@ class Cut:
 
 @dataclass(frozen=True)
 class Expression:
-    """Part ``cuts`` of the tensor ``key``."""
+    """A part of the tensor ``key``. Its axes have numbers, which are the same wherever the tensor
+    is computed: ``cuts`` says for each which part of it the tile has, ``dims`` which axis each
+    dimension of the tile is (None: the value does not vary along it). A tile of a sum of which the
+    steps of ``pending`` loops are still to be added is not yet a part of the tensor.
+    """
 
     key: int
+    dims: tuple[int | None, ...]
     cuts: tuple[Cut, ...]
+    pending: frozenset[str] = frozenset()
 
 
 class Expressions:
-    """The expressions of the tiles of a launch, which are added in program order."""
+    """The expressions of the tiles of a launch, whose ops are added in program order. ``tensors``
+    are the device tensors that its params stand for.
+    """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, keys: Keys, tensors: Mapping[Value, Value], extents: Mapping[str, int]
+    ) -> None:
+        self._keys = keys
+        self._tensors = tensors
+        self._extents = extents
         self._of: dict[Value, Expression] = {}
-        self._keys: dict[tuple[object, ...], int] = {}
 
     def __getitem__(self, value: Value) -> Expression:
         return self._of[value]
 
     def add(self, op: Op) -> None:
-        """The results of an op whose operands are known."""
-        found = self._expression(op)
-        for result in op.results:
-            whole = tuple(Cut((), n, n) for n in result.shape)
-            self._of[result] = found or Expression(self._key("value", result), whole)
+        """The results of an op whose operands, or whose body, are known."""
+        if isinstance(op, Loop):
+            for accumulator, result in zip(op.accumulators, op.results, strict=True):
+                x = self._of[accumulator.value]
+                complete = accumulator.fn is AccumulateFn.SUM and op.axis.name in x.pending
+                plain = complete and accumulator.rescale is None
+                self._of[result] = (
+                    replace(x, pending=x.pending - {op.axis.name}) if plain else self._own(result)
+                )
+            return
+        self._of[op.result] = self._expression(op) or self._own(op.result)
+
+    def _own(self, value: Value) -> Expression:
+        """A tensor that nothing else is a part of."""
+        large = [n for n in value.shape if n > 1]
+        numbers = iter(range(len(large)))
+        dims = tuple(next(numbers) if n > 1 else None for n in value.shape)
+        return Expression(self._key("value", value), dims, tuple(Cut((), n, n) for n in large))
 
     def _key(self, *parts: object) -> int:
         return self._keys.setdefault(parts, len(self._keys))
 
     def _expression(self, op: Op) -> Expression | None:
         if isinstance(op, Load):
-            (tensor,) = op.operands
-            sizes = zip(op.map, op.result.shape, tensor.shape, strict=True)
-            return Expression(self._key("load", tensor), tuple(Cut(*cut) for cut in sizes))
+            return self._load(op)
         if isinstance(op, Constant):
-            return Expression(self._key("constant", op.value), ())
-        if not op.operands or any(v not in self._of for v in op.operands):
-            return None
+            return Expression(self._key("constant", op.value), (), ())
         xs = [self._of[v] for v in op.operands]
+        if isinstance(op, Transpose | Reshape | Broadcast):
+            dims = viewed(op, op.operands[0], xs[0].dims)
+            return None if dims is None else replace(xs[0], dims=dims)
+        if not xs or any(x.pending for x in xs):
+            return None
         (x, *_) = xs
         if isinstance(op, Unary):
-            return Expression(self._key(op.fn, x.key), x.cuts)
+            return replace(x, key=self._key(op.fn, x.key))
         if isinstance(op, Cast):
-            return Expression(self._key(op.result.dtype, x.key), x.cuts)
+            return replace(x, key=self._key(op.result.dtype, x.key))
+        if isinstance(op, Mask):
+            axis = x.dims[op.dim]
+            if axis is None or x.cuts[axis].axes != op.axes:
+                return None
+            return replace(x, key=self._key("mask", axis, op.extent, op.fill, x.key))
         if isinstance(op, Binary):
-            cuts = _broadcast(xs[0].cuts, xs[1].cuts)
-            key = self._key(op.fn, xs[0].key, xs[1].key)
-            return None if cuts is None else Expression(key, cuts)
+            rank = len(op.result.shape)
+            dims = [(None,) * (rank - len(x.dims)) + x.dims for x in xs]
+            return self._combined(op.fn, xs, dims, (), op.fn in _COMMUTATIVE)
         if isinstance(op, Matmul):
-            return self._matmul(*xs)
-        return self._view(op, x)
-
-    def _matmul(self, a: Expression, b: Expression) -> Expression | None:
-        lead = _broadcast(a.cuts[:-2], b.cuts[:-2])
-        if lead is None or not a.cuts[-1].whole or not b.cuts[-2].whole:
-            return None
-        return Expression(self._key("matmul", a.key, b.key), (*lead, a.cuts[-2], b.cuts[-1]))
-
-    def _view(self, op: Op, x: Expression) -> Expression | None:
-        cuts = x.cuts
-        if isinstance(op, Reduce) and all(cuts[d].whole for d in op.dims):
-            kept = tuple(Cut((), 1, 1) if d in op.dims else cut for d, cut in enumerate(cuts))
-            return Expression(self._key(op.fn, op.dims, x.key), kept)
-        if isinstance(op, Transpose):
-            kept = tuple(cuts[d] for d in op.permutation)
-            return Expression(self._key("transpose", op.permutation, x.key), kept)
-        if isinstance(op, Mask) and op.axes == cuts[op.dim].axes:
-            return Expression(self._key("mask", op.dim, op.extent, op.fill, x.key), cuts)
-        if isinstance(op, Broadcast):
-            kept = _broadcast(cuts, tuple(Cut((), n, n) for n in op.result.shape))
-            key = self._key("broadcast", op.result.shape, x.key)
-            return None if kept is None else Expression(key, kept)
-        if isinstance(op, Reshape):
-            shape = op.result.shape
-            source = same_unit_free_dims(op.operands[0].shape, shape)
-            if source is not None:
-                dropped = tuple(cut for d, cut in enumerate(cuts) if d not in source.values())
-                order = tuple(source.get(d) for d in range(len(shape)))
-                kept = tuple(Cut((), 1, 1) if d is None else cuts[d] for d in order)
-                return Expression(self._key("reshape", order, dropped, x.key), kept)
+            return self._matmul(op, xs)
+        if isinstance(op, Reduce):
+            return self._reduce(op, x)
         return None
 
+    def _load(self, op: Load) -> Expression:
+        tensor = self._tensors[op.operands[0]]
+        where = zip(op.map, op.result.shape, tensor.shape, strict=True)
+        cuts = [Cut(*cut) for cut in where]
+        large = [d for d, cut in enumerate(cuts) if cut.size > 1]
+        dims = tuple(large.index(d) if d in large else None for d in range(len(cuts)))
+        return Expression(self._key("load", tensor), dims, tuple(cuts[d] for d in large))
 
-def _broadcast(a: tuple[Cut, ...], b: tuple[Cut, ...]) -> tuple[Cut, ...] | None:
-    """The cuts of an elementwise op; None where the operands are cut in different ways."""
-    rank = max(len(a), len(b))
-    one = Cut((), 1, 1)
-    found: list[Cut] = []
-    for x, y in zip((one,) * (rank - len(a)) + a, (one,) * (rank - len(b)) + b, strict=True):
-        if x != y and one not in (x, y):
+    def _matmul(self, op: Matmul, xs: Sequence[Expression]) -> Expression | None:
+        a, b = xs
+        summed = a.dims[-1], b.dims[-2]
+        rank = len(op.result.shape)
+        left = (None,) * (rank - len(a.dims)) + a.dims[:-1] + (None,)
+        right = (None,) * (rank - len(b.dims)) + b.dims[:-2] + (None, b.dims[-1])
+        if None in summed:
             return None
-        found.append(y if x == one else x)
-    return tuple(found)
+        return self._combined("matmul", xs, [left, right], summed, commutes=True)
+
+    def _combined(
+        self,
+        kind: object,
+        xs: Sequence[Expression],
+        dims: Sequence[tuple[int | None, ...]],
+        summed: tuple[int | None, ...],
+        commutes: bool,
+    ) -> Expression | None:
+        """Two tensors combined: axes of the same dimension of the result are one axis, which both
+        must cut alike; over ``summed``, one of each, products are summed.
+        """
+        order = (1, 0) if commutes and xs[1].key < xs[0].key else (0, 1)
+        first, second = (xs[i] for i in order)
+        dims_a, dims_b = (dims[i] for i in order)
+        axis_a, axis_b = (summed[i] for i in order) if summed else (None, None)
+        numbers = [a for a in range(len(first.cuts)) if a != axis_a]
+        cuts = [first.cuts[a] for a in numbers]
+        where_b: dict[int, int] = {}
+        for a, b in zip(dims_a, dims_b, strict=True):
+            if a is not None and b is not None:
+                if first.cuts[a] != second.cuts[b]:
+                    return None
+                where_b[b] = numbers.index(a)
+        for b, cut in enumerate(second.cuts):
+            if b not in where_b and b != axis_b:
+                where_b[b] = len(cuts)
+                cuts.append(cut)
+        found = tuple(
+            numbers.index(a) if a is not None else where_b[b] if b is not None else None
+            for a, b in zip(dims_a, dims_b, strict=True)
+        )
+        pending = frozenset[str]()
+        if axis_a is not None and axis_b is not None:
+            whole = first.cuts[axis_a]
+            if whole != second.cuts[axis_b] or not self._adds_up(whole):
+                return None
+            pending = frozenset(whole.axes)
+        key = self._key(kind, first.key, second.key, axis_a, axis_b, tuple(where_b.items()))
+        return Expression(key, found, tuple(cuts), pending)
+
+    def _reduce(self, op: Reduce, x: Expression) -> Expression | None:
+        axes = [x.dims[d] for d in op.dims]
+        pending = frozenset[str]()
+        for axis in axes:
+            if axis is None or not self._adds_up(x.cuts[axis]):
+                return None
+            pending |= frozenset(x.cuts[axis].axes)
+        if pending and op.fn is not ReduceFn.SUM:
+            return None
+        numbers = [a for a in range(len(x.cuts)) if a not in axes]
+        dims = tuple(None if a is None or a in axes else numbers.index(a) for a in x.dims)
+        key = self._key(op.fn, x.key, tuple(axes))
+        return Expression(key, dims, tuple(x.cuts[a] for a in numbers), pending)
+
+    def _adds_up(self, cut: Cut) -> bool:
+        """Whether the parts make up the dimension, with nothing beyond it."""
+        return cut.tile * prod(self._extents[a] for a in cut.axes) == cut.size

@@ -25,6 +25,7 @@ from mirage.semantics.ugraph import (
     axis_extents,
 )
 from mirage.transforms.conditions import RECIPROCALS, Conditions
+from mirage.transforms.coverage import Coverage
 from mirage.transforms.expressions import Expressions
 from mirage.transforms.facts import LaunchFacts, ShiftedExp
 from mirage.transforms.groups import Groups
@@ -54,8 +55,10 @@ class LaunchAnalysis:
         extents = axis_extents(launch)
         grid = frozenset(axis.name for axis in launch.grid)
         self.loading = Loading(operands, self.facts, extents, grid)
-        self.expressions = Expressions()
-        self.recomputed = Recomputed(self.expressions, extents, sharing)
+        tensors = dict(zip(launch.body.params, launch.operands, strict=True))
+        self.expressions = Expressions(sharing.keys, tensors, extents)
+        self.recomputed = Recomputed(self.expressions, extents, self.loading, sharing)
+        self.coverage = Coverage(self.recomputed.firsts, extents, grid)
         self.axes: dict[Value, frozenset[str]] = {}
         self.loops: list[Loop] = []  # around the current op, outermost first
 
@@ -65,7 +68,7 @@ class LaunchAnalysis:
         self.loading.finish()
         self.conditions.check()
         facts = self.facts
-        facts.stored, facts.results = stored_shifts(self.launch, facts.terms)
+        facts.stored, facts.results = stored_shifts(self.launch, facts.terms, self.coverage)
         return self.facts
 
     @property

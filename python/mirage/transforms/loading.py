@@ -41,7 +41,7 @@ class Loading:
             tile = tuple(
                 op.result.shape[dims[i]] if i in dims else 1 for i in range(len(tensor.shape))
             )
-            shift = self._before_loops(tensor, tile_map, tile)
+            shift = self.before_loops(tensor, tile_map, tile)
             if shift is None:
                 shift = self._shift(tensor, tile_map, tile, loop)
             found[shift] = term
@@ -56,6 +56,10 @@ class Loading:
             if shift.reduced:
                 shift.constant.update(d for d, axes in shift.steps.items() if axes - {()})
 
+    def tensors(self) -> list[TensorShift]:
+        """The shifts of which partial results are among the operands."""
+        return list(dict.fromkeys(t for terms in self.operands.values() for t in terms))
+
     def _shift(
         self, tensor: TensorShift, tile_map: TileMap, tile: tuple[int, ...], loop: Loop | None
     ) -> Shift:
@@ -67,7 +71,7 @@ class Loading:
             )
         return self.loaded[key]
 
-    def _before_loops(
+    def before_loops(
         self, tensor: TensorShift, tile_map: TileMap, tile: tuple[int, ...]
     ) -> Shift | None:
         """One shift for all that the block reads of a tensor, whatever the loops around the loads.

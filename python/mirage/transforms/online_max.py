@@ -41,7 +41,7 @@ from mirage.semantics.ugraph import (
 from mirage.transforms.facts import LaunchFacts
 from mirage.transforms.maxima import Maxima, arrange
 from mirage.transforms.padding import Pad, Padding
-from mirage.transforms.shifts import Align, Shift, TensorShift
+from mirage.transforms.shifts import Align, Origin, Shift, TensorShift
 from mirage.transforms.summands import Missing
 
 
@@ -158,6 +158,8 @@ class _Rewriter:
                 self.masked.setdefault(op.result, set()).add((dim, pad))
         if not taken.again:
             self.maxima.take(taken.shift, argument, b, floor=True)
+        elif taken.shift.origin is Origin.LOADED:
+            self._take_loaded(taken.shift)
         maximum = arrange(b, self.maxima.shifted[taken.shift], taken.align)
         self.new[op.result] = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, argument, maximum))
 
@@ -168,11 +170,7 @@ class _Rewriter:
             shift = carried.shift
             # what does not step with a loop is computed once, before it
             home = self.builders[shift.loop]
-            if shift not in self.maxima.shifted:
-                argument = self._maximum_tile(shift, shift.map, shift.shape, home)
-                overhang = self._overhang(shift, shift.map, shift.shape)
-                floor = any(d in overhang for d in shift.reduced)
-                self.maxima.take(shift, argument, home, floor=floor)
+            self._take_loaded(shift)
             if not shift.moves:
                 continue
             term = self.facts.terms[op.result][shift]
@@ -186,6 +184,16 @@ class _Rewriter:
                 factor = self.stepped[key]
             loaded = b.binary(BinaryFn.MUL, loaded, arrange(b, factor, term.align))
         self.new[op.result] = loaded
+
+    def _take_loaded(self, shift: Shift) -> None:
+        """The maximum of stored ones, once."""
+        if shift in self.maxima.shifted:
+            return
+        home = self.builders[shift.loop]
+        argument = self._maximum_tile(shift, shift.map, shift.shape, home)
+        overhang = self._overhang(shift, shift.map, shift.shape)
+        floor = any(d in overhang for d in shift.reduced)
+        self.maxima.take(shift, argument, home, floor=floor)
 
     def _maximum_tile(
         self, shift: Shift, tile_map: TileMap, tile: tuple[int, ...], b: Builder

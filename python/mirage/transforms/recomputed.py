@@ -1,9 +1,9 @@
 """Exponentials that are computed again: the maximum that was taken the first time serves.
 
 A softmax in two passes sums ``exp(x)`` in one loop and computes ``exp(x)`` again in the next one,
-to divide it by the sum. If each pass took a maximum of its own, the factors would not cancel. They
-are the same exponentials, however, and the maximum over the first pass bounds them in the second
-one too: all of its elements have been seen.
+or in another kernel, to divide it by the sum. If each pass took a maximum of its own, the factors
+would not cancel. They are the same exponentials, however, and the maximum over the first pass
+bounds them in the second one too: all of its elements have been seen.
 
 Which maximum is legal is a matter of algebra and does not depend on this (any ``m`` is legal if the
 results are of degree 0). That it is large enough follows from the expressions of the arguments.
@@ -12,24 +12,28 @@ results are of degree 0). That it is large enough follows from the expressions o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirage.semantics.ugraph import Loop, Unary
-from mirage.transforms.expressions import Expression, Expressions
+from mirage.transforms.expressions import Expression, Expressions, Keys
 from mirage.transforms.facts import ShiftedExp
-from mirage.transforms.shifts import Shift
+from mirage.transforms.loading import Loading
+from mirage.transforms.shifts import Align, Shift
 
 
 @dataclass
 class Sharing:
     """Which exponentials of a program took an earlier one's maximum, and which must not try to."""
 
-    separate: set[Unary]
-    shared: set[Unary]
+    separate: set[Unary] = field(default_factory=set[Unary])
+    shared: set[Unary] = field(default_factory=set[Unary])
+    keys: Keys = field(default_factory=dict[tuple[object, ...], int])
 
 
 @dataclass(frozen=True)
-class _First:
+class First:
+    """An exponential with a maximum of its own, and the loops around it."""
+
     shift: Shift
     argument: Expression
     loops: tuple[Loop, ...]
@@ -39,18 +43,24 @@ class Recomputed:
     """The exponentials of a launch so far."""
 
     def __init__(
-        self, expressions: Expressions, extents: Mapping[str, int], sharing: Sharing
+        self,
+        expressions: Expressions,
+        extents: Mapping[str, int],
+        loading: Loading,
+        sharing: Sharing,
     ) -> None:
         self.expressions = expressions
         self.extents = extents
+        self.loading = loading
         self.sharing = sharing
         self.outside: dict[Shift, Shift] = {}  # what a shift is after its loop
-        self._known: dict[int, list[_First]] = {}
+        self.firsts: dict[Shift, First] = {}
 
     def add(self, exp: Unary, shift: Shift, loops: Sequence[Loop]) -> None:
         """An exponential with a maximum of its own."""
         argument = self.expressions[exp.operands[0]]
-        self._known.setdefault(argument.key, []).append(_First(shift, argument, tuple(loops)))
+        if not argument.pending:
+            self.firsts[shift] = First(shift, argument, tuple(loops))
 
     def find(
         self, exp: Unary, loops: Sequence[Loop], groups: Mapping[Shift, Shift]
@@ -61,48 +71,77 @@ class Recomputed:
         if exp in self.sharing.separate:
             return None
         argument = self.expressions[exp.operands[0]]
-        for first in self._known.get(argument.key, ()):
-            found = self._serves(first, argument, loops, groups)
-            if found is not None:
-                for s in self._chain(first.shift, found.shift):
-                    s.exps |= {exp}
-                self.sharing.shared.add(exp)
-                return found
-        return None
+        if argument.pending:
+            return None
+        found = self._loaded(argument)
+        for first in self.firsts.values():
+            if found is None and first.argument.key == argument.key:
+                found = self._serves(first, argument, loops, groups)
+        if found is not None:
+            for s in self._sources(found.shift):
+                s.exps |= {exp}
+            self.sharing.shared.add(exp)
+        return found
 
     def _serves(
         self,
-        first: _First,
+        first: First,
         argument: Expression,
         loops: Sequence[Loop],
         groups: Mapping[Shift, Shift],
     ) -> ShiftedExp | None:
+        """The maximum of an exponential of this launch, if it has seen all elements."""
         finished = frozenset(loop.axis.name for loop in first.loops if loop not in loops)
         shift = first.shift
-        align: list[int | None] = list(range(len(argument.cuts)))
-        covered: list[int] = []
-        for d, (then, now) in enumerate(zip(first.argument.cuts, argument.cuts, strict=True)):
+        covered: set[int] = set()  # axes along which the maximum is over other elements too
+        for axis, (then, now) in enumerate(zip(first.argument.cuts, argument.cuts, strict=True)):
             if then == now and finished.isdisjoint(then.axes):
                 continue
             if not then.covers(now, self.extents, finished):
                 return None
-            covered.append(d)
+            covered.add(axis)
         while shift.loop is not None and shift.loop not in loops:
             if shift not in self.outside or not shift.running:
                 return None  # nothing that the loop returns has seen all of its steps
             shift = self.outside[shift]
+        mine: Align = tuple(range(len(shift.shape)))  # for the shift's dimensions the argument's
         while shift in groups and (groups[shift].loop is None or groups[shift].loop in loops):
             merged = groups[shift]
-            dims = merged.dims_of(shift)
-            align = [None if a is None or a not in dims else dims.index(a) for a in align]
+            mine = tuple(None if d is None else mine[d] for d in merged.dims_of(shift))
             shift = merged
-        for d in covered:
-            if (a := align[d]) is not None:
-                shift.constant.add(a)
-        return ShiftedExp(shift, tuple(align), again=True)
+        axes = [None if d is None else first.argument.dims[d] for d in mine]
+        for d, axis in enumerate(axes):
+            if axis is None or axis in covered:
+                shift.constant.add(d)
+        align = tuple(
+            None if axis is None or axis in covered or axis not in axes else axes.index(axis)
+            for axis in argument.dims
+        )
+        return ShiftedExp(shift, align, again=True)
 
-    def _chain(self, first: Shift, last: Shift) -> list[Shift]:
-        chain = [first]
-        while chain[-1] in self.outside and chain[-1] is not last:
-            chain.append(self.outside[chain[-1]])
-        return chain if chain[-1] is last else [*chain, last]
+    def _loaded(self, argument: Expression) -> ShiftedExp | None:
+        """The maximum that another launch has stored, if the partial results that belong to it are
+        read by this one.
+        """
+        for tensor in self.loading.tensors():
+            along = tensor.seen.get(argument.key)
+            if along is None:
+                continue
+            cuts = {t: argument.cuts[axis] for axis, t in enumerate(along) if t is not None}
+            if not all(self.loading.grid.issuperset(cut.axes) for cut in cuts.values()):
+                continue
+            rank = range(len(tensor.shape))
+            tile_map = tuple(cuts[t].axes if t in cuts else () for t in rank)
+            tile = tuple(cuts[t].tile if t in cuts else tensor.shape[t] for t in rank)
+            shift = self.loading.before_loops(tensor, tile_map, tile)
+            if shift is None:
+                continue
+            shift.constant.update(t for t in rank if t not in cuts)
+            align = tuple(None if axis is None else along[axis] for axis in argument.dims)
+            return ShiftedExp(shift, align, again=True)
+        return None
+
+    def _sources(self, shift: Shift) -> list[Shift]:
+        """The shift and all that it is the maximum of."""
+        inner = () if shift.inner is None else (shift.inner,)
+        return [shift, *(s for part in (*inner, *shift.leaves) for s in self._sources(part))]

@@ -20,12 +20,19 @@ Align = tuple["int | None", ...]
 """For each dimension of a value the dimension of the shift that runs along with it."""
 
 
+Seen = Mapping[int, "tuple[int | None, ...]"]
+"""Of which exponentials something is the maximum: the keys of their arguments, and for each axis of
+the argument the dimension that runs along with it, None where the maximum has seen all indices.
+"""
+
+
 @dataclass(frozen=True, eq=False)
 class TensorShift:
     """A shift that a launch stores beside its results, for the launches that read them."""
 
     shape: tuple[int, ...]
     exps: frozenset[Unary]
+    seen: Seen = field(default_factory=dict[int, "tuple[int | None, ...]"])
 
 
 class Origin(enum.Enum):

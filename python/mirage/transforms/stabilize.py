@@ -90,7 +90,7 @@ def stabilize(graph: KernelGraph) -> Stabilized:
         if isinstance(op, Unary) and op.fn is UnaryFn.EXP
     }
     already = {op for op in found if _subtracts_maximum(op, graph)}
-    sharing = Sharing(set(), set())
+    sharing = Sharing()
     while True:
         try:
             new = _Stabilizer(graph, already | reasons.keys(), sharing).run()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirage.semantics.ugraph import Launch, Value
+from mirage.transforms.coverage import Coverage
 from mirage.transforms.facts import StoredShift
 from mirage.transforms.shifts import NotHomogeneous, TensorShift, TensorTerms, Term, Terms
 
 
 def stored_shifts(
-    launch: Launch, terms: Mapping[Value, Terms]
+    launch: Launch, terms: Mapping[Value, Terms], coverage: Coverage
 ) -> tuple[list[StoredShift], dict[Value, TensorTerms]]:
     """The shifts to store, and how each result depends on them.
 
@@ -41,9 +42,9 @@ def stored_shifts(
             tile_map = tuple(output.map[d] for d in where)
             key = (s, tuple(dims), shape, tile_map)
             if key not in known:
-                known[key] = StoredShift(
-                    s, tuple(dims), shape, tile_map, TensorShift(shape, s.exps)
-                )
+                seen = coverage.seen(s, dims, shape, tile_map)
+                tensor = TensorShift(shape, s.exps, seen)
+                known[key] = StoredShift(s, tuple(dims), shape, tile_map, tensor)
                 stored.append(known[key])
             align = tuple(where.index(d) if d in where else None for d in range(len(result.shape)))
             found[known[key].tensor] = Term(t.power, align)

@@ -29,6 +29,7 @@ from mirage.stages import (
     target_for,
     verify_candidates,
 )
+from mirage.transforms import Exponential, Stabilized, stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
 from mirage.workloads.linear import softmax_rows
@@ -233,11 +234,27 @@ def test_each_part_is_optimized_by_itself() -> None:
     assert not any(isinstance(op, Binary) for op in selected.ops)
 
 
+def test_searched_with_the_maximum_where_no_rewrite_is_legal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(graph: KernelGraph) -> Stabilized:
+        return Stabilized(graph, (Exponential(0, 0, "no rule"),))
+
+    program = softmax_rows("rows", 4, 96).graph()
+    with monkeypatch.context() as patched:
+        patched.setattr("mirage.stages.stabilize", refused)
+        graph, (result,) = add_candidates(program, TARGET, SearchLimits(candidates=2))
+    assert any("searched with their maximum" in note for note in result.report.notes)
+    for candidate in alternatives(graph).programs[1:]:
+        assert all(e.stable for e in stabilize(candidate).exponentials)
+        assert stabilize(candidate).graph is candidate
+
+
 def test_rows_that_no_block_can_hold_do_not_overflow() -> None:
-    """Their exponentials are in two kernels, which no rewrite gives one maximum."""
+    """Their exponentials are in two kernels, which share the maximum of the first."""
     program = softmax_rows("long", 2, 100_000).graph()
     graph, (result,) = add_candidates(program, target_for("sm_90a"), SearchLimits(candidates=2))
-    assert any("searched with their maximum" in note for note in result.report.notes)
+    assert not any("searched with their maximum" in note for note in result.report.notes)
     x = np.random.default_rng(0).standard_normal((2, 100_000)) * 1e4
     (want,) = evaluate_floats(program, [x])
     stable, _ = stabilize_candidates(graph)

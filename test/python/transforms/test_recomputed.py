@@ -21,7 +21,6 @@ from mirage.semantics.ugraph import (
     Value,
 )
 from mirage.transforms import stabilize
-from mirage.transforms.expressions import Cut, Expressions
 from mirage.verify import Kind, VerifyOptions, verify
 from stability_graphs import two_passes
 
@@ -157,51 +156,3 @@ def test_each_pass_may_do_on_its_own() -> None:
     p = np.exp(x - x.max(axis=1, keepdims=True))
     want = 2 * (p * x).sum(axis=1, keepdims=True) / p.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(evaluate_floats(result.graph, [x])[0], want, rtol=1e-12)
-
-
-# ---- expressions
-
-
-def test_expressions_of_tiles() -> None:
-    x, w = tensor(8, 16), tensor(16, 12)
-    b = Builder(in_block=True)
-    tile = b.load(x, (("m",), ()), (2, 16))
-    other = b.load(x, (("n",), ()), (4, 16))
-    weights = b.load(w, ((), ()), (16, 12))
-    half = b.load(x, ((), ("k",)), (8, 8))
-    products = [b.matmul(v, weights) for v in (tile, other)]
-    turned = [b.transpose(v, (1, 0)) for v in products]
-    partial = [b.reduce(ReduceFn.SUM, half, (1,)) for _ in range(2)]
-    squares = [b.unary(UnaryFn.SQUARE, v) for v in products]
-    sums = [b.binary(BinaryFn.ADD, v, v) for v in squares]
-    expressions = Expressions()
-    for op in b.ops:
-        expressions.add(op)
-    for pair in (products, turned, squares, sums):
-        one, two = (expressions[v] for v in pair)
-        assert one.key == two.key
-        assert one.cuts != two.cuts
-    assert expressions[turned[0]].cuts == (Cut((), 12, 12), Cut(("m",), 2, 8))
-    assert expressions[products[0]].key != expressions[turned[0]].key
-    # a sum over a part of a dimension is a tensor of its own, that nothing else is equal to
-    assert expressions[partial[0]].key != expressions[partial[1]].key
-
-
-@pytest.mark.parametrize(
-    ("mine", "other", "finished", "covers"),
-    [
-        (Cut(("t",), 8, 32), Cut(("u",), 16, 32), {"t"}, True),
-        (Cut(("t",), 8, 32), Cut(("u",), 16, 32), set[str](), False),  # the loop goes on
-        (Cut((), 32, 32), Cut(("u",), 8, 32), set[str](), True),
-        (Cut(("u",), 8, 32), Cut((), 32, 32), set[str](), False),
-        (Cut(("g", "t"), 4, 32), Cut(("g", "u"), 8, 32), {"t"}, True),
-        (Cut(("g", "t"), 4, 32), Cut(("h", "u"), 8, 32), {"t"}, False),  # another part
-        (Cut(("g", "t"), 4, 32), Cut(("u",), 8, 32), {"t"}, False),
-        (Cut(("t", "g"), 4, 32), Cut(("g", "u"), 8, 32), {"t"}, False),
-        (Cut(("t",), 4, 32), Cut(("u",), 16, 32), {"t"}, False),  # 16 of 32
-    ],
-    ids=str,
-)
-def test_cuts(mine: Cut, other: Cut, finished: set[str], covers: bool) -> None:
-    extents = {"t": 4, "u": 2, "g": 2, "h": 2}
-    assert mine.covers(other, extents, frozenset(finished)) == covers
