@@ -203,7 +203,7 @@ class KernelSolver:
         half = half_type(tensors)
         hot = frozenset(i for i, v in enumerate(tensors) if v in problem.hot)
         return Measure(
-            derivations, columns, tensors, problem.table.sizes, self.target, half is not None, hot
+            derivations, columns, tensors, problem.table.sizes, half is not None, self.target, hot
         )
 
     def _extract(

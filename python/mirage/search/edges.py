@@ -1,0 +1,182 @@
+"""What one op of a derivation does, for many sizes at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.accountant import Accountant, Around
+from mirage.cost.limits import MAX_COLUMNS, MAX_WIDE_DIMS
+from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.frames import Columns
+from mirage.search.phases import Where
+from mirage.semantics.normal_form import InAtom
+from mirage.semantics.scalar import UNARY, BinaryFn, UnaryFn
+from mirage.semantics.ugraph import Value
+
+Num = Any
+
+
+@dataclass
+class EdgeAccounts:
+    """What the edges of one AND-OR graph do, over columns of sizes."""
+
+    derivations: Derivations
+    columns: Columns
+    tensors: list[Value]
+    sizes: dict[str, int]
+    half: bool
+
+    def __post_init__(self) -> None:
+        kind = self.derivations.kind
+        self._labels: dict[Goal, tuple[str, ...]] = {}
+        self._elements: dict[tuple[str, ...], Num] = {}
+        self._wide: dict[tuple[str, ...], Num] = {}
+        self._widths: dict[Goal, int] = {}
+        self._innermost = Where.LOOP if kind.inner is None else Where.INNER
+        self._around = {where: Around() for where in Where}
+        if kind.loop is not None and kind.inner is not None:
+            steps = self.columns.steps[kind.loop]
+            slots = np.minimum(self.columns.stages, steps)
+            self._around[Where.LOOP] = Around(steps, slots, looped=True)
+            self._around[Where.INNER] = Around(steps, crowded=True)
+
+    def labels(self, goal: Goal) -> tuple[str, ...]:
+        """Axes along which the value is a tile."""
+        found = self._labels.get(goal)
+        if found is None:
+            free = self.derivations.algebra.free(goal[0])
+            found = self._labels[goal] = tuple(sorted(a for a, level in free if level == "L"))
+        return found
+
+    def in_loop(self, goal: Goal) -> bool:
+        """Whether the value changes with the step of the (inner) loop."""
+        return self.derivations.where(goal) is self._innermost
+
+    def elements(self, labels: tuple[str, ...]) -> Num:
+        """Elements of a tile."""
+        found = self._elements.get(labels)
+        if found is None:
+            found = np.ones(self.columns.count)
+            for a in labels:
+                found = found * self.columns.tile[a]
+            self._elements[labels] = found
+        return found
+
+    def wide(self, labels: tuple[str, ...]) -> Num:
+        """Number of axes along which a tile is larger than one."""
+        found = self._wide.get(labels)
+        if found is None:
+            found = np.zeros(self.columns.count, dtype=np.int64)
+            for a in labels:
+                found = found + (self.columns.tile[a] > 1)
+            self._wide[labels] = found
+        return found
+
+    def account(self, account: Accountant, edge: Edge) -> Num:
+        """Adds the edge's work; returns where the sizes permit it."""
+        goal = edge.goal
+        where = self.derivations.where
+        labels = self.labels(goal)
+        feasible: Num = self.wide(labels) <= MAX_WIDE_DIMS
+        if goal[1] == 2:
+            return np.ones(self.columns.count, dtype=bool)
+        inside = self.in_loop(goal)
+        size = self.elements(labels)
+        if edge.kind in ("unary", "binary", "reduce", "scale"):
+            for child in edge.children:
+                width = self._load_width(child)
+                if width:
+                    account.around = self._around[where(child)]
+                    account.fetch(self.elements(self.labels(child)), width, self.in_loop(child))
+        account.around = self._around[where(goal)]
+        match edge.kind:
+            case "load":
+                feasible = feasible & self._load(account, edge, size, inside)
+            case "scale":
+                account.elementwise(size, 1.0, 0.0, inside)
+            case "unary":
+                assert isinstance(edge.fn, UnaryFn)
+                info = UNARY[edge.fn]
+                account.elementwise(size, info.flops, info.special, inside)
+            case "binary":
+                special = edge.fn in (BinaryFn.DIV, BinaryFn.POW)
+                account.elementwise(size, 8.0 if special else 1.0, float(special), inside)
+            case "matmul":
+                feasible = feasible & self._matmul(account, edge, inside)
+            case "reduce":
+                operand = self.labels(edge.children[0])
+                feasible = feasible & (self.wide(operand) <= MAX_WIDE_DIMS)
+                account.reduce(self.elements(operand), inside)
+            case "accumulate":
+                self._accumulate(account, edge, False)
+            case _:
+                pass
+        return feasible
+
+    def _accumulate(self, account: Accountant, edge: Edge, of_matmul: bool) -> None:
+        child = edge.children[0]
+        account.around = self._around[self.derivations.where(child)]
+        size = self.elements(self.labels(edge.goal))
+        account.accumulate(size, of_matmul, self.in_loop(child))
+
+    def _load(self, account: Accountant, edge: Edge, size: Num, inside: bool) -> Num:
+        atom = self.derivations.algebra.atoms[edge.atom]
+        assert isinstance(atom, InAtom)
+        account.load(size, self._run(atom), self.tensors[atom.tensor].dtype.bytes, inside)
+        return self.map_ok(atom.dims)
+
+    def _run(self, atom: InAtom) -> Num:
+        """Contiguous elements of a tile's rows in device memory."""
+        run: Num = np.ones(self.columns.count)
+        whole: Num = np.ones(self.columns.count, dtype=bool)
+        for dim in reversed(atom.dims):
+            for a in reversed(dim):
+                run = np.where(whole, run * np.minimum(self.columns.tile[a], self.sizes[a]), run)
+                whole = whole & (self.columns.tile[a] >= self.sizes[a])
+        return run
+
+    def map_ok(self, dims: tuple[tuple[str, ...], ...]) -> Num:
+        """Whether tiles along merged dimensions are contiguous blocks of them."""
+        ok: Num = np.ones(self.columns.count, dtype=bool)
+        for dim in dims:
+            for i, inner in enumerate(dim[1:], start=1):
+                split = self.columns.grid[inner] * self.columns.steps[inner] > 1
+                ok = ok & self.columns.exact(inner, self.sizes[inner])
+                for outer in dim[:i]:
+                    ok = ok & (~split | (self.columns.tile[outer] == 1))
+        return ok
+
+    def _matmul(self, account: Accountant, edge: Edge, inside: bool) -> Num:
+        a, b = (set(self.labels(c)) for c in edge.children)
+        k = edge.axis
+        shared = tuple(sorted((a & b) - {k}))
+        m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
+        account.matmul(m, n, self.columns.tile[k], self.half, inside)
+        if self.half:
+            for child in edge.children:  # computed operands are converted
+                if not self._is_load(child):
+                    account.around = self._around[self.derivations.where(child)]
+                    account.convert(self.elements(self.labels(child)), self.in_loop(child))
+        ok = self.elements(shared) == 1
+        for child in edge.children:
+            ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
+        return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
+
+    def _is_load(self, goal: Goal) -> bool:
+        return self._load_width(goal) > 0
+
+    def _load_width(self, goal: Goal) -> int:
+        """Bytes of an element of a goal that is loaded, else 0."""
+        if goal not in self._widths:
+            self._widths[goal] = self._width(goal)
+        return self._widths[goal]
+
+    def _width(self, goal: Goal) -> int:
+        for edge in self.derivations.edges.get(goal, ()):
+            atom = self.derivations.algebra.atoms[edge.atom] if edge.kind == "load" else None
+            if isinstance(atom, InAtom):
+                return self.tensors[atom.tensor].dtype.bytes
+        return 0
