@@ -273,9 +273,10 @@ class FieldPair(Domain):
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
             if fn is ReduceFn.SUM:
+                totals = [np.sum(v, axis=dims, keepdims=True) for v in x]
                 return tuple(
-                    m.reduce(np.sum(v, axis=dims, keepdims=True))
-                    for m, v in zip(self.moduli, x, strict=False)
+                    np.where(t == -np.inf, t, m.reduce(t))
+                    for m, t in zip(self.moduli, totals, strict=False)
                 )
             kept = tuple(d for d in range(x[0].ndim) if d not in dims)
             shape = tuple(1 if d in dims else n for d, n in enumerate(x[0].shape))

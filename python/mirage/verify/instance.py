@@ -8,10 +8,12 @@ constant within cells of indices: the same programs with the same sizes, maps, m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compress import Cells, compress_all
 from mirage.verify.digits import Structure
@@ -19,6 +21,7 @@ from mirage.verify.sampling import Sample, Sampler
 from mirage.verify.slots import Irregular
 
 _PATIENCE = 8.0  # times the work, where there is no cheaper way
+_CELLS = (64, 32, 16, 8, 4)
 
 
 @dataclass(frozen=True)
@@ -58,27 +61,46 @@ def make_instance(
     Raises :class:`TooMuchWork`.
     """
     limit = 4.0 * work
-    sampler = Sampler(exact[0].outputs, rng)
-    samples = [sampler.sample(g, work) for g in (exact, stable)]
-    if max(s.work for s in samples) <= limit:
+    samples = _samples((exact, stable), work, limit, rng)
+    if isinstance(samples, tuple):
         return Instance(exact, stable, samples[0], samples[1])
     try:
         structure = Structure((*exact, *stable))
     except Irregular as reason:
-        if max(s.work for s in samples) <= _PATIENCE * limit:
+        samples = _samples((exact, stable), work, _PATIENCE * limit, rng)
+        if isinstance(samples, tuple):
             return Instance(exact, stable, samples[0], samples[1])
         raise TooMuchWork(
-            f"{samples[0].work:.2g} elements to compute, limit {_PATIENCE * limit:.2g}; {reason}"
+            f"{samples:.2g} elements to compute, limit {_PATIENCE * limit:.2g}; {reason}"
         ) from reason
-    count = 64
-    while count >= 4:
+    least = samples
+    for count in _CELLS:
         graphs, weights = compress_all((*exact, *stable), Cells.even(structure, count))
         first = len(graphs[0].inputs) - len(weights)
         fixed = {first + i: np.array(w, dtype=np.float64) for i, w in enumerate(weights)}
         pairs = ((graphs[0], graphs[1]), (graphs[2], graphs[3]))
-        sampler = Sampler(graphs[0].outputs, rng)
-        samples = [sampler.sample(p, work, fixed) for p in pairs]
-        if max(s.work for s in samples) <= limit:
+        samples = _samples(pairs, work, limit, rng, fixed)
+        if isinstance(samples, tuple):
             return Instance(pairs[0], pairs[1], samples[0], samples[1], count)
-        count = count // 4 if count > 8 and samples[0].work > 16 * limit else count // 2
-    raise TooMuchWork(f"{samples[0].work:.2g} elements to compute, limit {limit:.2g}")
+        least = min(least, samples)
+    raise TooMuchWork(f"{least:.2g} elements to compute, limit {limit:.2g}")
+
+
+_Pair = tuple[KernelGraph, KernelGraph]
+
+
+def _samples(
+    pairs: tuple[_Pair, _Pair],
+    work: float,
+    limit: float,
+    rng: np.random.Generator,
+    fixed: Mapping[int, Array] | None = None,
+) -> tuple[Sample, Sample] | float:
+    """Samples of both pairs, or the work of one that is above the limit."""
+    sampler = Sampler(pairs[0][0].outputs, rng)
+    least = max(map(sampler.least_work, pairs))
+    if least > limit:
+        return least
+    first, second = (sampler.sample(p, work, fixed) for p in pairs)
+    most = max(first.work, second.work)
+    return (first, second) if most <= limit else most

@@ -55,6 +55,10 @@ class Sampler:
         # inputs.
         self._order = {n: _Indices(n, rng) for n in self.counts}
 
+    def least_work(self, graphs: Sequence[KernelGraph]) -> float:
+        """The work for a single element: no sample needs less."""
+        return _sample(graphs, dict.fromkeys(self.counts, 1), self._order).work
+
     def sample(
         self,
         graphs: Sequence[KernelGraph],
@@ -66,7 +70,7 @@ class Sampler:
         """
         sample = _sample(graphs, self.counts, self._order)
         while sample.work > budget:
-            steps = (4, 2) if sample.work > 8 * budget else (2,)
+            steps = [s for s in (16, 4, 2) if s == 2 or sample.work > 2 * s * budget]
             best = next(filter(None, (self._smaller(graphs, sample, step) for step in steps)), None)
             if best is None:
                 break

@@ -424,9 +424,9 @@ class Symbolic(Domain):
                 Ratio({_ONE: 1}) if self.same(b, n) else self._exp(self.add(b, _negated(self, n)))
             )
 
-        return (
-            as_array(self._mul(x[0], as_array(np.frompyfunc(factor, 2, 1)(before[0], now[0])))),
-        )
+        with np.errstate(invalid="ignore"):  # minus infinity less minus infinity
+            factors = as_array(np.frompyfunc(factor, 2, 1)(before[0], now[0]))
+        return (as_array(self._mul(x[0], factors)),)
 
     def equal(self, a: Planes, b: Planes) -> Array:
         return np.asarray(np.frompyfunc(self.same, 2, 1)(a[0], b[0])).astype(bool)

@@ -187,6 +187,11 @@ def test_bottom_vanishes_under_exp_and_undefined_spreads(domain):
     ).all()
     assert np.isnan(domain.binary(BinaryFn.SUB, bottom, bottom, F32)[0])
     assert np.isnan(domain.binary(BinaryFn.MUL, bottom, a, F32)[0]).all()
+    both = tuple(np.concatenate([p, [-np.inf]]) for p in a)
+    for plane in domain.reduce(ReduceFn.SUM, both, (0,), F32):
+        np.testing.assert_array_equal(plane, [-np.inf])
+    spoilt = tuple(np.concatenate([p, [np.nan]]) for p in both)
+    assert np.isnan(domain.reduce(ReduceFn.SUM, spoilt, (0,), F32)[0]).all()
 
 
 def test_uninterpreted_functions_are_functions_and_nothing_more(domain):
