@@ -33,8 +33,8 @@ class SearchLimits:
 
     budget: float = 60.0  # seconds
     candidates: int = 10  # graphs to return
-    cuts: int = 3  # intermediates that may be written to device memory
-    plans: int = 64  # sets of such intermediates that are looked at
+    cuts: int = 3000  # states of a program's cuts at one place
+    plans: int = 200  # plans whose kernels are looked at
     matmuls: int = 6  # matmuls in one kernel
     outputs: int = 3  # values that one kernel may write
     derivations: int = 6  # derivations kept per value
@@ -47,7 +47,7 @@ class SearchLimits:
         if not self.budget > 0.0:  # NaN is not
             raise LimitError(f"expected a positive budget of seconds, got {self.budget!r}")
         for field_ in fields(self):
-            least = 0 if field_.name in ("seed", "cuts") else 1
+            least = 0 if field_.name == "seed" else 1
             value = getattr(self, field_.name)
             if field_.name != "budget" and value < least:
                 raise LimitError(

@@ -1,214 +1,202 @@
 """Which intermediate values a program writes to device memory.
 
-A *plan* is a set of stored values; every stored value is computed by a kernel of its own from the
-program's inputs and other stored values (intermediates that are not stored are recomputed where
-they are needed). Small programs are searched exhaustively up to a number of stored values; larger
-ones by local search from the plan that stores everything, removing (and putting back) one value
-at a time as long as the predicted time falls. Kernels are solved once for each pair of a value
-and what it is computed from, so neighbouring plans share almost all their work.
+A *plan* is a set of stored values; every stored value is computed by a kernel, alone or with
+others, from the program's inputs and other stored values (intermediates that are not stored are
+recomputed where they are needed). Plans are the partitions of a program
+(:mod:`mirage.search.partition`); a part's cost is the predicted time of its best kernel. A kernel
+is solved once, for all plans that have it.
+
+Kernels are approached from small to large ones, on two assumptions: where there is no kernel for
+some values, there is none with more inside that computes them; and a larger kernel takes at least
+:data:`RELIEF` of what the smaller one takes, besides what it need not read. So what is hopeless is
+seen at a small size, where looking is cheap.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import combinations
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
 
 from mirage.cost.target import Target
+from mirage.search.cuts import Cuts
+from mirage.search.dag import Part
 from mirage.search.kernel import Pick
-from mirage.search.limits import SearchLimits, SearchReport, StopReason
-from mirage.semantics.ugraph import (
-    Binary,
-    Broadcast,
-    Cast,
-    Constant,
-    KernelGraph,
-    Matmul,
-    Op,
-    Reduce,
-    Reshape,
-    Transpose,
-    Unary,
-    Value,
-)
+from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
+from mirage.search.parallel import Region
+from mirage.search.partition import Partitions, search
+from mirage.search.program import Program
+from mirage.semantics.ugraph import Constant, Matmul, Op
 
 Step = Pick | Op
 """A kernel to be written, or an op that stays as it is."""
-Plan = list[list[Step]]
-"""For each stored value the ways to compute it, cheapest first."""
 
-View = Reshape | Transpose | Broadcast
-EXHAUSTIVE = 5
-"""Programs with more intermediates are searched locally."""
 HOPELESS = 1.5
-"""A plan is given up once its kernels take this many times as long as the best plan."""
+"""Plans that take this many times as long as the best one are of no interest."""
+RELIEF = 0.9
+"""A larger part of a value takes at least so much of what a smaller one takes, besides what it need
+not read."""
+RANKED = 8
+"""Plans for each candidate that is wanted: each may have kernels that cannot be written."""
 
 
-def plan_time(plan: Plan, target: Target) -> float:
-    """Predicted µs of a plan's cheapest kernels."""
-    total = sum(step_time(options[0]) for options in plan)
-    return total + target.combine * max(0, len(plan) - 1)
+@dataclass(frozen=True)
+class Plan:
+    """For each kernel (or op that stays), in order, the ways to compute it, cheapest first."""
+
+    options: tuple[list[Step], ...]
+
+    def time(self, target: Target) -> float:
+        """Predicted µs with the cheapest kernels."""
+        total = sum(step_time(options[0]) for options in self.options)
+        return total + target.combine * max(0, len(self.options) - 1)
 
 
 def step_time(step: Step) -> float:
     """Predicted µs of a kernel; ops that stay as they are count as nothing, as every plan has
     them."""
-    return step.time if isinstance(step, Pick) else 0.0
+    if not isinstance(step, Pick):
+        return 0.0
+    return step.time if step.written is None else step.written.cost.time
 
 
 class PlanSearch:
-    """Enumerates plans of one program; ``solve`` makes one of a set of stored values, or None
-    (also where it takes longer than a bound, in µs)."""
+    """Finds the best plans of one program; ``solve`` gives the ways to compute a region, ``submit``
+    says which regions will be wanted."""
 
     def __init__(
         self,
-        graph: KernelGraph,
-        target: Target,
+        program: Program,
         limits: SearchLimits,
         report: SearchReport,
         deadline: float,
-        solve: Callable[[tuple[Value, ...], float], Plan | None],
+        solve: Callable[[Region], list[Pick]],
+        submit: Callable[[list[Region]], None],
     ) -> None:
-        self.graph, self.target, self.limits, self.report = graph, target, limits, report
-        self.deadline = deadline
-        self._solve = solve
-        self.definitions: dict[Value, Op] = {r: op for op in graph.ops for r in op.results}
-        self._memo: dict[frozenset[Value], tuple[float, Plan] | None] = {}
+        self.program, self.limits, self.report = program, limits, report
+        self.deadline, self._solve, self._submit = deadline, solve, submit
+        self._regions: dict[Part, Region] = {}
+        with Timer(report, "partition"):
+            self.cuts = Cuts(program.dag, self._possible, self._floor, limits.cuts, limits.outputs)
+            self.partitions = Partitions(self.cuts)
 
-    def first(self) -> list[tuple[Value, ...]]:
-        """Sets of stored values that will be looked at in any case, to be solved ahead in
-        parallel."""
-        values = self.intermediates()
-        if len(values) <= EXHAUSTIVE:
-            return self._cuts(values)[: self.limits.plans]
-        return [tuple(values), *(tuple(v for v in values if v is not w) for w in values)]
+    def plans(self) -> list[Plan]:
+        """The best plans, the cheapest first; empty where no plan has kernels for all its values.
 
-    def plans(self) -> Iterator[Plan]:
-        """Plans worth considering, in the order of discovery."""
-        values = self.intermediates()
-        if len(values) <= EXHAUSTIVE:
-            yield from self._exhaustive(values)
-        else:
-            yield from self._local(values)
+        They are the cheapest ones of all, unless the report says otherwise.
+        """
+        report, partitions, cuts = self.report, self.partitions, self.cuts
+        if cuts.cut_off:
+            report.note(
+                f"{cuts.cut_off} of {cuts.cut_off + cuts.states} states of the program's cuts were "
+                "not followed"
+            )
+        first = [p for p in cuts.parts if len(p.nodes) == 1 and not self._inside(p)]
+        self._settle_all(first)
+        bound, report.plans = search(partitions, self._advance, self._stopped)
+        best = partitions.cheapest(known=True)[0]
+        if bound < best < inf and report.stop in (StopReason.BUDGET, StopReason.LIMIT):
+            report.note(f"plans that are up to {best - bound:.1f} us faster were not excluded")
+        ranked = partitions.ranked(HOPELESS * best)
+        return [self._plan(parts) for _, parts in islice(ranked, RANKED * self.limits.candidates)]
 
-    # ---- what may be stored
+    # ---- parts
 
-    def intermediates(self) -> list[Value]:
-        """Values worth storing: no views, nothing that the next elementwise op changes or that is
-        cheap to recompute."""
-        users: dict[Value, list[Op]] = {}
-        for op in self.graph.ops:
-            for v in op.operands:
-                users.setdefault(v, []).append(op)
-        out: dict[Value, None] = {}
-        shallow: set[Value] = set(self.graph.inputs)
-        for op in self.graph.ops:
-            elementwise = not isinstance(op, Matmul | Reduce)
-            if isinstance(op, Constant) or (elementwise and all(v in shallow for v in op.operands)):
-                shallow.update(op.results)
-                continue
-            if len(op.results) != 1:
-                continue
-            (value,) = op.results
-            while len(uses := users.get(value, [])) == 1 and isinstance(uses[0], View):
-                value = uses[0].result  # stored in the layout in which it is used
-            if value in self.graph.outputs or not uses:
-                continue
-            if not (len(uses) == 1 and self._absorbs(uses[0], value)):
-                out[value] = None
-        return list(out)
+    def _region(self, part: Part) -> Region:
+        if part not in self._regions:
+            self._regions[part] = self.program.region_of(part)
+        return self._regions[part]
 
-    def _absorbs(self, use: Op, value: Value) -> bool:
-        if isinstance(use, Unary | Cast):
-            return True
-        if not isinstance(use, Binary):
-            return False
-        others = [v for v in use.operands if v is not value]
-        return all(isinstance(self.definitions.get(v), Constant) for v in others)
+    def _stays(self, part: Part) -> bool:
+        return self.program.stays(self.program.nodes[part.nodes[0]])
 
-    # ---- exhaustive
+    def _inside(self, part: Part) -> list[int]:
+        return self.program.dag.inside(part)
 
-    def _exhaustive(self, values: list[Value]) -> Iterator[Plan]:
-        best = float("inf")
-        for cut in self._cuts(values):
-            if self._stopped(best):
-                return
-            self.report.plans += 1
-            if self._floor(cut) > 1.25 * best:
-                self.report.pruned += 1
-                continue
-            found = self._evaluate(frozenset(cut), cut, HOPELESS * best)
-            if found is not None:
-                best = min(best, found[0])
-                yield found[1]
+    def _matmuls(self, part: Part) -> int:
+        return sum(isinstance(op, Matmul) for op in self._region(part).graph.ops)
 
-    def _cuts(self, values: list[Value]) -> list[tuple[Value, ...]]:
-        cuts: list[tuple[Value, ...]] = []
-        for count in range(min(self.limits.cuts, len(values)) + 1):
-            cuts.extend(combinations(values, count))
-        return sorted(cuts, key=lambda cut: (len(cut) > 0, self._floor(cut)))
+    def _possible(self, part: Part) -> bool:
+        return self._stays(part) or self._matmuls(part) <= self.limits.matmuls
 
-    def _floor(self, cut: tuple[Value, ...]) -> float:
-        """A bound from below: bytes that the plan cannot avoid, and its launches."""
-        size = sum(v.type.bytes for v in (*self.graph.inputs, *self.graph.outputs))
-        size += sum(v.type.bytes for v in cut)
-        fixed = self.target.launch + self.target.latency
-        return (
-            size / self.target.dram_bytes + fixed * (len(cut) + 1) + self.target.combine * len(cut)
-        )
+    def _floor(self, part: Part) -> float:
+        own = 0.0 if self._stays(part) else self.program.floor(self._region(part))
+        return own + self.program.target.combine
 
-    def _stopped(self, best: float) -> bool:
-        if best < float("inf") and time.perf_counter() > self.deadline:
-            self.report.stop = StopReason.BUDGET
-        elif self.report.plans >= self.limits.plans:
+    def _advance(self, unsolved: list[Part]) -> None:
+        """Solves the next part on the way to each, the smallest first, up to one without a
+        kernel."""
+        by_size = sorted(unsolved, key=lambda p: (len(self._region(p).graph.ops), p))
+        self._settle_all([self._next(part) for part in by_size])
+
+    def _next(self, part: Part) -> Part:
+        """The smallest unsolved part on the way to ``part``: each result alone comes before several
+        of them, and fewer matmuls before more."""
+        if len(part.nodes) > 1:
+            for node in part.nodes:
+                single = self.program.dag.single(part, node)
+                if self.partitions.unsolved(single):
+                    return self._next(single)
+            return part
+        way = [*self.program.dag.smaller(part), part]
+        last = {self._matmuls(p): p for p in way}  # the largest of each number
+        return next(p for p in last.values() if self.partitions.unsolved(p))
+
+    def _settle_all(self, parts: list[Part]) -> None:
+        parts = list(dict.fromkeys(parts))
+        self._submit([self._region(p) for p in parts if not self._stays(p)])
+        for part in parts:
+            if self.settle(part) == inf and self._inside(part):
+                break
+
+    def settle(self, part: Part) -> float:
+        """Solves a part; gives its µs, and what lies between two kernels."""
+        target = self.program.target
+        if self._stays(part):
+            self.partitions.settle(part, target.combine)
+            return target.combine
+        region = self._region(part)
+        picks = self._solve(region)
+        cost = step_time(picks[0]) + target.combine if picks else inf
+
+        def larger(other: Part) -> float:
+            left = self._region(other).graph.inputs
+            saved = sum(v.type.bytes for v in region.graph.inputs if v not in left)
+            return RELIEF * cost - 2.0 * saved / target.dram_bytes
+
+        self.partitions.settle(part, cost)
+        self.partitions.raise_larger(part, larger)
+        return cost
+
+    def _stopped(self, proposals: int) -> bool:
+        if proposals >= self.limits.plans:
             self.report.stop = StopReason.LIMIT
+        if time.perf_counter() > self.deadline:
+            self.report.stop = StopReason.BUDGET
         return self.report.stop in (StopReason.BUDGET, StopReason.LIMIT)
 
-    def _evaluate(
-        self, key: frozenset[Value], cut: tuple[Value, ...], bound: float
-    ) -> tuple[float, Plan] | None:
-        if key not in self._memo:
-            plan = self._solve(cut, bound)
-            self._memo[key] = None if plan is None else (plan_time(plan, self.target), plan)
-        return self._memo[key]
+    # ---- plans
 
-    # ---- local
+    def _plan(self, parts: list[Part]) -> Plan:
+        program = self.program
+        options: list[list[Step]] = []
+        for part in parts:
+            if self._stays(part):
+                options.append([program.definitions[program.nodes[part.nodes[0]]]])
+            else:
+                options.append(list(self._solve(self._region(part))))
+        return Plan(tuple(options))
 
-    def _local(self, values: list[Value]) -> Iterator[Plan]:
-        self.report.note(
-            f"more than {EXHAUSTIVE} intermediates: sets of stored values were searched locally"
-        )
-        rank = {v: i for i, v in enumerate(values)}
-
-        def order(value: Value) -> tuple[bool, int]:
-            op = self.definitions[value]
-            while isinstance(op, View) and op.operands[0] in self.definitions:
-                op = self.definitions[op.operands[0]]
-            return isinstance(op, Matmul), rank[value]
-
-        def evaluate(state: frozenset[Value]) -> tuple[float, Plan] | None:
-            self.report.plans += state not in self._memo
-            cut = tuple(sorted(state, key=lambda v: rank[v]))
-            return self._evaluate(state, cut, HOPELESS * best)
-
-        state, best = frozenset(values), float("inf")
-        found = evaluate(state)
-        best = best if found is None else found[0]
-        if found is not None:
-            yield found[1]
-        moved = True
-        while moved:
-            moved = False
-            for value in sorted(values, key=order):
-                if best < float("inf") and time.perf_counter() > self.deadline:
-                    self.report.stop = StopReason.BUDGET
-                    return
-                other = state ^ {value}
-                known = other in self._memo
-                found = evaluate(other)
-                if found is None:
-                    continue
-                if not known:
-                    yield found[1]
-                if found[0] < best - 1e-9:
-                    state, best, moved = other, found[0], True
+    def op_by_op(self) -> Plan:
+        """Every value stored; ops without a kernel stay as they are."""
+        program = self.program
+        options: list[list[Step]] = []
+        for op in program.graph.ops:
+            for value in op.results:
+                if value in program.live and not isinstance(op, Constant):
+                    region = program.region((value,), program.live)
+                    picks = [] if op in program.kept else self._solve(region)
+                    options.append(list(picks) or [op])
+        return Plan(tuple(options))

@@ -4,11 +4,10 @@ for each."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from math import inf
+from operator import itemgetter
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
@@ -16,30 +15,16 @@ from mirage.search.joins import without_joins
 from mirage.search.kernel import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.parallel import Key, Region, Remote
-from mirage.search.plans import Plan, PlanSearch, Step, plan_time, step_time
+from mirage.search.plans import Plan, PlanSearch, Step, step_time
+from mirage.search.program import Program
 from mirage.search.signature import signature
 from mirage.search.views import without_round_trips
-from mirage.semantics.axes import AxisTable, UnlabelableError, regroup
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import (
-    Binary,
-    Broadcast,
-    Cast,
-    Constant,
-    KernelGraph,
-    Launch,
-    Matmul,
-    Op,
-    Reduce,
-    Reshape,
-    Transpose,
-    Unary,
-    Value,
-)
+from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op
 
-MERGED_PLANS = 4
-"""Plans, the best first, in which kernels are merged into ones with several outputs."""
+WRITTEN = 4
+"""Ways to compute a region that are written down before its cost is believed."""
 
 
 @dataclass(frozen=True)
@@ -93,33 +78,23 @@ class _Planner:
         self.report = SearchReport()
         self.start = time.perf_counter()
         self.solver = KernelSolver(target, limits, self.report, self.start + limits.budget)
-        self.definitions: dict[Value, Op] = {r: op for op in graph.ops for r in op.results}
-        self.table = AxisTable.of(graph)
+        self.program = Program(graph, target, self.report)
         self.memo: dict[Key, list[Pick]] = {}
-        self.order = {v: i for i, v in enumerate((*graph.inputs, *self.definitions))}
-        self.sources = self._sources()
-        # of each plan, what its kernels write, and everything that is in device memory
-        self.written: dict[int, tuple[list[tuple[Value, ...] | None], set[Value]]] = {}
-        self.kept = self._kept_ops()
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
     def run(self) -> SearchResult:
-        """All plans within the limits, ranked."""
+        """The best plans within the limits, ranked."""
         result = SearchResult(report=self.report)
+        submit = self.remote.submit if self.remote is not None else lambda regions: None
         search = PlanSearch(
-            self.graph, self.target, self.limits, self.report, self.solver.deadline, self._plan
+            self.program, self.limits, self.report, self.solver.deadline, self._solve, submit
         )
-        if self.remote is not None:
-            self.remote.submit(r for cut in search.first() for r in self._regions(cut))
-        plans = list(search.plans())
+        plans = search.plans()
         if self.remote is not None:
             self.remote.cancel()
         if not plans:
-            fallback = self._plan(tuple(self._live()), keep_unsolved=True)
-            plans = [fallback] if fallback is not None else []
+            plans = [search.op_by_op()]
             self.report.note("no plan of fused kernels was found; every op is a kernel of its own")
-        best = sorted(plans, key=lambda plan: plan_time(plan, self.target))[:MERGED_PLANS]
-        plans.extend(merged for plan in best if len(merged := self._merged(plan)) < len(plan))
         result.candidates = self._best(plans)
         self.report.candidates = len(result.candidates)
         if not any(isinstance(op, Launch) for c in result.candidates for op in c.graph.ops):
@@ -127,167 +102,28 @@ class _Planner:
         self.report.seconds["total"] = time.perf_counter() - self.start
         return result
 
-    # ---- plans
-
-    def _sources(self) -> dict[Value, frozenset[Value]]:
-        """The inputs of the program that each value depends on."""
-        out = {v: frozenset({v}) for v in self.graph.inputs}
-        for op in self.graph.ops:
-            below = frozenset[Value]().union(*(out[v] for v in op.operands))
-            out.update((r, below) for r in op.results)
-        return out
-
-    def _live(self) -> list[Value]:
-        """Values that some output depends on."""
-        live: set[Value] = set(self.graph.outputs)
-        for op in reversed(self.graph.ops):
-            if any(v in live for v in op.results):
-                live.update(op.operands)
-        return [v for v in self.definitions if v in live]
-
-    def _kept_ops(self) -> set[Op]:
-        """Ops that axis labels cannot follow: they stay, and their operands and results are
-        device tensors."""
-        kept: set[Op] = set()
-        for op in self.graph.ops:
-            if isinstance(
-                op, Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose
-            ):
-                continue
-            if isinstance(op, Reshape):
-                flat = tuple(x for dim in self.table.dims(op.result) for x in dim)
-                try:
-                    regroup(flat, op.operands[0].shape, self.table.sizes)
-                    continue
-                except UnlabelableError as error:
-                    self.report.note(str(error))
-            else:
-                self.report.note(f"{type(op).__name__.lower()} stays a kernel of its own")
-            kept.add(op)
-        return kept
-
-    def _plan(
-        self, cut: tuple[Value, ...], bound: float = inf, keep_unsolved: bool = False
-    ) -> Plan | None:
-        """For each value that the plan writes, the ways to compute it; None where there is none,
-        or where its kernels take longer than ``bound``.
-        """
-        stored = self._stored(cut)
-        leaves = set(self.graph.inputs) | stored
-        plan: Plan = []
-        kernels: list[tuple[Value, ...] | None] = []
-        total = 0.0
-        for op in self.graph.ops:
-            for value in op.results:
-                if value not in stored:
-                    continue
-                if op in self.kept:
-                    plan.append([op])
-                    kernels.append(None)
-                    continue
-                picks = self._solve(self._region((value,), leaves - {value}))
-                total += picks[0].time if picks else 0.0
-                if total > bound:
-                    self.report.pruned += 1
-                    return None
-                if picks:
-                    plan.append(list(picks))
-                    kernels.append((value,))
-                elif keep_unsolved:
-                    plan.append([op])
-                    kernels.append(None)
-                else:
-                    return None
-        self.written[id(plan)] = kernels, leaves
-        return plan
-
-    def _merged(self, plan: Plan) -> Plan:
-        """Two kernels become one with several outputs where that is faster."""
-        kernels, leaves = self.written[id(plan)]
-        plan, kernels = list(plan), list(kernels)
-        for i, first in enumerate(kernels):
-            for j in range(i + 1, len(kernels)):
-                first, second = kernels[i], kernels[j]
-                if first is None or second is None or not self._alike(first, second):
-                    continue
-                between = [v for k in kernels[i + 1 : j] for v in k or ()]
-                kept = {
-                    v for o in plan[i + 1 : j] if o and isinstance(o[0], Op) for v in o[0].operands
-                }
-                if kept & set(first) or any(self._reads(v, first, leaves) for v in between):
-                    continue  # what the first computes is wanted before the second is
-                both = tuple(sorted((*first, *second), key=lambda v: (-v.type.size, self.order[v])))
-                picks = self._solve(self._region(both, leaves - set(both)))
-                apart = step_time(plan[i][0]) + step_time(plan[j][0]) + self.target.combine
-                if picks and picks[0].time < apart:
-                    plan[j], kernels[j] = list(picks), both
-                    plan[i], kernels[i] = [], None
-        return [options for options in plan if options]
-
-    def _alike(self, first: tuple[Value, ...], second: tuple[Value, ...]) -> bool:
-        """Whether one block could compute a tile of each: the same shape, or one with size 1."""
-        large, small = sorted((first[0], second[0]), key=lambda v: -v.type.size)
-        rank = len(small.shape)
-        if len(first) + len(second) > self.limits.outputs or rank > len(large.shape):
-            return False
-        aligned = zip(small.shape, large.shape[len(large.shape) - rank :], strict=True)
-        shared = set(self._inputs_of(first)) & set(self._inputs_of(second))
-        return all(a in (1, b) for a, b in aligned) and bool(shared)
-
-    def _inputs_of(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple(v for value in values for v in self.sources[value])
-
-    def _reads(self, value: Value, sources: tuple[Value, ...], leaves: set[Value]) -> bool:
-        region = self._region((value,), leaves - {value})
-        return any(v in sources for v in region.graph.inputs)
-
-    def _stored(self, cut: tuple[Value, ...]) -> set[Value]:
-        """All values that a plan writes, the outputs and what stays outside of kernels included."""
-        stored = set(cut) | set(self.graph.outputs)
-        for op in self.kept:
-            stored.update(op.results)
-            stored.update(v for v in op.operands if v in self.definitions)
-        constants = {v for v in stored if isinstance(self.definitions.get(v), Constant)}
-        return stored - constants - set(self.graph.inputs)
-
-    def _regions(self, cut: tuple[Value, ...]) -> Iterator[Region]:
-        stored = self._stored(cut)
-        leaves = set(self.graph.inputs) | stored
-        for op in self.graph.ops:
-            if op not in self.kept:
-                for value in op.results:
-                    if value in stored:
-                        yield self._region((value,), leaves - {value})
-
     def _solve(self, region: Region) -> list[Pick]:
         key = region.key
         if key not in self.memo:
             picks = self.remote.result(region) if self.remote is not None else None
             if picks is None:
                 picks = self.solver.solve(region.problem())
-            self.memo[key] = picks
+            self.memo[key] = self._written_first(picks)
         return self.memo[key]
 
-    def _region(self, values: tuple[Value, ...], leaves: set[Value]) -> Region:
-        """What computes ``values`` from ``leaves``."""
-        used: set[Value] = set()
-        ops: set[Op] = set()
-        stack, seen = list(values), set(values)
-        while stack:
-            v = stack.pop()
-            if v in leaves:
-                used.add(v)
-                continue
-            ops.add(self.definitions[v])
-            for x in self.definitions[v].operands:
-                if x not in seen:
-                    seen.add(x)
-                    stack.append(x)
-        inputs = tuple(sorted(used, key=lambda v: self.order[v]))
-        inside = tuple(op for op in self.graph.ops if op in ops)
-        small = self.target.l2_size / 2
-        hot = (i for i, v in enumerate(inputs) if v in self.definitions and v.type.bytes < small)
-        return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
+    def _written_first(self, picks: list[Pick]) -> list[Pick]:
+        """The picks, with those first that are written down, by the cost of what was written: it
+        knows registers and shared memory that an estimate does not. The next one is written as
+        long as its estimate promises to be better."""
+        left, written = list(picks), list[tuple[float, Pick]]()
+        while left and len(written) < WRITTEN:
+            if written and left[0].time >= min(written, key=itemgetter(0))[0]:
+                break
+            pick = left.pop(0)
+            solution = self.solver.write(pick)
+            if solution is not None:
+                written.append((solution.cost.time, pick))
+        return [*(pick for _, pick in sorted(written, key=itemgetter(0))), *left]
 
     # ---- candidates
 
@@ -298,7 +134,7 @@ class _Planner:
         seen: set[tuple[int, tuple[int, ...]]] = set()
 
         def push(plan: int, choice: tuple[int, ...]) -> None:
-            options = plans[plan]
+            options = plans[plan].options
             if (plan, choice) in seen or any(
                 i >= len(o) for i, o in zip(choice, options, strict=True)
             ):
@@ -307,8 +143,8 @@ class _Planner:
             time_ = sum(step_time(o[i]) for i, o in zip(choice, options, strict=True))
             heappush(heap, (time_ + self.target.combine * (len(options) - 1), plan, choice))
 
-        for number, options in enumerate(plans):
-            push(number, (0,) * len(options))
+        for number, plan in enumerate(plans):
+            push(number, (0,) * len(plan.options))
         found: dict[str, Candidate] = {}
         tries = 0
         while (
@@ -316,7 +152,8 @@ class _Planner:
         ):
             tries += 1
             _, number, choice = heappop(heap)
-            candidate = self._candidate([o[i] for i, o in zip(choice, plans[number], strict=True)])
+            options = plans[number].options
+            candidate = self._candidate([o[i] for i, o in zip(choice, options, strict=True)])
             if candidate is not None:
                 found.setdefault(signature(candidate.graph), candidate)
             for position in range(len(choice)):
@@ -344,5 +181,5 @@ class _Planner:
         return Candidate(without_round_trips(graph), cost, "; ".join(words))
 
     def _constants(self, op: Op, ops: list[Op]) -> list[Op]:
-        needed = [self.definitions[v] for v in op.operands if v in self.definitions]
+        needed = [self.program.definitions[v] for v in op.operands if v in self.program.definitions]
         return [c for c in dict.fromkeys(needed) if isinstance(c, Constant) and c not in ops]

@@ -168,7 +168,7 @@ def test_no_outputs_are_refused() -> None:
         ({"budget": math.nan}, "expected a positive budget of seconds, got nan"),
         ({"candidates": 0}, "limit 'candidates' to be at least 1, got 0"),
         ({"columns": -3}, "limit 'columns' to be at least 1, got -3"),
-        ({"cuts": -1}, "limit 'cuts' to be at least 0, got -1"),
+        ({"cuts": -1}, "limit 'cuts' to be at least 1, got -1"),
         ({"seed": -1}, "limit 'seed' to be at least 0, got -1"),
     ],
 )
@@ -179,7 +179,7 @@ def test_contradictory_limits_are_refused(limits: dict[str, float], message: str
 
 def test_the_smallest_limits_find_something() -> None:
     limits = SearchLimits(
-        candidates=1, cuts=0, plans=1, matmuls=1, outputs=1, derivations=1, goals=50, columns=1,
+        candidates=1, cuts=1, plans=1, matmuls=1, outputs=1, derivations=1, goals=50, columns=1,
         samples=1,
     )  # fmt: skip
     result = superoptimize(softmax(4, 100), H200, limits)

@@ -17,7 +17,6 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice
-from mirage.workloads import get
 from search_programs import attention, graph, matmul, qk_norm_attention, tensor
 
 SCRIPT = """
@@ -194,19 +193,3 @@ def test_rows_that_no_block_can_hold_are_reduced_in_a_kernel_before(shape: tuple
     best = superoptimize(graph("long", (x,), b, b.softmax(x, 1)), H200).candidates[0].graph
     assert len(best.ops) >= 2
     assert all(isinstance(op, Launch) for op in best.ops)
-
-
-@pytest.mark.parametrize(
-    "name", ["qknorm_bs1", "rms_swiglu_down_m8", "residual_rms_qkv_m8", "decode_rows4_causal_b1"]
-)
-def test_local_search_finds_what_exhaustive_search_finds(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program, best = get(name).graph(), set[float]()
-    for threshold in (0, 100):
-        monkeypatch.setattr("mirage.search.plans.EXHAUSTIVE", threshold)
-        found = superoptimize(program, H200, SearchLimits(plans=1000))
-        local = any("searched locally" in note for note in found.report.notes)
-        assert local == (threshold == 0)
-        best.add(found.candidates[0].cost.time)
-    assert len(best) == 1

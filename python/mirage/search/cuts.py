@@ -1,0 +1,181 @@
+"""The cuts of a program as a graph of states: what may be decided, and what it leads to.
+
+What the decisions so far mean for later parts is, for each decided node that some undecided one
+reads, the leaves from which it would be computed (itself, if it is stored), and the parts that may
+still get another result. Choices that agree in that are one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from mirage.search.dag import Dag, Part
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The choices at one node: from which state to which (-1: none), and what is paid.
+
+    Sorted by the first; ``starts`` says where the choices of each state begin.
+    """
+
+    starts: Array
+    to: Array
+    paid: Array  # numbers of parts, 0 for none: one row per choice
+
+
+_State = tuple[tuple[int, ...], tuple[Part, ...]]
+"""Leaves of each decided node that is still read, and parts that may get another result."""
+
+
+class Cuts:
+    """All states of a graph whose parts are ``possible``, with up to ``results`` in a part.
+
+    What is not possible for a part is not for one with more inside. ``bound`` gives a part's least
+    cost. More than ``width`` states of a cut are cut down to the most promising; ``cut_off`` counts
+    the others. Raises :class:`ValueError` where a node that nothing reads need not be stored.
+    """
+
+    def __init__(
+        self,
+        dag: Dag,
+        possible: Callable[[Part], bool],
+        bound: Callable[[Part], float],
+        width: int,
+        results: int = 1,
+    ) -> None:
+        self.dag = dag
+        self.parts: list[Part] = []
+        self.numbers: dict[Part, int] = {}  # from 1 on
+        self.bounds = [0.0]  # by number
+        self.states = self.cut_off = 0
+        self._possible, self._bound, self._results = possible, bound, results
+        self._partners: dict[int, list[int]] = {}
+        for u, w in sorted(dag.alike):
+            self._partners.setdefault(u, []).append(w)
+        self._usable: dict[Part, bool] = {}
+        self.levels = self._build(width)
+
+    def _build(self, width: int) -> list[Level]:
+        reads = self.dag.reads
+        last = [-1] * len(reads)
+        for v, before in enumerate(reads):
+            for u in before:
+                last[u] = v
+        levels: list[Level] = []
+        states: dict[_State, float] = {((), ()): 0.0}
+        open_: list[int] = []
+        for v, before in enumerate(reads):
+            if last[v] < 0 and not self.dag.required[v]:
+                raise ValueError(f"expected node {v} to be stored, as nothing reads it")
+            places = [open_.index(u) for u in before]
+            kept = [i for i, u in enumerate(open_) if last[u] > v]
+            after: dict[_State, float] = {}
+            moves: list[list[tuple[_State, list[int]]]] = []
+            for (cut, pending), least in states.items():
+                leaves = 0
+                for i in places:
+                    leaves |= cut[i]
+                rest = tuple(cut[i] for i in kept)
+                choices: list[tuple[_State, list[int]]] = []
+                for own, parts, read in self._choices(v, leaves, pending):
+                    still = tuple(p for p in parts if self._open(p, v, read))
+                    closed = [self._number(p) for p in parts if p not in still]
+                    new = ((*rest, own) if last[v] > v else rest), still
+                    paid = least + sum(self.bounds[n] for n in closed)
+                    after[new] = min(after.get(new, inf), paid)
+                    choices.append((new, closed))
+                moves.append(choices)
+            open_ = [open_[i] for i in kept] + [v] * (last[v] > v)
+            if len(after) > width:
+                self.cut_off += len(after) - width
+                after = self._cheapest(after, open_, width)
+            levels.append(self._level(moves, after))
+            self.states += len(after)
+            states = after
+        return levels
+
+    def _choices(
+        self, v: int, leaves: int, pending: tuple[Part, ...]
+    ) -> Iterator[tuple[int, tuple[Part, ...], int]]:
+        """What the node is computed from later on, the parts that are not paid, and the nodes that
+        a part has read."""
+        alone = Part((v,), leaves)
+        if not self._is_possible(alone):
+            return
+        if not self.dag.required[v]:
+            yield leaves, pending, 0
+        yield 1 << v, (*pending, alone), leaves
+        for i, part in enumerate(pending):
+            if self._joins(part, v):
+                own = sum(1 << u for u in part.nodes)
+                joint = Part((*part.nodes, v), (part.leaves | leaves) & ~own)
+                if self._is_possible(joint):
+                    yield 1 << v, (*pending[:i], joint, *pending[i + 1 :]), leaves & ~own
+
+    def _joins(self, part: Part, node: int) -> bool:
+        full = len(part.nodes) >= self._results
+        return not full and all((u, node) in self.dag.alike for u in part.nodes)
+
+    def _open(self, part: Part, node: int, read: int) -> bool:
+        """Whether a part may get another result after a node: no part needs its results yet."""
+        if any(read >> u & 1 for u in part.nodes):
+            return False
+        later = self._partners.get(part.nodes[-1], ())
+        return any(w > node and self._joins(part, w) for w in later)
+
+    def _is_possible(self, part: Part) -> bool:
+        if part not in self._usable:
+            self._usable[part] = self._possible(part)
+        return self._usable[part]
+
+    def _cheapest(
+        self, states: dict[_State, float], open_: list[int], width: int
+    ) -> dict[_State, float]:
+        """The states that promise most, if all that is still read were stored now."""
+
+        def promise(state: _State) -> tuple[float, _State]:
+            cut, pending = state
+            parts = {Part((u,), x) for u, x in zip(open_, cut, strict=True) if x != 1 << u}
+            return states[state] + sum(
+                self.bounds[self._number(p)] for p in (*parts, *pending)
+            ), state
+
+        return {state: states[state] for state in nsmallest(width, states, key=promise)}
+
+    def _level(
+        self, moves: list[list[tuple[_State, list[int]]]], after: dict[_State, float]
+    ) -> Level:
+        index = {state: i for i, state in enumerate(after)}
+        starts: list[int] = []
+        to: list[int] = []
+        paid: list[list[int]] = []
+        for choices in moves:
+            starts.append(len(to))
+            for state, closed in choices or [(None, [])]:
+                to.append(-1 if state is None else index.get(state, -1))
+                paid.append(closed)
+        most = max(map(len, paid), default=0)
+        rows = [[*p, *[0] * (most - len(p))] for p in paid]
+        shape = len(to), most
+        return Level(
+            np.array(starts, dtype=np.int64),
+            np.array(to, dtype=np.int64),
+            np.array(rows, dtype=np.int64).reshape(shape),
+        )
+
+    def _number(self, part: Part) -> int:
+        number = self.numbers.get(part)
+        if number is None:
+            number = self.numbers[part] = len(self.parts) + 1
+            self.parts.append(part)
+            self.bounds.append(self._bound(part))
+        return number

@@ -1,0 +1,167 @@
+"""Partitions of a program, by dynamic programming over its cuts.
+
+A program is seen as a directed acyclic graph whose nodes are the values that a kernel may write to
+device memory. A partition chooses the nodes that are *stored*. A *part* computes one or a few
+stored nodes from the nearest stored nodes before them, its *leaves*; what lies between is computed
+inside, by each part that needs it. The cost of a partition is the sum of its parts' costs.
+
+Nodes are decided in topological order: computed where they are needed, stored by a part of their
+own, or stored by a part with room for another result. What later parts cost depends on the
+decisions so far only through the *cut*: for each decided node that some undecided one reads, the
+leaves from which it would be computed (itself, if it is stored), and the parts that may still get
+another result. Choices that lead to the same cut are one state, and each state keeps the cheapest
+way on to the end. So states are counted, not partitions; where cuts are narrow their number grows
+about linearly with the length of a program.
+
+Solving a part is expensive, so it is put off. A part has a bound from below until it is solved; the
+cheapest partition by bounds is looked for, parts of it are solved, and this is repeated until the
+cheapest one has no unsolved part: no partition is cheaper. (The lazy shortest path of Dellin and
+Srinivasa, ICAPS 2016, on the graph of states.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from math import inf
+
+import numpy as np
+
+from mirage.search.cuts import Array, Cuts, Level
+from mirage.search.dag import Part
+
+
+class Partitions:
+    """The partitions that lead through the states of ``cuts``, and what is known of their cost."""
+
+    def __init__(self, cuts: Cuts) -> None:
+        self.cuts = cuts
+        self._costs: Array = np.array(cuts.bounds)
+        self._solved: Array = np.zeros(len(cuts.bounds), dtype=bool)
+        self._solved[0] = True
+        self._inside = [0]
+        self._by_node: dict[int, list[int]] = {}
+        for number, part in enumerate(cuts.parts, start=1):
+            self._inside.append(_mask(cuts.dag.inside(part)))
+            for node in part.nodes:
+                self._by_node.setdefault(node, []).append(number)
+
+    # ---- costs
+
+    def unsolved(self, part: Part) -> bool:
+        """Whether some partition has the part, and its cost is not known."""
+        number = self.cuts.numbers.get(part)
+        return number is not None and not self._solved[number]
+
+    def cost(self, part: Part) -> float:
+        """The part's cost, or the bound that is known."""
+        return float(self._costs[self.cuts.numbers[part]])
+
+    def settle(self, part: Part, cost: float) -> None:
+        """A part's cost is known; infinite where there is no kernel for it."""
+        number = self.cuts.numbers[part]
+        self._costs[number], self._solved[number] = cost, True
+
+    def raise_larger(self, part: Part, bound: Callable[[Part], float]) -> None:
+        """``bound`` holds for parts that compute the same and more, with the same and more
+        inside."""
+        inside = self._inside[self.cuts.numbers[part]]
+        for other in self._by_node[part.nodes[0]]:
+            larger = self.cuts.parts[other - 1]
+            if (
+                not self._solved[other]
+                and inside & ~self._inside[other] & ~_mask(larger.nodes) == 0
+                and set(part.nodes) <= set(larger.nodes)
+            ):
+                self._costs[other] = max(self._costs[other], bound(larger))
+                self._solved[other] = self._costs[other] == inf
+
+    # ---- the cheapest partitions
+
+    def cheapest(self, known: bool = False) -> tuple[float, list[Part]]:
+        """The least cost, with bounds for what is not solved (or, ``known``, of solved parts only),
+        and the parts in order; infinite where there is none."""
+        costs = self._known() if known else self._costs
+        left = self._left(costs)
+        if left[0][0] == inf:
+            return inf, []
+        state, chosen = 0, list[int]()
+        for level, ahead in zip(self.cuts.levels, left[1:], strict=True):
+            first, end = self._range(level, state)
+            whole = ahead[level.to[first:end]] + costs[level.paid[first:end]].sum(axis=1)
+            choice = first + int(np.argmin(whole))
+            chosen.extend(int(n) for n in level.paid[choice] if n)
+            state = int(level.to[choice])
+        return float(left[0][0]), self._ordered(chosen)
+
+    def ranked(self, within: float) -> Iterator[tuple[float, list[Part]]]:
+        """Partitions of solved parts only, in the order of their cost, up to ``within``."""
+        costs = self._known()
+        left = self._left(costs)
+        heap: list[tuple[float, int, float, int, int, tuple[int, ...]]] = []
+        if left[0][0] <= within:
+            heap.append((float(left[0][0]), 0, 0.0, 0, 0, ()))
+        count = 0
+        while heap:
+            total, _, spent, number, state, chosen = heappop(heap)
+            if number == len(self.cuts.levels):
+                yield total, self._ordered(chosen)
+                continue
+            level, ahead = self.cuts.levels[number], left[number + 1]
+            first, end = self._range(level, state)
+            for choice in range(first, end):
+                paid = level.paid[choice]
+                now = spent + float(costs[paid].sum())
+                whole = now + float(ahead[level.to[choice]])
+                if whole < inf and whole <= within:
+                    count += 1
+                    path = (*chosen, *(int(n) for n in paid if n))
+                    heappush(heap, (whole, count, now, number + 1, int(level.to[choice]), path))
+
+    def _known(self) -> Array:
+        return np.where(self._solved, self._costs, inf)
+
+    def _left(self, costs: Array) -> list[Array]:
+        """For each state the least cost of what is still to be decided, and infinity at the end
+        for none."""
+        left: list[Array] = [np.array([0.0, inf])]
+        for level in reversed(self.cuts.levels):
+            whole = left[-1][level.to] + costs[level.paid].sum(axis=1)
+            least = np.minimum.reduceat(whole, level.starts) if len(whole) else whole
+            left.append(np.append(least, inf))
+        return left[::-1]
+
+    def _range(self, level: Level, state: int) -> tuple[int, int]:
+        ends = level.starts[state + 1 : state + 2]
+        return int(level.starts[state]), int(ends[0]) if len(ends) else len(level.to)
+
+    def _ordered(self, numbers: Iterable[int]) -> list[Part]:
+        return sorted((self.cuts.parts[n - 1] for n in numbers), key=lambda part: part.nodes[-1])
+
+
+def _mask(nodes: Iterable[int]) -> int:
+    return sum(1 << u for u in nodes)
+
+
+def search(
+    partitions: Partitions,
+    advance: Callable[[list[Part]], None],
+    stopped: Callable[[int], bool],
+    tolerance: float = 1e-9,
+) -> tuple[float, int]:
+    """Solves parts until a cheapest partition is known, or ``stopped`` says so after some number
+    of proposals. Returns a bound for the cost of all partitions, which is that of the cheapest one
+    unless it was stopped, and the number of proposals.
+
+    ``advance`` gets the unsolved parts of a proposal; it settles some part.
+    """
+    proposals = 0
+    while True:
+        proposals += 1
+        least, parts = partitions.cheapest()
+        unsolved = [p for p in parts if partitions.unsolved(p)]
+        if not unsolved or least >= partitions.cheapest(known=True)[0] - tolerance:
+            return least, proposals
+        if stopped(proposals):
+            return least, proposals
+        advance(unsolved)

@@ -1,0 +1,258 @@
+"""A program as its partitions see it: which ops stay outside of kernels, which values may be
+stored, and the region between a value and what it is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from mirage.cost.target import Target
+from mirage.search.dag import Dag, Part
+from mirage.search.limits import SearchReport
+from mirage.search.parallel import Region
+from mirage.semantics.axes import AxisTable, UnlabelableError, regroup
+from mirage.semantics.ugraph import (
+    Binary,
+    Broadcast,
+    Cast,
+    Constant,
+    KernelGraph,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    Transpose,
+    Unary,
+    Value,
+)
+
+View = Reshape | Transpose | Broadcast
+ELEMENTWISE = Constant | Unary | Binary | Cast | View
+LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose
+
+SLACK = 1.25
+"""So many times the bytes of a value may be read instead, to compute it again."""
+
+NEAR = 4
+"""Results of one kernel are at most so many values apart."""
+
+
+class Program:
+    """A graph of primitive ops, and the values of it that a plan may or must store."""
+
+    def __init__(self, graph: KernelGraph, target: Target, report: SearchReport) -> None:
+        self.graph, self.target = graph, target
+        self.definitions: dict[Value, Op] = {r: op for op in graph.ops for r in op.results}
+        self.order = {v: i for i, v in enumerate((*graph.inputs, *self.definitions))}
+        self.live = self._live()
+        self.kept = self._kept_ops(report)
+        required = self._required()
+        wanted = required | self._intermediates(required)
+        self.nodes = self._ordered([v for v in self.definitions if v in wanted])
+        self.dag = Dag(
+            self._reads(self.nodes),
+            tuple(v in required for v in self.nodes),
+            frozenset(
+                (i, j)
+                for j, second in enumerate(self.nodes)
+                for i, first in enumerate(self.nodes[:j])
+                if j - i <= NEAR and self._alike(first, second)
+            ),
+        )
+
+    def stays(self, value: Value) -> bool:
+        """Whether an op that is no kernel defines the value."""
+        return self.definitions[value] in self.kept
+
+    def region_of(self, part: Part) -> Region:
+        """What a part computes, as a graph; the largest result comes first."""
+        leaves = {v for i, v in enumerate(self.nodes) if part.leaves >> i & 1}
+        values = (self.nodes[i] for i in part.nodes)
+        results = sorted(values, key=lambda v: (-v.type.size, self.order[v]))
+        return self.region(tuple(results), leaves)
+
+    def region(self, values: tuple[Value, ...], stored: Iterable[Value]) -> Region:
+        """What computes ``values`` from ``stored`` ones and inputs of the program."""
+        leaves = {*stored, *self.graph.inputs}.difference(values)
+        used: set[Value] = set()
+        ops: set[Op] = set()
+        stack, seen = list(values), set(values)
+        while stack:
+            v = stack.pop()
+            if v in leaves:
+                used.add(v)
+                continue
+            ops.add(self.definitions[v])
+            for x in self.definitions[v].operands:
+                if x not in seen:
+                    seen.add(x)
+                    stack.append(x)
+        inputs = tuple(sorted(used, key=lambda v: self.order[v]))
+        inside = tuple(sorted(ops, key=lambda op: self.order[op.results[0]]))
+        small = self.target.l2_size / 2
+        hot = (i for i, v in enumerate(inputs) if v in self.definitions and v.type.bytes < small)
+        return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
+
+    def floor(self, region: Region) -> float:
+        """µs that a kernel for a region takes at least: its launch, and what it must read from and
+        write to device memory.
+
+        Tensors that are no larger than the outputs may be read by a combine kernel, whose reads
+        are not costed.
+        """
+        t, graph = self.target, region.graph
+        start = t.latency + t.block_start if graph.inputs else 0.0
+        size = sum(v.type.bytes for v in graph.outputs)
+        elements = sum(v.type.size for v in graph.outputs)
+        for i, v in enumerate(graph.inputs):
+            if i not in region.hot and v.type.size > elements:
+                size += v.type.bytes
+        moved = size / max(t.dram_bytes, 0.5 * t.l2_bytes)
+        return t.launch + (0.6 * t.latency if graph.inputs else 0.0) + max(start, moved)
+
+    # ---- what is stored
+
+    def _live(self) -> set[Value]:
+        """Values that some output depends on."""
+        live: set[Value] = set(self.graph.outputs)
+        for op in reversed(self.graph.ops):
+            if any(v in live for v in op.results):
+                live.update(op.operands)
+        return live
+
+    def _kept_ops(self, report: SearchReport) -> set[Op]:
+        """Ops that axis labels cannot follow: they stay, and their operands and results are
+        device tensors."""
+        table = AxisTable.of(self.graph)
+        kept: set[Op] = set()
+        for op in self.graph.ops:
+            if isinstance(op, LABELLED):
+                continue
+            if isinstance(op, Reshape):
+                flat = tuple(x for dim in table.dims(op.result) for x in dim)
+                try:
+                    regroup(flat, op.operands[0].shape, table.sizes)
+                    continue
+                except UnlabelableError as error:
+                    report.note(str(error))
+            else:
+                report.note(f"{type(op).__name__.lower()} stays a kernel of its own")
+            kept.add(op)
+        return kept
+
+    def _required(self) -> set[Value]:
+        """Values that every plan stores: the outputs, and what stays outside of kernels reads and
+        writes."""
+        stored = set(self.graph.outputs)
+        for op in self.kept:
+            stored.update(op.results)
+            stored.update(op.operands)
+        constants = {v for v in stored if isinstance(self.definitions.get(v), Constant)}
+        return stored - constants - set(self.graph.inputs)
+
+    def _intermediates(self, required: set[Value]) -> set[Value]:
+        """Values worth storing: no views, nothing that is cheap to compute from inputs, nothing
+        that the next elementwise op changes, and nothing that is no smaller than the one other such
+        value from which it is cheap to compute."""
+        users: dict[Value, list[Op]] = {}
+        for op in self.graph.ops:
+            if any(v in self.live for v in op.results):
+                for v in op.operands:
+                    users.setdefault(v, []).append(op)
+        shallow: set[Value] = set(self.graph.inputs)
+        for op in self.graph.ops:
+            if isinstance(op, ELEMENTWISE) and all(v in shallow for v in op.operands):
+                shallow.update(op.results)
+        found: set[Value] = set()
+        for value in self.definitions:
+            if value in shallow:
+                continue
+            while len(uses := users.get(value, [])) == 1 and isinstance(uses[0], View):
+                value = uses[0].result  # stored in the layout in which it is used
+            if uses and not (len(uses) == 1 and _absorbs(uses[0], value, shallow)):
+                found.add(value)
+        return found - self._copies(found | required)
+
+    def _copies(self, nodes: set[Value]) -> set[Value]:
+        """Values that are cheap to compute from one other of ``nodes`` and from inputs which are
+        together hardly larger."""
+        copies: set[Value] = set()
+        # nodes and inputs from which a value is computed element by element; None: it is not
+        nearest: dict[Value, frozenset[Value] | None] = {v: frozenset({v}) for v in self.order}
+        for op in self.graph.ops:
+            near = [nearest[v] for v in op.operands]
+            below: frozenset[Value] | None = None
+            if isinstance(op, ELEMENTWISE) and not any(x is None for x in near):
+                below = frozenset[Value]().union(*(x for x in near if x is not None))
+            for v in op.results:
+                if (
+                    below is not None
+                    and sum(w in nodes for w in below) == 1
+                    and sum(w.type.bytes for w in below) <= SLACK * v.type.bytes
+                ):
+                    copies.add(v)
+                nearest[v] = frozenset({v}) if v in nodes - copies else below
+        return copies
+
+    # ---- the graph of what may be stored
+
+    def _reads(self, nodes: list[Value]) -> tuple[tuple[int, ...], ...]:
+        """For each node the nodes that it is computed from directly."""
+        index = {v: i for i, v in enumerate(nodes)}
+        nearest: dict[Value, frozenset[int]] = {v: frozenset() for v in self.graph.inputs}
+        reads: dict[Value, tuple[int, ...]] = {}
+        for op in self.graph.ops:
+            below = frozenset[int]().union(*(nearest[v] for v in op.operands))
+            for v in op.results:
+                nearest[v] = frozenset({index[v]}) if v in index else below
+                reads[v] = tuple(sorted(below))
+        return tuple(reads[v] for v in nodes)
+
+    def _ordered(self, nodes: list[Value]) -> list[Value]:
+        """Nodes in the order of the program, but those that one kernel may compute together
+        follow each other where they can."""
+        reads = self._reads(nodes)
+        left = list(range(len(nodes)))
+        done: list[int] = []
+        while left:
+            ready = [v for v in left if {*reads[v]} <= {*done}]
+            last = nodes[done[-1]] if done else None
+            done.append(min(ready, key=lambda v: (self._distance(last, nodes[v]), v)))
+            left.remove(done[-1])
+        return [nodes[i] for i in done]
+
+    def _distance(self, last: Value | None, value: Value) -> int:
+        if last is None or not self._alike(last, value):
+            return 2
+        return int(last.shape != value.shape)
+
+    def _alike(self, first: Value, second: Value) -> bool:
+        """Whether one block could compute a tile of each: the same shape, or one with size 1, and
+        an input of the program on which both depend."""
+        if self.stays(first) or self.stays(second):
+            return False
+        large, small = sorted((first, second), key=lambda v: -v.type.size)
+        rank = len(small.shape)
+        if rank > len(large.shape):
+            return False
+        aligned = zip(small.shape, large.shape[len(large.shape) - rank :], strict=True)
+        shared = self._sources[first] & self._sources[second]
+        return all(a in (1, b) for a, b in aligned) and bool(shared)
+
+    @cached_property
+    def _sources(self) -> dict[Value, frozenset[Value]]:
+        """The inputs of the program that each value depends on."""
+        out = {v: frozenset({v}) for v in self.graph.inputs}
+        for op in self.graph.ops:
+            below = frozenset[Value]().union(*(out[v] for v in op.operands))
+            out.update((r, below) for r in op.results)
+        return out
+
+
+def _absorbs(use: Op, value: Value, shallow: set[Value]) -> bool:
+    """Whether an op only changes the elements of a value, with others that are cheap."""
+    if isinstance(use, Unary | Cast):
+        return True
+    if not isinstance(use, Binary) or use.result.type.size != value.type.size:
+        return False
+    return all(v in shallow for v in use.operands if v is not value)

@@ -1,0 +1,162 @@
+"""Which values are stored: the best plan of all, ops that stay, kernels with several results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from mirage.cost import H200
+from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
+from mirage.search.kernel import KernelSolver, Pick
+from mirage.search.parallel import Region
+from mirage.search.plans import PlanSearch
+from mirage.search.program import Program
+from mirage.semantics.builder import Builder
+from mirage.semantics.check import check_graph
+from mirage.semantics.decompose import decompose
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice
+from mirage.workloads import get
+from mirage.workloads.layers import Layer, llama_layer
+from search_programs import (
+    attention,
+    graph,
+    n_transformer,
+    residual_rms_linear,
+    rms_linear,
+    rms_swiglu_down,
+    swiglu,
+    tensor,
+)
+
+SMALL = SearchLimits(columns=400, samples=1, derivations=2, plans=10_000)
+
+
+def plan_search(program: KernelGraph, limits: SearchLimits = SMALL) -> PlanSearch:
+    report = SearchReport()
+    solver = KernelSolver(H200, limits, report)
+    solved: dict[object, list[Pick]] = {}
+
+    def solve(region: Region) -> list[Pick]:
+        if region.key not in solved:
+            solved[region.key] = solver.solve(region.problem())
+        return solved[region.key]
+
+    seen = Program(decompose(program), H200, report)
+    return PlanSearch(seen, limits, report, inf, solve, lambda _: None)
+
+
+def projections(rows: int = 8) -> KernelGraph:
+    x, b = tensor("x", rows, 256), Builder()
+    weights = [tensor(name, 256, 128) for name in ("wq", "wk", "wv")]
+    normal = b.rms_norm(x)
+    return graph("qkv", (x, *weights), b, *(b.matmul(normal, w) for w in weights))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        rms_linear(16, 512, 512),
+        attention(2, 64, 512, 64),
+        swiglu(8, 256, 256),
+        projections(),
+        n_transformer(8, 1024),
+        residual_rms_linear(8, 512, 512),
+        rms_swiglu_down(8, 256, 512),
+    ],
+    ids=lambda g: g.name,
+)
+def test_no_plan_is_better_when_every_part_is_solved(program: KernelGraph) -> None:
+    found = plan_search(program)
+    best = found.plans()[0].time(H200)
+    every = plan_search(program)
+    floor = 0
+    for part in every.cuts.parts:
+        bound = every.partitions.cost(part)
+        cost = every.settle(part)
+        floor += bound <= cost
+    least, _ = every.partitions.cheapest(known=True)
+    assert best == pytest.approx(least - H200.combine)
+    assert floor == len(every.cuts.parts)  # the bounds were ones
+    assert found.report.kernels <= every.report.kernels
+
+
+def agree(program: KernelGraph, found: KernelGraph) -> None:
+    check_graph(found)
+    rng = np.random.default_rng(0)
+    inputs = [0.3 * rng.standard_normal(v.shape) for v in program.inputs]
+    expected = evaluate_floats(program, inputs)
+    for got, want in zip(evaluate_floats(found, inputs), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
+
+
+def test_parts_on_both_sides_of_ops_that_stay() -> None:
+    x, w, b = tensor("x", 8, 64), tensor("w", 64, 64), Builder()
+    y = b.rms_norm(b.matmul(x, w))
+    left, right = b.slice(y, (0, 0), (8, 32)), b.slice(y, (0, 32), (8, 32))
+    turned = b.concat((b.unary(UnaryFn.NEG, right), left), 1)
+    program = graph("rotary", (x, w), b, b.softmax(b.binary(BinaryFn.ADD, turned, y), 1))
+    result = superoptimize(program, H200)
+    best = result.candidates[0].graph
+    kinds = [type(op) for op in best.ops]
+    assert kinds.count(Slice) == 2
+    assert kinds.count(Concat) == 1
+    assert set(kinds) == {Slice, Concat, Launch}
+    assert kinds.index(Launch) < kinds.index(Slice)
+    assert kinds[-1] is Launch
+    assert result.report.stop is StopReason.EXHAUSTED
+    agree(program, best)
+
+
+def test_kernels_that_share_inputs_are_one_where_that_is_faster() -> None:
+    program = projections()
+    (launch,) = superoptimize(program, H200).candidates[0].graph.ops
+    assert isinstance(launch, Launch)
+    assert len(launch.results) == 3
+    two = superoptimize(program, H200, SearchLimits(outputs=2)).candidates[0].graph
+    assert max(len(op.results) for op in two.ops) == 2
+    agree(program, two)
+    one = superoptimize(program, H200, SearchLimits(outputs=1)).candidates[0].graph
+    assert max(len(op.results) for op in one.ops) == 1
+    agree(program, one)
+
+
+def test_what_is_stored_for_one_kernel_may_be_shared_by_others() -> None:
+    """The plan with the cheapest kernels of one result is not the one whose kernels merge best."""
+    limits = SearchLimits(outputs=1)
+    program = get("rms_qkv_m8").graph()
+    apart = superoptimize(program, H200, limits).candidates[0]
+    together = superoptimize(program, H200).candidates[0]
+    assert together.cost.time < 0.9 * apart.cost.time
+
+
+SIZES = Layer(64, 4, 2, 16, 128, cached=48)
+
+
+def test_a_whole_layer_is_partitioned() -> None:
+    program = llama_layer("layer", 2, SIZES).graph()
+    result = superoptimize(program, H200, replace(SMALL, budget=600.0))
+    best = result.candidates[0].graph
+    launches = [op for op in best.ops if isinstance(op, Launch)]
+    assert result.report.stop is StopReason.EXHAUSTED
+    assert len(launches) < len(program.ops) / 2
+    agree(program, best)
+
+
+def test_states_that_were_not_followed_are_reported() -> None:
+    result = superoptimize(rms_swiglu_down(8, 256, 512), H200, SearchLimits(cuts=2))
+    assert any("states of the program's cuts were not followed" in n for n in result.report.notes)
+    assert result.candidates
+
+
+def test_how_good_a_plan_is_when_the_limit_ends_the_search() -> None:
+    program = rms_swiglu_down(8, 256, 512)
+    result = superoptimize(program, H200, SearchLimits(plans=1))
+    assert result.report.stop is StopReason.LIMIT
+    assert result.report.plans == 1
+    assert any("faster were not excluded" in note for note in result.report.notes)
+    best = superoptimize(program, H200).candidates[0].cost.time
+    assert best <= result.candidates[0].cost.time
