@@ -63,11 +63,30 @@ private:
     return failure(walk.wasInterrupted());
   }
 
+  /// Whether a value is an output of the program, maybe in another shape.
+  static bool isReturned(Value value) {
+    return llvm::any_of(value.getUsers(), [](Operation *user) {
+      auto reshape = dyn_cast<kernel::ReshapeOp>(user);
+      return isa<kernel::ReturnOp>(user) || (reshape && isReturned(reshape.getResult()));
+    });
+  }
+
+  /// Whether a block is no more than an address: in one piece, and aligned as kernels expect it of
+  /// tensors. Outputs have memory of their own.
+  static bool isAddress(kernel::SliceOp slice) {
+    constexpr int64_t kAlignmentBits = 16 * 8;
+    std::optional<int64_t> start = slice.getContiguousStart();
+    Type element = cast<RankedTensorType>(slice.getResult().getType()).getElementType();
+    return start && *start * element.getIntOrFloatBitWidth() % kAlignmentBits == 0 &&
+           !isReturned(slice.getResult());
+  }
+
   LogicalResult convert(kernel::GraphOp graph) {
     SmallVector<Operation *> ops;
     bool hasAlternatives = false;
     graph.walk([&](Operation *op) {
-      if (isa<kernel::LaunchOp, kernel::SliceOp, kernel::ConcatOp>(op))
+      auto slice = dyn_cast<kernel::SliceOp>(op);
+      if (isa<kernel::LaunchOp, kernel::ConcatOp>(op) || (slice && !isAddress(slice)))
         ops.push_back(op);
       hasAlternatives |= isa<kernel::AlternativesOp>(op);
     });

@@ -1,14 +1,15 @@
 """From a kernel graph in form ``binary`` to a manifest and PTX.
 
 In that form all computation is in ``kernel.invoke`` of functions whose code is in ``gpu.binary``
-ops; reshapes are names for the same memory. Everything else is an error that names the op.
+ops; reshapes are names for the same memory, slices for a part of it. Everything else is an error
+that names the op.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class _Buffer:
-    """Memory that holds one value (and its reshapes) of the graph."""
+    """Memory that holds one value of the graph (and its reshapes and slices)."""
 
     shape: tuple[int, ...]
     dtype: str
     place: Argument | None = None  # an input or output; else workspace
     first: int = -1
     last: int = -1
+
+
+@dataclass(frozen=True)
+class _View:
+    """A value in memory: ``offset`` bytes into its buffer."""
+
+    buffer: _Buffer
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,9 +92,9 @@ class _Collector:
         self.ptx_of = ptx_of
         self.names = names
         self.block = graph.regions[0].blocks[0]
-        self.buffers: dict[ir.Value, _Buffer] = {}
+        self.views: dict[ir.Value, _View] = {}
         self.modules: list[str] = []
-        self.kernels: list[tuple[Any, list[_Buffer]]] = []
+        self.kernels: list[tuple[Any, list[_View]]] = []
 
     def run(self, compiler: str, chip: str) -> Artifact:
         inputs = self._inputs()
@@ -93,7 +102,7 @@ class _Collector:
         for op in self.block.operations:
             self._visit(op.operation, outputs)
         workspace = self._workspace()
-        kernels = tuple(self._launch(op, buffers) for op, buffers in self.kernels)
+        kernels = tuple(self._launch(op, views) for op, views in self.kernels)
         files: dict[str, bytes] = {}
         modules: list[Module] = []
         for i, name in enumerate(self.modules):
@@ -119,7 +128,7 @@ class _Collector:
         specs: list[TensorSpec] = []
         for i, value in enumerate(self.block.arguments):
             shape, dtype = tensor_type(value)
-            self.buffers[value] = _Buffer(shape, dtype, Argument("input", i))
+            self.views[value] = _View(_Buffer(shape, dtype, Argument("input", i)))
             name = self.names.inputs[i] if i < len(self.names.inputs) else ""
             specs.append(
                 TensorSpec(
@@ -136,13 +145,17 @@ class _Collector:
         number = len(self.kernels)
         if op.name == "kernel.invoke":
             for value in op.results:
-                self.buffers[value] = _Buffer(*tensor_type(value), first=number, last=number)
-            buffers = [self._buffer(v, op) for v in (*op.operands, *op.results)]
-            for buffer in buffers:
-                buffer.last = number
-            self.kernels.append((op, buffers))
+                buffer = _Buffer(*tensor_type(value), first=number, last=number)
+                self.views[value] = _View(buffer)
+            views = [self._view(v, op) for v in (*op.operands, *op.results)]
+            for view in views:
+                view.buffer.last = number
+            self.kernels.append((op, views))
         elif op.name == "kernel.reshape":
-            self.buffers[op.results[0]] = self._buffer(op.operands[0], op)
+            self.views[op.results[0]] = self._view(op.operands[0], op)
+        elif op.name == "kernel.slice":
+            whole = self._view(op.operands[0], op)
+            self.views[op.results[0]] = _View(whole.buffer, whole.offset + _start(op))
         elif op.name == "kernel.return":
             for i, value in enumerate(op.operands):
                 outputs.append(self._output(i, value, op))
@@ -150,7 +163,7 @@ class _Collector:
             raise CompileError(f"{op.location}: expected compiled kernels only, got {op.name}")
 
     def _output(self, index: int, value: ir.Value, op: ir.Operation) -> TensorSpec:
-        buffer = self._buffer(value, op)
+        buffer = self._view(value, op).buffer
         if buffer.place is not None:
             what = (
                 "an input" if buffer.place.kind == "input" else f"output {buffer.place.index} again"
@@ -163,16 +176,17 @@ class _Collector:
         name = self.names.outputs[index] if index < len(self.names.outputs) else ""
         return TensorSpec(name or f"out{index}", shape, dense_strides(shape), dtype)
 
-    def _buffer(self, value: ir.Value, op: ir.Operation) -> _Buffer:
-        buffer = self.buffers.get(value)
-        if buffer is None:
+    def _view(self, value: ir.Value, op: ir.Operation) -> _View:
+        view = self.views.get(value)
+        if view is None:
             raise CompileError(f"{op.location}: {op.name} reads a value that no kernel writes")
-        return buffer
+        return view
 
     def _workspace(self) -> tuple[WorkspaceBuffer, ...]:
         unplaced: list[_Buffer] = []
-        for _, buffers in self.kernels:
-            unplaced.extend(b for b in buffers if b.place is None and b not in unplaced)
+        for _, views in self.kernels:
+            new = (v.buffer for v in views if v.buffer.place is None)
+            unplaced.extend(b for b in dict.fromkeys(new) if b not in unplaced)
         lifetimes = [
             Lifetime(prod(b.shape) * ELEMENT_BYTES[b.dtype], b.first, b.last) for b in unplaced
         ]
@@ -182,13 +196,15 @@ class _Collector:
             planned.append(WorkspaceBuffer(f"t{i}", buffer.shape, buffer.dtype, offset))
         return tuple(planned)
 
-    def _launch(self, op: ir.Operation, buffers: list[_Buffer]) -> KernelLaunch:
+    def _launch(self, op: ir.Operation, views: list[_View]) -> KernelLaunch:
         container, entry = re.findall(r'@"?([^":]+)"?', str(op.attributes["callee"]))
         if container not in self.ptx_of:
             raise CompileError(f"{op.location}: expected PTX for @{container}, got none")
         if container not in self.modules:
             self.modules.append(container)
-        arguments = tuple(b.place for b in buffers if b.place is not None)
+        arguments = tuple(
+            replace(v.buffer.place, offset=v.offset) for v in views if v.buffer.place is not None
+        )
         count = parameter_count(self.ptx_of[container], entry)
         if count != len(arguments):
             raise CompileError(
@@ -223,6 +239,17 @@ def _triple(op: ir.Operation, values: list[int]) -> tuple[int, int, int]:
         raise CompileError(f"{op.location}: expected up to three extents, got {values}")
     x, y, z = (*map(int, values), *[1] * (3 - len(values)))
     return x, y, z
+
+
+def _start(op: ir.Operation) -> int:
+    """Bytes before the block of a ``kernel.slice``, which must lie in one piece."""
+    whole, dtype = tensor_type(op.operands[0])
+    part, _ = tensor_type(op.results[0])
+    cut = [i for i, (n, all_) in enumerate(zip(part, whole, strict=True)) if n != all_]
+    if any(n != 1 for n in part[: max(cut, default=0)]):
+        raise CompileError(f"{op.location}: expected a block in one piece, got {op}")
+    offsets = zip(_integers(op, "offsets"), dense_strides(whole), strict=True)
+    return sum(o * s for o, s in offsets) * ELEMENT_BYTES[dtype]
 
 
 def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:

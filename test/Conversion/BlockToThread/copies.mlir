@@ -15,6 +15,24 @@ kernel.graph @slice(%x: tensor<4x9x8x16xf16>) -> tensor<2x5x8x16xf16> {
 
 // -----
 
+// A block in one piece that starts at a multiple of 16 bytes is an address, and so
+// is a block of it; an output is not, and neither is what starts elsewhere.
+// CHECK-LABEL: kernel.graph @addresses
+// CHECK-NEXT: %[[A:.*]] = kernel.slice %{{.*}} [1, 0, 0] : (tensor<3x4x8xf16>) -> tensor<1x4x8xf16>
+// CHECK-NEXT: %[[B:.*]] = kernel.slice %[[A]] [0, 2, 0] : (tensor<1x4x8xf16>) -> tensor<1x2x8xf16>
+// CHECK-NEXT: %[[C:.*]] = kernel.invoke @addresses_kernels::@addresses_0(%[[B]])
+// CHECK-NEXT: %[[D:.*]] = kernel.invoke @addresses_kernels::@addresses_1(%{{.*}})
+// CHECK-NEXT: kernel.return %[[C]], %[[D]]
+kernel.graph @addresses(%x: tensor<3x4x8xf16>) -> (tensor<1x2x4xf16>, tensor<1x1x4xf16>) {
+  %a = kernel.slice %x [1, 0, 0] : (tensor<3x4x8xf16>) -> tensor<1x4x8xf16>
+  %b = kernel.slice %a [0, 2, 0] : (tensor<1x4x8xf16>) -> tensor<1x2x8xf16>
+  %c = kernel.slice %b [0, 0, 4] : (tensor<1x2x8xf16>) -> tensor<1x2x4xf16>
+  %d = kernel.slice %x [2, 3, 4] : (tensor<3x4x8xf16>) -> tensor<1x1x4xf16>
+  kernel.return %c, %d : tensor<1x2x4xf16>, tensor<1x1x4xf16>
+}
+
+// -----
+
 // One kernel for all operands: the block's number says whose tile it copies. No
 // tile reaches into the columns of the next operand.
 // CHECK-LABEL: kernel.graph @concat

@@ -66,6 +66,21 @@ kernel.graph @join({", ".join(f"%x{i}: {t}" for i, t in enumerate(types))}) -> {
     check_artifact(compile_mlir(text), lambda *xs: (np.concatenate(xs, axis=dim),), tolerance=0)
 
 
+@pytest.mark.parametrize(("start", "kernels"), [(4, 2), (3, 3)])
+def test_rows_are_an_address_where_they_are_aligned(start: int, kernels: int) -> None:
+    """4 rows of 6 halves are 48 bytes; 3 are 36, at which no kernel may read 16 bytes."""
+    text = f"""
+kernel.graph @rows(%x: tensor<20x6xf16>, %w: tensor<6x16xf16>) -> tensor<10x16xf16> {{
+  %t = kernel.unary neg %x : (tensor<20x6xf16>) -> tensor<20x6xf16>
+  %u = kernel.slice %t [{start}, 0] : (tensor<20x6xf16>) -> tensor<10x6xf16>
+  %y = kernel.matmul %u, %w : (tensor<10x6xf16>, tensor<6x16xf16>) -> tensor<10x16xf16>
+  kernel.return %y : tensor<10x16xf16>
+}}"""
+    artifact = compile_mlir(text)
+    assert len(artifact.manifest.kernels) == kernels
+    check_artifact(artifact, lambda x, w: (-x[start : start + 10] @ w,), tolerance=5e-3)
+
+
 def test_between_launches() -> None:
     """The halves of a product, swapped, with rounding as their launches have it."""
     text = """

@@ -63,6 +63,25 @@ def test_chain_reuses_memory_and_runs() -> None:
     assert len(result.counters) == 5
 
 
+def test_slices_are_addresses() -> None:
+    """Rows 2 and 3 of what the first kernel wrote are 16 elements in; their second half is 8 more."""
+    body = (
+        INVOKE.format("a", "x", "4x8", "4x8")
+        + "%b = kernel.slice %a [2, 0] : (tensor<4x8xf32>) -> tensor<2x8xf32>\n"
+        + "%c = kernel.slice %b [1, 0] : (tensor<2x8xf32>) -> tensor<1x8xf32>\n"
+        + INVOKE.format("d", "c", "1x8", "32")
+        + INVOKE.format("e", "a", "4x8", "32")
+        + "kernel.return %d, %e : tensor<32xf32>, tensor<32xf32>"
+    )
+    manifest = build(graph(body, "(tensor<32xf32>, tensor<32xf32>)")).manifest
+    places = [k.arguments[0] for k in manifest.kernels]
+    assert [(p.kind, p.index, p.offset) for p in places] == [
+        ("input", 0, 0),
+        ("workspace", 0, 96),
+        ("workspace", 0, 0),
+    ]
+
+
 def test_reshapes_share_memory() -> None:
     body = (
         INVOKE.format("a", "x", "4x8", "32")
@@ -79,6 +98,14 @@ def test_reshapes_share_memory() -> None:
 @pytest.mark.parametrize(
     ("body", "results", "message"),
     [
+        (
+            INVOKE.format("a", "x", "4x8", "4x8")
+            + "%b = kernel.slice %a [0, 4] : (tensor<4x8xf32>) -> tensor<4x4xf32>\n"
+            + INVOKE.format("c", "b", "4x4", "32")
+            + "kernel.return %c : tensor<32xf32>",
+            "tensor<32xf32>",
+            "expected a block in one piece",
+        ),
         ("kernel.return %x : tensor<4x8xf32>", "tensor<4x8xf32>", "got an input"),
         (
             INVOKE.format("a", "x", "4x8", "32")

@@ -151,6 +151,20 @@ LogicalResult SliceOp::verify() {
   return verifyElementType(*this, elementOf(getInput()));
 }
 
+std::optional<int64_t> SliceOp::getContiguousStart() {
+  ArrayRef<int64_t> input = shapeOf(getInput()), result = shapeOf(getResult());
+  int64_t start = 0, stride = 1;
+  bool cut = false;
+  for (int64_t dim = input.size() - 1; dim >= 0; --dim) {
+    if (cut && result[dim] != 1)
+      return std::nullopt;
+    cut |= result[dim] != input[dim];
+    start += getOffsets()[dim] * stride;
+    stride *= input[dim];
+  }
+  return start;
+}
+
 LogicalResult SoftmaxOp::verify() {
   int64_t rank = shapeOf(getInput()).size();
   if (static_cast<int64_t>(getDim()) >= rank)

@@ -343,7 +343,9 @@ def Kernel_ConcatOp : Kernel_TensorOp<"concat"> {
 def Kernel_SliceOp : Kernel_TensorOp<"slice"> {
   let summary = "a block of a tensor";
   let description = [{
-    The block of the result's shape that starts at `offsets`.
+    The block of the result's shape that starts at `offsets`. A block that lies in
+    one piece in memory, and no output of the program, is compiled to an address;
+    others are copied.
 
     ```mlir
     %y = kernel.slice %x [0, 4] : (tensor<4x8xf16>) -> tensor<4x4xf16>
@@ -352,6 +354,11 @@ def Kernel_SliceOp : Kernel_TensorOp<"slice"> {
   let arguments = (ins Kernel_Tensor:$input, DenseI64ArrayAttr:$offsets);
   let assemblyFormat = "$input $offsets attr-dict `:` functional-type($input, $result)";
   let hasFolder = 1;
+  let extraClassDeclaration = [{
+    /// Number of elements of the row-major operand before the block, if the block
+    /// lies in one piece.
+    std::optional<int64_t> getContiguousStart();
+  }];
 }
 
 //===----------------------------------------------------------------------===//

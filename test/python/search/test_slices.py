@@ -1,0 +1,152 @@
+"""Slices move to where they cost nothing: rows of weights that lie in one piece."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mirage.cost import H200
+from mirage.search import superoptimize
+from mirage.search.slices import contiguous_start, copied_bytes, is_address, with_early_slices
+from mirage.semantics.builder import Builder
+from mirage.semantics.check import check_graph
+from mirage.semantics.decompose import decompose
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Launch, Slice, Value
+from search_programs import graph, tensor
+
+
+def halves(b: Builder, x: Value, dim: int) -> tuple[Value, Value]:
+    sizes = tuple(n // 2 if i == dim else n for i, n in enumerate(x.shape))
+    second = tuple(n if i == dim else 0 for i, n in enumerate(sizes))
+    return b.slice(x, (0,) * len(sizes), sizes), b.slice(x, second, sizes)
+
+
+def gated() -> KernelGraph:
+    """One weight for gate and up, with a bias, as PyTorch's linear layer stores it."""
+    x, w, c, b = tensor("x", 8, 64), tensor("w", 96, 64), tensor("c", 96), Builder()
+    both = b.binary(BinaryFn.ADD, b.matmul(b.rms_norm(x), b.transpose(w, (1, 0))), c)
+    gate, up = halves(b, both, 1)
+    return graph("gated", (x, w, c), b, b.binary(BinaryFn.MUL, b.unary(UnaryFn.SILU, gate), up))
+
+
+def heads() -> KernelGraph:
+    """Query, key and value of one weight; the heads of each are a block of dimensions."""
+    x, w, b = tensor("x", 4, 64), tensor("w", 12 * 16, 64), Builder()
+    each = b.reshape(b.matmul(x, b.transpose(w, (1, 0))), (4, 12, 16))
+    parts = [b.slice(each, (0, at, 0), (4, 4, 16)) for at in (0, 4, 8)]
+    q, k, v = (b.transpose(p, (1, 0, 2)) for p in parts)
+    scores = b.softmax(b.matmul(q, b.transpose(k, (0, 2, 1))), 2)
+    return graph("heads", (x, w), b, b.matmul(scores, v))
+
+
+def sums() -> KernelGraph:
+    """Through sums, products of batches, joins and repeated dimensions."""
+    x, y, w = tensor("x", 4, 6, 8), tensor("y", 4, 6, 8), tensor("w", 6, 8, 16)
+    b = Builder()
+    joined = b.concat((x, y), 0)
+    product = b.matmul(b.transpose(joined, (1, 0, 2)), w)
+    total = b.binary(BinaryFn.DIV, product, b.reduce(ReduceFn.SUM, product, (2,)))
+    wide = b.broadcast(total, (3, 6, 8, 16))
+    first, second = (b.slice(wide, (0, 0, at, 0), (3, 6, 2, 16)) for at in (2, 4))
+    return graph("sums", (x, y, w), b, b.binary(BinaryFn.SUB, first, second))
+
+
+@pytest.mark.parametrize("make", [gated, heads, sums])
+def test_nothing_is_copied(make: type[KernelGraph]) -> None:
+    program = decompose(make(), stable=True)
+    moved = with_early_slices(program)
+    check_graph(moved)
+    slices = [op for op in moved.ops if isinstance(op, Slice)]
+    assert slices
+    assert all(op.operands[0] in program.inputs and is_address(op) for op in slices)
+    assert copied_bytes(moved) < copied_bytes(program)
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=v.shape) for v in program.inputs]
+    for got, expected in zip(
+        evaluate_floats(moved, inputs), evaluate_floats(program, inputs), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_gated_projection_is_one_kernel() -> None:
+    best = superoptimize(gated(), H200).candidates[0].graph
+    assert sum(isinstance(op, Launch) for op in best.ops) == 1
+    assert all(isinstance(op, Launch) or is_address(op) for op in best.ops)
+
+
+def columns() -> KernelGraph:
+    """Columns of a weight do not lie in one piece: to copy the result's is less."""
+    x, w, b = tensor("x", 8, 64), tensor("w", 64, 96), Builder()
+    gate, up = halves(b, b.matmul(x, w), 1)
+    return graph("columns", (x, w), b, b.binary(BinaryFn.MUL, gate, up))
+
+
+def also_whole() -> KernelGraph:
+    """The product is wanted whole too: to compute its parts again would be more work."""
+    x, w, b = tensor("x", 8, 64), tensor("w", 96, 64), Builder()
+    both = b.matmul(x, b.transpose(w, (1, 0)))
+    gate, up = halves(b, both, 1)
+    total = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.EXP, both), (1,))
+    return graph(
+        "whole", (x, w), b, b.binary(BinaryFn.MUL, b.binary(BinaryFn.MUL, gate, up), total)
+    )
+
+
+@pytest.mark.parametrize("make", [columns, also_whole])
+def test_what_costs_more_stays(make: type[KernelGraph]) -> None:
+    program = make()
+    assert with_early_slices(program) is program
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    sizes = tuple(draw(st.integers(1, n)) for n in shape)
+    return (
+        shape,
+        sizes,
+        tuple(draw(st.integers(0, n - s)) for n, s in zip(shape, sizes, strict=True)),
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(blocks())
+def test_contiguous_start(
+    block: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+) -> None:
+    shape, sizes, offsets = block
+    places = np.arange(prod(shape)).reshape(shape)
+    part = places[tuple(slice(o, o + n) for o, n in zip(offsets, sizes, strict=True))].ravel()
+    b = Builder()
+    b.slice(tensor("x", *shape), offsets, sizes)
+    (op,) = b.ops
+    assert isinstance(op, Slice)
+    together = bool((np.diff(part) == 1).all())
+    assert contiguous_start(op) == (part[0] if together else None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(blocks(), st.data())
+def test_blocks_of_reshapes(
+    block: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], data: st.DataObject
+) -> None:
+    """Whether it moves or not, it is the same block; factors of the shape are put together anew."""
+    shape, sizes, offsets = block
+    old: list[int] = [1]
+    for n in shape:
+        if data.draw(st.booleans()):
+            old.append(n)
+        else:
+            old[-1] *= n
+    x, b = tensor("x", *old), Builder()
+    y = b.unary(UnaryFn.EXP, b.slice(b.reshape(x, shape), offsets, sizes))
+    program = graph("reshaped", (x,), b, y)
+    moved = with_early_slices(program)
+    value = np.random.default_rng(0).normal(size=old)
+    (got,), (expected,) = evaluate_floats(moved, [value]), evaluate_floats(program, [value])
+    np.testing.assert_array_equal(got, expected)
