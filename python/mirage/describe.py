@@ -29,6 +29,7 @@ from mirage.semantics.ugraph import (
     Reduce,
     Reshape,
     RunningMax,
+    Slice,
     TileMap,
     Transpose,
     Unary,
@@ -62,10 +63,20 @@ def describe(graph: KernelGraph) -> str:
             number += 1
             lines.extend(_Kernel(op, names).lines(f"kernel {number} of {launches}"))
         elif not isinstance(op, Constant):
-            operands = ", ".join(names[v] for v in op.operands)
-            what = f"torch {op.target}" if isinstance(op, External) else type(op).__name__.lower()
-            lines.append(f"{', '.join(names[v] for v in op.results)} = {what}({operands})")
+            made = _tensor_op(op, [names[v] for v in op.operands])
+            lines.append(f"{', '.join(names[v] for v in op.results)} = {made}")
     return "\n".join(lines)
+
+
+def _tensor_op(op: Op, operands: list[str]) -> str:
+    """An op between the kernels."""
+    if isinstance(op, Slice):
+        block = zip(op.offsets, op.result.shape, op.operands[0].shape, strict=True)
+        return f"{operands[0]}[{', '.join(':' if n == m else f'{o}:{o + n}' for o, n, m in block)}]"
+    if isinstance(op, Reshape):
+        return f"{operands[0]} as [{', '.join(map(str, op.result.shape))}]"
+    what = f"torch {op.target}" if isinstance(op, External) else type(op).__name__.lower()
+    return f"{what}({', '.join(operands)})"
 
 
 class _Kernel:

@@ -18,6 +18,7 @@ from mirage.execution import NotCompiledError, call_external
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.passes.ugraph_io import graph_from_text
 from mirage.runtime.errors import ArgumentCountError
+from mirage.semantics.builder import Builder
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
@@ -94,6 +95,16 @@ def test_words_for_loops_and_several_kernels() -> None:
         "    a0 += sum1(exp(t0 - m0)) (rescaled by m0)\n"
         "    a1 = m0\n"
         "  out0[4/m, 1] = log(a0) + a1"
+    )
+
+
+def test_words_for_ops_between_kernels() -> None:
+    b = Builder()
+    x = Value(TensorType((4, 30), DType.F32), "x")
+    rows = b.slice(x, (2, 0), (2, 30))
+    joined = b.concat((b.reshape(rows, (60,)), b.reshape(x, (120,))), 0)
+    assert describe(KernelGraph("between", (x,), tuple(b.ops), (joined,))) == (
+        "tmp0 = x[2:4, :]\ntmp1 = tmp0 as [60]\ntmp2 = x as [120]\nout0 = concat(tmp1, tmp2)"
     )
 
 
