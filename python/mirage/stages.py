@@ -25,6 +25,7 @@ from mirage.cost import (
     check_launch,
     features_of,
 )
+from mirage.cost.copies import copy_report, is_copy
 from mirage.cost.model import KernelFeatures, report
 from mirage.errors import MirageError
 from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
@@ -383,8 +384,9 @@ def features_in(
 def predict(
     graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
 ) -> CostReport | None:
-    """The predicted cost of a graph's kernels; None where one of them breaks a limit of
-    ``target``. ``compiled`` has what the compiler made of each launch, where that is known.
+    """The predicted cost of a graph's kernels, those that copy included; None where one of them
+    breaks a limit of ``target``. ``compiled`` has what the compiler made of each launch, where that
+    is known.
     """
     try:
         for op in graph.ops:
@@ -395,7 +397,8 @@ def predict(
     parts = tuple(report(f, target) for f in features_in(graph, target, compiled))
     if not parts or not all(math.isfinite(p.time) for p in parts):
         return None
-    return CostReport.sequence(parts, target)
+    copies = (copy_report(op, target) for op in graph.ops if is_copy(op, graph.outputs))
+    return CostReport.sequence((*parts, *copies), target)
 
 
 def resources_of(manifest: Manifest) -> list[Resources]:

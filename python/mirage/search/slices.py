@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from mirage.cost.copies import copied_bytes
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     Binary,
@@ -32,9 +33,6 @@ from mirage.semantics.ugraph import (
     Value,
 )
 
-ALIGNMENT = 16
-"""Kernels copy as many bytes at a time: a block that starts elsewhere is copied."""
-
 Block = tuple[tuple[int, ...], tuple[int, ...]]
 """Offsets and sizes."""
 
@@ -49,33 +47,6 @@ def with_early_slices(graph: KernelGraph) -> KernelGraph:
         if copied_bytes(moved) < copied_bytes(graph) and _products(moved) <= _products(graph):
             graph = moved
     return graph
-
-
-def contiguous_start(op: Slice) -> int | None:
-    """Elements of the operand before the block, where the block lies in one piece."""
-    whole, part = op.operands[0].shape, op.result.shape
-    cut = [i for i, (n, all_) in enumerate(zip(part, whole, strict=True)) if n != all_]
-    if any(n != 1 for n in part[: max(cut, default=0)]):
-        return None
-    return sum(o * prod(whole[i + 1 :]) for i, o in enumerate(op.offsets))
-
-
-def is_address(op: Op) -> bool:
-    """Whether an op is a slice that compiles to an address (unless it is an output)."""
-    if not isinstance(op, Slice):
-        return False
-    start = contiguous_start(op)
-    return start is not None and start * op.result.dtype.bytes % ALIGNMENT == 0
-
-
-def copied_bytes(graph: KernelGraph) -> int:
-    """Bytes that slices and joins copy."""
-    return sum(
-        op.result.type.bytes
-        for op in graph.ops
-        if isinstance(op, Concat)
-        or (isinstance(op, Slice) and (op.result in graph.outputs or not is_address(op)))
-    )
 
 
 def _products(graph: KernelGraph) -> int:

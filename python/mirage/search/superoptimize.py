@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
 
+from mirage.cost.copies import copy_report, is_copy
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
 from mirage.search.joins import without_joins
@@ -18,6 +19,7 @@ from mirage.search.parallel import Key, Region, Remote
 from mirage.search.plans import Plan, PlanSearch, Step, step_time
 from mirage.search.program import Program
 from mirage.search.signature import signature
+from mirage.search.slices import with_early_slices
 from mirage.search.views import without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
@@ -62,7 +64,7 @@ def superoptimize(
     """
     check_graph(graph)
     limits = limits or SearchLimits()
-    plain = without_joins(decompose(graph, stable=stable))
+    plain = without_joins(with_early_slices(decompose(graph, stable=stable)))
     return _Planner(plain, target, limits, executor).run()
 
 
@@ -169,6 +171,8 @@ class _Planner:
             if isinstance(step, Op):
                 ops.extend(self._constants(step, ops))
                 ops.append(step)
+                if is_copy(step, self.graph.outputs):
+                    parts.append(copy_report(step, self.target))
                 continue
             solution = self.solver.write(step)
             if solution is None:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.cost import H200
+from mirage.cost.copies import contiguous_start, copied_bytes, is_address
 from mirage.search import superoptimize
-from mirage.search.slices import contiguous_start, copied_bytes, is_address, with_early_slices
+from mirage.search.slices import with_early_slices
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose

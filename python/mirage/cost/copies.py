@@ -1,0 +1,56 @@
+"""Ops between kernels that only move elements: which are copied, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from math import prod
+
+from mirage.cost.model import CostReport
+from mirage.cost.target import Target
+from mirage.semantics.ugraph import Concat, KernelGraph, Op, Slice, Value
+
+ALIGNMENT = 16
+"""Kernels copy as many bytes at a time: a block that starts elsewhere is copied."""
+
+
+def contiguous_start(op: Slice) -> int | None:
+    """Elements of the operand before the block, where the block lies in one piece."""
+    whole, part = op.operands[0].shape, op.result.shape
+    cut = [i for i, (n, all_) in enumerate(zip(part, whole, strict=True)) if n != all_]
+    if any(n != 1 for n in part[: max(cut, default=0)]):
+        return None
+    return sum(o * prod(whole[i + 1 :]) for i, o in enumerate(op.offsets))
+
+
+def is_address(op: Op) -> bool:
+    """Whether an op is a slice that compiles to an address (unless it is an output)."""
+    if not isinstance(op, Slice):
+        return False
+    start = contiguous_start(op)
+    return start is not None and start * op.result.dtype.bytes % ALIGNMENT == 0
+
+
+def is_copy(op: Op, outputs: Container[Value]) -> bool:
+    """Whether an op is a kernel that copies."""
+    if isinstance(op, Concat):
+        return True
+    return isinstance(op, Slice) and (op.result in outputs or not is_address(op))
+
+
+def copied_bytes(graph: KernelGraph) -> int:
+    """Bytes that slices and joins copy."""
+    return sum(op.result.type.bytes for op in graph.ops if is_copy(op, graph.outputs))
+
+
+def copy_report(op: Op, target: Target) -> CostReport:
+    """The predicted cost of a kernel that copies: read once, written once."""
+    size = float(op.result.type.bytes)
+    chain, dram = target.latency + target.block_start, 2.0 * size / target.dram_bytes
+    return CostReport(
+        time=target.launch + max(chain, dram),
+        dram=dram,
+        chain=chain,
+        launch=target.launch,
+        bytes_read=size,
+        bytes_written=size,
+    )
