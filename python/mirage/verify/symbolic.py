@@ -151,6 +151,11 @@ class Symbolic(Domain):
         if len(a) * len(b) > _MAX_TERMS:
             raise NoProof(f"products of sums of {len(a)} and {len(b)} terms")
         self._worked(len(a) * len(b))
+        if len(b) == 1:
+            a, b = b, a
+        if len(a) == 1 and _ONE in a:
+            factor = a[_ONE]
+            return b if factor == 1 else {t: c * factor for t, c in b.items()}
         result: Sum = {}
         for (e1, m1), c1 in a.items():
             for (e2, m2), c2 in b.items():
