@@ -28,6 +28,14 @@ class Dag:
     required: tuple[bool, ...]
     alike: frozenset[tuple[int, int]] = field(default_factory=frozenset[tuple[int, int]])
 
+    def wanted_beside(self, node: int, other: int) -> bool:
+        """Whether a stored ``node`` may be read by a part that does not compute ``other``."""
+        reached = {node}
+        for v in range(node, len(self.reads)):
+            if v != other and not reached.isdisjoint(self.reads[v]):
+                reached.add(v)
+        return any(self.required[v] for v in reached)
+
     def inside(self, part: Part) -> list[int]:
         """Nodes that are computed in a part besides its results, the last first."""
         return sorted(self._walk(part)[0], reverse=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from mirage.cost.copies import is_address, is_copy
 from mirage.cost.target import Target
 from mirage.search.dag import Dag, Part
 from mirage.search.limits import SearchReport
@@ -50,16 +49,7 @@ class Program:
         required = self._required()
         wanted = required | self._intermediates(required)
         self.nodes = self._ordered([v for v in self.definitions if v in wanted])
-        self.dag = Dag(
-            self._reads(self.nodes),
-            tuple(v in required for v in self.nodes),
-            frozenset(
-                (i, j)
-                for j, second in enumerate(self.nodes)
-                for i, first in enumerate(self.nodes[:j])
-                if j - i <= NEAR and self._alike(first, second)
-            ),
-        )
+        self.dag = self._dag(tuple(v in required for v in self.nodes))
 
     def stays(self, value: Value) -> bool:
         """Whether an op that is no kernel defines the value."""
@@ -91,15 +81,8 @@ class Program:
         inputs = tuple(sorted(used, key=lambda v: self.order[v]))
         inside = tuple(sorted(ops, key=lambda op: self.order[op.results[0]]))
         small = self.target.l2_size / 2
-        hot = (i for i, v in enumerate(inputs) if self._is_written(v) and v.type.bytes < small)
+        hot = (i for i, v in enumerate(inputs) if v in self.definitions and v.type.bytes < small)
         return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
-
-    def _is_written(self, value: Value) -> bool:
-        """Whether a kernel writes a value, rather than the caller."""
-        op = self.definitions.get(value)
-        while op is not None and is_address(op):
-            op = self.definitions.get(op.operands[0])
-        return op is not None
 
     def floor(self, region: Region) -> float:
         """µs that a kernel for a region takes at least: its launch, and what it must read from and
@@ -143,7 +126,7 @@ class Program:
                     continue
                 except UnlabelableError as error:
                     report.note(str(error))
-            elif is_copy(op, self.graph.outputs) or not is_address(op):
+            else:
                 report.note(f"{type(op).__name__.lower()} stays a kernel of its own")
             kept.add(op)
         return kept
@@ -177,7 +160,7 @@ class Program:
                 continue
             while len(uses := users.get(value, [])) == 1 and isinstance(uses[0], View):
                 value = uses[0].result  # stored in the layout in which it is used
-            if uses and not (len(uses) == 1 and _absorbs(uses[0], value, shallow)):
+            if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
                 found.add(value)
         return found - self._copies(found | required)
 
@@ -203,6 +186,17 @@ class Program:
         return copies
 
     # ---- the graph of what may be stored
+
+    def _dag(self, required: tuple[bool, ...]) -> Dag:
+        reads = self._reads(self.nodes)
+        plain = Dag(reads, required)
+        pairs = [(i, j) for j in range(len(reads)) for i in range(max(0, j - NEAR), j)]
+        alike = frozenset(
+            (i, j)
+            for i, j in pairs
+            if self._alike(self.nodes[i], self.nodes[j]) and plain.wanted_beside(i, j)
+        )
+        return Dag(reads, required, alike)
 
     def _reads(self, nodes: list[Value]) -> tuple[tuple[int, ...], ...]:
         """For each node the nodes that it is computed from directly."""
@@ -257,10 +251,12 @@ class Program:
         return out
 
 
-def _absorbs(use: Op, value: Value, shallow: set[Value]) -> bool:
-    """Whether an op only changes the elements of a value, with others that are cheap."""
+def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
+    """Whether an op only changes the elements of a value, with constants. (With another tensor it
+    may split axes that are one before, as a mask does: then either may be the one to store.)"""
     if isinstance(use, Unary | Cast):
         return True
-    if not isinstance(use, Binary) or use.result.type.size != value.type.size:
+    if not isinstance(use, Binary):
         return False
-    return all(v in shallow for v in use.operands if v is not value)
+    others = [v for v in use.operands if v is not value]
+    return all(isinstance(definitions.get(v), Constant) for v in others)
