@@ -133,7 +133,9 @@ class _AnySizes(Symbolic):
         for prime, name in self._names.items():
             while weight % prime == 0:
                 weight //= prime
-                result = self.times(result, self.variable(("size", name)))
+                size = self.variable(("size", name))
+                self._positives.add(self._symbols["size", name])
+                result = self.times(result, size)
         assert weight == 1
         return result
 

@@ -63,6 +63,7 @@ class Symbolic(Domain):
         self._symbols: dict[object, int] = {}
         self._roots: dict[int, int] = {}  # symbols that are square roots: of which primes
         self._functions: set[int] = set()  # symbols that are values of functions
+        self._positives: set[int] = set()  # symbols that are positive numbers
         self._monomials: list[Powers] = [()]
         self._monomial_ids: dict[Powers, int] = {(): 0}
         self._products: dict[tuple[int, int], tuple[int, int]] = {}
@@ -313,19 +314,33 @@ class Symbolic(Domain):
         return Ratio({(self._exponent(x.top), 0): 1})
 
     def _log(self, x: Element) -> Element:
-        """``log(e^c n / (e^d m)) = c - d + log(n / m)``."""
+        """``log(e^c n / (e^d m)) = c - d + log(n / m)``, and that is ``log(n) - log(m)`` if one of
+        the two is certainly positive.
+        """
         if not isinstance(x, Ratio) or not x.top:
             return math.nan
-        above, top = self._without_power(x.top)
-        if x.bottom is None:
-            below, bottom = Ratio({}), None
-        else:
-            below, bottom = self._without_power(x.bottom)
+        power, top = self._without_power(x.top)
+        bottom = x.bottom
+        if bottom is not None:
+            below, bottom = self._without_power(bottom)
+            power = self.add(power, _negated(self, below))
         rest = self._make(top, bottom)
-        power = self.add(above, _negated(self, below))
-        if rest.bottom is None and rest.top == {_ONE: 1}:
-            return power
-        return self.add(power, self._apply(UnaryFn.LOG, rest))
+        if rest.bottom is None or not (self._positive(rest.top) or self._positive(rest.bottom)):
+            return self.add(power, self._log_symbol(rest))
+        above, below = (self._log_symbol(Ratio(a)) for a in (rest.top, rest.bottom))
+        return self.add(power, self.add(above, _negated(self, below)))
+
+    def _log_symbol(self, a: Ratio) -> Element:
+        if a.bottom is None and a.top == {_ONE: 1}:
+            return Ratio({})
+        return self._apply(UnaryFn.LOG, a)
+
+    def _positive(self, a: Sum) -> bool:
+        """Whether ``a`` is a sum of positive numbers times exponentials."""
+        return all(
+            c > 0 and all(s in self._positives for s, _ in self._monomials[m])
+            for (_, m), c in a.items()
+        )
 
     def _without_power(self, a: Sum) -> tuple[Ratio, Sum]:
         """``(c, r)`` with ``a == e^c r``."""

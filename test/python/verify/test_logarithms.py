@@ -14,6 +14,7 @@ from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from mirage.verify.field import FieldPair
 from mirage.verify.logarithms import common_part
 from mirage.verify.primes import draw
+from mirage.verify.proof import prove
 from mirage.verify.smallmodel import small_pair
 from one_liners import function, kernel
 
@@ -195,6 +196,46 @@ def test_different_maxima_do_not_come_out():
 
     assert verify(build(0), build(1), QUICK).kind is Kind.REFUTED
     assert verify(build(0), build(0), QUICK).kind is Kind.PROVED
+
+
+def log_softmax(b, x):
+    return b.binary(SUB, x, log_sum_exp(b, x))
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_the_logarithm_of_a_softmax(stable):
+    """The denominator is a sum of exponentials, and positive."""
+
+    def build(b, x):
+        y = b.binary(SUB, x, row_maximum(b, x)) if stable else x
+        e = b.unary(EXP, y)
+        return b.unary(LOG, b.binary(DIV, e, b.reduce(ReduceFn.SUM, e, (1,))))
+
+    x = graphs.tensor(ROWS, WORDS, dtype=F32)
+    verdict = verify(function(build, x), function(log_softmax, x), QUICK)
+    assert verdict.kind is Kind.PROVED, verdict
+    wrong = function(lambda b, x: b.unary(UnaryFn.NEG, log_softmax(b, x)), x)
+    assert verify(function(build, x), wrong, QUICK).kind is Kind.REFUTED
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_quotients_are_split_only_if_one_side_is_positive(sign):
+    """Where both may be negative, ``log(n / m)`` is defined and ``log(n) - log(m)`` is not."""
+    x, y = graphs.tensor(ROWS, WORDS, dtype=F32), graphs.tensor(ROWS, WORDS, dtype=F32)
+
+    def build(split):
+        def program(b, x, y):
+            e = b.unary(EXP, x)
+            top = b.reduce(ReduceFn.SUM, b.binary(MUL, e, y), (1,))
+            bottom = b.reduce(ReduceFn.SUM, e if sign > 0 else b.binary(SUB, e, y), (1,))
+            if split:
+                return b.binary(SUB, b.unary(LOG, top), b.unary(LOG, bottom))
+            return b.unary(LOG, b.binary(DIV, top, bottom))
+
+        return function(program, x, y)
+
+    pair = small_pair(build(False), build(True))
+    assert prove(pair).holds is (True if sign > 0 else None)
 
 
 def test_exponentials_times_logarithms_have_no_residue():
