@@ -79,7 +79,7 @@ class Conditions:
 
 
 def _check_divisor(s: Shift, t: Term, what: str) -> None:
-    if any(a is not None and s.partial(a) for a in t.align):
+    if t.partial or any(a is not None and s.partial(a) for a in t.align):
         raise NotHomogeneous(
             s.exps, f"{what} by a part of a row, which may vanish beside the row's maximum"
         )

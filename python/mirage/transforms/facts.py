@@ -41,12 +41,13 @@ class LoadedShift:
 @dataclass(frozen=True)
 class ShiftedExp:
     """What an exponential is taken relative to. ``again`` is set where it was computed before, and
-    the maximum that was taken then serves.
+    the maximum that was taken then serves; ``partial`` where that has seen more elements.
     """
 
     shift: Shift
     align: Align
     again: bool = False
+    partial: bool = False
 
     @property
     def covered(self) -> tuple[int, ...]:

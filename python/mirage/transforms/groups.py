@@ -29,7 +29,6 @@ class Groups:
     def __init__(self, conditions: Conditions) -> None:
         self.conditions = conditions
         self.known: dict[frozenset[Shift], Shift] = {}
-        self.latest: dict[Shift, Shift] = {}  # of a shift the group that it joined last
 
     def merge(
         self, sides: Sequence[tuple[Shift, Align]], rank: int, loops: Sequence[Loop]
@@ -49,11 +48,6 @@ class Groups:
         key = frozenset(leaves)
         if key not in self.known:
             self.known[key] = _merged(leaves, loops)
-            for leaf in leaves:
-                self.latest[leaf] = self.known[key]
-            for s, _ in sides:
-                if s is not self.known[key]:
-                    self.latest[s] = self.known[key]
         merged = self.known[key]
         for s, _ in sides:
             self._require_part(s, merged)

@@ -104,14 +104,14 @@ class LaunchAnalysis:
         return self.rules.result(op, self.loops)
 
     def _exp(self, op: Unary, x: Value) -> Terms:
-        found = self.recomputed.find(op, self.loops, self.groups.latest)
+        found = self.recomputed.find(op, self.loops)
         if found is None:
             axes, dims = self.axes[op.result], tuple(range(len(x.shape)))
             shift = Shift(Origin.EXP, x.shape, frozenset({op}), self.loop, axes, source=x)
             self.recomputed.add(op, shift, self.loops)
             found = ShiftedExp(shift, dims)
         self.facts.exps[op] = found
-        terms = {found.shift: Term(Fraction(1), found.align)}
+        terms = {found.shift: Term(Fraction(1), found.align, partial=found.partial)}
         if found.again:
             self.conditions.complete(terms)
         return terms
@@ -179,4 +179,4 @@ class LaunchAnalysis:
         whole = {d for d in dims if all(summed.issuperset(cut) for cut in steps[d])}
         shape = accumulator.value.shape
         align = (None if a in whole and n == 1 else a for a, n in zip(t.align, shape, strict=True))
-        return Term(t.power, tuple(align), summed)
+        return Term(t.power, tuple(align), summed, t.partial)

@@ -11,23 +11,35 @@ results are of degree 0). That it is large enough follows from the expressions o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from mirage.semantics.ugraph import Loop, Unary
 from mirage.transforms.expressions import Expression, Expressions, Keys
 from mirage.transforms.facts import ShiftedExp
 from mirage.transforms.loading import Loading
-from mirage.transforms.shifts import Align, Shift
+from mirage.transforms.shifts import Shift
+
+ATTEMPTS = 2
+"""How often the maximum of another exponential is tried: any, then one of the same elements."""
 
 
 @dataclass
 class Sharing:
-    """Which exponentials of a program took an earlier one's maximum, and which must not try to."""
+    """Which exponentials of a program took an earlier one's maximum, and how often that was in
+    vain: after the first time only the maximum of the same elements will do, then none.
+    """
 
-    separate: set[Unary] = field(default_factory=set[Unary])
     shared: set[Unary] = field(default_factory=set[Unary])
+    failures: Counter[Unary] = field(default_factory=Counter[Unary])
     keys: Keys = field(default_factory=dict[tuple[object, ...], int])
+
+    def give_up(self, exps: Set[Unary]) -> bool:
+        """Some of ``exps`` are in the way of the rewrite. Whether they may do with less sharing."""
+        again = [e for e in exps if e in self.shared and self.failures[e] < ATTEMPTS]
+        self.failures.update(again)
+        return bool(again)
 
 
 @dataclass(frozen=True)
@@ -62,21 +74,16 @@ class Recomputed:
         if not argument.pending:
             self.firsts[shift] = First(shift, argument, tuple(loops))
 
-    def find(
-        self, exp: Unary, loops: Sequence[Loop], groups: Mapping[Shift, Shift]
-    ) -> ShiftedExp | None:
-        """An earlier maximum over all elements that ``exp``, inside of ``loops``, will see.
-        ``groups`` says which shift has become a part of which.
-        """
-        if exp in self.sharing.separate:
-            return None
+    def find(self, exp: Unary, loops: Sequence[Loop]) -> ShiftedExp | None:
+        """An earlier maximum over all elements that ``exp``, inside of ``loops``, will see."""
+        failures = self.sharing.failures[exp]
         argument = self.expressions[exp.operands[0]]
-        if argument.pending:
+        if argument.pending or failures >= ATTEMPTS:
             return None
-        found = self._loaded(argument)
+        found = None if failures else self._loaded(argument)
         for first in self.firsts.values():
             if found is None and first.argument.key == argument.key:
-                found = self._serves(first, argument, loops, groups)
+                found = self._serves(first, argument, loops, exact=failures > 0)
         if found is not None:
             for s in self._sources(found.shift):
                 s.exps |= {exp}
@@ -84,32 +91,25 @@ class Recomputed:
         return found
 
     def _serves(
-        self,
-        first: First,
-        argument: Expression,
-        loops: Sequence[Loop],
-        groups: Mapping[Shift, Shift],
+        self, first: First, argument: Expression, loops: Sequence[Loop], *, exact: bool
     ) -> ShiftedExp | None:
-        """The maximum of an exponential of this launch, if it has seen all elements."""
+        """The maximum of an exponential of this launch, if it has seen all elements; and no others,
+        if it must be ``exact``.
+        """
         finished = frozenset(loop.axis.name for loop in first.loops if loop not in loops)
         shift = first.shift
         covered: set[int] = set()  # axes along which the maximum is over other elements too
         for axis, (then, now) in enumerate(zip(first.argument.cuts, argument.cuts, strict=True)):
             if then == now and finished.isdisjoint(then.axes):
                 continue
-            if not then.covers(now, self.extents, finished):
+            if exact or not then.covers(now, self.extents, finished):
                 return None
             covered.add(axis)
         while shift.loop is not None and shift.loop not in loops:
             if shift not in self.outside or not shift.running:
                 return None  # nothing that the loop returns has seen all of its steps
             shift = self.outside[shift]
-        mine: Align = tuple(range(len(shift.shape)))  # for the shift's dimensions the argument's
-        while shift in groups and (groups[shift].loop is None or groups[shift].loop in loops):
-            merged = groups[shift]
-            mine = tuple(None if d is None else mine[d] for d in merged.dims_of(shift))
-            shift = merged
-        axes = [None if d is None else first.argument.dims[d] for d in mine]
+        axes = first.argument.dims
         for d, axis in enumerate(axes):
             if axis is None or axis in covered:
                 shift.constant.add(d)
@@ -117,7 +117,7 @@ class Recomputed:
             None if axis is None or axis in covered or axis not in axes else axes.index(axis)
             for axis in argument.dims
         )
-        return ShiftedExp(shift, align, again=True)
+        return ShiftedExp(shift, align, again=True, partial=bool(covered))
 
     def _loaded(self, argument: Expression) -> ShiftedExp | None:
         """The maximum that another launch has stored, if the partial results that belong to it are
@@ -138,7 +138,7 @@ class Recomputed:
                 continue
             shift.constant.update(t for t in rank if t not in cuts)
             align = tuple(None if axis is None else along[axis] for axis in argument.dims)
-            return ShiftedExp(shift, align, again=True)
+            return ShiftedExp(shift, align, again=True, partial=None in along)
         return None
 
     def _sources(self, shift: Shift) -> list[Shift]:

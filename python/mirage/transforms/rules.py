@@ -91,7 +91,7 @@ class Rules:
             align = viewed(op, x, t.align)
             if align is None:
                 raise self.blame(op.operands, _no_rule(op))
-            found[s] = Term(t.power, align)
+            found[s] = t.aligned(align)
         return found
 
     def _unary(self, op: Unary) -> Terms:
@@ -105,7 +105,7 @@ class Rules:
         power = _POWERS[op.fn]
         if power < 0:
             self.conditions.divisor(self.terms(x), op.fn.value)
-        return {s: Term(t.power * power, t.align) for s, t in self.terms(x).items()}
+        return {s: t.times(power) for s, t in self.terms(x).items()}
 
     def _binary(self, op: Binary, loops: Sequence[Loop]) -> Terms:
         a, b = op.operands
@@ -120,7 +120,7 @@ class Rules:
             if exponent < 0:
                 self.conditions.divisor(self.terms(a), "a negative power")
             factor = Fraction(exponent)
-            return {s: Term(t.power * factor, t.align) for s, t in self.terms(a).items() if factor}
+            return {s: t.times(factor) for s, t in self.terms(a).items() if factor}
         for x, y in ((a, b), (b, a)):
             if self.constants.get(x) == 0.0:
                 return self._wide(y, op.result.shape)
@@ -128,9 +128,7 @@ class Rules:
 
     def _wide(self, x: Value, shape: tuple[int, ...]) -> dict[Shift, Term]:
         """The terms of ``x`` where it is broadcast to ``shape``."""
-        return {
-            s: Term(t.power, widened(t.align, x.shape, shape)) for s, t in self.terms(x).items()
-        }
+        return {s: t.aligned(widened(t.align, x.shape, shape)) for s, t in self.terms(x).items()}
 
     def _add(self, op: Binary, loops: Sequence[Loop]) -> Terms:
         """Sums, differences, maxima and minima of two values."""
@@ -148,7 +146,10 @@ class Rules:
                     "of an exponential",
                 )
             align = self.conditions.agree(s, sides[0][s].align, sides[1][s].align)
-            found[s] = Term(powers[0], align)
+            # only sums of parts of one exponential have all that one of the summands has
+            whole = op not in self.facts.rebased and op.fn in (BinaryFn.ADD, BinaryFn.MAX)
+            lacks = [side[s].partial for side in sides]
+            found[s] = Term(powers[0], align, partial=all(lacks) if whole else any(lacks))
         return found
 
     def _merge(
@@ -191,7 +192,7 @@ class Rules:
         """Operand ``number``, which carries ``terms``, is brought from a part of a merged shift to
         the whole.
         """
-        power = terms[part].power
+        power, lacks = terms[part].power, terms[part].partial
         self.conditions.complete({whole: Term(power, align)})
         if part is whole:
             return
@@ -199,9 +200,10 @@ class Rules:
         del terms[part]
         if whole in terms:
             align = self.conditions.agree(whole, align, terms[whole].align)
+            lacks |= terms[whole].partial
             power += terms.pop(whole).power
         if power:
-            terms[whole] = Term(power, align)
+            terms[whole] = Term(power, align, partial=lacks)
 
     def _multiply(self, op: Binary) -> Terms:
         """Products and quotients. What meets the reciprocal of a group's sum is brought to the
@@ -227,7 +229,8 @@ class Rules:
                     align = mine if align is None else self.conditions.agree(s, align, mine)
             if power:
                 assert align is not None
-                found[s] = Term(power, align)
+                lacks = any(s in terms and terms[s].partial for terms in sides)
+                found[s] = Term(power, align, partial=lacks)
         return found
 
     def _matmul(self, op: Matmul) -> Terms:
@@ -248,7 +251,8 @@ class Rules:
             aligns = [side[s] for side in aligned if s in side]
             align = aligns[0] if len(aligns) == 1 else self.conditions.agree(s, *aligns)
             if power:
-                found[s] = Term(power, align)
+                lacks = any(s in self.terms(x) and self.terms(x)[s].partial for x in (a, b))
+                found[s] = Term(power, align, partial=lacks)
         return found
 
     def _reduce(self, op: Reduce) -> Terms:
@@ -259,7 +263,7 @@ class Rules:
             for s, t in self.terms(x).items():
                 s.constant.update(a for d in op.dims if (a := t.align[d]) is not None)
         return {
-            s: Term(t.power, tuple(None if d in op.dims else a for d, a in enumerate(t.align)))
+            s: t.aligned(tuple(None if d in op.dims else a for d, a in enumerate(t.align)))
             for s, t in self.terms(x).items()
         }
 

@@ -145,12 +145,23 @@ class Term:
     """A value is proportional to ``exp(power * m)``, ``m`` being indexed by the value's dimensions
     as ``align`` says.
 
-    ``summed`` names loops over parts of ``m`` whose sum the value is.
+    ``summed`` names loops over parts of ``m`` whose sum the value is. A ``partial`` value may lack
+    the largest of the exponentials that ``m`` is the maximum of, along dimensions that it is not
+    aligned with: it may vanish beside it.
     """
 
     power: Fraction
     align: Align
     summed: frozenset[str] = frozenset()
+    partial: bool = False
+
+    def aligned(self, align: Align) -> Term:
+        """The term of a value with other dimensions."""
+        return Term(self.power, align, partial=self.partial)
+
+    def times(self, factor: Fraction) -> Term:
+        """The term of the value to a power."""
+        return Term(self.power * factor, self.align, partial=self.partial)
 
 
 Terms = Mapping[Shift, Term]

@@ -42,7 +42,7 @@ from mirage.transforms.homogeneity import LaunchAnalysis
 from mirage.transforms.online_max import rewrite_launch
 from mirage.transforms.padding import LOW, Padding, same_unit_free_dims, unsafe_paddings
 from mirage.transforms.recomputed import Sharing
-from mirage.transforms.shifts import NotHomogeneous, TensorShift, TensorTerms, Term
+from mirage.transforms.shifts import NotHomogeneous, TensorShift, TensorTerms
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,8 @@ def stabilize(graph: KernelGraph) -> Stabilized:
             new = _Stabilizer(graph, already | reasons.keys(), sharing).run()
             break
         except NotHomogeneous as e:
-            together = (e.exps & sharing.shared) - sharing.separate
-            sharing.separate |= together  # one that is computed again may do on its own
-            for op in () if together else e.exps:
-                reasons[op] = e.reason
+            if not sharing.give_up(e.exps):
+                reasons.update(dict.fromkeys(e.exps, e.reason))
     entries = tuple(Exponential(*where, reasons.get(op, "")) for op, where in found.items())
     return Stabilized(new, entries)
 
@@ -219,8 +217,7 @@ class _Stabilizer:
             return terms
         if isinstance(op, Transpose):
             return {
-                t: Term(e.power, tuple(e.align[d] for d in op.permutation))
-                for t, e in terms.items()
+                t: e.aligned(tuple(e.align[d] for d in op.permutation)) for t, e in terms.items()
             }
         source: Mapping[int, int] | None = None
         if isinstance(op, Reshape):
@@ -231,7 +228,7 @@ class _Stabilizer:
         if source is not None:
             dims = range(len(op.result.shape))
             views = {
-                t: Term(e.power, tuple(e.align[source[d]] if d in source else None for d in dims))
+                t: e.aligned(tuple(e.align[source[d]] if d in source else None for d in dims))
                 for t, e in terms.items()
             }
             if all(

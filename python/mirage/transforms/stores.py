@@ -47,7 +47,8 @@ def stored_shifts(
                 known[key] = StoredShift(s, tuple(dims), shape, tile_map, tensor)
                 stored.append(known[key])
             align = tuple(where.index(d) if d in where else None for d in range(len(result.shape)))
-            found[known[key].tensor] = Term(t.power, align)
+            partial = t.partial or any(a is not None and s.partial(a) for a in t.align)
+            found[known[key].tensor] = Term(t.power, align, partial=partial)
         if found:
             results[result] = found
     return stored, results

@@ -149,6 +149,48 @@ def test_blocks_on_the_diagonal_have_not_seen_the_row(diagonal: bool) -> None:
     assert len(result.unstable) == (2 if diagonal else 0)
 
 
+def test_exponentials_of_single_elements_are_no_divisors() -> None:
+    """``exp(x) / exp(x)`` beside a stored row maximum: both may vanish, where each on its own would
+    not.
+    """
+    q, k = tensor(8, DIM), tensor(DIM, KEYS)
+    (first,) = row_sums(q, k, "rows")
+    (d,) = first.results
+    gq, gk, gd = (Value(v.type) for v in (q, k, d))
+    b = Builder(in_block=True)
+    s = b.matmul(b.load(gq, (("m",), ()), (4, DIM)), b.load(gk, ((), ()), (DIM, KEYS)))
+    e, again = b.unary(UnaryFn.EXP, s), b.unary(UnaryFn.EXP, s)
+    y, out = b.binary(BinaryFn.DIV, e, again), tensor(8, KEYS)
+    unused = b.load(gd, (("m",), ()), (4, 1))
+    y = b.binary(BinaryFn.MUL, y, b.binary(BinaryFn.DIV, unused, unused))
+    grid = (Axis("m", 2),)
+    last = block((q, k, d), grid, (gq, gk, gd), b, ((y, (("m",), ()), out),))
+    result = stabilize(KernelGraph("ratio", (q, k), (first, last), (out,)))
+    assert not result.unstable
+    rng = np.random.default_rng(0)
+    inputs = [1e3 * rng.standard_normal((8, DIM)), rng.standard_normal((DIM, KEYS))]
+    (got,) = evaluate_floats(result.graph, inputs, TypedFloat())
+    np.testing.assert_allclose(got, np.ones((8, KEYS)), rtol=1e-5)
+
+
+def test_columns_of_a_loop_beside_the_maximum_of_the_row_are_no_divisors() -> None:
+    """The loop adds tiles element by element, and their row sums too: a column of the former may
+    vanish beside the maximum of the row.
+    """
+    x = tensor(3, 16)
+    gx, b, body = Value(x.type), Builder(in_block=True), Builder(in_block=True)
+    e = body.unary(UnaryFn.EXP, body.load(gx, ((), ("t",)), (3, 4)))
+    sums = (Accumulator(SUM, e), Accumulator(SUM, body.reduce(ReduceFn.SUM, e, (1,))))
+    columns, row = b.loop(Axis("t", 4), tuple(body.ops), sums)
+    y = b.binary(BinaryFn.DIV, b.binary(BinaryFn.MUL, columns, columns), columns)
+    y, out = b.binary(BinaryFn.DIV, y, row), tensor(3, 4)
+    launch = block((x,), (), (gx,), b, ((y, ((), ()), out),))
+    result = stabilize(KernelGraph("columns", (x,), (launch,), (out,)))
+    assert [e.reason for e in result.exponentials] == [
+        "a division by a part of a row, which may vanish beside the row's maximum"
+    ]
+
+
 @pytest.mark.parametrize("name", ["softmax_n16384", "softmax_v128256", "prefill"])
 def test_candidates_of_long_rows(name: str) -> None:
     """Rows that no block holds: their sums are a kernel of their own."""

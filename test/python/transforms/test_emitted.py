@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attention_graphs import SUM, tensor
 from lowering import compile_graph, with_schedule
 from mirage.emulator.artifact import check_artifact
+from mirage.semantics.builder import Builder
 from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Accumulator, Axis, KernelGraph, Value
 from mirage.transforms import stabilize
-from stability_graphs import joined_attention, joined_reference, two_passes
+from mirage.workloads.linear import softmax_rows
+from stability_graphs import block, joined_attention, joined_reference, two_passes
 
 PARTS = {
     "one kernel": (96, 1),
@@ -55,3 +58,25 @@ def test_joined_attention(kind: str, chip: str) -> None:
 def test_two_passes(what: str, chip: str) -> None:
     graph = two_passes(rows=4, columns=300, tiles=(128, 64), what=what)
     run(graph, graph, chip, 1e4)
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+def test_softmax_in_two_kernels(chip: str) -> None:
+    """A row of 300, whose sum one kernel takes in parts, and its exponentials again in the next."""
+    program = softmax_rows("rows", 4, 300).graph()
+    (x,) = program.inputs
+    gx, b, body = Value(x.type), Builder(in_block=True), Builder(in_block=True)
+    e = body.unary(UnaryFn.EXP, body.load(gx, (("m",), ("s", "t")), (2, 64)))
+    e = body.mask(e, 1, ("s", "t"), 300, 0.0)
+    total = body.reduce(ReduceFn.SUM, e, (1,))
+    (total,) = b.loop(Axis("t", 3), tuple(body.ops), (Accumulator(SUM, total),))
+    d = tensor(4, 2)
+    grid = (Axis("m", 2), Axis("s", 2))
+    first = block((x,), grid, (gx,), b, ((total, (("m",), ("s",)), d),))
+    gx, gd, b, out = Value(x.type), Value(d.type), Builder(in_block=True), program.outputs[0]
+    e = b.unary(UnaryFn.EXP, b.load(gx, (("m",), ("n",)), (4, 128)))
+    s = b.reduce(ReduceFn.SUM, b.load(gd, (("m",), ()), (4, 2)), (1,))
+    y, result = b.binary(BinaryFn.DIV, e, s), Value(out.type)
+    grid = (Axis("m", 1), Axis("n", 3))
+    second = block((x, d), grid, (gx, gd), b, ((y, (("m",), ("n",)), result),))
+    run(KernelGraph("rows", (x,), (first, second), (result,)), program, chip, 1e4)

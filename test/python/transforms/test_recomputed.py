@@ -156,3 +156,34 @@ def test_each_pass_may_do_on_its_own() -> None:
     p = np.exp(x - x.max(axis=1, keepdims=True))
     want = 2 * (p * x).sum(axis=1, keepdims=True) / p.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(evaluate_floats(result.graph, [x])[0], want, rtol=1e-12)
+
+
+def test_probabilities_of_one_of_two_parts() -> None:
+    """``exp(x) / (sum exp(x) + sum exp(y))`` in a second pass: the maximum of the first pass over
+    X, brought to that of the group.
+    """
+
+    def build(b: Builder, params: tuple[Value, ...]) -> Value:
+        totals: list[Value] = []
+        for axis, param in zip(("t", "u"), params, strict=True):
+            x = Builder(in_block=True)
+            e = x.unary(UnaryFn.EXP, x.load(param, ((), (axis,)), (4, 8)))
+            row = x.reduce(ReduceFn.SUM, e, (1,))
+            totals.extend(b.loop(Axis(axis, 4), tuple(x.ops), (Accumulator(SUM, row),)))
+        total = b.binary(BinaryFn.ADD, *totals)
+        x = Builder(in_block=True)
+        s = x.load(params[0], ((), ("v",)), (4, 16))
+        p = x.binary(BinaryFn.DIV, x.unary(UnaryFn.EXP, s), total)
+        weighted = x.reduce(ReduceFn.SUM, x.binary(BinaryFn.MUL, p, s), (1,))
+        return b.loop(Axis("v", 2), tuple(x.ops), (Accumulator(SUM, weighted),))[0]
+
+    graph = one_launch((tensor(4, 32), tensor(4, 32)), (), tensor(4, 1), ((), ()), build)
+    result = stabilize(graph)
+    assert [e.reason for e in result.exponentials] == ["", "", ""]
+    x, y = 1e3 * np.random.default_rng(0).standard_normal((2, 4, 32))
+    both = np.concatenate([x, y], axis=1)
+    p = np.exp(both - both.max(axis=1, keepdims=True))
+    p = p[:, :32] / p.sum(axis=1, keepdims=True)
+    (got,) = evaluate_floats(result.graph, [x, y], TypedFloat())
+    np.testing.assert_allclose(got, (p * x).sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-6)
+    assert verify(graph, result.graph, VerifyOptions(seed=1)).kind is Kind.PROVED
