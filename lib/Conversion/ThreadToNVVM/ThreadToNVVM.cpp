@@ -74,6 +74,24 @@ bool waitsForOthers(gpu::GPUFuncOp kernel) {
       .wasInterrupted();
 }
 
+/// The alignment in bytes that LLVM may take for granted: a divisor of the
+/// tensor's size, since it widens loads of three elements to aligned ones of
+/// four, which must not reach beyond the tensor.
+int64_t getUsableAlign(MemRefType type, int64_t align) {
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (failed(type.getStridesAndOffset(strides, offset)) || ShapedType::isDynamic(offset))
+    return align;
+  int64_t elements = offset + 1;
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides)) {
+    if (ShapedType::isDynamic(size) || ShapedType::isDynamic(stride))
+      return align;
+    elements += (size - 1) * stride;
+  }
+  int64_t bytes = elements * type.getElementTypeBitWidth() / 8;
+  return std::min(align, bytes & -bytes);
+}
+
 /// What the parameters' types say becomes attributes.
 void setParameterAttributes(gpu::GPUFuncOp kernel) {
   Builder builder(kernel.getContext());
@@ -82,10 +100,11 @@ void setParameterAttributes(gpu::GPUFuncOp kernel) {
   for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
     if (isa<TensorMapType>(type))
       tensorMaps.push_back(i);
-    if (isa<MemRefType>(type)) {
+    if (auto tensor = dyn_cast<MemRefType>(type)) {
       auto align = kernel.getArgAttrOfType<IntegerAttr>(i, kAlignAttr);
+      int64_t usable = getUsableAlign(tensor, align ? align.getInt() : 16);
       kernel.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
-                        builder.getI64IntegerAttr(align ? align.getInt() : 16));
+                        builder.getI64IntegerAttr(usable));
       if (noAlias)
         kernel.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
       kernel.removeArgAttr(i, kAlignAttr);
