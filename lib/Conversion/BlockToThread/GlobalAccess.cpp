@@ -6,6 +6,7 @@
 
 using namespace mlir;
 using namespace mirage;
+using block::getMatrix;
 using block::getShared;
 using block::getTile;
 using block::TileType;
@@ -56,16 +57,30 @@ GlobalTile TileEmitter::getGlobalTile(Value tensor, ArrayAttr map, TileType tile
   SmallVector<bool> covered(added, true);
   for (int64_t dim = 0; dim < added; ++dim)
     result.offsets.push_back(index(0));
+  result.dims = getMatrixDims(shape, matrix[0] > 1);
+  // Whether the other dimensions, of tile size 1, are inside of the tensor.
+  Value inside;
   for (auto [dim, axes] : llvm::enumerate(map)) {
     int64_t parts;
     Value part = getPart(cast<ArrayAttr>(axes), parts);
-    int64_t size = tile.getShape()[dim];
+    int64_t size = tile.getShape()[dim], extent = type.getShape()[added + dim];
     result.offsets.push_back(
         size == 1 ? part : arith::MulIOp::create(builder, loc, part, index(size)).getResult());
-    covered.push_back(parts * size == type.getShape()[added + dim]);
+    covered.push_back(parts * size == extent);
+    if (covered.back() || llvm::is_contained(result.dims, added + int64_t(dim)))
+      continue;
+    Value isPart =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, part, index(extent));
+    inside = inside ? arith::AndIOp::create(builder, loc, inside, isPart).getResult() : isPart;
   }
-  result.dims = getMatrixDims(shape, matrix[0] > 1);
   result.inBounds = {covered[result.dims[0]], covered[result.dims[1]]};
+  // Else all rows are outside: zero when they are read, dropped when written.
+  if (inside) {
+    Value &row = result.offsets[result.dims[0]];
+    row =
+        arith::SelectOp::create(builder, loc, inside, row, index(type.getShape()[result.dims[0]]));
+    result.inBounds[0] = false;
+  }
   if (matrix != holder)
     result.extents = {matrix[0], matrix[1]};
   return result;
@@ -82,18 +97,10 @@ static DenseI64ArrayAttr getExtentsAttr(OpBuilder &builder, const GlobalTile &ti
   return tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents);
 }
 
-/// The load's tile as a matrix: its own type, or that of the reshape beside it.
-static TileType getMatrix(block::LoadOp load) {
-  for (Operation *user : load->getUsers())
-    if (auto reshape = dyn_cast<block::ReshapeOp>(user))
-      return reshape.getType();
-  return load.getType();
-}
-
 void TileEmitter::copyToShared(block::LoadOp load, Value slot, Value when) {
   auto holder = cast<thread::SharedType>(slot.getType());
   GlobalTile tile = getGlobalTile(tensors.lookup(load.getSource()), load.getMap(), load.getType(),
-                                  getShapes(getMatrix(load), holder));
+                                  getShapes(getTile(getMatrix(load)), holder));
   thread::CopyAsyncOp::create(builder, loc, tile.tensor, tile.offsets, tile.dims, tile.inBounds,
                               getExtentsAttr(builder, tile), slot, when);
 }
@@ -112,7 +119,7 @@ void TileEmitter::emitLoad(block::LoadOp op) {
   }
   FragmentType type = typeOf(op.getResult());
   GlobalTile tile = getGlobalTile(tensors.lookup(op.getSource()), op.getMap(), op.getType(),
-                                  getShapes(getMatrix(op), type));
+                                  getShapes(getTile(getMatrix(op)), type));
   fragments[op.getResult()] =
       thread::LoadGlobalOp::create(builder, loc, type, tile.tensor, tile.offsets, tile.dims,
                                    tile.inBounds, getExtentsAttr(builder, tile), Value());

@@ -40,3 +40,30 @@ kernel.graph @replicated(%x: tensor<64xf16>) -> (tensor<1xf32>, tensor<4x64xf16>
   }
   kernel.return %s, %y : tensor<1xf32>, tensor<4x64xf16>
 }
+
+// -----
+
+// Parts along a dimension that is neither rows nor columns may lie outside of
+// the tensor: then all rows do, for loads, copies and stores.
+// CHECK-LABEL: gpu.func @outside_0
+// CHECK: scf.for
+// CHECK: %[[IN:.*]] = arith.cmpi ult, %[[PART:.*]], %c3
+// CHECK: %[[ROW:.*]] = arith.select %[[IN]], %c0, %c16
+// CHECK: thread.copy_async %{{.*}}[%[[PART]], %[[ROW]], %c0] dims [1, 2] in_bounds [false, true]
+// CHECK: thread.load_global {{.*}} in_bounds [false, true]
+// CHECK: thread.store_global {{.*}} in_bounds [false, true]
+kernel.graph @outside(%x: tensor<3x16x32xf16>, %w: tensor<3x32x8xf16>, %v: tensor<3x16x8xf16>) -> tensor<3x16x8xf32> {
+  %y = kernel.launch(%x, %w, %v) grid [b = 4] schedule <warps = 1, stages = 2> : (tensor<3x16x32xf16>, tensor<3x32x8xf16>, tensor<3x16x8xf16>) -> tensor<3x16x8xf32> {
+  ^bb0(%gx: tensor<3x16x32xf16>, %gw: tensor<3x32x8xf16>, %gv: tensor<3x16x8xf16>):
+    %s = block.loop [k = 5] {
+      %tx = block.load %gx [[k], [], []] : tensor<3x16x32xf16> -> !block.tile<1x16x32xf16>
+      %tw = block.load %gw [[k], [], []] : tensor<3x32x8xf16> -> !block.tile<1x32x8xf16>
+      %tv = block.load %gv [[k], [], []] : tensor<3x16x8xf16> -> !block.tile<1x16x8xf16>
+      %p = block.matmul %tx, %tw : (!block.tile<1x16x32xf16>, !block.tile<1x32x8xf16>) -> !block.tile<1x16x8xf32>
+      %q = block.binary add %p, %tv : (!block.tile<1x16x8xf32>, !block.tile<1x16x8xf16>) -> !block.tile<1x16x8xf32>
+      block.accumulate sum %q : !block.tile<1x16x8xf32>
+    } : !block.tile<1x16x8xf32>
+    block.store %s [[b], [], []] : !block.tile<1x16x8xf32>
+  }
+  kernel.return %y : tensor<3x16x8xf32>
+}

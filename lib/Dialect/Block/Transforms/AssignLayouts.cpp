@@ -187,10 +187,7 @@ private:
   }
 
   void visitLoad(LoadOp load) {
-    Value matrix = load.getResult();
-    if (load->hasOneUse())
-      if (auto reshape = dyn_cast<ReshapeOp>(*load->getUsers().begin()))
-        matrix = reshape.getResult();
+    Value matrix = getMatrix(load);
     Type elementType = getTile(matrix).getElementType();
     if (staged.contains(load.getResult()))
       return setHolder(load.getResult(), getSharedType(padding.getExtent(matrix, 0),

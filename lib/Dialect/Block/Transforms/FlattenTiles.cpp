@@ -29,6 +29,27 @@ struct MatrixDims {
   int64_t col = -1;
 };
 
+/// Makes tiles of scalar constants where they do not meet another tile, so that
+/// what is computed from them can be a matrix.
+void materializeScalars(kernel::LaunchOp launch) {
+  auto isScalar = [](OpOperand &operand) {
+    return operand.get().getDefiningOp<ConstantOp>() != nullptr;
+  };
+  IRRewriter rewriter(launch.getContext());
+  launch.getBody().walk([&](Operation *op) {
+    if (isa<BroadcastOp>(op))
+      return;
+    bool meetsTile = isa<BinaryOp>(op) && !llvm::all_of(op->getOpOperands(), isScalar);
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (meetsTile || !isScalar(operand))
+        continue;
+      rewriter.setInsertionPoint(op);
+      operand.set(
+          BroadcastOp::create(rewriter, op->getLoc(), operand.get().getType(), operand.get()));
+    }
+  });
+}
+
 /// Chooses rows and columns such that ops which work dimension by dimension
 /// see the same choice in all of their operands and results.
 class MatrixDimsAnalysis {
@@ -275,11 +296,17 @@ private:
                                              ArrayRef<int64_t>{1, 0});
   }
 
-  /// Tiles regain the rank of the tensor that they are stored to.
+  /// Tiles regain the rank of the tensor that they are stored to. If that is 2,
+  /// only a vector can have another shape, and is transposed.
   void rewriteStore(StoreOp store) {
     for (OpOperand &operand : store->getOpOperands()) {
       TileType original = storeTypes[operand.getOperandNumber()];
-      if (operand.get().getType() != original)
+      if (operand.get().getType() == original)
+        continue;
+      if (original.getRank() == 2)
+        operand.set(TransposeOp::create(rewriter, store.getLoc(), original, operand.get(),
+                                        ArrayRef<int64_t>{1, 0}));
+      else
         operand.set(ReshapeOp::create(rewriter, store.getLoc(), original, operand.get()));
     }
   }
@@ -297,6 +324,7 @@ struct FlattenTiles : block::impl::FlattenTilesBase<FlattenTiles> {
     SmallVector<kernel::LaunchOp> launches;
     getOperation()->walk([&](kernel::LaunchOp launch) { launches.push_back(launch); });
     for (kernel::LaunchOp launch : launches) {
+      materializeScalars(launch);
       MatrixDimsAnalysis dims(launch);
       if (failed(dims.run()))
         return signalPassFailure();

@@ -6,6 +6,17 @@ using namespace mlir;
 using namespace mirage;
 using namespace mirage::block;
 
+bool mirage::block::isMatrixOf(ReshapeOp reshape, LoadOp load) {
+  return reshape.getInput() == load.getResult() && reshape.getType().getRank() == 2;
+}
+
+Value mirage::block::getMatrix(LoadOp load) {
+  for (Operation *user : load->getUsers())
+    if (auto reshape = dyn_cast<ReshapeOp>(user); reshape && isMatrixOf(reshape, load))
+      return reshape.getResult();
+  return load.getResult();
+}
+
 llvm::LogicalResult mirage::block::checkLayouts(kernel::LaunchOp launch) {
   WalkResult walk = launch.getBody().walk([](Operation *op) {
     for (Value value : op->getResults())

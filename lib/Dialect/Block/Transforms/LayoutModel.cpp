@@ -291,7 +291,7 @@ void LayoutModel::addUnaryCosts() {
                                               getContiguousDim(load.getType(), getTile(value)));
         for (Operation *user : value.getUsers()) {
           Value stored = value;
-          if (auto reshape = dyn_cast<ReshapeOp>(user)) {
+          if (auto reshape = dyn_cast<ReshapeOp>(user); reshape && !reshape->use_empty()) {
             stored = reshape.getResult();
             user = *reshape->getUsers().begin();
           }

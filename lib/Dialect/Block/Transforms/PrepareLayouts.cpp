@@ -14,11 +14,17 @@ using namespace mirage::block;
 // What goes through shared memory
 //===----------------------------------------------------------------------===//
 
+/// Whether the op only names the elements of a matrix in another way. (Reshapes
+/// beside the store do not: they read.)
+static bool isView(Operation *op) {
+  auto reshape = dyn_cast<ReshapeOp>(op);
+  return isa<TransposeOp>(op) || (reshape && reshape.getType().getRank() == 2);
+}
+
 /// Whether a matmul reads the value, possibly transposed or reshaped.
 static bool feedsMatmul(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
-    return isa<MatmulOp>(user) ||
-           (isa<TransposeOp, ReshapeOp>(user) && feedsMatmul(user->getResult(0)));
+    return isa<MatmulOp>(user) || (isView(user) && feedsMatmul(user->getResult(0)));
   });
 }
 
@@ -37,7 +43,7 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
   auto addWithViews = [&](auto &self, Value value) -> void {
     staged.insert(value);
     for (Operation *user : value.getUsers())
-      if (isa<TransposeOp, ReshapeOp>(user))
+      if (isView(user))
         self(self, user->getResult(0));
   };
   launch.getBody().walk([&](LoadOp load) {
@@ -62,12 +68,47 @@ public:
       : launch(launch), numWarps(numWarps), rewriter(launch.getContext()) {}
 
   void run() {
+    joinMatrices();
     dropPaddedUnits();
     readStaged();
     freeStores();
   }
 
 private:
+  /// A load that is read as a row and as a column (two loads of one tile before
+  /// common subexpressions were eliminated) is one matrix, and its transpose.
+  void joinMatrices() {
+    SmallVector<LoadOp> loads;
+    launch.getBody().walk([&](LoadOp load) { loads.push_back(load); });
+    for (LoadOp load : loads) {
+      SmallVector<ReshapeOp> views;
+      bool isMatrix = false;
+      for (Operation *user : load->getUsers()) {
+        auto view = dyn_cast<ReshapeOp>(user);
+        if (view && isMatrixOf(view, load))
+          views.push_back(view);
+        else
+          isMatrix = true;
+      }
+      if (views.size() + isMatrix < 2)
+        continue;
+      Value matrix = load.getResult();
+      if (!isMatrix) {
+        ReshapeOp first = views.pop_back_val();
+        first->moveAfter(load);
+        matrix = first.getResult();
+      }
+      for (ReshapeOp view : views) {
+        rewriter.setInsertionPoint(view);
+        if (view.getType() == matrix.getType())
+          rewriter.replaceOp(view, matrix);
+        else
+          rewriter.replaceOpWithNewOp<TransposeOp>(view, view.getType(), matrix,
+                                                   ArrayRef<int64_t>{1, 0});
+      }
+    }
+  }
+
   /// A dimension of size 1 that a matmul pads is reduced (over its one element)
   /// before it is broadcast: the fragment has one column again.
   void dropPaddedUnits() {
@@ -99,7 +140,7 @@ private:
   void readStaged() {
     for (Value value : findStaged(launch))
       for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
-        if (isa<MatmulOp, TransposeOp, ReshapeOp>(use.getOwner()))
+        if (isa<MatmulOp>(use.getOwner()) || isView(use.getOwner()))
           continue;
         rewriter.setInsertionPoint(use.getOwner());
         use.set(ConvertLayoutOp::create(rewriter, value.getLoc(), value.getType(), value));

@@ -38,3 +38,66 @@ kernel.graph @apart(%x: tensor<16x4x64xf16>) -> tensor<4x64x16xf16> {
   }
   kernel.return %y : tensor<4x64x16xf16>
 }
+
+// -----
+
+// Two loads of a vector, once along the columns of a matrix and once along its
+// rows (-3 and -2): what is one load after common subexpressions are eliminated
+// is still read in both ways.
+// CHECK-LABEL: kernel.graph @both_ways
+// CHECK: block.reshape %{{.*}} : (!block.tile<5x1xf16>) -> !block.tile<1x5xf16>
+kernel.graph @both_ways(%x: tensor<5x1xf16>, %z: tensor<4x1x1xf16>) -> (tensor<4x5x1xf32>, tensor<5x7xf32>) {
+  %y, %w = kernel.launch(%x, %z) grid [] schedule <warps = 1, stages = 1> : (tensor<5x1xf16>, tensor<4x1x1xf16>) -> (tensor<4x5x1xf32>, tensor<5x7xf32>) {
+  ^bb0(%g: tensor<5x1xf16>, %h: tensor<4x1x1xf16>):
+    %a = block.load %g [[], []] : tensor<5x1xf16> -> !block.tile<5x1xf16>
+    %b = block.load %g [[], []] : tensor<5x1xf16> -> !block.tile<5x1xf16>
+    %c = block.load %h [[], [], []] : tensor<4x1x1xf16> -> !block.tile<4x1x1xf16>
+    %p = block.binary mul %a, %c : (!block.tile<5x1xf16>, !block.tile<4x1x1xf16>) -> !block.tile<4x5x1xf32>
+    %q = block.broadcast %b : (!block.tile<5x1xf16>) -> !block.tile<5x7xf16>
+    %s = block.unary neg %q : (!block.tile<5x7xf16>) -> !block.tile<5x7xf32>
+    block.store %p [[], [], []], %s [[], []] : !block.tile<4x5x1xf32>, !block.tile<5x7xf32>
+  }
+  kernel.return %y, %w : tensor<4x5x1xf32>, tensor<5x7xf32>
+}
+
+// -----
+
+// Vectors that are moved only: rows are loaded and columns stored.
+// CHECK-LABEL: kernel.graph @moved
+// CHECK: %[[X:.*]] = block.load %{{.*}} -> !block.tile<1x5xf16>
+// CHECK-NEXT: %[[T:.*]] = block.transpose %[[X]] [1, 0] : (!block.tile<1x5xf16>) -> !block.tile<5x1xf16>
+// CHECK-NEXT: %[[R:.*]] = block.reshape %[[X]] : (!block.tile<1x5xf16>) -> !block.tile<1x1x5xf16>
+// CHECK-NEXT: block.store %[[T]] {{.*}}, %[[X]] {{.*}}, %[[R]]
+kernel.graph @moved(%x: tensor<1x5xf16>) -> (tensor<5x1xf16>, tensor<1x5xf16>, tensor<1x1x5xf16>) {
+  %y:3 = kernel.launch(%x) grid [] schedule <warps = 1, stages = 1> : (tensor<1x5xf16>) -> (tensor<5x1xf16>, tensor<1x5xf16>, tensor<1x1x5xf16>) {
+  ^bb0(%g: tensor<1x5xf16>):
+    %a = block.load %g [[], []] : tensor<1x5xf16> -> !block.tile<1x5xf16>
+    %b = block.reshape %a : (!block.tile<1x5xf16>) -> !block.tile<5x1xf16>
+    %c = block.reshape %a : (!block.tile<1x5xf16>) -> !block.tile<1x1x5xf16>
+    block.store %b [[], []], %a [[], []], %c [[], [], []] : !block.tile<5x1xf16>, !block.tile<1x5xf16>, !block.tile<1x1x5xf16>
+  }
+  kernel.return %y#0, %y#1, %y#2 : tensor<5x1xf16>, tensor<1x5xf16>, tensor<1x1x5xf16>
+}
+
+// -----
+
+// What is computed from constants alone is a matrix too.
+// CHECK-LABEL: kernel.graph @constants
+// CHECK: %[[C:.*]] = block.constant
+// CHECK: %[[B:.*]] = block.broadcast %[[C]] : (!block.tile<f32>) -> !block.tile<1x1xf32>
+// CHECK: block.binary max %{{.*}}, %{{.*}} -> !block.tile<1x1xf32>
+kernel.graph @constants() -> (tensor<1x32xf16>, tensor<f32>) {
+  %0:2 = kernel.launch() grid [n = 32] schedule <warps = 4, stages = 1> : () -> (tensor<1x32xf16>, tensor<f32>) {
+    %c = block.constant 5.000000e-01 : !block.tile<f32>
+    %m = block.binary max %c, %c : (!block.tile<f32>, !block.tile<f32>) -> !block.tile<f32>
+    %u = block.unary neg %c : (!block.tile<f32>) -> !block.tile<f32>
+    %s = block.loop [k = 3] {
+      block.accumulate sum %c : !block.tile<f32>
+    } : !block.tile<f32>
+    %t = block.binary mul %s, %u : (!block.tile<f32>, !block.tile<f32>) -> !block.tile<f32>
+    %a = block.binary add %t, %m : (!block.tile<f32>, !block.tile<f32>) -> !block.tile<f32>
+    %b = block.broadcast %a : (!block.tile<f32>) -> !block.tile<1x1xf32>
+    block.store %b [[], [n]], %c [] : !block.tile<1x1xf32>, !block.tile<f32>
+  }
+  kernel.return %0#0, %0#1 : tensor<1x32xf16>, tensor<f32>
+}

@@ -52,6 +52,14 @@ inline mlir::Value stripReshape(mlir::Value value) {
   return value;
 }
 
+/// Whether the reshape makes a matrix of the load's tile, as mirage-flatten-tiles
+/// puts it beside loads (beside the store it gives back the rank of a tensor,
+/// which is not 2).
+bool isMatrixOf(ReshapeOp reshape, LoadOp load);
+
+/// The load's tile as a matrix: the reshape beside it, or the load itself.
+mlir::Value getMatrix(LoadOp load);
+
 /// Whether layouts are assigned; reports the first tile without one.
 llvm::LogicalResult checkLayouts(kernel::LaunchOp launch);
 
