@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Block/Transforms/Chip.h"
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 
@@ -42,26 +43,67 @@ private:
     return loads;
   }
 
-  /// Scratch memory that the op needs at the thread level.
-  static int64_t getScratchBytes(Operation *op) {
-    using thread::Coord;
-    auto convert = dyn_cast<ConvertLayoutOp>(op);
-    auto reduce = dyn_cast<ReduceOp>(op);
-    if (!convert && !reduce)
-      return 0;
-    thread::FragmentType from = getFragment(op->getOperand(0)), to = getFragment(op->getResult(0));
-    if (!from || !to || from == to || (reduce && to.getPartial()))
-      return 0;
+  /// Scratch memory for the sums or maxima of `layout` along `dims`, one
+  /// dimension after the other.
+  static int64_t getReductionBytes(thread::LinearLayout layout, ArrayRef<int64_t> dims) {
+    int64_t most = 0;
+    for (int64_t dim : dims) {
+      int64_t summands = 1;
+      for (thread::Coord vector : layout.getWarp())
+        summands *= vector[dim] ? 2 : 1;
+      layout = layout.reduce(dim);
+      if (summands > 1)
+        most = std::max(most, summands * layout.getExtent(0) * layout.getExtent(1) * 4);
+    }
+    return most;
+  }
+
+  /// Scratch memory for a change of layout; where the warps hold summands, they
+  /// are added on the way.
+  static int64_t getConversionBytes(thread::FragmentType from, const thread::LinearLayout &to,
+                                    bool isSum = false) {
     int64_t summands = 1;
-    for (Coord vector : from.getLinearLayout().getWarp())
-      if (convert ? from.getPartial() && vector.isZero()
-                  : llvm::any_of(reduce.getDims(), [&](int64_t dim) { return vector[dim] != 0; }))
-        summands *= 2;
-    if (reduce)
-      return summands > 1 ? summands * to.getRows() * to.getCols() * 4 : 0;
-    if (summands == 1 && thread::planWarpConversion(from.getLinearLayout(), to.getLinearLayout()))
+    for (thread::Coord vector : from.getLinearLayout().getWarp())
+      summands *= isSum && vector.isZero() ? 2 : 1;
+    if (!isSum && thread::planWarpConversion(from.getLinearLayout(), to))
       return 0;
     return summands * thread::getExchangeType(from).getTotalBytes();
+  }
+
+  /// Scratch memory on the way from a running maximum to the factor of the
+  /// accumulator that it rescales.
+  static int64_t getRescaleBytes(Value runningMax, Value accumulator) {
+    thread::FragmentType held = getFragment(runningMax), target = getFragment(accumulator);
+    SmallVector<int64_t> padded;
+    for (int64_t dim : {0, 1})
+      if (held.getShape()[dim] != 1 && getTile(runningMax).getShape()[dim] == 1 &&
+          getTile(accumulator).getShape()[dim] != 1)
+        padded.push_back(dim);
+    auto narrow = held.withLayout(reduceLayout(held.getLinearLayout(), padded));
+    thread::LinearLayout needed = reduceLayout(
+        target.getLinearLayout(), getBroadcastDims(narrow.getShape(), target.getShape()));
+    int64_t conversion =
+        needed == narrow.getLinearLayout() ? 0 : getConversionBytes(narrow, needed);
+    return std::max(getReductionBytes(held.getLinearLayout(), padded), conversion);
+  }
+
+  /// Scratch memory that the op needs at the thread level.
+  static int64_t getScratchBytes(Operation *op) {
+    if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+      int64_t most = 0;
+      for (auto [index, result] : llvm::enumerate(op->getParentOp()->getResults()))
+        if (Value runningMax = accumulate.getRescale(index))
+          most = std::max(most, getRescaleBytes(runningMax, result));
+      return most;
+    }
+    if (!isa<ConvertLayoutOp, ReduceOp>(op))
+      return 0;
+    thread::FragmentType from = getFragment(op->getOperand(0)), to = getFragment(op->getResult(0));
+    if (!from || !to || from == to)
+      return 0;
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      return to.getPartial() ? 0 : getReductionBytes(from.getLinearLayout(), reduce.getDims());
+    return getConversionBytes(from, to.getLinearLayout(), from.getPartial() && !to.getPartial());
   }
 
   /// Bytes of shared memory with rings of `stages` slots: tiles outside of
