@@ -22,6 +22,7 @@ from mirage.verify.slots import Irregular
 
 _PATIENCE = 8.0  # times the work, where there is no cheaper way
 _CELLS = (64, 32, 16, 8, 4)
+_FAR = 16.0  # times the limit: half as many cells will not do either
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,11 @@ def make_instance(
         raise TooMuchWork(
             f"{samples:.2g} elements to compute, limit {_PATIENCE * limit:.2g}; {reason}"
         ) from reason
-    least = samples
+    least, hopeless = samples, False
     for count in _CELLS:
+        if hopeless and count != _CELLS[-1]:
+            hopeless = False
+            continue
         graphs, weights = compress_all((*exact, *stable), Cells.even(structure, count))
         first = len(graphs[0].inputs) - len(weights)
         fixed = {first + i: np.array(w, dtype=np.float64) for i, w in enumerate(weights)}
@@ -82,7 +86,7 @@ def make_instance(
         samples = _samples(pairs, work, limit, rng, fixed)
         if isinstance(samples, tuple):
             return Instance(pairs[0], pairs[1], samples[0], samples[1], count)
-        least = min(least, samples)
+        least, hopeless = min(least, samples), samples > _FAR * limit
     raise TooMuchWork(f"{least:.2g} elements to compute, limit {limit:.2g}")
 
 
