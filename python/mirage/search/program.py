@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from mirage.cost.copies import is_address, is_copy
 from mirage.cost.target import Target
 from mirage.search.dag import Dag, Part
 from mirage.search.limits import SearchReport
@@ -81,8 +82,15 @@ class Program:
         inputs = tuple(sorted(used, key=lambda v: self.order[v]))
         inside = tuple(sorted(ops, key=lambda op: self.order[op.results[0]]))
         small = self.target.l2_size / 2
-        hot = (i for i, v in enumerate(inputs) if v in self.definitions and v.type.bytes < small)
+        hot = (i for i, v in enumerate(inputs) if self._is_written(v) and v.type.bytes < small)
         return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
+
+    def _is_written(self, value: Value) -> bool:
+        """Whether a kernel writes a value, rather than the caller."""
+        op = self.definitions.get(value)
+        while op is not None and is_address(op):
+            op = self.definitions.get(op.operands[0])
+        return op is not None
 
     def floor(self, region: Region) -> float:
         """µs that a kernel for a region takes at least: its launch, and what it must read from and
@@ -126,7 +134,7 @@ class Program:
                     continue
                 except UnlabelableError as error:
                     report.note(str(error))
-            else:
+            elif is_copy(op, self.graph.outputs) or not is_address(op):
                 report.note(f"{type(op).__name__.lower()} stays a kernel of its own")
             kept.add(op)
         return kept
