@@ -5,22 +5,23 @@ Two axes that always occur together and next to each other, outer before inner, 
 all sums, are *one* axis of a view of these tensors. Where a matmul has both as rows (the heads of
 a group and their query rows, which share keys and values; the sequences of a batch and their
 tokens) or both as columns, or where both are summed, they are merged: one tile then covers what
-two axes would have split, and the tensors are read through reshapes.
+two axes would have split, and the tensors are read through reshapes. A small tensor that has only
+one of the two (the mask of the rows of a group) can be repeated along the other one first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from math import prod
 
 from mirage.search.frames import AxisUse, FrameType
+from mirage.search.merges import Merges, find_merges, view_sizes
 from mirage.search.problem import KernelProblem
+from mirage.search.repeats import repeated
 from mirage.semantics.axes import Dims, UnlabelableError
 from mirage.semantics.normal_form import (
     Algebra,
-    Atom,
     Fn2Atom,
     FnAtom,
     IdAtom,
@@ -31,7 +32,7 @@ from mirage.semantics.normal_form import (
     Normalizer,
     SubAxis,
 )
-from mirage.semantics.ugraph import Reshape, TensorType, Value
+from mirage.semantics.ugraph import Launch, Reshape, TensorType, Value
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Analysis:
     problem: KernelProblem
     dims: tuple[Dims, ...]  # axes of each output
     use: AxisUse
-    before: tuple[Reshape, ...]  # views of the leaves
+    before: tuple[Launch | Reshape, ...]  # views of the leaves
     after: tuple[Reshape, ...]  # the outputs, out of their views
     _merged: Merges
     _plain: dict[bool, tuple[Algebra, tuple[int, ...]]]
@@ -54,8 +55,10 @@ class Analysis:
         return relabelled.algebra, new
 
 
-def analyze(problem: KernelProblem) -> Analysis:
-    """Raises :class:`UnlabelableError`."""
+def analyze(problem: KernelProblem) -> list[Analysis]:
+    """The problem as it is and, where that merges more axes, with small tensors repeated. Raises
+    :class:`UnlabelableError`.
+    """
     first = _output_dims(problem)
     dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)
     plain: dict[bool, tuple[Algebra, tuple[int, ...]]] = {}
@@ -67,7 +70,20 @@ def analyze(problem: KernelProblem) -> Analysis:
         polys = tuple(normalizer.poly(v, d) for v, d in zip(problem.outputs, dims, strict=True))
         plain[expand] = algebra, polys
         roles = roles or normalizer.matmuls
-    merges = _merges(problem, *plain[False], dims, roles)
+    found = [find_merges(problem, *plain[False], dims, roles)]
+    if not problem.combine:
+        more = find_merges(problem, *plain[False], dims, roles, repeat=True)
+        found.extend([more] if more.groups.keys() - found[0].groups.keys() else [])
+    return [_analysis(problem, plain, dims, roles, merges) for merges in found]
+
+
+def _analysis(
+    problem: KernelProblem,
+    plain: dict[bool, tuple[Algebra, tuple[int, ...]]],
+    dims: tuple[Dims, ...],
+    roles: list[MatmulRoles],
+    merges: Merges,
+) -> Analysis:
     for name, group in merges.groups.items():
         problem.table.sizes[name] = prod(problem.table.sizes[a] for a in group)
     viewed, before, after = _views(problem, plain[False][0], dims, merges)
@@ -121,149 +137,43 @@ def _axis_use(
     return AxisUse(free, reduced, mixed, problem.table.sizes, roles)
 
 
-# ---- merging
-
-
-@dataclass(frozen=True)
-class Merges:
-    """Groups of axes that are one; each has a name of its own."""
-
-    groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    split: bool = True  # whether tensors are viewed with one dimension for each axis
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The new name of each old axis that was merged."""
-        return {a: name for name, group in self.groups.items() for a in group}
-
-    def labels(self, axes: Sequence[str]) -> tuple[str, ...]:
-        """Axes in order, each group once."""
-        names = self.names
-        return tuple(dict.fromkeys(names.get(a, a) for a in axes))
-
-    def dims(self, dims: Dims) -> Dims:
-        """The dimensions of a tensor's view: as they were, or one for each axis."""
-        if not self.viewed(dims):
-            return tuple(self.labels(dim) for dim in dims)
-        return tuple((a,) for a in self.labels([a for dim in dims for a in dim]))
-
-    def viewed(self, dims: Dims) -> bool:
-        """Whether a dimension has several axes, or a group has axes in several dimensions."""
-        if not self.split:
-            return False
-        homes = [{i for i, dim in enumerate(dims) if {*dim} & {*g}} for g in self.groups.values()]
-        return any(len(home) > 1 for home in homes) or any(len(self.labels(d)) > 1 for d in dims)
-
-    def roles(self, roles: Sequence[MatmulRoles]) -> tuple[MatmulRoles, ...]:
-        """What matmuls do with the merged axes."""
-        return tuple(
-            MatmulRoles(
-                frozenset(self.labels(sorted(m.contracted))),
-                frozenset(self.labels(sorted(m.rows))),
-                frozenset(self.labels(sorted(m.columns))),
-                frozenset(self.labels(sorted(m.batch))),
-            )
-            for m in roles
-        )
-
-
-def _merges(
-    problem: KernelProblem,
-    algebra: Algebra,
-    outputs: Sequence[int],
-    dims: tuple[Dims, ...],
-    roles: Sequence[MatmulRoles],
-) -> Merges:
-    polys, atoms = below(algebra, outputs)
-    reads = [atom for atom in atoms if isinstance(atom, InAtom)]
-    sequences = [[a for dim in atom.dims for a in dim] for atom in reads]
-    sequences += [[a for dim in d for a in dim] for d in dims]
-    sums = [{a for a, _ in bound} for poly in polys for (_, bound), _ in algebra.polys[poly]]
-    sums += [{a for a, _ in atom.bound} for atom in atoms if isinstance(atom, MaxAtom)]
-    if any(len(set(s)) < len(s) for s in sequences):
-        return Merges(split=False)
-
-    def together(a: str, b: str) -> bool:
-        for s in sequences:
-            if (a in s) != (b in s) or (a in s and s.index(a) + 1 != s.index(b)):
-                return False
-        return all((a in s) == (b in s) for s in sums)
-
-    def useful(a: str, b: str) -> bool:
-        sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
-        if any(a in side and b in side for side in sides):
-            return True
-        return not any(a in d for out in dims for d in out) and not any(a in s for s in sides)
-
-    after: dict[str, str] = {}
-    for s in sequences:
-        for a, b in pairwise(s):
-            if a not in after and together(a, b) and useful(a, b):
-                after[a] = b
-    groups: dict[str, tuple[str, ...]] = {}
-    taken = set(problem.table.sizes)
-    for a in sorted(set(after) - set(after.values())):
-        group = [a]
-        while group[-1] in after:
-            group.append(after[group[-1]])
-        name = "".join(group)
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        groups[name] = tuple(group)
-    # a tensor has one view, however often it is read
-    for merges in (Merges(groups), Merges()):
-        views = {(atom.tensor, _sizes(problem, merges, atom.dims)) for atom in reads}
-        if len(views) == len({tensor for tensor, _ in views}):
-            return merges
-    return Merges(split=False)
-
-
-def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
-    """The polynomials and atoms that the outputs are made of."""
-    stack, polys, atoms = list(outputs), dict.fromkeys(outputs), dict[int, None]()
-    while stack:
-        for (numbers, _), _ in algebra.polys[stack.pop()]:
-            for number in numbers:
-                if number in atoms:
-                    continue
-                atoms[number] = None
-                atom = algebra.atoms[number]
-                args: tuple[int, ...] = ()
-                if isinstance(atom, Fn2Atom):
-                    args = atom.a, atom.b
-                elif not isinstance(atom, InAtom):
-                    args = (atom.arg,)
-                stack.extend(p for p in args if p not in polys)
-                polys.update(dict.fromkeys(args))
-    return list(polys), [algebra.atoms[x] for x in atoms]
-
-
-def _sizes(problem: KernelProblem, merges: Merges, dims: Dims) -> tuple[int, ...]:
-    sizes = problem.table.sizes
-    one = {name: prod(sizes[a] for a in group) for name, group in merges.groups.items()}
-    return tuple(prod(one[a] if a in one else sizes[a] for a in dim) for dim in merges.dims(dims))
+# ---- views
 
 
 def _views(
     problem: KernelProblem, algebra: Algebra, dims: tuple[Dims, ...], merges: Merges
-) -> tuple[KernelProblem, tuple[Reshape, ...], tuple[Reshape, ...]]:
+) -> tuple[KernelProblem, tuple[Launch | Reshape, ...], tuple[Reshape, ...]]:
     def view(value: Value, its: Dims) -> Value:
         if not merges.viewed(its):
             return value
-        return Value(TensorType(_sizes(problem, merges, its), value.dtype), value.name)
+        return Value(TensorType(view_sizes(problem, merges, its), value.dtype), value.name)
 
     reads = {atom.tensor: atom.dims for atom in algebra.atoms if isinstance(atom, InAtom)}
     leaves = tuple(view(v, reads[i]) if i in reads else v for i, v in enumerate(problem.leaves))
     outputs = tuple(view(v, d) for v, d in zip(problem.outputs, dims, strict=True))
-    pairs = [list(zip(problem.leaves, leaves, strict=True))]
-    pairs.append(list(zip(outputs, problem.outputs, strict=True)))
-    before, after = (tuple(Reshape((v,), (w,)) for v, w in p if v is not w) for p in pairs)
-    hot = frozenset(w for v, w in pairs[0] if v in problem.hot)
+    before: list[Launch | Reshape] = []
+    hot: set[Value] = set()
+    for number, (value, seen) in enumerate(zip(problem.leaves, leaves, strict=True)):
+        source = value
+        if value is not seen and merges.repeated(reads[number]):
+            axes = tuple(a for dim in reads[number] for a in dim)
+            own = tuple(problem.table.sizes[a] for a in axes)
+            if own != value.shape:
+                source = Value(TensorType(own, value.dtype), value.name)
+                before.append(Reshape((value,), (source,)))
+            copy = repeated(source, axes, merges.whole(reads[number]), problem.table.sizes)
+            before.append(copy)
+            source = copy.result
+            hot.add(seen)
+        if source is not seen:
+            before.append(Reshape((source,), (seen,)))
+        if value in problem.hot:
+            hot.add(seen)
+    after = [(v, w) for v, w in zip(outputs, problem.outputs, strict=True) if v is not w]
     viewed = KernelProblem(
-        outputs, leaves, problem.definitions, problem.table, problem.combine, hot
+        outputs, leaves, problem.definitions, problem.table, problem.combine, frozenset(hot)
     )
-    return viewed, before, after
+    return viewed, tuple(before), tuple(Reshape((v,), (w,)) for v, w in after)
 
 
 class _Relabel:

@@ -23,7 +23,7 @@ from mirage.search.measure import Measure, half_type
 from mirage.search.nested import nested_types
 from mirage.search.problem import KernelProblem, Solution
 from mirage.search.signature import signature
-from mirage.search.write import Draft, write_draft
+from mirage.search.write import Draft, time_before, write_draft
 from mirage.semantics.axes import Dims, UnlabelableError
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, walk
@@ -83,36 +83,47 @@ class KernelSolver:
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
-                analysis = analyze(problem)
+                found = analyze(problem)
         except UnlabelableError as error:
             self.report.note(str(error))
             return []
-        picks: list[Pick] = []
-        use = analysis.use
-        if len(use.matmuls) > self.limits.matmuls:
+        if len(found[0].use.matmuls) > self.limits.matmuls:
             self.report.note(
                 f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
             )
             return []
-        for kind in use.types():
-            if problem.combine and kind.split is not None:
-                continue
-            if time.perf_counter() > self.deadline and picks:
-                self.report.stop = StopReason.BUDGET
-                break
-            picks.extend(self._solve_type(analysis, kind))
-        if not problem.combine:
-            best = min((p.time for p in picks), default=inf)
-            for kind in nested_types(analysis, self.target, best):
-                if time.perf_counter() > self.deadline:
-                    self.report.stop = StopReason.BUDGET
-                    break
-                picks.extend(self._solve_type(analysis, kind))
+        picks: list[Pick] = []
+        for analysis in found:
+            picks.extend(self._solve_analysis(analysis, picks))
         picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
         while picks and self.write(picks[0]) is None:
             other = picks.pop(0).next()
             if other is not None:
                 insort(picks, other, key=lambda p: p.time)
+        return picks
+
+    def _solve_analysis(self, analysis: Analysis, others: list[Pick]) -> list[Pick]:
+        picks: list[Pick] = []
+
+        def late() -> bool:
+            if time.perf_counter() <= self.deadline or not (picks or others):
+                return False
+            self.report.stop = StopReason.BUDGET
+            return True
+
+        for kind in analysis.use.types():
+            if analysis.problem.combine and kind.split is not None:
+                continue
+            if late():
+                return picks
+            picks.extend(self._solve_type(analysis, kind))
+        if analysis.problem.combine:
+            return picks
+        best = min((p.time for p in (*picks, *others)), default=inf)
+        for kind in nested_types(analysis, self.target, best):
+            if late():
+                break
+            picks.extend(self._solve_type(analysis, kind))
         return picks
 
     # ---- one frame type
@@ -143,8 +154,9 @@ class KernelSolver:
                     structures = [s for s in structures if derivations.is_nest(s)]
             with Timer(self.report, "cost"):
                 size = float(sum(v.type.bytes for v in analysis.problem.outputs))
+                before = time_before(analysis, self.target)
                 for edges in structures:
-                    times = measure.time(edges, size)
+                    times = measure.time(edges, size) + before
                     fits = self._stores_ok(analysis, measure, edges, targets)
                     times = np.where(fits, times, np.inf)
                     picks.extend(

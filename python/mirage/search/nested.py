@@ -14,8 +14,9 @@ from math import ceil, inf, prod
 
 from mirage.cost.limits import MAX_COLUMNS
 from mirage.cost.target import Target
-from mirage.search.analysis import Analysis, below
+from mirage.search.analysis import Analysis
 from mirage.search.frames import FrameType
+from mirage.search.merges import below
 from mirage.semantics.normal_form import Algebra, Fn2Atom, InAtom, MaxAtom
 
 LONG = 128
@@ -35,7 +36,7 @@ class _Sum:
 
     def inside(self, outer: str) -> bool:
         """Whether it can be computed at each step of a loop over ``outer``."""
-        return outer in self.free and outer not in self.bound
+        return outer != self.axis and outer in self.free and outer not in self.bound
 
 
 def nested_types(analysis: Analysis, target: Target, best: float) -> list[FrameType]:

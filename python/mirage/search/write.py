@@ -87,6 +87,12 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
     return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))
 
 
+def time_before(analysis: Analysis, target: Target) -> float:
+    """Predicted µs of the kernels that prepare the tensors which the problem reads."""
+    launches = [op for op in analysis.before if isinstance(op, Launch)]
+    return sum(report(features_of(op), target).time + target.combine for op in launches)
+
+
 def _sizes(draft: Draft) -> Sizes:
     columns, i = draft.measure.columns, draft.column
     return Sizes(
@@ -99,10 +105,15 @@ def _sizes(draft: Draft) -> Sizes:
 
 
 def _needed(
-    views: tuple[Reshape, ...], ops: tuple[Launch | Reshape, ...]
+    views: tuple[Launch | Reshape, ...], ops: tuple[Launch | Reshape, ...]
 ) -> tuple[Launch | Reshape, ...]:
     read = {v for op in ops for v in op.operands}
-    return tuple(view for view in views if view.result in read)
+    needed: list[Launch | Reshape] = []
+    for view in reversed(views):
+        if view.result in read:
+            needed.insert(0, view)
+            read.update(view.operands)
+    return tuple(needed)
 
 
 def _combine_problem(

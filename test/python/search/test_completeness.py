@@ -135,7 +135,7 @@ class Ours:
         self.table = AxisTable.of(program)
         problem = KernelProblem(program.outputs, program.inputs, definitions, self.table)
         solver = KernelSolver(H200, SearchLimits(), SearchReport())
-        analysis = analyze(problem)
+        analysis = analyze(problem)[0]
         found = solver.derive(analysis, FrameType(case.loop, None, inner=case.inner))
         self.looped = case.steps
         self.output = tuple(a for dim in analysis.dims[0] for a in dim)

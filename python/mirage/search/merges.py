@@ -1,0 +1,161 @@
+"""Axes that are one: which of them are merged, and how tensors are viewed then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+
+from mirage.search.problem import KernelProblem
+from mirage.semantics.axes import Dims
+from mirage.semantics.normal_form import Algebra, Atom, Fn2Atom, InAtom, MatmulRoles, MaxAtom
+
+REPEATED_BYTES = 4 << 20
+"""Tensors that are larger than this when repeated are not."""
+
+
+@dataclass(frozen=True)
+class Merges:
+    """Groups of axes that are one; each has a name of its own."""
+
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    split: bool = True  # whether tensors are viewed with one dimension for each axis
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The new name of each old axis that was merged."""
+        return {a: name for name, group in self.groups.items() for a in group}
+
+    def labels(self, axes: Sequence[str]) -> tuple[str, ...]:
+        """Axes in order, each group once."""
+        names = self.names
+        return tuple(dict.fromkeys(names.get(a, a) for a in axes))
+
+    def dims(self, dims: Dims) -> Dims:
+        """The dimensions of a tensor's view: as they were, or one for each axis."""
+        if not self.viewed(dims):
+            return tuple(self.labels(dim) for dim in dims)
+        return tuple((a,) for a in self.labels([a for dim in dims for a in dim]))
+
+    def viewed(self, dims: Dims) -> bool:
+        """Whether a dimension has several axes, or a group has axes in several dimensions."""
+        if not self.split:
+            return False
+        if self.repeated(dims):
+            return True
+        homes = [{i for i, dim in enumerate(dims) if {*dim} & {*g}} for g in self.groups.values()]
+        return any(len(home) > 1 for home in homes) or any(len(self.labels(d)) > 1 for d in dims)
+
+    def repeated(self, dims: Dims) -> bool:
+        """Whether a tensor has some axes of a group and not all: its view has them all."""
+        have = {a for dim in dims for a in dim}
+        return any(0 < len(have & {*g}) < len(g) for g in self.groups.values())
+
+    def whole(self, dims: Dims) -> tuple[str, ...]:
+        """The axes of a tensor, and those that its groups have besides, in order."""
+        groups = {a: group for group in self.groups.values() for a in group}
+        return tuple(dict.fromkeys(x for dim in dims for a in dim for x in groups.get(a, (a,))))
+
+    def roles(self, roles: Sequence[MatmulRoles]) -> tuple[MatmulRoles, ...]:
+        """What matmuls do with the merged axes."""
+        return tuple(
+            MatmulRoles(
+                frozenset(self.labels(sorted(m.contracted))),
+                frozenset(self.labels(sorted(m.rows))),
+                frozenset(self.labels(sorted(m.columns))),
+                frozenset(self.labels(sorted(m.batch))),
+            )
+            for m in roles
+        )
+
+
+def find_merges(
+    problem: KernelProblem,
+    algebra: Algebra,
+    outputs: Sequence[int],
+    dims: tuple[Dims, ...],
+    roles: Sequence[MatmulRoles],
+    repeat: bool = False,
+) -> Merges:
+    """Axes that are one; with ``repeat`` also those of which small tensors have one alone."""
+    polys, atoms = below(algebra, outputs)
+    reads = [atom for atom in atoms if isinstance(atom, InAtom)]
+    sequences = [[a for dim in atom.dims for a in dim] for atom in reads]
+    free = [_may_repeat(problem, atom) if repeat else 0 for atom in reads] + [0] * len(dims)
+    sequences += [[a for dim in d for a in dim] for d in dims]
+    sums = [{a for a, _ in bound} for poly in polys for (_, bound), _ in algebra.polys[poly]]
+    sums += [{a for a, _ in atom.bound} for atom in atoms if isinstance(atom, MaxAtom)]
+    if any(len(set(s)) < len(s) for s in sequences):
+        return Merges(split=False)
+
+    def together(a: str, b: str) -> bool:
+        for s, factor in zip(sequences, free, strict=True):
+            if (a in s) != (b in s):
+                if problem.table.sizes[b if a in s else a] > factor:
+                    return False
+            elif a in s and s.index(a) + 1 != s.index(b):
+                return False
+        return all((a in s) == (b in s) for s in sums)
+
+    def useful(a: str, b: str) -> bool:
+        sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
+        if any(a in side and b in side for side in sides):
+            return True
+        return not any(a in d for out in dims for d in out) and not any(a in s for s in sides)
+
+    after: dict[str, str] = {}
+    for s in sequences:
+        for a, b in pairwise(s):
+            if a not in after and together(a, b) and useful(a, b):
+                after[a] = b
+    groups: dict[str, tuple[str, ...]] = {}
+    taken = set(problem.table.sizes)
+    for a in sorted(set(after) - set(after.values())):
+        group = [a]
+        while group[-1] in after:
+            group.append(after[group[-1]])
+        name = "".join(group)
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        groups[name] = tuple(group)
+    # a tensor has one view, however often it is read
+    for merges in (Merges(groups), Merges()):
+        views = {(atom.tensor, view_sizes(problem, merges, atom.dims)) for atom in reads}
+        if len(views) == len({tensor for tensor, _ in views}):
+            return merges
+    return Merges(split=False)
+
+
+def below(algebra: Algebra, outputs: Sequence[int]) -> tuple[list[int], list[Atom]]:
+    """The polynomials and atoms that the outputs are made of."""
+    stack, polys, atoms = list(outputs), dict.fromkeys(outputs), dict[int, None]()
+    while stack:
+        for (numbers, _), _ in algebra.polys[stack.pop()]:
+            for number in numbers:
+                if number in atoms:
+                    continue
+                atoms[number] = None
+                atom = algebra.atoms[number]
+                args: tuple[int, ...] = ()
+                if isinstance(atom, Fn2Atom):
+                    args = atom.a, atom.b
+                elif not isinstance(atom, InAtom):
+                    args = (atom.arg,)
+                stack.extend(p for p in args if p not in polys)
+                polys.update(dict.fromkeys(args))
+    return list(polys), [algebra.atoms[x] for x in atoms]
+
+
+def _may_repeat(problem: KernelProblem, atom: InAtom) -> int:
+    """How often a tensor may be repeated; its last axis must stay the last one."""
+    if not atom.dims or not atom.dims[-1]:
+        return 0
+    return REPEATED_BYTES // problem.leaves[atom.tensor].type.bytes
+
+
+def view_sizes(problem: KernelProblem, merges: Merges, dims: Dims) -> tuple[int, ...]:
+    sizes = problem.table.sizes
+    one = {name: prod(sizes[a] for a in group) for name, group in merges.groups.items()}
+    return tuple(prod(one[a] if a in one else sizes[a] for a in dim) for dim in merges.dims(dims))
