@@ -3,9 +3,11 @@
 
 python benchmarks/search.py --out benchmarks/results
 
-Every program runs in a process of its own: search, stabilisation, verification of all candidates,
-choice; nothing is compiled. Wall and processor time, by stage and phase, and the peak memory of the
-process are recorded, and how long the search takes for programs of 2 to 20 operators.
+Every program runs in a process of its own, for at most ``--limit`` seconds: search, stabilisation,
+verification of all candidates, choice; nothing is compiled. Wall and processor time, by stage and
+phase, and the peak memory of the process are recorded, and how long the search takes for programs
+of 2 to 20 operators. What misses a goal is printed last. What was measured before an interruption
+is kept in ``search.partial.json`` and used with ``--resume``.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -44,6 +46,7 @@ COMPOUND = ("layer", "swiglu_down", "lora_swiglu", "rope_attention", "qknorm")
 """What is in the names of programs with several fused parts; the others are single ones."""
 GOALS = {"single": 3, "compound": 20, "layer": 60}
 """Seconds from a program to its verified candidates."""
+MEMORY_MIB = 2048
 
 
 def measure(name: str) -> Row:
@@ -57,7 +60,8 @@ def measure(name: str) -> Row:
     try:
         report = optimize(program, OptimizeOptions(compile=False, verify_seed=0)).report
     except MirageError as error:
-        return {**row, "error": str(error), "wall_s": time.perf_counter() - wall}
+        text = str(error).splitlines()[0]
+        return {**row, "error": text, "wall_s": time.perf_counter() - wall}
     searches = [s.report.to_json() for s in report.searches]
     return {
         **row,
@@ -140,13 +144,30 @@ def scaling() -> list[Row]:
     return [r for r in rows if r["operators"] <= 20]
 
 
-def apart(*arguments: str) -> Any:
-    """What a process of its own prints as JSON in its last line."""
-    command = [sys.executable, str(Path(__file__).resolve()), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def apart(name: str, limit: float) -> Row:
+    """The measurement of one workload by a process of its own."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--one", name]
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"workload": name, "error": f"took more than {limit:g} s", "wall_s": limit}
     if done.returncode:
-        return {"error": done.stderr.strip().splitlines()[-1:], "workload": arguments[-1]}
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        return {"workload": name, "error": last, "wall_s": time.perf_counter() - start}
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def line(row: Row) -> str:
+    """A measurement for people."""
+    if "error" in row:
+        return f"{row['workload']:24} {row['error']}"
+    stages = " ".join(f"{k} {v:.2f}" for k, v in row["stages_s"].items())
+    return (
+        f"{row['workload']:24} {row['wall_s']:6.2f} s, cpu {row['cpu_s']:6.2f} s ({stages}) "
+        f"{row['peak_mib']:5.0f} MiB {'/'.join(row['stop'])} "
+        f"{row['kept']} of {row['candidates']} kept"
+    )
 
 
 def plot(path: Path, growth: list[Row], rows: list[Row]) -> None:
@@ -182,31 +203,55 @@ def plot(path: Path, growth: list[Row], rows: list[Row]) -> None:
     os.replace(temporary, path)
 
 
+def group_of(name: str) -> str:
+    """Which goal a program has."""
+    if "layer" in name:
+        return "layer"
+    return "compound" if any(part in name for part in COMPOUND) else "single"
+
+
 def summary(rows: list[Row]) -> Row:
     """The slowest and largest, beside the goals."""
+    good = [r for r in rows if "error" not in r]
+    groups = {k: [r for r in good if group_of(r["workload"]) == k] for k in GOALS}
 
     def worst(key: str, chosen: list[Row]) -> Any:
         return max(((r[key], r["workload"]) for r in chosen), default=None)
 
-    good = [r for r in rows if "error" not in r]
-    layers = [r for r in good if "layer" in r["workload"]]
-    compound = [r for r in good if any(c in r["workload"] for c in COMPOUND) and r not in layers]
-    single = [r for r in good if r not in layers and r not in compound]
-    groups = {"single": single, "compound": compound, "layer": layers}
+    def above(key: str) -> dict[str, float]:
+        late = (r for k, g in groups.items() for r in g if r[key] > GOALS[k])
+        return {r["workload"]: round(r[key], 2) for r in late}
+
     # other work on the machine makes the wall time longer, and the processor time hardly
     return {
-        "goals": GOALS,
+        "goals": {**GOALS, "mib": MEMORY_MIB},
         "slowest_wall": {k: worst("wall_s", g) for k, g in groups.items()},
         "slowest_cpu": {k: worst("cpu_s", g) for k, g in groups.items()},
         "largest_mib": worst("peak_mib", good),
-        "above_goal_wall": [
-            r["workload"] for k, g in groups.items() for r in g if r["wall_s"] > GOALS[k]
-        ],
-        "above_goal_cpu": [
-            r["workload"] for k, g in groups.items() for r in g if r["cpu_s"] > GOALS[k]
-        ],
-        "failed": [r["workload"] for r in rows if "error" in r],
+        "above_goal_wall": above("wall_s"),
+        "above_goal_cpu": above("cpu_s"),
+        "above_goal_mib": [r["workload"] for r in good if r["peak_mib"] > MEMORY_MIB],
+        "failed": {r["workload"]: r["error"] for r in rows if "error" in r},
     }
+
+
+def write(path: Path, data: Any) -> None:
+    """JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(data, indent=1) + "\n")
+    os.replace(temporary, path)
+
+
+def misses(found: Row) -> list[str]:
+    """What is not as good as it should be, for people."""
+    lines = [
+        f"{name}: {seconds:g} s, goal {GOALS[group_of(name)]} s"
+        for name, seconds in found["above_goal_wall"].items()
+    ]
+    lines += [f"{name}: more than {MEMORY_MIB} MiB" for name in found["above_goal_mib"]]
+    lines += [f"{name}: {error}" for name, error in found["failed"].items()]
+    return lines
 
 
 def main() -> int:
@@ -214,51 +259,42 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("workloads", nargs="*", help="all by default")
     parser.add_argument("--out", type=Path, help="folder for search.json and search.png")
-    parser.add_argument(
-        "--update", action="store_true", help="keep what --out has of programs not named"
-    )
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one program")
+    parser.add_argument("--resume", action="store_true", help="go on after an interruption")
     parser.add_argument("--one", metavar="NAME", help="measure one program and print JSON")
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(arguments.one)))
         return 0
+    partial = arguments.out / "search.partial.json" if arguments.out else None
+    before: dict[str, Row] = {}
+    if arguments.resume and partial is not None and partial.exists():
+        before = {r["workload"]: r for r in json.loads(partial.read_text())}
+    start = time.perf_counter()
     rows: list[Row] = []
     for name in arguments.workloads or names():
-        row = apart("--one", name)
-        rows.append(row)
-        if "error" in row:
-            print(f"{name:24} {row['error']}", flush=True)
-            continue
-        stages = " ".join(f"{k} {v:.2f}" for k, v in row["stages_s"].items())
-        print(
-            f"{name:24} {row['wall_s']:6.2f} s ({stages}) {row['peak_mib']:5.0f} MiB "
-            f"{'/'.join(row['stop'])} {row['kept']} of {row['candidates']} kept",
-            flush=True,
-        )
-    commands = [shlex.join(["python", *sys.argv])]
-    previous = arguments.out / "search.json" if arguments.out else None
-    if arguments.update and previous is not None and previous.exists():
-        measured = {r["workload"]: r for r in rows}
-        before = json.loads(previous.read_text())
-        kept, commands = before["rows"], [*before["commands"], *commands]
-        rows = [measured.pop(r["workload"], r) for r in kept] + list(measured.values())
+        rows.append(before.get(name) or apart(name, arguments.limit))
+        print(line(rows[-1]), flush=True)
+        if partial is not None:
+            write(partial, rows)
     growth = scaling()
-    result = {
-        "commands": commands,
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPU cores",
-        "load_average": os.getloadavg()[0],
-        "summary": summary(rows),
-        "operators": growth,
-        "rows": rows,
-    }
-    print(json.dumps(result["summary"], indent=1))
+    found = summary(rows)
     if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        path = arguments.out / "search.json"
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(result, indent=1) + "\n")
-        os.replace(temporary, path)
+        result = {
+            "command": shlex.join(["python", *sys.argv]),
+            "seconds": round(time.perf_counter() - start, 1),
+            "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPU cores",
+            "load_average": os.getloadavg()[0],
+            "summary": found,
+            "operators": growth,
+            "rows": rows,
+        }
+        write(arguments.out / "search.json", result)
         plot(arguments.out / "search.png", growth, rows)
+    if partial is not None:
+        partial.unlink()
+    lines = misses(found)
+    print("\n".join(["", "misses:", *lines] if lines else ["", "no goal is missed"]))
     return 0
 
 
