@@ -277,15 +277,18 @@ class _Verification:
         sample = instance.exact_sample
         draws: list[FieldDraw] = []
         redrawn = 0
-        while len(draws) < self.options.draws and redrawn <= self.options.redraws:
+        differ = False  # one draw is enough for that
+        while not differ and len(draws) < self.options.draws and redrawn <= self.options.redraws:
             result = field_draw(instance.exact, sample, rng, logarithms=logarithms)
             if result.undefined:
                 redrawn += 1  # a zero divisor: the draw says nothing
                 continue
             draws.append(result)
+            equal = (row[i] for i, row in enumerate(result.equal))
+            differ = not self.options.permute and not all(equal)
         count = len(self.reference.outputs)
         permutation: tuple[int, ...] | None = None
-        if len(draws) == self.options.draws:
+        if len(draws) == self.options.draws and not differ:
             free = self.permutable
             allowed = [
                 [
@@ -298,6 +301,8 @@ class _Verification:
             if all(allowed[i][i] for i in range(count)):
                 permutation = tuple(range(count))
         holds = permutation is not None if len(draws) == self.options.draws else None
+        if differ:
+            holds = False
         text = f"{len(draws)} draws, {redrawn} redrawn, {instance.describe(sample)}"
         if logarithms:
             text += ", discrete logarithms"
