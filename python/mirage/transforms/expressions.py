@@ -99,6 +99,9 @@ class Expressions:
     def __getitem__(self, value: Value) -> Expression:
         return self._of[value]
 
+    def __contains__(self, value: Value) -> bool:
+        return value in self._of
+
     def add(self, op: Op) -> None:
         """The results of an op whose operands, or whose body, are known."""
         if isinstance(op, Loop):

@@ -36,7 +36,7 @@ from mirage.transforms.online_max import rewrite_launch
 from mirage.transforms.padding import Padding, same_unit_free_dims, unsafe_paddings
 from mirage.transforms.recomputed import Sharing
 from mirage.transforms.shifts import NotHomogeneous, TensorShift, TensorTerms
-from mirage.transforms.subtracted import subtracts_maximum
+from mirage.transforms.subtracted import already_stable
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def stabilize(graph: KernelGraph) -> Stabilized:
         for op in graph.ops
         if isinstance(op, Unary) and op.fn is UnaryFn.EXP
     }
-    already = {op for op in found if subtracts_maximum(op, graph)}
+    already = already_stable(found, graph)
     sharing = Sharing()
     while True:
         try:

@@ -2,76 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Iterable
 
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
     Binary,
+    Broadcast,
+    Cast,
     KernelGraph,
     Launch,
-    Load,
+    Loop,
     Mask,
     Op,
     Reduce,
+    Reshape,
     RunningMax,
+    Transpose,
     Unary,
     Value,
     axis_extents,
     walk,
 )
+from mirage.transforms.expressions import Expressions
 from mirage.transforms.padding import LOW
 
 
-def subtracts_maximum(exp: Unary, graph: KernelGraph) -> bool:
-    """Whether the argument is ``x - m`` with ``m`` a maximum over elements of ``x`` that include
-    this one.
+def already_stable(exps: Iterable[Unary], graph: KernelGraph) -> set[Unary]:
+    """Those of ``exps`` whose argument is ``x - m`` with ``m`` a maximum over elements of ``x``
+    that include this one.
     """
-    definitions: dict[Value, Op] = {}
-    extents: dict[str, int] = {}
-    for op in graph.ops:
-        mine = list(walk(op.body.ops)) if isinstance(op, Launch) else [op]
-        definitions.update((r, inner) for inner in mine for r in inner.results)
-        if isinstance(op, Launch) and exp in mine:
-            extents = axis_extents(op)
+    inside = {
+        op: launch
+        for launch in graph.ops
+        if isinstance(launch, Launch)
+        for op in walk(launch.body.ops)
+    }
+    blocks = {launch: _Block(launch) for launch in dict.fromkeys(inside.values())}
+    return {e for e in exps if e in inside and blocks[inside[e]].subtracts_maximum(e)}
 
-    def loaded(value: Value) -> Load | None:
-        """The load that a tile is, or is but for masked elements that cannot win a maximum."""
-        op = definitions.get(value)
-        while isinstance(op, Mask) and op.fill <= LOW:
-            op = definitions.get(op.operands[0])
-        return op if isinstance(op, Load) else None
 
-    def contains(m: Value, x: Value) -> bool:
+class _Block:
+    """The tiles of a launch, and which of them are maxima of others."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.extents = axis_extents(launch)
+        tensors = dict(zip(launch.body.params, launch.operands, strict=True))
+        self.expressions = Expressions({}, tensors, self.extents)
+        self.definitions: dict[Value, Op] = {}
+        self.accumulated: dict[Value, tuple[Loop, Accumulator]] = {}
+        self._read(launch.body.ops)
+
+    def _read(self, ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            if isinstance(op, Loop):
+                self._read(op.body)
+                results = zip(op.results, op.accumulators, strict=True)
+                self.accumulated.update((r, (op, a)) for r, a in results)
+            self.expressions.add(op)
+            self.definitions.update((r, op) for r in op.results)
+
+    def subtracts_maximum(self, exp: Unary) -> bool:
+        """Whether the argument is no larger than 0."""
+        argument = self.definitions.get(exp.operands[0])
+        if not (isinstance(argument, Binary) and argument.fn is BinaryFn.SUB):
+            return False
+        x, m = argument.operands
+        return m is not x and self._bounds(m, x, frozenset())
+
+    def _bounds(self, m: Value, x: Value, finished: frozenset[str]) -> bool:
+        """Whether ``m``, or its maximum over the steps of the loops over ``finished``, is at least
+        ``x``.
+        """
+        op = self.definitions.get(x)
+        if isinstance(op, Binary) and op.fn is BinaryFn.MAX and m is not x:
+            if all(self._bounds(m, v, finished) for v in op.operands):
+                return True
+        elif isinstance(op, Mask) and op.fill <= LOW and self._bounds(m, op.operands[0], finished):
+            return True
+        return self._covers(m, x, finished) or any(
+            self._bounds(part, x, finished | steps) for part, steps in self._parts(m)
+        )
+
+    def _covers(self, m: Value, x: Value, finished: frozenset[str]) -> bool:
         if m is x:
             return True
-        whole, part = loaded(m), loaded(x)
-        if whole is not None and part is not None and _covers(whole, part, extents):
-            return True
-        op = definitions.get(m)
-        if isinstance(op, RunningMax) or (isinstance(op, Reduce) and op.fn is ReduceFn.MAX):
-            return contains(op.operands[0], x)
+        if m.shape == () or m not in self.expressions or x not in self.expressions:
+            return False
+        mine, other = self.expressions[m], self.expressions[x]
+        complete = not mine.pending and not other.pending
+        return (
+            complete
+            and mine.key == other.key
+            and all(
+                (a == b and finished.isdisjoint(a.axes)) or a.covers(b, self.extents, finished)
+                for a, b in zip(mine.cuts, other.cuts, strict=True)
+            )
+        )
+
+    def _parts(self, m: Value) -> list[tuple[Value, frozenset[str]]]:
+        """What ``m`` is at least as large as, in all steps of some loops."""
+        none = frozenset[str]()
+        if m in self.accumulated:
+            loop, accumulator = self.accumulated[m]
+            last = self.definitions.get(accumulator.value)
+            if accumulator.fn is AccumulateFn.LAST and isinstance(last, RunningMax):
+                return [(last.operands[0], frozenset({loop.axis.name}))]
+            if accumulator.fn is AccumulateFn.MAX:
+                return [(accumulator.value, frozenset({loop.axis.name}))]
+            return []
+        op = self.definitions.get(m)
         if isinstance(op, Binary) and op.fn is BinaryFn.MAX:
-            return any(contains(v, x) for v in op.operands)
-        return False
-
-    argument = definitions.get(exp.operands[0])
-    if not (isinstance(argument, Binary) and argument.fn is BinaryFn.SUB):
-        return False
-    x, m = argument.operands
-    return m is not x and contains(m, x)
-
-
-def _covers(whole: Load, part: Load, extents: Mapping[str, int]) -> bool:
-    """Whether a tile has all elements that a load from the same tensor has, in all steps of the
-    loops that cut the tensor further.
-    """
-    if whole.operands != part.operands:
-        return False
-    sizes = whole.operands[0].shape
-    dims = zip(sizes, whole.map, whole.result.shape, part.map, part.result.shape, strict=True)
-    return all(
-        (not cut and n >= size)
-        or (axes[: len(cut)] == cut and n == tile * prod(extents[a] for a in axes[len(cut) :]))
-        for size, cut, n, axes, tile in dims
-    )
+            return [(v, none) for v in op.operands]
+        if isinstance(op, RunningMax | Reshape | Transpose | Cast | Broadcast):
+            return [(op.operands[0], none)]
+        largest = isinstance(op, Reduce) and op.fn is ReduceFn.MAX
+        if op is not None and (largest or (isinstance(op, Mask) and op.fill <= LOW)):
+            return [(op.operands[0], none)]
+        return []

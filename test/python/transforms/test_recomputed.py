@@ -51,6 +51,9 @@ def test_two_passes(what: str, tiles: tuple[int, int], scale: float) -> None:
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         (exact,) = evaluate_floats(result.graph, inputs)
         (typed,) = evaluate_floats(result.graph, inputs, TypedFloat())
+    again = stabilize(result.graph)
+    assert again.graph is result.graph
+    assert not again.unstable
     want = meaning(what, *inputs)
     np.testing.assert_allclose(exact, want, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(typed, want, rtol=1e-5, atol=1e-6)
