@@ -1,9 +1,9 @@
 """Frames: which axes a kernel splits over the grid, which one it loops over, and how large the
 tiles are.
 
-A *frame type* fixes the structure (the loop's axis, the reduced axis that the grid splits);
-saturation depends on nothing else. The *columns* of a type are all choices of sizes, as NumPy
-arrays with one entry per choice.
+A *frame type* fixes the structure (the axes of the loop and of one inside of it, the reduced axis
+that the grid splits); saturation depends on nothing else. The *columns* of a type are all choices
+of sizes, as NumPy arrays with one entry per choice.
 """
 
 from __future__ import annotations
