@@ -1,0 +1,27 @@
+// The halves of normalised rows change places, which no axis follows: slices and the join stay, what is before and after them are parts
+// of their own, and all are put together again.
+// RUN: mirage-opt %s --mirage-search=max-candidates=2 2>/dev/null | FileCheck %s
+
+// CHECK: kernel.alternatives
+// CHECK: }, {
+// CHECK: %[[ROWS:.*]] = kernel.launch(%{{.*}}, %{{.*}}) {{.*}} : (tensor<16x64xf16>, tensor<64x64xf16>) -> tensor<16x64xf16>
+// CHECK: block.unary rsqrt
+// CHECK-DAG: %[[LOW:.*]] = kernel.slice %[[ROWS]] [0, 0]
+// CHECK-DAG: %[[HIGH:.*]] = kernel.slice %[[ROWS]] [0, 32]
+// CHECK: %[[TURNED:.*]] = kernel.concat %[[HIGH]], %[[LOW]] dim 1
+// CHECK-NOT: kernel.slice
+// CHECK: kernel.launch(%[[ROWS]], %[[TURNED]]) {{.*}} -> tensor<16x64xf16>
+// CHECK: block.unary exp
+// CHECK-NOT: kernel.launch
+// CHECK: kernel.yield
+
+kernel.graph @rotated(%x: tensor<16x64xf16>, %w: tensor<64x64xf16>) -> tensor<16x64xf16> attributes {form = #kernel.form<reference>} {
+  %0 = kernel.matmul %x, %w : (tensor<16x64xf16>, tensor<64x64xf16>) -> tensor<16x64xf16>
+  %1 = kernel.rms_norm %0 eps 1.000000e-06 dims 1 : (tensor<16x64xf16>) -> tensor<16x64xf16>
+  %2 = kernel.slice %1 [0, 0] : (tensor<16x64xf16>) -> tensor<16x32xf16>
+  %3 = kernel.slice %1 [0, 32] : (tensor<16x64xf16>) -> tensor<16x32xf16>
+  %4 = kernel.concat %3, %2 dim 1 : (tensor<16x32xf16>, tensor<16x32xf16>) -> tensor<16x64xf16>
+  %5 = kernel.binary add %4, %1 : (tensor<16x64xf16>, tensor<16x64xf16>) -> tensor<16x64xf16>
+  %6 = kernel.softmax %5 dim 1 : (tensor<16x64xf16>) -> tensor<16x64xf16>
+  kernel.return %6 : tensor<16x64xf16>
+}
