@@ -32,11 +32,11 @@ from mirage.verify.proof import prove
 from mirage.verify.realsize import Q_BITS, needed_roots
 from mirage.verify.slots import Irregular
 from mirage.verify.smallmodel import small_pair
+from mirage.verify.symbolic import LITTLE_WORK
 from mirage.verify.verdict import Evidence
 
 _CELLS = 2
 _MAX_GUESSES = 64
-_MOST_WORK = 200_000  # of one proof: a segment that needs more is not one
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _prove(first: KernelGraph, second: KernelGraph) -> bool:
             pair = small_pair(first, second, reciprocals_as_symbols=as_symbols)
         except Irregular:
             continue
-        if prove(pair, reciprocals_as_symbols=as_symbols, most_work=_MOST_WORK).holds:
+        if prove(pair, reciprocals_as_symbols=as_symbols, most_work=LITTLE_WORK).holds:
             return True
     return False
 

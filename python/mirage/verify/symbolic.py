@@ -15,8 +15,10 @@ its argument are taken out (:mod:`mirage.verify.logarithms`).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +30,9 @@ from mirage.verify.object_arrays import as_array, map_elements, objects
 
 _MAX_TERMS = 60_000
 MOST_WORK = 40 * _MAX_TERMS  # products of terms
+LITTLE_WORK = 200_000  # of attempts that others can follow
 _COPIED = 8  # terms that are copied in the time of a product
 _ONE: Term = (0, 0)
-_FACTORS = 32
 
 
 class NoProof(ArithmeticError):
@@ -227,14 +229,24 @@ class Symbolic(Domain):
 
     def _without_factor(self, a: Sum) -> tuple[Sum, Sum]:
         """``(f, r)`` with ``a == f r`` and a single term ``f``, the same ``r`` for all multiples of
-        ``a`` by single terms (as long as ``a`` is short enough to try all its terms).
+        ``a`` by single terms.
         """
-        options: list[tuple[list[tuple[Term, Number]], Sum, Sum]] = []
-        for term, c in sorted(a.items())[:_FACTORS]:
-            rest = self._product(a, self._inverse_term(term, c))
-            options.append((sorted(rest.items()), {term: c}, rest))
-        _, factor, rest = min(options, key=lambda option: option[0])
-        return factor, rest
+        leading = self._leading(a)
+        options = [self._product(a, self._inverse_term(t, a[t])) for t in leading]
+        best = 0
+        if len(options) > 1:
+            best = min(range(len(options)), key=lambda i: sorted(options[i].items()))
+        return {leading[best]: a[leading[best]]}, options[best]
+
+    def _leading(self, a: Sum) -> list[Term]:
+        """The largest terms in an order that products with single terms keep: that of the
+        coefficients in the exponent, then of the powers (lexicographically). Square roots of
+        numbers, whose products wrap around, do not count, so there may be several.
+        """
+        exponents = [(t, self._exponents[t[0]]) for t in a]
+        leading = _largest(exponents)
+        powers = [(t, dict(self._monomials[t[1]])) for t in leading]
+        return _largest([(t, _without(p, self._roots)) for t, p in powers])
 
     def _bottoms(self, a: Ratio, b: Ratio) -> Sum | None:
         if a.bottom is None or b.bottom is None:
@@ -454,3 +466,18 @@ class Symbolic(Domain):
 
 def _negated(domain: Symbolic, x: Element) -> Element:
     return -x if not isinstance(x, Ratio) else domain.mul(x, Ratio({_ONE: -1}))
+
+
+def _largest(vectors: Sequence[tuple[Term, Mapping[Any, Number]]]) -> list[Term]:
+    """Those with the lexicographically largest vector; what is missing is zero."""
+    left = list(vectors)
+    for place in sorted({place for _, vector in left for place in vector}):
+        if len(left) == 1:
+            break
+        most = max(vector.get(place, 0) for _, vector in left)
+        left = [item for item in left if item[1].get(place, 0) == most]
+    return [term for term, _ in left]
+
+
+def _without(powers: dict[int, int], roots: Mapping[int, int]) -> dict[int, int]:
+    return {symbol: power for symbol, power in powers.items() if symbol not in roots}

@@ -12,6 +12,7 @@ import numpy as np
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.attempts import attempts
 from mirage.verify.calls import cut_calls
 from mirage.verify.extents import prove_for_extents
 from mirage.verify.floats import Difference, compare_floats, decisive, measure_numerics
@@ -22,7 +23,7 @@ from mirage.verify.realsize import FieldDraw, field_draw, takes_logarithms
 from mirage.verify.sampling import choose_sample
 from mirage.verify.segments import prove_in_segments
 from mirage.verify.slots import Irregular
-from mirage.verify.smallmodel import direct_pair, run_small_model, small_difference, small_pair
+from mirage.verify.smallmodel import run_small_model, small_difference, small_pair
 from mirage.verify.verdict import Evidence, HoldsFor, Kind, Verdict, Witness
 
 _OTHER_SAMPLES = 3
@@ -237,22 +238,14 @@ class _Verification:
         return _Small(bound, evidence.holds, None, False)
 
     def _prove_otherwise(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> bool:
-        """A proof where the small model is too large: on the programs themselves if they are small,
-        with reciprocals as symbols, or in segments.
-        """
-        direct = direct_pair(first, second)
-        if direct is not None:
-            self.evidence.append(prove(direct))
-            return self.evidence[-1].holds is True
-        try:
-            pair = small_pair(first, second, reciprocals_as_symbols=True)
-            self.evidence.append(prove(pair, reciprocals_as_symbols=True))
-            if self.evidence[-1].holds:
-                return True
-        except Irregular:
-            pass
-        self.evidence.append(prove_in_segments(first, second, rng))
-        return self.evidence[-1].holds is True
+        """A proof where the small model is too large; the last attempt of each kind is evidence."""
+        tried: dict[str, Evidence] = {}
+        for proof in attempts(first, second, rng):
+            tried[proof.name] = proof
+            if proof.holds:
+                break
+        self.evidence += tried.values()
+        return any(proof.holds for proof in tried.values())
 
     def _verdict(
         self,
