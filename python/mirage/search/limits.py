@@ -34,7 +34,7 @@ class SearchLimits:
     budget: float = 60.0  # seconds
     candidates: int = 10  # graphs to return
     cuts: int = 5000  # states of a program's cuts at one place
-    plans: int = 200  # plans whose kernels are looked at
+    plans: int = 100  # plans whose kernels are looked at
     matmuls: int = 6  # matmuls in one kernel
     outputs: int = 3  # values that one kernel may write
     derivations: int = 6  # derivations kept per value
