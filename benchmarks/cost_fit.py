@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,11 @@ WITHIN = 2.0
 """Weight of errors relative to other kernels of the same program, which decide the choice."""
 
 
+def _feature(row: dict[str, Any], of: Field[Any]) -> float:
+    """A recorded feature; its default where it was recorded before there was such a feature."""
+    return float(row[of.name] if of.default is MISSING else row.get(of.name, of.default))
+
+
 @dataclass(frozen=True)
 class Measured:
     """Kernels of all measured programs as arrays, and which candidate each belongs to."""
@@ -59,8 +64,11 @@ class Measured:
             for kernel in data["kernels"][label]["kernels"]:
                 rows.append(kernel["features" if assembled else "estimated"])
                 owner.append(number)
-        names = [f.name for f in fields(KernelFeatures) if f.name != "known"]
-        columns = {n: np.array([float(r[n]) for r in rows]) for n in names}
+        columns = {
+            f.name: np.array([_feature(r, f) for r in rows])
+            for f in fields(KernelFeatures)
+            if f.name != "known"
+        }
         known = Known(*(np.array([float(r["known"][f.name]) for r in rows]) for f in fields(Known)))
         return Measured(
             KernelFeatures(**columns, known=known),

@@ -36,7 +36,7 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Schedule
 from mirage.stages import target_for
 from mirage.transforms import stabilize
 from random_graphs import random_graph
-from search.test_random_programs import Generator
+from random_programs import Generator
 
 CHIPS = ("sm_80", "sm_90a")
 LIMITS = (

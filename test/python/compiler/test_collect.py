@@ -64,7 +64,7 @@ def test_chain_reuses_memory_and_runs() -> None:
 
 
 def test_slices_are_addresses() -> None:
-    """Rows 2 and 3 of what the first kernel wrote are 16 elements in; their second half is 8 more."""
+    """Rows 2 and 3 of a result are 16 elements in, the second of them 8 more."""
     body = (
         INVOKE.format("a", "x", "4x8", "4x8")
         + "%b = kernel.slice %a [2, 0] : (tensor<4x8xf32>) -> tensor<2x8xf32>\n"
