@@ -10,6 +10,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace mirage {
 #define GEN_PASS_DEF_CONVERTBLOCKTOTHREAD
@@ -81,6 +82,16 @@ private:
            !isReturned(slice.getResult());
   }
 
+  /// A name as PTX takes it: letters, digits and underscores, no digit first.
+  static std::string getIdentifier(StringRef name) {
+    std::string identifier;
+    if (name.empty() || llvm::isDigit(name.front()))
+      identifier = "_";
+    for (char c : name)
+      identifier += llvm::isAlnum(c) ? c : '_';
+    return identifier;
+  }
+
   LogicalResult convert(kernel::GraphOp graph) {
     SmallVector<Operation *> ops;
     bool hasAlternatives = false;
@@ -99,11 +110,11 @@ private:
     OpBuilder builder(&getContext());
     builder.setInsertionPointAfter(graph);
     SymbolTable symbols(getOperation());
-    auto module =
-        gpu::GPUModuleOp::create(builder, graph.getLoc(), (graph.getName() + "_kernels").str());
+    std::string prefix = getIdentifier(graph.getName());
+    auto module = gpu::GPUModuleOp::create(builder, graph.getLoc(), prefix + "_kernels");
     symbols.insert(module);
     for (auto [number, op] : llvm::enumerate(ops)) {
-      std::string name = (graph.getName() + "_" + Twine(number)).str();
+      std::string name = prefix + "_" + std::to_string(number);
       if (auto launch = dyn_cast<kernel::LaunchOp>(op)) {
         if (failed(checkInput(launch)))
           return failure();

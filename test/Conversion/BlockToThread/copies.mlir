@@ -33,6 +33,16 @@ kernel.graph @addresses(%x: tensor<3x4x8xf16>) -> (tensor<1x2x4xf16>, tensor<1x1
 
 // -----
 
+// Names of kernels are identifiers.
+// CHECK-LABEL: kernel.graph @"2 rows-of x.1"
+// CHECK-NEXT: kernel.invoke @_2_rows_of_x_1_kernels::@_2_rows_of_x_1_0(
+kernel.graph @"2 rows-of x.1"(%x: tensor<4x8xf16>) -> tensor<2x8xf16> {
+  %y = kernel.slice %x [1, 0] : (tensor<4x8xf16>) -> tensor<2x8xf16>
+  kernel.return %y : tensor<2x8xf16>
+}
+
+// -----
+
 // One kernel for all operands: the block's number says whose tile it copies. No
 // tile reaches into the columns of the next operand.
 // CHECK-LABEL: kernel.graph @concat
