@@ -127,9 +127,11 @@ class _Run:
             graph, kept = shortlist(graph, exponentials, self.target, wanted)
             self._keep(kept, exponentials)
         self._text("stabilized", graph, "candidates")
-        with self._timed("verify"):
+        with self._timed("verify"), o.workers() as executor:
             settings = VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics)
-            graph, self.report.checked = verify_candidates(graph, settings, self._watch_verdict)
+            graph, self.report.checked = verify_candidates(
+                graph, settings, self._watch_verdict, executor
+            )
         self._text("verified", graph)
         return graph
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import multiprocessing
+import os
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -24,8 +28,9 @@ class OptimizeOptions:
 
     ``budget`` ends the search, ``candidates`` are verified, ``finalists`` of them compiled.
     ``seed`` makes the search repeatable; ``verify_seed`` the random tests too (by default they
-    draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``compile``
-    False stops after the choice. ``watch`` is told what happens, in sentences."""
+    draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``jobs``
+    processes verify (by default one for each processor). ``compile`` False stops after the choice.
+    ``watch`` is told what happens, in sentences."""
 
     chip: str = "sm_90a"
     budget: float = 60.0
@@ -35,6 +40,7 @@ class OptimizeOptions:
     verify_seed: int | None = None
     draws: int = 2
     numerics: bool = True
+    jobs: int | None = None
     compile: bool = True
     cubin: bool = True
     use_cache: bool = True
@@ -45,6 +51,8 @@ class OptimizeOptions:
         for name in ("budget", "candidates", "finalists", "draws"):
             if not getattr(self, name) > 0:
                 raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
+        if self.jobs is not None and not self.jobs > 0:
+            raise OptionError(f"expected a positive number of jobs, got {self.jobs!r}")
 
     @staticmethod
     def of(**options: Any) -> OptimizeOptions:
@@ -56,6 +64,25 @@ class OptimizeOptions:
                 f"expected options among {', '.join(known)}, got {', '.join(unknown)}"
             )
         return OptimizeOptions(**options)
+
+    @contextmanager
+    def workers(self) -> Generator[Executor | None]:
+        """Processes that share the work; None where there is one only.
+
+        They are forked, so that nothing is imported again and the caller's script needs no guard;
+        they use NumPy alone.
+        """
+        jobs = self.jobs or len(os.sched_getaffinity(0))
+        if jobs == 1 or "fork" not in multiprocessing.get_all_start_methods():
+            yield None
+            return
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(min(jobs, self.candidates), context) as pool:
+            try:
+                yield pool
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def say(self, text: str) -> None:
         """Tells the watcher."""

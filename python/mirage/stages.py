@@ -8,11 +8,13 @@ In the middle forms each searchable part of the program is an
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass, replace
+from itertools import repeat
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -235,12 +237,13 @@ def verify_candidates(
     graph: KernelGraph,
     options: VerifyOptions | None = None,
     watch: Callable[[Checked], None] | None = None,
+    executor: Executor | None = None,
 ) -> tuple[KernelGraph, tuple[Checked, ...]]:
     """Form ``verified``: only candidates that are equivalent to their reference, each with its
     verdict.
 
-    ``watch`` is called as verdicts come in. Raises :class:`StageError` for graphs that cannot be
-    compared at all."""
+    ``watch`` is called as verdicts come in. With an ``executor`` its workers verify; the verdicts
+    are the same. Raises :class:`StageError` for graphs that cannot be compared at all."""
     ops: list[Op] = []
     checked: list[Checked] = []
     part = 0
@@ -250,9 +253,10 @@ def verify_candidates(
             continue
         reference, *candidates = op.programs
         mine: list[Checked] = []
-        for index, candidate in enumerate(candidates):
+        verdicts = _verdicts(reference, candidates, options or VerifyOptions(), executor)
+        for index in range(len(candidates)):
             try:
-                verdict = verify(reference, candidate, options or VerifyOptions())
+                verdict = next(verdicts)
             except (SignatureMismatch, InvalidGraph) as error:
                 raise StageError(f"verify: candidate {index}: {error}") from error
             mine.append(Checked(part, index, verdict))
@@ -263,6 +267,23 @@ def verify_candidates(
         checked.extend(mine)
         part += 1
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(checked)
+
+
+def _verdicts(
+    reference: KernelGraph,
+    candidates: Sequence[KernelGraph],
+    options: VerifyOptions,
+    executor: Executor | None,
+) -> Iterator[Verdict]:
+    """In order. If workers die, the rest is verified here."""
+    done = 0
+    if executor is not None and len(candidates) > 1:
+        with contextlib.suppress(BrokenExecutor):
+            for verdict in executor.map(verify, repeat(reference), candidates, repeat(options)):
+                yield verdict
+                done += 1
+    for candidate in candidates[done:]:
+        yield verify(reference, candidate, options)
 
 
 def _with_verdicts(op: Alternatives, kept: Sequence[Checked]) -> Alternatives:

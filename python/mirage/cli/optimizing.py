@@ -33,6 +33,9 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     verify.add_argument(
         "--verify-seed", type=int, help="make the tests repeatable (default: secret randomness)"
     )
+    verify.add_argument(
+        "--jobs", type=int, metavar="N", help="processes that verify (default: one a processor)"
+    )
     verify.add_argument("--no-numerics", action="store_true", help="do not measure rounding errors")
 
 
@@ -48,6 +51,7 @@ def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -
         verify_seed=options.verify_seed,
         draws=options.draws,
         numerics=not options.no_numerics,
+        jobs=options.jobs,
         cubin=not options.no_cubin,
         use_cache=not options.no_cache,
         watch=lambda text: output.say(text, style="dim"),

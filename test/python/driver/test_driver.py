@@ -13,7 +13,13 @@ import pytest
 import torch
 from mirage import stages
 from mirage.describe import describe
-from mirage.driver import NothingFoundError, OptionError, compile_graph, optimize
+from mirage.driver import (
+    NothingFoundError,
+    OptimizeOptions,
+    OptionError,
+    compile_graph,
+    optimize,
+)
 from mirage.execution import NotCompiledError, call_external
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.passes.ugraph_io import graph_from_text
@@ -176,6 +182,7 @@ def test_ops_without_a_kernel_are_not_compiled() -> None:
 BAD_OPTIONS = [
     ({"chips": "sm_80"}, OptionError, "expected options among chip, budget"),
     ({"budget": 0}, OptionError, "expected a positive budget, got 0"),
+    ({"jobs": 0}, OptionError, "expected a positive number of jobs, got 0"),
     ({"candidates": 0}, OptionError, "expected a positive candidates, got 0"),
     ({"chip": "sm_70"}, stages.UnknownTargetError, "got 'sm_70'"),
 ]
@@ -199,6 +206,14 @@ class Scan(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.silu(torch.cumsum(x @ self.weight, 1)) * 2
+
+
+def test_workers() -> None:
+    with OptimizeOptions(jobs=1).workers() as none:
+        assert none is None
+    with OptimizeOptions(jobs=3).workers() as pool:
+        assert pool is not None
+        assert pool.submit(pow, 2, 5).result() == 32
 
 
 def test_parts_around_a_call_of_torch() -> None:

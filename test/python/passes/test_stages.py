@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import mirage as mi
 import numpy as np
 import pytest
+from mirage.cost import H200
 from mirage.passes.ugraph_io import Alternatives, VerdictNote, graph_from_text, graph_to_text
 from mirage.search import SearchLimits
 from mirage.semantics.builder import Builder
@@ -32,6 +36,7 @@ from mirage.stages import (
 from mirage.transforms import Exponential, Stabilized, stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
+from mirage.workloads import get
 from mirage.workloads.linear import softmax_rows
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -110,6 +115,7 @@ def test_a_wrong_candidate_does_not_survive(candidates: KernelGraph) -> None:
     assert kept.verdicts is not None
     assert len(kept.verdicts) == 2
     assert kept.costs is not None
+    assert op.costs is not None
     assert kept.costs == (None, *op.costs[2:])
     assert all("wrong" not in p.name for p in kept.programs)
 
@@ -263,3 +269,26 @@ def test_rows_that_no_block_can_hold_do_not_overflow() -> None:
     for candidate in alternatives.programs[1:]:
         (got,) = evaluate_floats(candidate, [x], TypedFloat())
         np.testing.assert_allclose(got, want, atol=1e-3)
+
+
+class _Dying(Executor):
+    """An executor whose workers die after the first result."""
+
+    def map(self, fn: Callable[..., Verdict], *iterables: Iterable[object]) -> Iterator[Verdict]:  # type: ignore[override]
+        yield fn(*next(zip(*iterables, strict=False)))
+        raise BrokenExecutor("a worker died")
+
+
+def test_workers_verify_as_the_caller_does() -> None:
+    graph, _ = add_candidates(get("lora_m1").program().graph, H200, SearchLimits(candidates=3))
+    _, alone = verify_candidates(graph, VerifyOptions(seed=1))
+    assert len(alone) > 1
+    seen: list[int] = []
+    with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+        _, together = verify_candidates(
+            graph, VerifyOptions(seed=1), lambda c: seen.append(c.index), pool
+        )
+    assert seen == list(range(len(alone)))
+    assert [str(c.verdict) for c in together] == [str(c.verdict) for c in alone]
+    _, rest = verify_candidates(graph, VerifyOptions(seed=1), executor=_Dying())
+    assert [str(c.verdict) for c in rest] == [str(c.verdict) for c in alone]
