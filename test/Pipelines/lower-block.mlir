@@ -1,3 +1,4 @@
+// RUN: %execute %s
 // RUN: mirage-opt %s --mirage-lower-block=chip=sm_80 | FileCheck %s
 // RUN: mirage-opt %s --mirage-lower-block=chip=sm_80 --mirage-thread-to-ptx=chip=sm_80 --mirage-print-ptx -o /dev/null | FileCheck %s --check-prefix=PTX
 
