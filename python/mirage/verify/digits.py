@@ -73,6 +73,7 @@ class Structure:
                 *zip(first.outputs, other.outputs, strict=True),
             ):
                 self._slots.same_shape(a, b)
+        self._found: dict[Slot, tuple[Hashable, ...]] = {}
         self._solve()
 
     def slot(self, value: Value, dim: int) -> Slot:
@@ -258,7 +259,11 @@ class Structure:
 
     def digits_of(self, slot: Slot) -> tuple[Hashable, ...]:
         """Keys (into :attr:`digits`) of a slot's digits, most significant first."""
-        return tuple(self._digit_sets.find(d) for d in self._digits_of(slot))
+        found = self._found.get(slot)
+        if found is None:
+            found = tuple(self._digit_sets.find(d) for d in self._digits_of(slot))
+            self._found[slot] = found
+        return found
 
     def size(self, slot: Slot) -> int:
         """The real size."""

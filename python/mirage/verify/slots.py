@@ -49,11 +49,14 @@ class Union:
 
     def find(self, key: Hashable) -> Hashable:
         """Representative of the key's set."""
-        root = key
-        while (up := self.parent.setdefault(root, root)) != root:
+        parent = self.parent
+        root = parent.setdefault(key, key)
+        if root is key:
+            return root
+        while (up := parent[root]) is not root:
             root = up
-        while key != root:
-            self.parent[key], key = root, self.parent[key]
+        while key is not root:
+            parent[key], key = root, parent[key]
         return root
 
     def join(self, a: Hashable, b: Hashable) -> None:

@@ -92,28 +92,35 @@ class Symbolic(Domain):
         return self._monomial(((symbol, 1),))
 
     def _monomial(self, powers: Powers) -> int:
-        if powers not in self._monomial_ids:
-            self._monomial_ids[powers] = len(self._monomials)
+        found = self._monomial_ids.setdefault(powers, len(self._monomials))
+        if found == len(self._monomials):
             self._monomials.append(powers)
-        return self._monomial_ids[powers]
+        return found
 
     def _times(self, a: int, b: int) -> tuple[int, int]:
         """Product of two monomials and a factor (square roots of primes multiply to numbers)."""
         if a == 0 or b == 0:
             return a or b, 1
         key = (a, b) if a < b else (b, a)
-        if key not in self._products:
-            powers: dict[int, int] = dict(self._monomials[a])
-            for name, power in self._monomials[b]:
-                powers[name] = powers.get(name, 0) + power
-            factor = 1
-            for symbol, prime in self._roots.items():
-                if symbol in powers:
-                    factor *= prime ** (powers[symbol] // 2)
-                    powers[symbol] %= 2
-            clean = sorted(item for item in powers.items() if item[1])
-            self._products[key] = (self._monomial(tuple(clean)), factor)
-        return self._products[key]
+        found = self._products.get(key)
+        if found is None:
+            found = self._products[key] = self._multiply(self._monomials[a], self._monomials[b])
+        return found
+
+    def _multiply(self, a: Powers, b: Powers) -> tuple[int, int]:
+        if a[-1][0] < b[0][0]:
+            return self._monomial(a + b), 1
+        if b[-1][0] < a[0][0]:
+            return self._monomial(b + a), 1
+        powers = dict(a)
+        for name, power in b:
+            powers[name] = powers.get(name, 0) + power
+        factor = 1
+        for symbol, prime in self._roots.items():
+            if symbol in powers:
+                factor *= prime ** (powers[symbol] // 2)
+                powers[symbol] %= 2
+        return self._monomial(tuple(sorted(item for item in powers.items() if item[1]))), factor
 
     def _exponent(self, terms: Sum) -> int:
         key = frozenset(terms.items())
