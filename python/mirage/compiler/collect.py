@@ -25,6 +25,7 @@ from mirage.runtime.manifest import (
     TensorSpec,
     WorkspaceBuffer,
 )
+from mirage.semantics.region import contiguous_start
 
 if TYPE_CHECKING:
     from mirage import ir
@@ -244,12 +245,10 @@ def _triple(op: ir.Operation, values: list[int]) -> tuple[int, int, int]:
 def _start(op: ir.Operation) -> int:
     """Bytes before the block of a ``kernel.slice``, which must lie in one piece."""
     whole, dtype = tensor_type(op.operands[0])
-    part, _ = tensor_type(op.results[0])
-    cut = [i for i, (n, all_) in enumerate(zip(part, whole, strict=True)) if n != all_]
-    if any(n != 1 for n in part[: max(cut, default=0)]):
+    start = contiguous_start(whole, tensor_type(op.results[0])[0], _integers(op, "offsets"))
+    if start is None:
         raise CompileError(f"{op.location}: expected a block in one piece, got {op}")
-    offsets = zip(_integers(op, "offsets"), dense_strides(whole), strict=True)
-    return sum(o * s for o, s in offsets) * ELEMENT_BYTES[dtype]
+    return start * ELEMENT_BYTES[dtype]
 
 
 def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from math import prod
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
+from mirage.semantics.region import contiguous_start
 from mirage.semantics.ugraph import Concat, KernelGraph, Op, Slice, Value
 
 ALIGNMENT = 16
 """Kernels copy as many bytes at a time: a block that starts elsewhere is copied."""
 
 
-def contiguous_start(op: Slice) -> int | None:
-    """Elements of the operand before the block, where the block lies in one piece."""
-    whole, part = op.operands[0].shape, op.result.shape
-    cut = [i for i, (n, all_) in enumerate(zip(part, whole, strict=True)) if n != all_]
-    if any(n != 1 for n in part[: max(cut, default=0)]):
-        return None
-    return sum(o * prod(whole[i + 1 :]) for i, o in enumerate(op.offsets))
-
-
 def is_address(op: Op) -> bool:
     """Whether an op is a slice that compiles to an address (unless it is an output)."""
     if not isinstance(op, Slice):
         return False
-    start = contiguous_start(op)
+    start = contiguous_start(op.operands[0].shape, op.result.shape, op.offsets)
     return start is not None and start * op.result.dtype.bytes % ALIGNMENT == 0
 
 

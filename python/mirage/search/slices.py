@@ -14,7 +14,16 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from mirage.cost.copies import copied_bytes
+from mirage.semantics.region import (
+    Region,
+    contiguous_start,
+    operand_regions,
+    region_shape,
+    reshape_groups,
+)
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     Binary,
@@ -35,6 +44,9 @@ from mirage.semantics.ugraph import (
 
 Block = tuple[tuple[int, ...], tuple[int, ...]]
 """Offsets and sizes."""
+
+MOVABLE = Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose | Reshape | Slice | Concat
+"""A block of the result of such an op is the op on blocks."""
 
 
 def with_early_slices(graph: KernelGraph) -> KernelGraph:
@@ -113,57 +125,26 @@ def operand_blocks(op: Op, block: Block) -> list[Block | None] | None:
     """The blocks of the operands that a block of the result is made from; None in the list: none of
     it. None where they are no blocks, or the op is one that stays whole.
     """
-    offsets, sizes = block
+    if not isinstance(op, MOVABLE):
+        return None
     shapes = [v.shape for v in op.operands]
-    match op:
-        case Unary() | Binary() | Cast() | Broadcast():
-            return [_aligned(shape, block) for shape in shapes]
-        case Reduce():
-            whole = ((0, n) for n in shapes[0])
-            each = enumerate(zip(offsets, sizes, whole, strict=True))
-            kept = [w if i in op.dims else (o, s) for i, (o, s, w) in each]
-            return [(tuple(o for o, _ in kept), tuple(s for _, s in kept))]
-        case Matmul():
-            a, b = shapes
-            left, right = _aligned(a, block), _aligned(b, block)
-            whole = a[-1]
-            left = ((*left[0][:-1], 0), (*left[1][:-1], whole))
-            right = ((*right[0][:-2], 0, offsets[-1]), (*right[1][:-2], whole, sizes[-1]))
-            return [left, right]
-        case Transpose():
-            places = [op.permutation.index(i) for i in range(len(sizes))]
-            return [(tuple(offsets[i] for i in places), tuple(sizes[i] for i in places))]
-        case Reshape():
-            inner = _reshaped(shapes[0], op.result.shape, block)
-            return None if inner is None else [inner]
-        case Slice():
-            return [(tuple(x + y for x, y in zip(offsets, op.offsets, strict=True)), sizes)]
-        case Concat():
-            return _joined(shapes, op.dim, block)
-        case _:
-            return None
+    if isinstance(op, Reshape):
+        inner = _reshaped(shapes[0], op.result.shape, block)
+        return None if inner is None else [inner]
+    cuts = zip(*block, op.result.shape, strict=True)
+    region = tuple(None if n == whole else np.arange(o, o + n) for o, n, whole in cuts)
+    blocks = [_block(r, s) for r, s in zip(operand_regions(op, region), shapes, strict=True)]
+    if isinstance(op, Concat) and sum(b is not None for b in blocks) > 1:
+        return None
+    return blocks
 
 
-def _aligned(shape: tuple[int, ...], block: Block) -> Block:
-    """The block of an operand that is aligned at the right and repeated where its size is 1."""
-    offsets, sizes = (x[len(x) - len(shape) :] for x in block)
-    return (
-        tuple(0 if n == 1 else o for n, o in zip(shape, offsets, strict=True)),
-        tuple(1 if n == 1 else s for n, s in zip(shape, sizes, strict=True)),
-    )
-
-
-def _joined(shapes: list[tuple[int, ...]], dim: int, block: Block) -> list[Block | None] | None:
-    offsets, sizes = block
-    start = 0
-    blocks: list[Block | None] = [None] * len(shapes)
-    for i, shape in enumerate(shapes):
-        inside = offsets[dim] - start
-        if inside >= 0 and inside + sizes[dim] <= shape[dim]:
-            blocks[i] = ((*offsets[:dim], inside, *offsets[dim + 1 :]), sizes)
-            return blocks
-        start += shape[dim]
-    return None
+def _block(region: Region, shape: tuple[int, ...]) -> Block | None:
+    """A region of consecutive indices as a block; None for an empty one."""
+    if any(r is not None and len(r) == 0 for r in region):
+        return None
+    offsets = tuple(0 if r is None else int(r[0]) for r in region)
+    return offsets, region_shape(region, shape)
 
 
 def _reshaped(old: tuple[int, ...], new: tuple[int, ...], block: Block) -> Block | None:
@@ -171,36 +152,25 @@ def _reshaped(old: tuple[int, ...], new: tuple[int, ...], block: Block) -> Block
     if 0 in (*old, *block[1]):
         return None
     offsets, sizes = [0] * len(old), list(old)
-    i, j = 0, 0
-    while i < len(old) or j < len(new):
-        first_old, first_new = i, j
-        i, j = min(i + 1, len(old)), min(j + 1, len(new))
-        while (a := prod(old[first_old:i])) != (b := prod(new[first_new:j])):
-            i, j = (i + 1, j) if a < b else (i, j + 1)
-        if i == len(old) or j == len(new):
-            i, j = len(old), len(new)  # what remains has size 1
-        part = tuple(x[first_new:j] for x in block)
-        if part[1] == new[first_new:j]:
+    for group in reshape_groups(old, new):
+        whole, part, starts = ([x[j] for j in group.result] for x in (new, block[1], block[0]))
+        if part == whole:
             continue
-        span = _span(new[first_new:j], (part[0], part[1]))
-        inner = None if span is None else _of_span(old[first_old:i], *span)
+        start = contiguous_start(whole, part, starts)
+        if start is None:
+            return None
+        inner = _of_span([old[i] for i in group.operand], start, prod(part))
         if inner is None:
             return None
-        offsets[first_old:i], sizes[first_old:i] = inner
+        for i, offset, size in zip(group.operand, *inner, strict=True):
+            offsets[i], sizes[i] = offset, size
     return tuple(offsets), tuple(sizes)
 
 
-def _span(shape: tuple[int, ...], block: Block) -> tuple[int, int] | None:
-    """First element and number of elements of a block that lies in one piece."""
-    offsets, sizes = block
-    cut = max(i for i, (n, s) in enumerate(zip(shape, sizes, strict=True)) if n != s)
-    if any(s != 1 for s in sizes[:cut]):
-        return None
-    return sum(o * prod(shape[i + 1 :]) for i, o in enumerate(offsets)), prod(sizes)
-
-
-def _of_span(shape: tuple[int, ...], start: int, count: int) -> Block | None:
-    """The inverse of :func:`_span`; None where the elements are no block."""
+def _of_span(shape: list[int], start: int, count: int) -> tuple[list[int], list[int]] | None:
+    """Offsets and sizes of the block that has ``count`` elements from ``start`` on in one piece;
+    None where they are no block.
+    """
     offsets, sizes = [0] * len(shape), [1] * len(shape)
     inner, dim = 1, len(shape) - 1  # elements of an index of `dim`
     while dim >= 0 and start % (inner * shape[dim]) == count % (inner * shape[dim]) == 0:
@@ -213,4 +183,4 @@ def _of_span(shape: tuple[int, ...], start: int, count: int) -> Block | None:
     for outer in reversed(range(dim + 1)):
         offsets[outer] = start // inner % shape[outer]
         inner *= shape[outer]
-    return tuple(offsets), tuple(sizes)
+    return offsets, sizes

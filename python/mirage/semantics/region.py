@@ -6,7 +6,7 @@ walking the graph backwards with :func:`demand`; the evaluator then computes jus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -89,6 +89,18 @@ def reshape_groups(operand: tuple[int, ...], result: tuple[int, ...]) -> tuple[G
                 b, j = b * result[j], j + 1
         groups.append(Group(tuple(range(first_i, i)), tuple(range(first_j, j))))
     return tuple(groups)
+
+
+def contiguous_start(
+    whole: Sequence[int], part: Sequence[int], offsets: Sequence[int]
+) -> int | None:
+    """Elements before a block of shape ``part`` at ``offsets`` of a dense tensor of shape
+    ``whole``, where the block lies in one piece.
+    """
+    cut = [i for i, (n, all_) in enumerate(zip(part, whole, strict=True)) if n != all_]
+    if any(n != 1 for n in part[: max(cut, default=0)]):
+        return None
+    return sum(o * prod(whole[i + 1 :]) for i, o in enumerate(offsets))
 
 
 def operand_regions(op: Op, result: Region) -> tuple[Region, ...]:
