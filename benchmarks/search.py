@@ -6,7 +6,7 @@ python benchmarks/search.py --out benchmarks/results
 Every program runs in a process of its own, for at most ``--limit`` seconds: search, stabilisation,
 verification of all candidates, choice; nothing is compiled. Wall time by stage and phase, and
 processor time and the most memory of the process and its workers together are recorded, and how
-long the search takes for programs long the search takes for programs of 2 to 20 operators. What misses a goal is printed last. What
+long the search takes for programs of 2 to 20 operators. What misses a goal is printed last. What
 was measured before an interruption is kept in ``search.partial.json`` and used with ``--resume``.
 """
 
