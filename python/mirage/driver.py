@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -95,23 +96,26 @@ class _Run:
 
     def optimize(self) -> Optimized:
         self._text("reference", self.program.graph)
-        verified = self._verified(self.options.candidates)
-        assert verified is not None
-        if select_cheapest(verified, self.target)[1]:
-            self.options.say("no candidate is left: searching for more")
-            found = sum(len(r.candidates) for r in self.report.searches)
-            more = self._verified(_MORE * self.options.candidates, at_least=found + 1)
-            verified = more or verified
+        with self.options.workers() as executor:
+            verified = self._verified(self.options.candidates, executor)
+            assert verified is not None
+            if select_cheapest(verified, self.target)[1]:
+                self.options.say("no candidate is left: searching for more")
+                found = sum(len(r.candidates) for r in self.report.searches)
+                wanted = _MORE * self.options.candidates
+                verified = self._verified(wanted, executor, at_least=found + 1) or verified
         return self._choose(verified)
 
-    def _verified(self, wanted: int, at_least: int = 0) -> KernelGraph | None:
+    def _verified(
+        self, wanted: int, executor: Executor | None, at_least: int = 0
+    ) -> KernelGraph | None:
         """The program with up to ``wanted`` verified candidates; None if fewer than ``at_least``
         are found.
         """
         o = self.options
         with self._timed("search"):
             limits = SearchLimits(budget=o.budget, candidates=_SPARE * wanted, seed=o.seed)
-            graph, searches = add_candidates(self.program.graph, self.target, limits)
+            graph, searches = add_candidates(self.program.graph, self.target, limits, executor)
         if sum(len(r.candidates) for r in searches) < at_least:
             return None
         self.report.searches = searches
@@ -127,7 +131,7 @@ class _Run:
             graph, kept = shortlist(graph, exponentials, self.target, wanted)
             self._keep(kept, exponentials)
         self._text("stabilized", graph, "candidates")
-        with self._timed("verify"), o.workers() as executor:
+        with self._timed("verify"):
             settings = VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics)
             graph, self.report.checked = verify_candidates(
                 graph, settings, self._watch_verdict, executor

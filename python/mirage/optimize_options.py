@@ -29,8 +29,8 @@ class OptimizeOptions:
     ``budget`` ends the search, ``candidates`` are verified, ``finalists`` of them compiled.
     ``seed`` makes the search repeatable; ``verify_seed`` the random tests too (by default they
     draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``jobs``
-    processes verify (by default one for each processor). ``compile`` False stops after the choice.
-    ``watch`` is told what happens, in sentences."""
+    processes search and verify (by default one for each processor). ``compile`` False stops after
+    the choice. ``watch`` is told what happens, in sentences."""
 
     chip: str = "sm_90a"
     budget: float = 60.0
@@ -77,7 +77,7 @@ class OptimizeOptions:
             yield None
             return
         context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(min(jobs, self.candidates), context) as pool:
+        with ProcessPoolExecutor(jobs, context) as pool:
             try:
                 yield pool
             except BaseException:

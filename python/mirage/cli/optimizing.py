@@ -20,6 +20,12 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--candidates", type=int, default=6, metavar="N", help="candidates to verify (default: 6)"
     )
+    search.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes that search and verify (default: one a processor)",
+    )
     search.add_argument("--seed", type=int, default=0, help="seed of the search (default: 0)")
     search.add_argument(
         "--allow-fallback",
@@ -32,9 +38,6 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     )
     verify.add_argument(
         "--verify-seed", type=int, help="make the tests repeatable (default: secret randomness)"
-    )
-    verify.add_argument(
-        "--jobs", type=int, metavar="N", help="processes that verify (default: one a processor)"
     )
     verify.add_argument("--no-numerics", action="store_true", help="do not measure rounding errors")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import nsmallest
 from math import inf, isfinite
 
 from mirage.search.derive import Derivations, Edge, Goal
@@ -12,32 +11,65 @@ Partial = tuple[float, int]
 """Cost and edges of a derivation; edge ``i`` is bit ``i``."""
 
 
-def k_best(
-    derivations: Derivations,
-    targets: Sequence[Goal],
-    costs: dict[int, float],
-    numbers: dict[Edge, int],
-    k: int,
-) -> list[frozenset[int]]:
-    """Edge sets of up to ``k`` derivations of all ``targets``; ``costs`` by the number of the
-    edge."""
-    search = _Extraction(costs, k)
-    best: dict[Goal, list[Partial]] = {}
-    for goal in derivations.order:
-        found: dict[int, float] = {}
-        for edge in derivations.edges[goal]:
-            number = numbers[edge]
-            own = costs[number]
-            if not isfinite(own):
-                continue
-            for cost, edges in search.combine([best[c] for c in edge.children]):
-                found.setdefault(edges | 1 << number, cost + own)
-        best[goal] = nsmallest(k, ((cost, edges) for edges, cost in found.items()))
-    return [_members(edges) for _, edges in search.combine([best.get(t, []) for t in targets])]
+class Choices:
+    """The edges of an AND-OR graph in numbers: goals in order, children first; edges by goal."""
+
+    def __init__(self, derivations: Derivations, targets: Sequence[Goal]) -> None:
+        places = {goal: place for place, goal in enumerate(derivations.order)}
+        self.edges: list[Edge] = []
+        self.of_goal: list[list[tuple[int, list[int]]]] = []
+        """For each goal its edges, and the goals that each needs."""
+        for goal in derivations.order:
+            own: list[tuple[int, list[int]]] = []
+            for edge in derivations.edges[goal]:
+                own.append((len(self.edges), [places[c] for c in edge.children]))
+                self.edges.append(edge)
+            self.of_goal.append(own)
+        self.targets = [places[t] for t in targets]
+        self._goals = targets
+
+    def k_best(self, costs: Sequence[float], k: int) -> list[int]:
+        """Edge sets, as bits, of up to ``k`` derivations of all targets; ``costs`` by the number of
+        the edge."""
+        search = _Extraction(costs, k)
+        best: list[list[Partial]] = []
+        for edges in self.of_goal:
+            found: dict[int, float] = {}
+            for number, children in edges:
+                own = costs[number]
+                if not isfinite(own):
+                    continue
+                bit = 1 << number
+                for cost, below in search.combine([best[c] for c in children]):
+                    found.setdefault(below | bit, cost + own)
+            best.append(sorted((cost, edges) for edges, cost in found.items())[:k])
+        return [edges for _, edges in search.combine([best[t] for t in self.targets])]
+
+    def select(self, chosen: int) -> list[Edge]:
+        """One of the chosen edges per goal reachable from the targets, children first."""
+        choice: dict[Goal, Edge] = {}
+        for number in _members(chosen):
+            edge = self.edges[number]
+            choice.setdefault(edge.goal, edge)
+        out: list[Edge] = []
+        done: set[Goal] = set()
+
+        def visit(goal: Goal) -> None:
+            if goal in done:
+                return
+            done.add(goal)
+            edge = choice[goal]
+            for child in edge.children:
+                visit(child)
+            out.append(edge)
+
+        for target in self._goals:
+            visit(target)
+        return out
 
 
 class _Extraction:
-    def __init__(self, costs: dict[int, float], k: int) -> None:
+    def __init__(self, costs: Sequence[float], k: int) -> None:
         self.costs, self.k = costs, k
         self._shared: dict[int, float] = {0: 0.0}
 
@@ -53,7 +85,7 @@ class _Extraction:
                     edges = left | right
                     if edges not in merged:
                         merged[edges] = left_cost + right_cost - self._cost(left & right)
-            combos = nsmallest(2 * self.k, ((cost, edges) for edges, cost in merged.items()))
+            combos = sorted((cost, edges) for edges, cost in merged.items())[: 2 * self.k]
         return [combo for combo in combos if combo[0] < inf]
 
     def _cost(self, edges: int) -> float:
@@ -63,35 +95,10 @@ class _Extraction:
         return found
 
 
-def _members(edges: int) -> frozenset[int]:
+def _members(edges: int) -> list[int]:
     out: list[int] = []
     while edges:
         lowest = edges & -edges
         out.append(lowest.bit_length() - 1)
         edges ^= lowest
-    return frozenset(out)
-
-
-def select(
-    derivations: Derivations, targets: Sequence[Goal], chosen: frozenset[int], by_number: list[Edge]
-) -> list[Edge]:
-    """One edge per goal reachable from the targets, children first."""
-    choice: dict[Goal, Edge] = {}
-    for number in sorted(chosen):
-        edge = by_number[number]
-        choice.setdefault(edge.goal, edge)
-    out: list[Edge] = []
-    done: set[Goal] = set()
-
-    def visit(goal: Goal) -> None:
-        if goal in done:
-            return
-        done.add(goal)
-        edge = choice[goal]
-        for child in edge.children:
-            visit(child)
-        out.append(edge)
-
-    for target in targets:
-        visit(target)
     return out

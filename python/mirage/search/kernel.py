@@ -16,7 +16,7 @@ from mirage.cost.target import Target
 from mirage.search.analysis import Analysis, analyze
 from mirage.search.bodies import EmitError
 from mirage.search.derive import Derivations, Edge, Goal
-from mirage.search.extract import k_best, select
+from mirage.search.extract import Choices
 from mirage.search.frames import Columns, FrameType, columns_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, half_type
@@ -49,10 +49,12 @@ def _defined(graph: KernelGraph) -> Iterator[Value]:
 
 @dataclass(eq=False)
 class Pick:
-    """One way to compute a value; it is written down when it is wanted."""
+    """One way to compute a value: a draft that is written down when it is wanted, or what a worker
+    has written."""
 
     time: float
     draft: Draft | None
+    ready: Solution | None = None
     written: Solution | None = None
     refused: bool = False
     others: tuple[tuple[float, int], ...] = ()  # times and columns to try where it is refused
@@ -225,18 +227,18 @@ class KernelSolver:
         derivations, count = measure.derivations, measure.columns.count
         few = np.unique(np.linspace(0, count - 1, min(count, SURROGATE_COLUMNS)).astype(np.int64))
         rough = self._measure(analysis.problem, derivations, measure.columns.take(few))
-        usable, costs, numbers, by_number = self._edge_costs(rough, targets, analysis.dims[0])
-        structures: dict[frozenset[int], list[Edge]] = {}
+        choices = Choices(derivations, targets)
+        costs = np.array([rough.edge_cost(edge) for edge in choices.edges])
+        structures: dict[frozenset[Edge], list[Edge]] = {}
         k = (
             self.limits.derivations
-            if len(by_number) <= 500
+            if len(choices.edges) <= 500
             else max(2, self.limits.derivations // 2)
         )
-        for sample in usable:
-            table = {number: float(c[sample]) for number, c in costs.items()}
-            for chosen in k_best(derivations, targets, table, numbers, k):
-                edges = select(derivations, targets, chosen, by_number)
-                structures.setdefault(frozenset(numbers[e] for e in edges), edges)
+        for sample in self._promising(rough, choices, costs, analysis.dims[0]):
+            for chosen in choices.k_best(costs[:, sample].tolist(), k):
+                edges = choices.select(chosen)
+                structures.setdefault(frozenset(edges), edges)
         self.report.derivations += len(structures)
         return list(structures.values())
 
@@ -264,28 +266,19 @@ class KernelSolver:
                     ok = ok & (measure.columns.grid[a] == 1)
         return ok
 
-    def _edge_costs(
-        self, measure: Measure, targets: tuple[Goal, ...], dims: Dims
-    ) -> tuple[list[int], dict[int, Any], dict[Edge, int], list[Edge]]:
-        """Costs of all edges for all columns, and the columns that promise most."""
-        numbers: dict[Edge, int] = {}
-        by_number: list[Edge] = []
-        costs: dict[int, Any] = {}
-        total: dict[Goal, Any] = {}
-        derivations = measure.derivations
-        for goal in derivations.order:
+    def _promising(self, measure: Measure, choices: Choices, costs: Any, dims: Dims) -> list[int]:
+        """The columns that promise most, with different numbers of blocks or steps."""
+        total: list[Any] = []
+        for edges in choices.of_goal:
             best: Any = np.full(measure.columns.count, np.inf)
-            for edge in derivations.edges[goal]:
-                number = numbers[edge] = len(by_number)
-                by_number.append(edge)
-                costs[number] = measure.edge_cost(edge)
+            for number, children in edges:
                 below = costs[number]
-                for child in edge.children:
+                for child in children:
                     below = below + total[child]
                 best = np.minimum(best, below)
-            total[goal] = best
+            total.append(best)
         blocks = measure.columns.blocks()
-        surrogate = np.ceil(blocks / self.target.sms) * sum(total[t] for t in targets)
+        surrogate = np.ceil(blocks / self.target.sms) * sum(total[t] for t in choices.targets)
         surrogate = np.where(measure.map_ok(dims), surrogate, np.inf)
         order = np.argsort(surrogate, kind="stable")
         steps = measure.steps()
@@ -298,7 +291,7 @@ class KernelSolver:
             if key not in seen:
                 seen.add(key)
                 usable.append(int(i))
-        return usable, costs, numbers, by_number
+        return usable
 
     def _picks(self, times: Any, draft: Draft) -> list[Pick]:
         """A derivation at its best choice of sizes, and at a second one with other tiles."""
@@ -320,7 +313,9 @@ class KernelSolver:
 
     def write(self, pick: Pick) -> Solution | None:
         """The launches of a pick, or None where they break a limit of the code generator."""
-        if pick.draft is not None and pick.written is None and not pick.refused:
+        if pick.ready is not None:
+            pick.written = pick.ready
+        elif pick.draft is not None and pick.written is None and not pick.refused:
             try:
                 with Timer(self.report, "emit"):
                     pick.written = write_draft(pick.draft, self.target, self._combine)

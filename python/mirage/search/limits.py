@@ -37,6 +37,7 @@ class SearchLimits:
     plans: int = 100  # plans whose kernels are looked at
     matmuls: int = 6  # matmuls in one kernel
     outputs: int = 3  # values that one kernel may write
+    choices: int = 8  # ways to compute a kernel that are combined with those of others
     derivations: int = 6  # derivations kept per value
     goals: int = 4000  # values per frame type
     columns: int = 6000  # choices of sizes per frame type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,35 +75,33 @@ class Measure(EdgeAccounts):
 
     def _cost_of(self, edge: Edge, kind: _Kind) -> Num:
         added, ok = self._work_of(edge, kind)
-        t = self.target
-        steps = self.steps()
-        time = np.zeros(self.columns.count)
-        for name, rate in (
-            ("load", t.dram_bytes / t.sms),
-            ("mma", t.mma_half),
-            ("mma32", t.mma_f32),
-            ("alu", t.alu),
-            ("sfu", t.sfu),
-            ("move", t.shared_bytes),
-            ("clocks", 2.0 * t.clock),
-        ):
-            if f"{name}_once" in added:
-                time = time + added[f"{name}_once"] / rate
-            if f"{name}_step" in added:
-                time = time + added[f"{name}_step"] * steps / rate
+        time = np.full(self.columns.count, 1e-6)
+        for name, amount in added.items():
+            what, _, when = name.rpartition("_")
+            if what in self._rates:
+                own = amount / self._rates[what]
+                time = time + (own * self.steps() if when == "step" else own)
         if "accumulators" in added:
             time = time + added["accumulators"] * 1e-6
         if edge.goal[1] == 2:
-            time = (
-                time
-                + 0.01
-                + (
-                    self.partial_bytes(edge.children[0]) / t.l2_bytes
-                    if edge.kind == "gather"
-                    else 0.0
-                )
-            )
-        return np.where(ok, time + 1e-6, np.inf)
+            time = time + 0.01
+        if edge.kind == "gather":
+            time = time + self.partial_bytes(edge.children[0]) / self.target.l2_bytes
+        return np.where(ok, time, np.inf)
+
+    @cached_property
+    def _rates(self) -> dict[str, float]:
+        """What a block does in a µs of each kind of work."""
+        t = self.target
+        return {
+            "load": t.dram_bytes / t.sms,
+            "mma": t.mma_half,
+            "mma32": t.mma_f32,
+            "alu": t.alu,
+            "sfu": t.sfu,
+            "move": t.shared_bytes,
+            "clocks": 2.0 * t.clock,
+        }
 
     def steps(self) -> Num:
         """Steps of the loop, or of the inner loop at all steps of the outer one."""

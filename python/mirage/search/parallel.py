@@ -7,9 +7,9 @@ values of the program.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterable
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 
 from mirage.cost.model import CostReport
@@ -46,38 +46,43 @@ class Region:
         return KernelProblem(graph.outputs, graph.inputs, definitions, table, hot=hot)
 
 
+RemoteSolution = tuple[KernelGraph, CostReport, str]
+
+
 @dataclass(frozen=True)
 class RemoteResult:
-    """What a worker sends back: its region, and solutions in the region's values."""
+    """What a worker sends back: its region, and predicted times with solutions in the region's
+    values (none where the derivation cannot be written down)."""
 
     graph: KernelGraph
-    solutions: tuple[tuple[float, KernelGraph, CostReport, str], ...]
+    solutions: tuple[tuple[float, RemoteSolution | None], ...]
     report: SearchReport
 
 
 def solve_region(
-    region: Region, target: Target, limits: SearchLimits, deadline: float
+    region: Region, target: Target, limits: SearchLimits, deadline: float, count: int
 ) -> RemoteResult:
-    """Runs in a worker. ``deadline`` is in the seconds since the epoch, as clocks of processes
-    differ."""
+    """Runs in a worker, and writes up to ``count`` solutions. ``deadline`` is in the seconds since
+    the epoch, as clocks of processes differ."""
     report = SearchReport()
     left = time.perf_counter() + max(0.0, deadline - time.time())
     solver = KernelSolver(target, limits, report, left)
     graph = region.graph
-    solutions: list[tuple[float, KernelGraph, CostReport, str]] = []
-    for pick in solver.solve(region.problem()):
+    solutions: list[tuple[float, RemoteSolution | None]] = []
+    for pick in solver.solve(region.problem())[:count]:
         solution = solver.write(pick)
         if solution is None:
+            solutions.append((pick.time, None))
             continue
         written = KernelGraph(graph.name, graph.inputs, solution.ops, graph.outputs)
-        solutions.append((pick.time, written, solution.cost, solution.description))
-        if len(solutions) >= 2 * limits.candidates:
-            break
+        solutions.append((pick.time, (written, solution.cost, solution.description)))
     return RemoteResult(graph, tuple(solutions), report)
 
 
 class Remote:
-    """Kernel problems that were handed to an executor."""
+    """Kernel problems that were handed to an executor. If its workers die, what they have not
+    solved was not submitted.
+    """
 
     def __init__(
         self, executor: Executor, target: Target, limits: SearchLimits, report: SearchReport
@@ -87,13 +92,12 @@ class Remote:
         self._deadline = time.time() + limits.budget
         self._futures: dict[Key, Future[RemoteResult]] = {}
 
-    def submit(self, regions: Iterable[Region]) -> None:
-        """Starts solving regions."""
-        for region in regions:
-            key = region.key
-            if key not in self._futures:
-                self._futures[key] = self._executor.submit(
-                    solve_region, region, self._target, self._limits, self._deadline
+    def submit(self, region: Region, count: int) -> None:
+        """Starts solving a region, if that was not done before."""
+        if region.key not in self._futures:
+            with contextlib.suppress(BrokenExecutor):
+                self._futures[region.key] = self._executor.submit(
+                    solve_region, region, self._target, self._limits, self._deadline, count
                 )
 
     def result(self, region: Region) -> list[Pick] | None:
@@ -101,13 +105,20 @@ class Remote:
         future = self._futures.get(region.key)
         if future is None:
             return None
-        found = future.result()
+        try:
+            found = future.result()
+        except BrokenExecutor:
+            return None
         self._report.merge(found.report)
         theirs = (*found.graph.inputs, *found.graph.outputs)
         ours = (*region.graph.inputs, *region.graph.outputs)
         names = dict(zip(theirs, ours, strict=True))
         picks: list[Pick] = []
-        for predicted, graph, cost, words in found.solutions:
+        for predicted, solution in found.solutions:
+            if solution is None:
+                picks.append(Pick(predicted, None, refused=True))
+                continue
+            graph, cost, words = solution
             ops = rename_graph(graph, names).ops
             written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
             picks.append(Pick(predicted, None, Solution(written, cost, words)))

@@ -87,9 +87,8 @@ class _Planner:
     def run(self) -> SearchResult:
         """The best plans within the limits, ranked."""
         result = SearchResult(report=self.report)
-        submit = self.remote.submit if self.remote is not None else lambda regions: None
         search = PlanSearch(
-            self.program, self.limits, self.report, self.solver.deadline, self._solve, submit
+            self.program, self.limits, self.report, self.solver.deadline, self._solve, self._submit
         )
         plans = search.plans()
         if self.remote is not None:
@@ -104,12 +103,28 @@ class _Planner:
         self.report.seconds["total"] = time.perf_counter() - self.start
         return result
 
+    def _submit(self, regions: list[Region]) -> None:
+        """Has workers solve regions beside each other. One alone is solved here, as is the whole
+        program: a worker would write down all of its ways."""
+        new = [r for r in regions if r.key not in self.memo and not self._is_whole(r)]
+        if self.remote is not None and len(new) > 1:
+            for region in new:
+                self.remote.submit(region, self.limits.choices)
+
+    def _is_whole(self, region: Region) -> bool:
+        graph = region.graph
+        return {*graph.outputs} == {*self.graph.outputs} and (
+            {*graph.inputs} <= {*self.graph.inputs}
+        )
+
     def _solve(self, region: Region) -> list[Pick]:
         key = region.key
         if key not in self.memo:
             picks = self.remote.result(region) if self.remote is not None else None
             if picks is None:
-                picks = self.solver.solve(region.problem())
+                whole = self._is_whole(region)
+                count = 2 * self.limits.candidates if whole else self.limits.choices
+                picks = self.solver.solve(region.problem())[:count]
             self.memo[key] = self._written_first(picks)
         return self.memo[key]
 

@@ -22,7 +22,7 @@ import pytest
 from mirage.cost import H200
 from mirage.search.analysis import analyze
 from mirage.search.derive import Derivations, Edge, Goal
-from mirage.search.extract import k_best
+from mirage.search.extract import Choices
 from mirage.search.frames import FrameType
 from mirage.search.kernel import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
@@ -165,11 +165,10 @@ class Ours:
                 return OP + self._elements(derivations, edge.goal)
 
     def _cheapest(self, derivations: Derivations, target: Goal) -> float:
-        edges = [e for goal in derivations.order for e in derivations.edges[goal]]
-        numbers = {e: i for i, e in enumerate(edges)}
-        costs = {i: self._cost(derivations, e) for i, e in enumerate(edges)}
-        best = k_best(derivations, [target], costs, numbers, 8)
-        return min(sum(costs[i] for i in chosen) for chosen in best)
+        choices = Choices(derivations, [target])
+        costs = [self._cost(derivations, e) for e in choices.edges]
+        best = (choices.select(chosen) for chosen in choices.k_best(costs, 8))
+        return min(sum(self._cost(derivations, e) for e in edges) for edges in best)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import get_context
 
@@ -58,3 +58,29 @@ def test_an_executor_changes_nothing(
             # the same kernels were solved, and those that plans ask for later
             assert together.report.kernels >= alone.report.kernels
             assert together.report.stop is alone.report.stop
+
+
+class _Dead(Executor):
+    """An executor whose workers die: at the first submission, or while they solve."""
+
+    def __init__(self, takes: int) -> None:
+        self.left = takes
+
+    def submit(self, fn: object, /, *_: object, **__: object) -> Future[object]:  # type: ignore[override]
+        if not self.left:
+            raise BrokenExecutor
+        self.left -= 1
+        future = Future[object]()
+        future.set_exception(BrokenExecutor())
+        return future
+
+
+@pytest.mark.parametrize("takes", [0, 2])
+def test_what_dead_workers_leave_is_solved_here(takes: int) -> None:
+    program = attention(2, 64, 512, 64)
+    limits = SearchLimits(plans=4)
+    alone = superoptimize(program, H200, limits)
+    left = superoptimize(program, H200, limits, _Dead(takes))
+    assert [signature(c.graph) for c in left.candidates] == [
+        signature(c.graph) for c in alone.candidates
+    ]
