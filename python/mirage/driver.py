@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
@@ -20,7 +21,7 @@ from mirage.frontend.program import Program
 from mirage.optimize_options import NothingFoundError, OptimizeOptions, OptionError
 from mirage.optimized import Finalist, Optimized, Report, Step
 from mirage.passes.ugraph_io.data import Alternatives, InputNote
-from mirage.search import SearchLimits, SearchResult
+from mirage.search import SearchResult
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.stages import (
     Checked,
@@ -114,8 +115,10 @@ class _Run:
         """
         o = self.options
         with self._timed("search"):
-            limits = SearchLimits(budget=o.budget, candidates=_SPARE * wanted, seed=o.seed)
-            graph, searches = add_candidates(self.program.graph, self.target, limits, executor)
+            limits = o.limits(_SPARE * wanted)
+            graph, searches = add_candidates(
+                self.program.graph, self.target, limits, executor, self._watch_search
+            )
         if sum(len(r.candidates) for r in searches) < at_least:
             return None
         self.report.searches = searches
@@ -153,6 +156,10 @@ class _Run:
             stayed.extend(exponentials[first + p] for p in places)
             first += len(result.candidates)
         self.report.searches, self.report.exponentials = tuple(searches), tuple(stayed)
+
+    def _watch_search(self, best: float, kernels: int) -> None:
+        plan = "" if best == inf else f", best so far {best:.1f} us"
+        self.options.show(f"search: {kernels} kernels solved{plan}")
 
     def _watch_verdict(self, checked: Checked) -> None:
         verdict = str(checked.verdict).splitlines()[0]
@@ -286,6 +293,7 @@ class _Run:
 
     @contextmanager
     def _timed(self, what: str) -> Generator[None]:
+        self.options.show(what)
         start = time.perf_counter()
         try:
             yield

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mirage.errors import MirageError
+from mirage.search import SearchLimits
 from mirage.stages import target_for
 
 
@@ -30,7 +31,8 @@ class OptimizeOptions:
     ``seed`` makes the search repeatable; ``verify_seed`` the random tests too (by default they
     draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``jobs``
     processes search and verify (by default one for each processor). ``compile`` False stops after
-    the choice. ``watch`` is told what happens, in sentences."""
+    the choice. ``bounds`` of the search are those of :class:`mirage.search.SearchLimits`, by name.
+    ``watch`` is told what happened, in sentences; ``progress`` what is under way."""
 
     chip: str = "sm_90a"
     budget: float = 60.0
@@ -44,7 +46,9 @@ class OptimizeOptions:
     compile: bool = True
     cubin: bool = True
     use_cache: bool = True
+    bounds: Mapping[str, int] = field(default_factory=dict[str, int])
     watch: Callable[[str], None] | None = None
+    progress: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         target_for(self.chip)
@@ -53,6 +57,12 @@ class OptimizeOptions:
                 raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
         if self.jobs is not None and not self.jobs > 0:
             raise OptionError(f"expected a positive number of jobs, got {self.jobs!r}")
+        own = ("budget", "candidates", "seed")
+        known = [f.name for f in fields(SearchLimits) if f.name not in own]
+        unknown = sorted(set(self.bounds) - set(known))
+        if unknown:
+            raise OptionError(f"expected bounds among {', '.join(known)}, got {', '.join(unknown)}")
+        self.limits(self.candidates)
 
     @staticmethod
     def of(**options: Any) -> OptimizeOptions:
@@ -84,7 +94,18 @@ class OptimizeOptions:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
+    def limits(self, candidates: int) -> SearchLimits:
+        """The search's limits. Raises :class:`mirage.search.LimitError`."""
+        return SearchLimits(
+            budget=self.budget, candidates=candidates, seed=self.seed, **self.bounds
+        )
+
     def say(self, text: str) -> None:
-        """Tells the watcher."""
+        """Tells the watcher what happened."""
         if self.watch is not None:
             self.watch(text)
+
+    def show(self, text: str) -> None:
+        """Tells what is under way."""
+        if self.progress is not None:
+            self.progress(text)

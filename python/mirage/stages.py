@@ -31,7 +31,7 @@ from mirage.cost.copies import copy_report, is_copy
 from mirage.cost.model import KernelFeatures, report
 from mirage.errors import MirageError
 from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
-from mirage.search import SearchLimits, SearchResult, superoptimize
+from mirage.search import SearchLimits, SearchResult, Watch, superoptimize
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Loop, Op, Softmax, Value, walk
@@ -75,9 +75,10 @@ def add_candidates(
     target: Target,
     limits: SearchLimits | None = None,
     executor: Executor | None = None,
+    watch: Watch | None = None,
 ) -> tuple[KernelGraph, tuple[SearchResult, ...]]:
     """Form ``candidates``: each part of the program beside what the search found for it, cheapest
-    first.
+    first. The search's ``executor`` and ``watch`` are those of :func:`superoptimize`.
 
     Raises :class:`StageError` for kernels that are there already.
     """
@@ -92,9 +93,9 @@ def add_candidates(
         if isinstance(step, External):
             ops.append(step)
             continue
-        result = superoptimize(step.graph, target, limits, executor)
+        result = superoptimize(step.graph, target, limits, executor, watch=watch)
         if _overflows(step.graph, result):  # what no rewrite can make safe is not worth verifying
-            safe = superoptimize(step.graph, target, limits, executor, stable=True)
+            safe = superoptimize(step.graph, target, limits, executor, stable=True, watch=watch)
             if safe.candidates:
                 result = safe
                 result.report.note("rows in several kernels: searched with their maximum")

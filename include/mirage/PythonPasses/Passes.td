@@ -38,7 +38,30 @@ def MirageSearch : Mirage_PythonPass<"mirage-search"> {
     Option<"maxCandidates", "max-candidates", "int64_t", "8",
            "candidates kept per graph, cheapest first">,
     Option<"chip", "chip", "std::string", "\"sm_90a\"",
-           "the GPU whose limits and cost model are used">];
+           "the GPU whose limits and cost model are used">,
+    Option<"maxPlans", "max-plans", "int64_t", "0",
+           "at most so many sets of stored intermediates whose kernels are "
+           "solved; 0: the default">,
+    Option<"maxCuts", "max-cuts", "int64_t", "0",
+           "at most so many states of the program's cuts at one place; 0: the "
+           "default">,
+    Option<"maxMatmuls", "max-matmuls", "int64_t", "0",
+           "at most so many matmuls in one kernel; 0: the default">,
+    Option<"maxOutputs", "max-outputs", "int64_t", "0",
+           "at most so many values that one kernel writes; 0: the default">,
+    Option<"maxChoices", "max-choices", "int64_t", "0",
+           "at most so many ways to compute a kernel, to be combined with "
+           "those of others; 0: the default">,
+    Option<"maxGoals", "max-goals", "int64_t", "0",
+           "at most so many values in one type of frame; 0: the default">,
+    Option<"maxDerivations", "max-derivations", "int64_t", "0",
+           "at most so many derivations of a value; 0: the default">,
+    Option<"maxColumns", "max-columns", "int64_t", "0",
+           "at most so many choices of sizes in one type of frame; 0: the "
+           "default">,
+    Option<"maxSamples", "max-samples", "int64_t", "0",
+           "at most so many choices of sizes at which derivations are picked; "
+           "0: the default">];
   let statistics = [
     Statistic<"numCandidates", "candidates", "candidates kept">];
 }

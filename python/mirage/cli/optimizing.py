@@ -9,6 +9,21 @@ from mirage.cli.output import Output
 
 if TYPE_CHECKING:
     from mirage.driver import Optimized, OptimizeOptions, Report
+    from mirage.frontend.program import Program
+
+
+BOUNDS = {
+    "plans": "sets of stored intermediates whose kernels are solved",
+    "cuts": "states of the program's cuts at one place",
+    "matmuls": "matmuls in one kernel",
+    "outputs": "values that one kernel writes",
+    "choices": "ways to compute a kernel, to be combined with those of others",
+    "goals": "values in one type of frame",
+    "derivations": "derivations of a value",
+    "columns": "choices of sizes in one type of frame",
+    "samples": "choices of sizes at which derivations are picked",
+}
+"""The bounds of the search (:class:`mirage.search.SearchLimits`)."""
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +42,8 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         help="processes that search and verify (default: one a processor)",
     )
     search.add_argument("--seed", type=int, default=0, help="seed of the search (default: 0)")
+    for name, what in BOUNDS.items():
+        search.add_argument(f"--max-{name}", type=int, metavar="N", help=f"at most N {what}")
     search.add_argument(
         "--allow-fallback",
         action="store_true",
@@ -42,6 +59,16 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     verify.add_argument("--no-numerics", action="store_true", help="do not measure rounding errors")
 
 
+def optimize_shown(
+    program: Program, options: argparse.Namespace, output: Output, **more: Any
+) -> Optimized:
+    """Optimizes a program, and shows how far that is."""
+    from mirage.driver import optimize
+
+    with output.progress() as progress:
+        return optimize(program, optimize_options(options, output, progress=progress, **more))
+
+
 def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -> OptimizeOptions:
     """The driver's options."""
     from mirage.driver import OptimizeOptions
@@ -55,6 +82,9 @@ def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -
         draws=options.draws,
         numerics=not options.no_numerics,
         jobs=options.jobs,
+        bounds={
+            name: bound for name in BOUNDS if (bound := getattr(options, f"max_{name}")) is not None
+        },
         cubin=not options.no_cubin,
         use_cache=not options.no_cache,
         watch=lambda text: output.say(text, style="dim"),

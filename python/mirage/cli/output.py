@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 PIPE_WIDTH = 160
@@ -64,6 +65,19 @@ class Output:
         for row in rows:
             table.add_row(*(_text(cell) for cell in row))
         self.console.print(table)
+
+    @contextmanager
+    def progress(self) -> Generator[Callable[[str], None]]:
+        """Shows what is under way in the last line of a terminal, until it is done."""
+        if self.as_json or self.quiet or not self.console.is_terminal:
+            yield lambda text: None
+            return
+        from rich.live import Live
+        from rich.text import Text
+
+        # refreshed by the caller: a thread beside it could hold a lock while workers are forked
+        with Live(console=self.console, auto_refresh=False, transient=True) as live:
+            yield lambda text: live.update(Text(text, style="dim"), refresh=True)
 
     def result(self, data: dict[str, Any]) -> None:
         """The command's result; printed with ``--json`` only."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from mirage.passes._rewrite import rewrite_graphs
@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Options of the pass."""
+    """Options of the pass. A bound of 0 is the search's default."""
 
     seed: int = 0
     time_limit: float = 60.0
     max_candidates: int = 8
     chip: str = "sm_90a"
+    max_plans: int = 0
+    max_cuts: int = 0
+    max_matmuls: int = 0
+    max_outputs: int = 0
+    max_choices: int = 0
+    max_goals: int = 0
+    max_derivations: int = 0
+    max_columns: int = 0
+    max_samples: int = 0
 
 
 def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
@@ -39,7 +48,10 @@ def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
     if options.seed < 0:
         raise PassError(f"expected a seed of at least 0, got {options.seed}")
     limits = SearchLimits(
-        budget=options.time_limit, candidates=options.max_candidates, seed=options.seed
+        budget=options.time_limit,
+        candidates=options.max_candidates,
+        seed=options.seed,
+        **_bounds(options),
     )
     found = 0
 
@@ -63,6 +75,21 @@ def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
 
     rewrite_graphs(op, (None, "reference"), "candidates", stage)
     return {"candidates": found}
+
+
+def _bounds(options: SearchOptions) -> dict[str, int]:
+    from mirage.passes.registry import PassError
+
+    given: dict[str, int] = {}
+    for option in fields(options):
+        kind, _, bound = option.name.partition("max_")
+        value = getattr(options, option.name)
+        if kind or bound == "candidates" or value == 0:
+            continue
+        if value < 0:
+            raise PassError(f"expected max-{bound} of at least 1, or 0, got {value}")
+        given[bound] = value
+    return given
 
 
 PASS = PythonPass(

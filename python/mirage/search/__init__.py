@@ -1,7 +1,7 @@
 """Search for µGraphs: frames, derivations of values, extraction, kernel cuts."""
 
 from mirage.search.limits import LimitError, SearchLimits, SearchReport, StopReason
-from mirage.search.superoptimize import Candidate, SearchResult, superoptimize
+from mirage.search.superoptimize import Candidate, SearchResult, Watch, superoptimize
 
 __all__ = [
     "Candidate",
@@ -10,5 +10,6 @@ __all__ = [
     "SearchReport",
     "SearchResult",
     "StopReason",
+    "Watch",
     "superoptimize",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+import resource
 import time
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -70,6 +71,7 @@ class SearchReport:
     kernels: int = 0  # distinct kernel problems
     plans: int = 0
     candidates: int = 0
+    memory: int = 0  # the most MiB that a process which searched has used so far
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     notes: list[str] = field(default_factory=list[str])
     stop: StopReason = StopReason.EXHAUSTED
@@ -86,14 +88,20 @@ class SearchReport:
     def merge(self, other: SearchReport) -> None:
         """Adds what a worker covered; its seconds count as if they were spent here."""
         for name, value in vars(other).items():
-            if isinstance(value, int) and name not in ("plans", "candidates"):
+            if isinstance(value, int) and name not in ("plans", "candidates", "memory"):
                 setattr(self, name, getattr(self, name) + value)
+        self.memory = max(self.memory, other.memory)
         for phase, seconds in other.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
         for text in other.notes:
             self.note(text, alike=True)
         if other.stop is StopReason.BUDGET:
             self.stop = StopReason.BUDGET
+
+    def weigh(self) -> None:
+        """Notes the memory of this process."""
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        self.memory = max(self.memory, used)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -106,7 +114,12 @@ class SearchReport:
 
     def table(self) -> str:
         """A table for people."""
-        rows = [(k.replace("_", " "), str(v)) for k, v in vars(self).items() if isinstance(v, int)]
+        units = {"memory": "memory [MiB]"}
+        rows = [
+            (units.get(k, k.replace("_", " ")), str(v))
+            for k, v in vars(self).items()
+            if isinstance(v, int)
+        ]
         rows += [(f"{k} [s]", f"{v:.3f}") for k, v in self.seconds.items()]
         rows.append(("stopped because", self.stop.value))
         rows += [("note", n) for n in self.notes]

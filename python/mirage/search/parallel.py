@@ -76,6 +76,7 @@ def solve_region(
             continue
         written = KernelGraph(graph.name, graph.inputs, solution.ops, graph.outputs)
         solutions.append((pick.time, (written, solution.cost, solution.description)))
+    report.weigh()
     return RemoteResult(graph, tuple(solutions), report)
 
 

@@ -77,6 +77,9 @@ class PlanSearch:
     ) -> None:
         self.program, self.limits, self.report = program, limits, report
         self.deadline, self._solve, self._submit = deadline, solve, submit
+        self.watch: Callable[[float], None] = lambda best: None
+        """Is told µs of the best plan that is known, infinite for none, after each kernel."""
+        self._best = inf
         self._regions: dict[Part, Region] = {}
         with Timer(report, "partition"):
             self.cuts = Cuts(program.dag, self._possible, self._floor, limits.cuts, limits.outputs)
@@ -168,9 +171,11 @@ class PlanSearch:
 
         self.partitions.settle(part, cost)
         self.partitions.raise_larger(part, larger)
+        self.watch(self._best)
         return cost
 
     def _stopped(self, proposals: int) -> bool:
+        self._best = self.partitions.cheapest(known=True)[0]
         if proposals >= self.limits.plans:
             self.report.stop = StopReason.LIMIT
         if time.perf_counter() > self.deadline:

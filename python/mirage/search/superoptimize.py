@@ -4,6 +4,7 @@ for each."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -24,6 +25,9 @@ from mirage.search.views import without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op
+
+Watch = Callable[[float, int], None]
+"""Is told µs of the best plan known, infinite for none, and how many kernels were solved."""
 
 WRITTEN = 4
 """Ways to compute a region that are written down before its cost is believed."""
@@ -53,19 +57,20 @@ def superoptimize(
     executor: Executor | None = None,
     *,
     stable: bool = False,
+    watch: Watch | None = None,
 ) -> SearchResult:
     """The cheapest µGraphs that compute ``graph``, by the cost model of ``target``.
 
     Composite ops are expanded first. Exact over the reals: softmax is searched without a row
     maximum (a later rewrite makes it stable), or with it if ``stable`` is set. Ops that axis labels
     cannot follow stay as they are between the launches. With an ``executor`` kernels are solved by
-    its workers; the result is the same. Raises :class:`mirage.semantics.check.InvalidGraph` for a
-    graph that is not well-formed.
+    its workers; the result is the same. ``watch`` is told how far the search is. Raises
+    :class:`mirage.semantics.check.InvalidGraph` for a graph that is not well-formed.
     """
     check_graph(graph)
     limits = limits or SearchLimits()
     plain = without_joins(with_early_slices(decompose(graph, stable=stable)))
-    return _Planner(plain, target, limits, executor).run()
+    return _Planner(plain, target, limits, executor, watch).run()
 
 
 class _Planner:
@@ -75,7 +80,9 @@ class _Planner:
         target: Target,
         limits: SearchLimits,
         executor: Executor | None = None,
+        watch: Watch | None = None,
     ) -> None:
+        self._watch = watch
         self.graph, self.limits, self.target = graph, limits, target
         self.report = SearchReport()
         self.start = time.perf_counter()
@@ -90,6 +97,7 @@ class _Planner:
         search = PlanSearch(
             self.program, self.limits, self.report, self.solver.deadline, self._solve, self._submit
         )
+        search.watch = self._tell
         plans = search.plans()
         if self.remote is not None:
             self.remote.cancel()
@@ -101,7 +109,12 @@ class _Planner:
         if not any(isinstance(op, Launch) for c in result.candidates for op in c.graph.ops):
             self.report.stop = StopReason.NOTHING
         self.report.seconds["total"] = time.perf_counter() - self.start
+        self.report.weigh()
         return result
+
+    def _tell(self, best: float) -> None:
+        if self._watch is not None:
+            self._watch(best, self.report.kernels)
 
     def _submit(self, regions: list[Region]) -> None:
         """Has workers solve regions beside each other. One alone is solved here, as is the whole

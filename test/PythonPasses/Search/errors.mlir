@@ -3,14 +3,16 @@
 // RUN: not mirage-opt %s --mirage-search=time-limit=nan 2>&1 | FileCheck %s --check-prefix=NAN
 // RUN: not mirage-opt %s --mirage-search=max-candidates=0 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not mirage-opt %s --mirage-search=seed=-1 2>&1 | FileCheck %s --check-prefix=SEED
+// RUN: not mirage-opt %s --mirage-search=max-plans=-1 2>&1 | FileCheck %s --check-prefix=BOUND
 // RUN: not mirage-opt %s --mirage-search=chip=sm_10 2>&1 | FileCheck %s --check-prefix=CHIP
 // RUN: not mirage-opt %s --mirage-search=budget=3 2>&1 | FileCheck %s --check-prefix=OPTION
 // RUN: not mirage-opt %s --mirage-search --mirage-search 2>&1 | FileCheck %s --check-prefix=FORM --implicit-check-not=Traceback
 
-// TIME: errors.mlir:[[#@LINE+8]]:1: error: expected a positive time-limit, got 0
+// TIME: errors.mlir:[[#@LINE+9]]:1: error: expected a positive time-limit, got 0
 // NAN: error: expected a positive time-limit, got nan
 // NONE: error: expected max-candidates of at least 1, got 0
 // SEED: error: expected a seed of at least 0, got -1
+// BOUND: error: expected max-plans of at least 1, or 0, got -1
 // CHIP: error: expected a chip among a100, h200, sm_80, sm_90a, got 'sm_10'
 // OPTION: no such option budget
 // FORM: errors.mlir:[[#@LINE+3]]:3: error: expected form none or 'reference', got 'candidates'

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mirage.cli import main
+from mirage.cli.optimizing import BOUNDS
+from mirage.search import SearchLimits
 
 PROGRAM = """
 import torch
@@ -57,16 +60,40 @@ def test_search(capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Pat
     assert main(["verify", str(program), str(best), "--seed", "1"]) == 0
 
 
+def test_every_bound_of_the_search_is_an_option() -> None:
+    own = ("budget", "candidates", "seed")
+    assert set(BOUNDS) == {f.name for f in fields(SearchLimits)} - {*own}
+
+
+def test_a_bound_is_heeded_and_said(capsys: pytest.CaptureFixture[str], program: Path) -> None:
+    arguments = ("search", program, "--candidates", 1, "--max-plans", 1)
+    code, data = run_json(capsys, *arguments)
+    assert code == 0
+    (report,) = data["search"]
+    assert report["stop"] == "limit"
+    assert report["plans"] == 1
+
+
+def test_the_report_says_how_much_memory_was_used(
+    capsys: pytest.CaptureFixture[str], program: Path
+) -> None:
+    _, data = run_json(capsys, "search", program, "--candidates", 1)
+    assert 10 < data["search"][0]["memory"] < 100_000
+
+
 def test_search_output_for_people(capsys: pytest.CaptureFixture[str], program: Path) -> None:
     assert main(["search", str(program), "--candidates", "1", "--words"]) == 0
     out = capsys.readouterr().out
     assert "candidate 0" in out
     assert "kernel 1 of 1" in out
+    assert "memory [MiB]" in out
     assert "stopped because" in out
+    assert "kernels solved" not in out  # what is under way is for terminals
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--budget", "-1"), ("--candidates", "0"), ("--chip", "sm_12")]
+    ("option", "value"),
+    [("--budget", "-1"), ("--candidates", "0"), ("--chip", "sm_12"), ("--max-matmuls", "0")],
 )
 def test_contradictory_options(
     capsys: pytest.CaptureFixture[str], program: Path, option: str, value: str

@@ -8,7 +8,7 @@ from pathlib import Path
 from mirage.cli.artifacts import add_compile_arguments, describe, describe_json
 from mirage.cli.optimizing import (
     add_search_arguments,
-    optimize_options,
+    optimize_shown,
     optimized_json,
     show_candidates,
     show_choice,
@@ -39,11 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Optimizes, writes the artifact and says what was found."""
-    from mirage.driver import optimize
-
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
-    settings = optimize_options(options, output)
-    optimized = optimize(loaded.program, settings)
+    optimized = optimize_shown(loaded.program, options, output)
     show_candidates(output, optimized.report)
     show_choice(output, optimized)
     if options.emit:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mirage.cli.optimizing import add_search_arguments, optimize_options, show_candidates
+from mirage.cli.optimizing import add_search_arguments, optimize_shown, show_candidates
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, load_program
 
@@ -35,11 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Searches and reports; exit code 1 if no candidate survives."""
     from mirage.describe import describe
-    from mirage.driver import NothingFoundError, optimize
+    from mirage.driver import NothingFoundError
 
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
     try:
-        optimized = optimize(loaded.program, optimize_options(options, output, compile=False))
+        optimized = optimize_shown(loaded.program, options, output, compile=False)
     except NothingFoundError as e:
         output.error(type(e).__name__, str(e), 1)
         return 1
