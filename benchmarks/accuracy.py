@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+
+Results = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,12 @@ class Errors:
 
     l2: float
     max: float
+
+    @staticmethod
+    def of_all(got: Results, exact: Results) -> Errors:
+        """The worst of several results."""
+        errors = [Errors.of(x, y) for x, y in zip(got, exact, strict=True)]
+        return Errors(max(e.l2 for e in errors), max(e.max for e in errors))
 
     @staticmethod
     def of(got: torch.Tensor, exact: torch.Tensor) -> Errors:
@@ -36,7 +45,13 @@ class Errors:
         return self.l2 <= factor * reference.l2 and self.max <= factor * reference.max
 
 
-def exact_result(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """The program in float64."""
+def results_of(module: Callable[..., torch.Tensor | Results], inputs: Results) -> Results:
+    """What a program returns, as a tuple."""
     with torch.no_grad():
-        return module(*(x.double() for x in inputs))
+        results = module(*inputs)
+    return (results,) if isinstance(results, torch.Tensor) else tuple(results)
+
+
+def exact_results(module: Callable[..., torch.Tensor | Results], inputs: Results) -> Results:
+    """The program in float64."""
+    return results_of(module, tuple(x.double() for x in inputs))

@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 import report  # noqa: E402
 import timing  # noqa: E402
 import torch  # noqa: E402
-from accuracy import Errors, exact_result  # noqa: E402
+from accuracy import Errors, exact_results, results_of  # noqa: E402
 from baselines import Baseline, baselines  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
 from mirage.runtime import Executable, load  # noqa: E402
@@ -141,12 +141,11 @@ def measure(
         return row
 
     size = sum(x.numel() * x.element_size() for x in inputs)
-    with torch.no_grad():
-        result = module(*inputs)
-    row["bytes"] = size + result.numel() * result.element_size()
+    results = results_of(module, inputs)
+    row["bytes"] = size + sum(x.numel() * x.element_size() for x in results)
     copies = timing.copies_needed(size)
     sets = [inputs] + [tuple(x.clone() for x in inputs) for _ in range(copies - 1)]
-    outputs = [(torch.empty_like(result),) for _ in sets]
+    outputs = [tuple(map(torch.empty_like, results)) for _ in sets]
     calls: dict[str, timing.Call] = {}
     for label, program in programs.items():
         calls[label] = lambda i, program=program: program(inputs=sets[i], out=outputs[i])
@@ -198,14 +197,13 @@ def check(
     errors = dict.fromkeys([*programs, "eager"], Errors(0.0, 0.0))
     for seed in CHECKED_SEEDS:
         inputs = workload.torch_inputs(seed, device="cuda")
-        exact = exact_result(module, inputs)
-        with torch.no_grad():
-            eager = module(*inputs)
-        errors["eager"] = errors["eager"].worst(Errors.of(eager, exact))
+        exact = exact_results(module, inputs)
+        eager = results_of(module, inputs)
+        errors["eager"] = errors["eager"].worst(Errors.of_all(eager, exact))
         for label, program in programs.items():
-            out = torch.full_like(eager, float("nan"))
-            program(inputs=inputs, out=(out,))
-            errors[label] = errors[label].worst(Errors.of(out, exact))
+            out = tuple(torch.full_like(x, float("nan")) for x in eager)
+            program(inputs=inputs, out=out)
+            errors[label] = errors[label].worst(Errors.of_all(out, exact))
     theirs = errors["eager"]
     wrong = [
         f"{label}: errors l2 {e.l2:.2e}, max {e.max:.2e}; eager {theirs.l2:.2e}, {theirs.max:.2e}"

@@ -144,7 +144,9 @@ class Accountant:
         if not of_matmul:
             self._add("alu", elements, in_loop)
 
-    def store(self, total_bytes: Num) -> None:
-        """A result tensor."""
+    def store(self, total_bytes: Num, run_bytes: Num = SECTOR) -> None:
+        """A result tensor; each piece of a sector is a write of its own."""
         self.features.dram_write = self.features.dram_write + total_bytes
+        pieces = np.maximum(1.0, SECTOR / run_bytes)
+        self.features.pieces = self.features.pieces + total_bytes * (pieces - 1.0)
         self._add("clocks", 100.0, False)

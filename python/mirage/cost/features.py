@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -67,8 +67,9 @@ def features_of(
     account.features.steps, account.features.runs = float(trips[0]), float(trips[0] // trips[1])
     counter = _Counter(account, trips[0], account.features.stages, read, shared)
     counter.count(launch.body.ops, 1, 1)
-    for value in launch.results:
-        account.store(float(value.type.bytes))
+    for value, out in zip(launch.results, launch.body.outputs, strict=True):
+        run = contiguous_run(out.value.shape, value.shape)
+        account.store(float(value.type.bytes), float(run * value.dtype.bytes))
     registers = estimated.run()
     known = Known(float(shared_bytes(launch).staged), registers.used, registers.spilled_bytes)
     if compiled is not None:
@@ -139,10 +140,8 @@ def _count(
             (source,) = op.operands
             if source not in read:
                 read.add(source)
-                account.read(
-                    float(source.type.bytes), float(contiguous_run(op) * source.dtype.bytes)
-                )
-            account.load(size, float(contiguous_run(op)), source.dtype.bytes, in_loop)
+                account.read(float(source.type.bytes), float(_run_of(op) * source.dtype.bytes))
+            account.load(size, float(_run_of(op)), source.dtype.bytes, in_loop)
         case Matmul():
             a, b = op.operands
             half = a.dtype.is_half and b.dtype.is_half
@@ -174,12 +173,16 @@ def isinstance_load(op: Transpose) -> bool:
     return op.operands[0].dtype in (DType.F16, DType.BF16)
 
 
-def contiguous_run(load: Load) -> int:
-    """Contiguous elements of a tile's rows in device memory."""
+def _run_of(load: Load) -> int:
     (source,) = load.operands
+    return contiguous_run(load.result.shape, source.shape)
+
+
+def contiguous_run(tile: Sequence[int], tensor: Sequence[int]) -> int:
+    """Contiguous elements of a tile's rows in device memory."""
     run = 1
-    for tile, size in zip(reversed(load.result.shape), reversed(source.shape), strict=True):
-        run *= min(tile, size)
-        if tile < size:
+    for part, size in zip(reversed(tile), reversed(tensor), strict=True):
+        run *= min(part, size)
+        if part < size:
             break
     return run

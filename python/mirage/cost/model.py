@@ -54,6 +54,7 @@ class KernelFeatures:
         0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
     )
     dram_write: Num = 0.0
+    pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0
     shared_once: Num = 0.0  # bytes of shared memory that stay for the whole block
@@ -201,6 +202,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
     l2 = f.blocks * load / target.l2_bytes
     l2 = np.maximum(l2, per_sm * load / target.sm_bytes)
+    l2 = l2 + f.pieces / (0.5 * target.l2_bytes)
 
     few = np.minimum(1.0, together * f.warps / 4.0)  # four schedulers need a warp each
     mma = (f.mma_once + f.mma_step * f.steps) / target.mma_half

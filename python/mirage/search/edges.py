@@ -12,6 +12,7 @@ from mirage.cost.limits import MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.frames import Columns
 from mirage.search.phases import Where
+from mirage.semantics.axes import Dims
 from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import UNARY, BinaryFn, UnaryFn
 from mirage.semantics.ugraph import Value
@@ -125,14 +126,14 @@ class EdgeAccounts:
     def _load(self, account: Accountant, edge: Edge, size: Num, inside: bool) -> Num:
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
-        account.load(size, self._run(atom), self.tensors[atom.tensor].dtype.bytes, inside)
+        account.load(size, self._run(atom.dims), self.tensors[atom.tensor].dtype.bytes, inside)
         return self.map_ok(atom.dims)
 
-    def _run(self, atom: InAtom) -> Num:
+    def _run(self, dims: Dims) -> Num:
         """Contiguous elements of a tile's rows in device memory."""
         run: Num = np.ones(self.columns.count)
         whole: Num = np.ones(self.columns.count, dtype=bool)
-        for dim in reversed(atom.dims):
+        for dim in reversed(dims):
             for a in reversed(dim):
                 run = np.where(whole, run * np.minimum(self.columns.tile[a], self.sizes[a]), run)
                 whole = whole & (self.columns.tile[a] >= self.sizes[a])

@@ -19,7 +19,7 @@ from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.extract import Choices
 from mirage.search.frames import Columns, FrameType, columns_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
-from mirage.search.measure import Measure, half_type
+from mirage.search.measure import Measure, Stored, half_type
 from mirage.search.nested import nested_types
 from mirage.search.problem import KernelProblem, Solution
 from mirage.search.signature import signature
@@ -155,10 +155,11 @@ class KernelSolver:
                 if kind.inner is not None:
                     structures = [s for s in structures if derivations.is_nest(s)]
             with Timer(self.report, "cost"):
-                size = float(sum(v.type.bytes for v in analysis.problem.outputs))
+                outputs = zip(analysis.problem.outputs, analysis.dims, strict=True)
+                stored = [Stored(v.type, dims) for v, dims in outputs]
                 before = time_before(analysis, self.target)
                 for edges in structures:
-                    times = measure.time(edges, size) + before
+                    times = measure.time(edges, stored) + before
                     fits = self._stores_ok(analysis, measure, edges, targets)
                     times = np.where(fits, times, np.inf)
                     picks.extend(

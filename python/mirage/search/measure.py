@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,9 +15,19 @@ from mirage.cost.target import Target
 from mirage.search.derive import Edge, Goal
 from mirage.search.edges import EdgeAccounts
 from mirage.search.phases import Where
+from mirage.semantics.axes import Dims
 from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Value
+from mirage.semantics.ugraph import TensorType, Value
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An output of a kernel: its type, and the axes of each of its dimensions."""
+
+    type: TensorType
+    dims: Dims
+
 
 Num = Any
 _Kind = tuple[object, ...]
@@ -122,7 +133,9 @@ class Measure(EdgeAccounts):
                 out = out * self.columns.grid[a]
         return out
 
-    def features(self, edges: list[Edge], output_bytes: float) -> tuple[KernelFeatures, Num, Num]:
+    def features(
+        self, edges: list[Edge], outputs: Sequence[Stored]
+    ) -> tuple[KernelFeatures, Num, Num]:
         """Features, feasibility and the combine kernel's extra time of a derivation."""
         columns = self.columns
         account = Accountant(
@@ -159,7 +172,9 @@ class Measure(EdgeAccounts):
                 if atom.tensor not in read and atom.tensor not in self.hot:
                     read.add(atom.tensor)
                     tensor = self.tensors[atom.tensor]
-                    account.read(float(tensor.type.bytes), self._run(atom) * tensor.dtype.bytes)
+                    account.read(
+                        float(tensor.type.bytes), self._run(atom.dims) * tensor.dtype.bytes
+                    )
             if edge.kind == "gather":
                 gathered.add(edge.children[0])
         if gathered:
@@ -168,11 +183,11 @@ class Measure(EdgeAccounts):
                 account.store(self.partial_bytes(goal))
                 size = size + self.partial_bytes(goal)
             t = self.target
-            extra = (
-                t.launch + t.latency * 1.6 + t.combine + (size + output_bytes) / (0.5 * t.l2_bytes)
-            )
+            size = size + sum(out.type.bytes for out in outputs)
+            extra = t.launch + t.latency * 1.6 + t.combine + size / (0.5 * t.l2_bytes)
         else:
-            account.store(output_bytes)
+            for out in outputs:
+                account.store(float(out.type.bytes), self._run(out.dims) * out.type.dtype.bytes)
         return account.features, feasible, extra
 
     def _again(self, edges: list[Edge]) -> set[Goal]:
@@ -214,9 +229,9 @@ class Measure(EdgeAccounts):
         work = {k: v for k, v in added.items() if not k.startswith(("shared", "live", "scratch"))}
         return {k.replace("_step", "_once"): v * steps for k, v in work.items()}
 
-    def time(self, edges: list[Edge], output_bytes: float) -> Num:
+    def time(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
         """Predicted µs of a derivation (with its combine kernel) for every choice of sizes."""
-        features, feasible, extra = self.features(edges, output_bytes)
+        features, feasible, extra = self.features(edges, outputs)
         time = estimate(features, self.target)["time"] + extra
         return np.where(feasible, time, np.inf)
 

@@ -146,12 +146,12 @@ def _mask(nodes: Iterable[int]) -> int:
 def search(
     partitions: Partitions,
     advance: Callable[[list[Part]], None],
-    stopped: Callable[[int], bool],
+    stopped: Callable[[int, float], bool],
     tolerance: float = 1e-9,
 ) -> tuple[float, int]:
-    """Solves parts until a cheapest partition is known, or ``stopped`` says so after some number
-    of proposals. Returns a bound for the cost of all partitions, which is that of the cheapest one
-    unless it was stopped, and the number of proposals.
+    """Solves parts until a cheapest partition is known, or ``stopped`` says so: it is told the
+    number of proposals and a bound for the cost of all partitions. Returns the bound, which is the
+    cost of the cheapest one unless it was stopped, and the number of proposals.
 
     ``advance`` gets the unsolved parts of a proposal; it settles some part.
     """
@@ -162,6 +162,6 @@ def search(
         unsolved = [p for p in parts if partitions.unsolved(p)]
         if not unsolved or least >= partitions.cheapest(known=True)[0] - tolerance:
             return least, proposals
-        if stopped(proposals):
+        if stopped(proposals, least):
             return least, proposals
         advance(unsolved)

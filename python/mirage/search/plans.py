@@ -38,6 +38,9 @@ HOPELESS = 1.5
 RELIEF = 0.9
 """A larger part of a value takes at least so much of what a smaller one takes, besides what it need
 not read."""
+NEARLY = 0.97
+"""After half of the plans that it may look at, the search leaves those that are no better than this
+share of the best one."""
 RANKED = 8
 """Plans for each candidate that is wanted: each may have kernels that cannot be written."""
 
@@ -174,9 +177,10 @@ class PlanSearch:
         self.watch(self._best)
         return cost
 
-    def _stopped(self, proposals: int) -> bool:
+    def _stopped(self, proposals: int, bound: float) -> bool:
         self._best = self.partitions.cheapest(known=True)[0]
-        if proposals >= self.limits.plans:
+        near = bound >= NEARLY * self._best and 2 * proposals >= self.limits.plans
+        if near or proposals >= self.limits.plans:
             self.report.stop = StopReason.LIMIT
         if time.perf_counter() > self.deadline:
             self.report.stop = StopReason.BUDGET

@@ -166,7 +166,7 @@ class Program:
         for value in self.definitions:
             if value in shallow:
                 continue
-            while len(uses := users.get(value, [])) == 1 and isinstance(uses[0], View):
+            while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
                 value = uses[0].result  # stored in the layout in which it is used
             if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
                 found.add(value)
@@ -257,6 +257,14 @@ class Program:
             below = frozenset[Value]().union(*(out[v] for v in op.operands))
             out.update((r, below) for r in op.results)
         return out
+
+
+def _keeps_rows(use: Op) -> bool:
+    """Whether an op is a view in whose order the value is written in rows as well. (What a matmul
+    reads across its rows it need not have stored across.)"""
+    if isinstance(use, Transpose):
+        return use.permutation[-1] == len(use.permutation) - 1
+    return isinstance(use, View)
 
 
 def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:

@@ -70,3 +70,11 @@ def test_errors() -> None:
     assert not Errors.of(torch.tensor([float("nan")] * 2), exact).within(2.0, Errors(1.0, 1.0))
     assert Errors(2.0, 1.0).within(2.0, Errors(1.0, 1.0))
     assert not Errors(1.0, 3.0).within(2.0, Errors(1.0, 1.0))
+
+
+def test_the_worst_of_several_results_counts() -> None:
+    exact = tuple(torch.tensor([3.0, 4.0], dtype=torch.float64) for _ in range(2))
+    got = (torch.tensor([3.0, 4.0]), torch.tensor([3.0, 4.5]))
+    assert Errors.of_all(got, exact) == Errors.of(got[1], exact[1])
+    with pytest.raises(ValueError, match="longer"):
+        Errors.of_all(got[:1], exact)

@@ -118,12 +118,12 @@ def test_a_refuted_candidate_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> N
     """Where the search is wrong, nothing is compiled."""
     found = stages.superoptimize
 
-    def wrong_search(graph: KernelGraph, *rest: object) -> object:
+    def wrong_search(graph: KernelGraph, *rest: object, **options: object) -> object:
         b = mi.new_kernel_graph(graph.name)
         x, w = (b.new_input(v.shape, v.dtype) for v in graph.inputs)
         b.mark_output(b.rms_norm(x, eps=0.5) @ w)
         other = b.build()
-        return found(other, *rest)  # type: ignore[arg-type]
+        return found(other, *rest, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stages, "superoptimize", wrong_search)
     with pytest.raises(NothingFoundError, match="refuted"):

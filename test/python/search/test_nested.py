@@ -203,7 +203,7 @@ def test_the_inner_loop_is_paid_at_each_step_of_the_outer_one() -> None:
     assert f.load_once == sum(op.result.type.bytes for op in outside) * outer.axis.extent
     # and the search has counted the same
     assert pick.draft is not None
-    features, _, _ = pick.draft.measure.features(pick.draft.edges, 0.0)
+    features, _, _ = pick.draft.measure.features(pick.draft.edges, ())
     counted = features.at(pick.draft.column)
     for name in ("steps", "runs", "load_step", "load_once", "mma_step", "mma_once", "sfu_once"):
         assert getattr(counted, name) == getattr(f, name), name

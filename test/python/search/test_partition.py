@@ -124,7 +124,7 @@ def run(problem: Problem, partitions: Partitions, stop: int = WIDE) -> tuple[flo
     def advance(unsolved: list[Part]) -> None:
         partitions.settle(unsolved[0], problem.cost(unsolved[0]))
 
-    return search(partitions, advance, lambda count: count >= stop)
+    return search(partitions, advance, lambda count, _: count >= stop)
 
 
 @settings(max_examples=150, deadline=None)

@@ -136,6 +136,15 @@ def test_what_is_stored_for_one_kernel_may_be_shared_by_others() -> None:
 SIZES = Layer(64, 4, 2, 16, 128, cached=48)
 
 
+def test_what_a_matmul_reads_across_its_rows_is_stored_by_rows() -> None:
+    q, x, w, b = tensor("q", 64, 128), tensor("x", 1024, 256), tensor("w", 256, 128), Builder()
+    scores = b.matmul(q, b.transpose(b.matmul(x, w), (1, 0)))
+    program = decompose(graph("g", (q, x, w), b, scores))
+    shapes = [v.shape for v in Program(program, H200, SearchReport()).nodes]
+    assert (1024, 128) in shapes
+    assert (128, 1024) not in shapes
+
+
 def test_a_whole_layer_is_partitioned() -> None:
     program = llama_layer("layer", 2, SIZES).graph()
     result = superoptimize(program, H200, replace(SMALL, budget=600.0))
@@ -160,3 +169,19 @@ def test_how_good_a_plan_is_when_the_limit_ends_the_search() -> None:
     assert any("faster were not excluded" in note for note in result.report.notes)
     best = superoptimize(program, H200).candidates[0].cost.time
     assert best <= result.candidates[0].cost.time
+
+
+def test_after_half_of_its_plans_the_search_leaves_what_is_hardly_better() -> None:
+    program = rms_swiglu_down(8, 256, 512)
+
+    def stops(limits: SearchLimits, proposals: int, bound: float) -> bool:
+        search = plan_search(program, limits)
+        search.plans()
+        search.report.stop = StopReason.EXHAUSTED
+        return search._stopped(proposals, bound * search.partitions.cheapest(known=True)[0])
+
+    limits = replace(SMALL, plans=1000)
+    assert not stops(limits, 499, 0.99)
+    assert not stops(limits, 500, 0.9)
+    assert stops(limits, 500, 0.99)
+    assert stops(limits, 1000, 0.5)
