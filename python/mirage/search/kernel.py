@@ -67,6 +67,10 @@ class Pick:
         return Pick(time, replace(self.draft, column=column), others=tuple(others))
 
 
+Combined = dict[tuple[str, frozenset[int]], KernelGraph]
+"""Launches of combine programs, by their text and by which of their inputs L2 holds."""
+
+
 @dataclass
 class KernelSolver:
     """Solves kernel problems for one target within limits; collects the report."""
@@ -75,9 +79,7 @@ class KernelSolver:
     limits: SearchLimits
     report: SearchReport
     deadline: float = field(default=float("inf"))
-    _combined: dict[tuple[str, frozenset[int]], KernelGraph] = field(
-        default_factory=dict[tuple[str, frozenset[int]], KernelGraph]
-    )
+    combined: Combined = field(default_factory=dict[tuple[str, frozenset[int]], KernelGraph])
 
     def solve(self, problem: KernelProblem) -> list[Pick]:
         """Ways to compute the output, cheapest first; empty where it cannot be labelled or does
@@ -331,11 +333,11 @@ class KernelSolver:
         ops = tuple(dict.fromkeys(problem.definitions.values()))
         graph = KernelGraph("combine", problem.leaves, ops, problem.outputs)
         key = signature(graph), frozenset(problem.leaves.index(v) for v in problem.hot)
-        if key not in self._combined:
+        if key not in self.combined:
             solution = self._solve_combine(problem)
             written = () if solution is None else solution.ops
-            self._combined[key] = KernelGraph("combine", graph.inputs, written, graph.outputs)
-        found = self._combined[key]
+            self.combined[key] = KernelGraph("combine", graph.inputs, written, graph.outputs)
+        found = self.combined[key]
         names = {v: Value(v.type, v.name) for v in _defined(found)}
         names.update(zip(found.inputs, graph.inputs, strict=True))
         names.update(zip(found.outputs, graph.outputs, strict=True))

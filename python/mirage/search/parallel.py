@@ -11,10 +11,11 @@ import contextlib
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
+from functools import cache
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
-from mirage.search.kernel import KernelSolver, Pick
+from mirage.search.kernel import Combined, KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.search.problem import KernelProblem, Solution
 from mirage.semantics.axes import AxisTable
@@ -59,6 +60,12 @@ class RemoteResult:
     report: SearchReport
 
 
+@cache
+def _combined_of(target: Target) -> Combined:
+    """What this worker has found to combine partial results."""
+    return {}
+
+
 def solve_region(
     region: Region, target: Target, limits: SearchLimits, deadline: float, count: int
 ) -> RemoteResult:
@@ -66,7 +73,7 @@ def solve_region(
     the epoch, as clocks of processes differ."""
     report = SearchReport()
     left = time.perf_counter() + max(0.0, deadline - time.time())
-    solver = KernelSolver(target, limits, report, left)
+    solver = KernelSolver(target, limits, report, left, _combined_of(target))
     graph = region.graph
     solutions: list[tuple[float, RemoteSolution | None]] = []
     for pick in solver.solve(region.problem())[:count]:

@@ -29,6 +29,9 @@ from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op
 Watch = Callable[[float, int], None]
 """Is told µs of the best plan known, infinite for none, and how many kernels were solved."""
 
+SMALL = 8
+"""With fewer values that may be stored, workers would take longer to start than they save."""
+
 WRITTEN = 4
 """Ways to compute a region that are written down before its cost is believed."""
 
@@ -117,10 +120,11 @@ class _Planner:
             self._watch(best, self.report.kernels)
 
     def _submit(self, regions: list[Region]) -> None:
-        """Has workers solve regions beside each other. One alone is solved here, as is the whole
-        program: a worker would write down all of its ways."""
+        """Has workers solve regions beside each other. One alone is solved here, as are the whole
+        program (a worker would write down all of its ways) and small programs."""
         new = [r for r in regions if r.key not in self.memo and not self._is_whole(r)]
-        if self.remote is not None and len(new) > 1:
+        small = len(self.program.nodes) < SMALL
+        if self.remote is not None and len(new) > 1 and not small:
             for region in new:
                 self.remote.submit(region, self.limits.choices)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +15,8 @@ from mirage.search import SearchLimits, superoptimize
 from mirage.search.signature import signature
 from mirage.workloads.served import grouped_attention
 from search_programs import attention
+
+planning = sys.modules["mirage.search.superoptimize"]
 
 
 @contextmanager
@@ -38,8 +41,9 @@ def dask() -> Generator[Executor]:
 
 @pytest.mark.parametrize("start", [processes, dask])
 def test_an_executor_changes_nothing(
-    start: Callable[[], AbstractContextManager[Executor]],
+    start: Callable[[], AbstractContextManager[Executor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(planning, "SMALL", 0)
     programs = (
         attention(2, 64, 512, 64),
         grouped_attention("rows", 1, 8, 2, 3, 64, 256).graph(),  # its launches read views
@@ -76,11 +80,16 @@ class _Dead(Executor):
 
 
 @pytest.mark.parametrize("takes", [0, 2])
-def test_what_dead_workers_leave_is_solved_here(takes: int) -> None:
+def test_what_dead_workers_leave_is_solved_here(
+    takes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "SMALL", 0)
     program = attention(2, 64, 512, 64)
     limits = SearchLimits(plans=4)
     alone = superoptimize(program, H200, limits)
-    left = superoptimize(program, H200, limits, _Dead(takes))
+    dead = _Dead(takes)
+    left = superoptimize(program, H200, limits, dead)
+    assert not dead.left
     assert [signature(c.graph) for c in left.candidates] == [
         signature(c.graph) for c in alone.candidates
     ]
