@@ -6,10 +6,10 @@ python benchmarks/search.py --out benchmarks/results
 Every program runs in a process of its own, for at most ``--limit`` seconds: search, stabilisation,
 verification of all candidates, choice; nothing is compiled. What misses its goal is measured up to
 ``--runs`` times, as machines that others use have slow moments; the least counts, all are
-recorded. Wall time by stage and phase, and
-processor time and the most memory of the process and its workers together are recorded, and how
-long the search takes for programs of 2 to 20 operators. What misses a goal is printed last. What
-was measured before an interruption is kept in ``search.partial.json`` and used with ``--resume``.
+recorded. Wall time by stage and phase, and processor time and the most memory of the process and
+its workers together are recorded, and how long the search takes for programs of 2 to 20 operators.
+What misses a goal is printed last. What was measured before an interruption is kept in
+``search.partial.json`` and used with ``--resume``.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)

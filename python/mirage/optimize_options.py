@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mirage.errors import MirageError
-from mirage.search import SearchLimits
+from mirage.search import BOUNDS, SearchLimits
 from mirage.stages import target_for
 
 
@@ -57,11 +57,10 @@ class OptimizeOptions:
                 raise OptionError(f"expected a positive {name}, got {getattr(self, name)!r}")
         if self.jobs is not None and not self.jobs > 0:
             raise OptionError(f"expected a positive number of jobs, got {self.jobs!r}")
-        own = ("budget", "candidates", "seed")
-        known = [f.name for f in fields(SearchLimits) if f.name not in own]
-        unknown = sorted(set(self.bounds) - set(known))
+        unknown = sorted(set(self.bounds) - set(BOUNDS))
         if unknown:
-            raise OptionError(f"expected bounds among {', '.join(known)}, got {', '.join(unknown)}")
+            known = ", ".join(BOUNDS)
+            raise OptionError(f"expected bounds among {known}, got {', '.join(unknown)}")
         self.limits(self.candidates)
 
     @staticmethod

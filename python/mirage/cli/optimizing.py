@@ -23,7 +23,7 @@ BOUNDS = {
     "columns": "choices of sizes in one type of frame",
     "samples": "choices of sizes at which derivations are picked",
 }
-"""The bounds of the search (:class:`mirage.search.SearchLimits`)."""
+"""What :data:`mirage.search.BOUNDS` bound; not imported, as `--help` needs no search."""
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mirage.passes._rewrite import rewrite_graphs
@@ -79,17 +79,13 @@ def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
 
 def _bounds(options: SearchOptions) -> dict[str, int]:
     from mirage.passes.registry import PassError
+    from mirage.search import BOUNDS
 
-    given: dict[str, int] = {}
-    for option in fields(options):
-        kind, _, bound = option.name.partition("max_")
-        value = getattr(options, option.name)
-        if kind or bound == "candidates" or value == 0:
-            continue
+    given: dict[str, int] = {name: getattr(options, f"max_{name}") for name in BOUNDS}
+    for name, value in given.items():
         if value < 0:
-            raise PassError(f"expected max-{bound} of at least 1, or 0, got {value}")
-        given[bound] = value
-    return given
+            raise PassError(f"expected max-{name} of at least 1, or 0, got {value}")
+    return {name: value for name, value in given.items() if value}
 
 
 PASS = PythonPass(

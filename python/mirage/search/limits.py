@@ -58,6 +58,12 @@ class SearchLimits:
                 )
 
 
+BOUNDS = tuple(
+    f.name for f in fields(SearchLimits) if f.name not in ("budget", "candidates", "seed")
+)
+"""The limits that bound what is looked at."""
+
+
 @dataclass
 class SearchReport:
     """What the search covered."""

@@ -67,7 +67,8 @@ def step_time(step: Step) -> float:
 
 class PlanSearch:
     """Finds the best plans of one program; ``solve`` gives the ways to compute a region, ``submit``
-    says which regions will be wanted."""
+    says which regions will be wanted; ``watch`` is told after each kernel the predicted µs of the
+    best plan that is known, infinite for none."""
 
     def __init__(
         self,
@@ -77,12 +78,11 @@ class PlanSearch:
         deadline: float,
         solve: Callable[[Region], list[Pick]],
         submit: Callable[[list[Region]], None],
+        watch: Callable[[float], None],
     ) -> None:
         self.program, self.limits, self.report = program, limits, report
         self.deadline, self._solve, self._submit = deadline, solve, submit
-        self.watch: Callable[[float], None] = lambda best: None
-        """Is told µs of the best plan that is known, infinite for none, after each kernel."""
-        self._best = inf
+        self._watch, self._best = watch, inf
         self._regions: dict[Part, Region] = {}
         with Timer(report, "partition"):
             self.cuts = Cuts(program.dag, self._possible, self._floor, limits.cuts, limits.outputs)
@@ -174,7 +174,7 @@ class PlanSearch:
 
         self.partitions.settle(part, cost)
         self.partitions.raise_larger(part, larger)
-        self.watch(self._best)
+        self._watch(self._best)
         return cost
 
     def _stopped(self, proposals: int, bound: float) -> bool:

@@ -98,9 +98,14 @@ class _Planner:
         """The best plans within the limits, ranked."""
         result = SearchResult(report=self.report)
         search = PlanSearch(
-            self.program, self.limits, self.report, self.solver.deadline, self._solve, self._submit
+            self.program,
+            self.limits,
+            self.report,
+            self.solver.deadline,
+            self._solve,
+            self._submit,
+            self._tell,
         )
-        search.watch = self._tell
         plans = search.plans()
         if self.remote is not None:
             self.remote.cancel()

@@ -5,6 +5,7 @@ torch.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import mirage as mi
@@ -24,6 +25,7 @@ from mirage.execution import NotCompiledError, call_external
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.passes.ugraph_io import graph_from_text
 from mirage.runtime.errors import ArgumentCountError
+from mirage.search import LimitError
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
@@ -183,6 +185,8 @@ BAD_OPTIONS = [
     ({"chips": "sm_80"}, OptionError, "expected options among chip, budget"),
     ({"budget": 0}, OptionError, "expected a positive budget, got 0"),
     ({"jobs": 0}, OptionError, "expected a positive number of jobs, got 0"),
+    ({"bounds": {"plan": 3}}, OptionError, "expected bounds among cuts, plans,"),
+    ({"bounds": {"plans": 0}}, LimitError, "'plans' to be at least 1, got 0"),
     ({"candidates": 0}, OptionError, "expected a positive candidates, got 0"),
     ({"chip": "sm_70"}, stages.UnknownTargetError, "got 'sm_70'"),
 ]
@@ -274,3 +278,12 @@ def test_what_can_be_optimized() -> None:
         optimize(torch.nn.Linear(64, 32), FAST)  # type: ignore[arg-type]
     assert caught.value.location is not None
     assert caught.value.location.file == __file__
+
+
+def test_what_is_under_way_is_told() -> None:
+    shown: list[str] = []
+    optimize(linear().program(), replace(FAST, progress=shown.append))
+    assert shown[0] == "search"
+    assert "verify" in shown
+    best = [text for text in shown if re.fullmatch(r"search: \d+ kernels solved, best .* us", text)]
+    assert best

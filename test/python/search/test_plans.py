@@ -46,7 +46,7 @@ def plan_search(program: KernelGraph, limits: SearchLimits = SMALL) -> PlanSearc
         return solved[region.key]
 
     seen = Program(decompose(program), H200, report)
-    return PlanSearch(seen, limits, report, inf, solve, lambda _: None)
+    return PlanSearch(seen, limits, report, inf, solve, lambda _: None, lambda _: None)
 
 
 def projections(rows: int = 8) -> KernelGraph:
