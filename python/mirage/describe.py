@@ -155,7 +155,7 @@ class _Kernel:
         if isinstance(op, Load):
             return self.params[op.operands[0]]
         if isinstance(op, Constant):
-            return f"{op.value:g}"
+            return f"{float(op.value):g}"
         if isinstance(op, Cast | Broadcast | Reshape):
             return xs[0]
         if isinstance(op, Matmul):

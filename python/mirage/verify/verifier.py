@@ -14,6 +14,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.attempts import attempts
 from mirage.verify.calls import cut_calls
+from mirage.verify.constants import read_alike
 from mirage.verify.extents import prove_for_extents
 from mirage.verify.floats import Difference, compare_floats, decisive, measure_numerics
 from mirage.verify.instance import Instance, TooMuchWork, make_instance
@@ -127,6 +128,7 @@ class _Verification:
 
     def run(self) -> Verdict:
         rng = random.Random(self.seed)
+        self._read_constants()
         stable = (decompose(self.reference, stable=True), decompose(self.candidate, stable=True))
         first, second = (normalize(decompose(g)) for g in (self.reference, self.candidate))
         source = np.random.default_rng(rng.getrandbits(128))
@@ -185,6 +187,16 @@ class _Verification:
             verdict = self._verdict(Kind.PROVED, None, numerics, order)
             return replace(verdict, holds_for=small.holds_for)
         return self._verdict(Kind.PROBABLE, small.bound, numerics, order)
+
+    def _read_constants(self) -> None:
+        """Constants of the candidate that compile to the same as one of the reference's, or as a
+        sum or product of them, are read as that.
+        """
+        self.candidate, read = read_alike(decompose(self.reference), self.candidate)
+        if read:
+            pairs = (f"{float(a)!r} as {b}" for a, b in sorted(read.items()))
+            text = f"read what compiles to the same: {', '.join(pairs)}"
+            self.evidence.append(Evidence("constants", True, text))
 
     def _look_again(
         self, instance: Instance, source: np.random.Generator
