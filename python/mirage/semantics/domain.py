@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.semantics.numbers import Number
+from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import BINARY, REDUCE, UNARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 
 Planes = tuple[Array, ...]
@@ -99,7 +99,7 @@ class Float64(Domain):
     """Ordinary arithmetic in float64, types ignored: the yardstick for rounding errors."""
 
     def constant(self, value: Number, dtype: DType) -> Planes:
-        return (np.asarray(float(value)),)
+        return (np.asarray(nearest(value)),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
@@ -146,7 +146,7 @@ class TypedFloat(Domain):
         # Scalars stay f32 (f64): PyTorch and our kernels keep them in the type of the computation,
         # not of the tensor.
         with np.errstate(over="ignore"):
-            return (np.asarray(float(value), dtype=self._carrier(dtype)),)
+            return (np.asarray(nearest(value), dtype=self._carrier(dtype)),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

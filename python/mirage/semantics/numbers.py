@@ -30,6 +30,14 @@ def as_number(value: Number | int) -> Number:
     return Fraction(value)
 
 
+def nearest(value: Number) -> float:
+    """The double nearest to ``value``; infinite where none is."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 @lru_cache(maxsize=4096)
 def read(value: float) -> Fraction:
     """The number that a finite double is written for; its nearest double is ``value`` again.

@@ -5,7 +5,8 @@ candidate that was written down by hand, or by a tool that folds in floating poi
 rounded where the reference has ``0.797 * 0.3``. A kernel holds neither: it holds what the constant
 is rounded to, in the type of the computation. So a constant of the candidate may be read as *any*
 number that is rounded to the same one: the kernels are the same, bit for bit, and a proof for one
-is a proof for the other. Tried are sums and products of few constants of the reference.
+is a proof for the other. Where the programs are not equal as they are, sums and products of few
+constants of the reference are tried.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, islice
-from math import prod
+from math import isclose, prod
 
 import numpy as np
 
-from mirage.semantics.numbers import Number
+from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import (
     Binary,
@@ -41,11 +42,11 @@ def compiled(value: Number, dtype: DType) -> Compiled:
     """What a kernel may hold of a constant of type ``dtype``: kernels compute in f32, or in f64
     where that is the type, and store in the type.
     """
-    nearest = np.asarray(float(value))
+    double = np.asarray(nearest(value))
     if dtype is DType.F64:
-        return dtype, (float(nearest),)
-    single = DType.F32.round(nearest)
-    return dtype, (float(single), float(dtype.round(nearest)), float(dtype.round(single)))
+        return dtype, (float(double),)
+    single = DType.F32.round(double)
+    return dtype, (float(single), float(dtype.round(double)), float(dtype.round(single)))
 
 
 def read_alike(
@@ -65,9 +66,9 @@ def read_alike(
         return candidate, {}
     found: dict[Compiled, Fraction] = {}
     for value in islice(_combinations(reference), _MOST_NUMBERS):
-        for dtype in {dtype for dtype, _ in wanted}:
-            key = compiled(value, dtype)
-            if key in wanted:
+        for key in wanted:
+            near = isclose(nearest(value), key[1][0], rel_tol=1e-6, abs_tol=1e-37)
+            if near and compiled(value, key[0]) == key:
                 found.setdefault(key, value)
     alike: dict[Op, Number] = {}
     for op in others:

@@ -113,6 +113,7 @@ def test_every_tensor_op() -> None:
 
 NUMBERS = st.one_of(
     st.fractions(),
+    st.just(Fraction(10**600, 3)),
     st.floats(allow_nan=False),
     st.builds(lambda a, b: read(a) * read(b), *[st.floats(1e-6, 1e6)] * 2),
 )
@@ -130,10 +131,6 @@ def test_constants_stay_exact(number: Fraction | float, in_block: bool) -> None:
         graph = KernelGraph("g", (x,), (op,), op.results)
     else:
         graph = KernelGraph("g", (), tuple(b.ops), (constant,))
-    try:
-        float(number)
-    except OverflowError:
-        return
     round_trip(graph)
 
 

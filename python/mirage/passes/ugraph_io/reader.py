@@ -10,6 +10,7 @@ from mirage.passes.ugraph_io import attributes as a
 from mirage.passes.ugraph_io.data import Alternatives, GraphIOError, InputNote, ReadGraph
 from mirage.passes.ugraph_io.table import BY_NAME
 from mirage.passes.ugraph_io.types import read_type
+from mirage.semantics.numbers import nearest
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
@@ -129,7 +130,7 @@ class _Reader:
             return Constant((), self._results(op), value)
         text = str(a.read_plain(op.attributes[a.EXACT], op))
         exact = a.fraction(text)
-        if exact is None or float(exact) != value:
+        if exact is None or nearest(exact) != value:
             raise GraphIOError(
                 f"expected a fraction whose nearest double is {value!r}, got {text!r}", op
             )

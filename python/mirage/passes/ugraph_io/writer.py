@@ -12,7 +12,7 @@ from mirage.passes.ugraph_io import attributes as a
 from mirage.passes.ugraph_io.data import Alternatives, GraphIOError, InputNote
 from mirage.passes.ugraph_io.table import BY_CLASS
 from mirage.passes.ugraph_io.types import write_type
-from mirage.semantics.numbers import as_number
+from mirage.semantics.numbers import as_number, nearest
 from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Loop, Op, Value
 
 
@@ -140,7 +140,7 @@ class _Writer:
         return self._create(op, row.mnemonic, attributes)
 
     def _constant(self, op: Constant) -> ir.Operation:
-        value = float(op.value)
+        value = nearest(op.value)
         attributes = {"value": a.FLOAT.write(value)}
         if as_number(value) != op.value:
             attributes[a.EXACT] = ir.StringAttr.get(str(op.value))
