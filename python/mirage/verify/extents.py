@@ -171,17 +171,16 @@ class _AnySizes(Symbolic):
         return self.times(sign, self.variable(("constant", value, number.radicand)))
 
 
-def prove_for_extents(
-    reference: KernelGraph, candidate: KernelGraph, pair: SmallPair
-) -> tuple[Evidence, HoldsFor] | None:
+def prove_for_extents(pair: SmallPair) -> tuple[Evidence, HoldsFor] | None:
     """A proof for the most general sizes and constants that there is one for, if any.
 
-    ``pair`` is the small form of the two programs, which have primitive ops only.
+    ``pair`` is the small form of the two programs, which have primitive ops only. What it is about
+    are sizes of the programs as they were read: those of merged dimensions are of all together.
     """
-    if pair.cells is None or pair.sizes_at_hand:
+    if pair.cells is None or pair.read is None or pair.read.at_hand:
         return None
     structure = pair.cells.structure
-    graphs = (reference, candidate)
+    reference, candidate = graphs = pair.read.graphs
     bulks = _open(structure, _digits_in_order(structure, graphs), pair.singles)
     if not any(bulks.all()):
         return None
