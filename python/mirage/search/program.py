@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from mirage.cost.copies import is_address, is_copy
+from mirage.cost.copies import is_address, is_copy, is_unfused, unfused_report
 from mirage.cost.target import Target
 from mirage.search.dag import Dag, Part
 from mirage.search.limits import SearchReport
@@ -85,6 +85,25 @@ class Program:
         hot = (i for i, v in enumerate(inputs) if self._is_written(v) and v.type.bytes < small)
         return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
 
+    def matmuls(self, part: Part) -> int:
+        """Matmuls in a part's region."""
+        computed = 0
+        for node in (*part.nodes, *self.dag.inside(part)):
+            computed |= self._products[node]
+        return computed.bit_count()
+
+    @cached_property
+    def _products(self) -> list[int]:
+        """For each node the matmuls between it and the nodes before, as bits."""
+        nodes = set(self.nodes)
+        between: dict[Value, int] = {}
+        for number, op in enumerate(self.graph.ops):
+            bits = int(isinstance(op, Matmul)) << number
+            for v in op.operands:
+                bits |= 0 if v in nodes else between.get(v, 0)
+            between.update(dict.fromkeys(op.results, bits))
+        return [between[v] for v in self.nodes]
+
     def _is_written(self, value: Value) -> bool:
         """Whether a kernel writes a value, rather than the caller."""
         op = self.definitions.get(value)
@@ -108,6 +127,14 @@ class Program:
                 size += v.type.bytes
         moved = size / max(t.dram_bytes, 0.5 * t.l2_bytes)
         return t.launch + (0.6 * t.latency if graph.inputs else 0.0) + max(start, moved)
+
+    def unfused(self, graph: KernelGraph) -> float:
+        """µs of a graph whose ops are kernels of their own."""
+        t = self.target
+        kernels = [op for op in graph.ops if is_unfused(op, graph.outputs)]
+        return sum(unfused_report(op, t).time for op in kernels) + t.combine * max(
+            0, len(kernels) - 1
+        )
 
     # ---- what is stored
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, unary_row
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 
-def _operand(c: Call, index: int) -> Value | float:
+def _operand(c: Call, index: int) -> Value | Number:
     x = c.args[index]
     return x if isinstance(x, Value) else c.number(index)
 
@@ -59,7 +60,7 @@ def _exp2(b: Lowering, c: Call) -> Value:
     return b.unary(UnaryFn.EXP, b.combine(BinaryFn.MUL, c.value(0), math.log(2.0)))
 
 
-def _fill(argument: int | None, number: float = 0.0) -> Row:
+def _fill(argument: int | None, number: Number = 0.0) -> Row:
     """A constant tensor; its value is an argument or fixed."""
     return lambda b, c: b.filled(number if argument is None else c.number(argument), c.result)
 
