@@ -1,4 +1,4 @@
-"""Ops between kernels that only move elements: which are copied, and what that costs."""
+"""Ops between kernels: which are kernels of their own, and what they cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from collections.abc import Container
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
 from mirage.semantics.region import contiguous_start
-from mirage.semantics.ugraph import Concat, KernelGraph, Op, Slice, Value
+from mirage.semantics.ugraph import (
+    Broadcast,
+    Concat,
+    Constant,
+    External,
+    KernelGraph,
+    Launch,
+    Op,
+    Reshape,
+    Slice,
+    Value,
+)
 
 ALIGNMENT = 16
 """Kernels copy as many bytes at a time: a block that starts elsewhere is copied."""
@@ -33,15 +44,26 @@ def copied_bytes(graph: KernelGraph) -> int:
     return sum(op.result.type.bytes for op in graph.ops if is_copy(op, graph.outputs))
 
 
-def copy_report(op: Op, target: Target) -> CostReport:
-    """The predicted cost of a kernel that copies: read once, written once."""
-    size = float(op.result.type.bytes)
-    chain, dram = target.latency + target.block_start, 2.0 * size / target.dram_bytes
+def is_unfused(op: Op, outputs: Container[Value]) -> bool:
+    """Whether an op of a kernel graph, no launch, becomes a kernel of its own."""
+    if isinstance(op, Constant | Launch | External | Reshape | Broadcast):
+        return False
+    return is_copy(op, outputs) if isinstance(op, Slice | Concat) else True
+
+
+def unfused_report(op: Op, target: Target) -> CostReport:
+    """The predicted cost of a kernel for one op: its operands read once (of a slice or join what
+    it keeps), its results written once."""
+    written = float(sum(v.type.bytes for v in op.results))
+    read = float(sum(v.type.bytes for v in op.operands))
+    if isinstance(op, Slice | Concat):
+        read = written
+    chain, dram = target.latency + target.block_start, (read + written) / target.dram_bytes
     return CostReport(
         time=target.launch + max(chain, dram),
         dram=dram,
         chain=chain,
         launch=target.launch,
-        bytes_read=size,
-        bytes_written=size,
+        bytes_read=read,
+        bytes_written=written,
     )

@@ -22,9 +22,9 @@ from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, Stored, half_type
 from mirage.search.nested import nested_types
 from mirage.search.problem import KernelProblem, Solution
-from mirage.search.signature import signature
 from mirage.search.write import Draft, time_before, write_draft
 from mirage.semantics.axes import Dims, UnlabelableError
+from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, walk
 

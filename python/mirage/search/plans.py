@@ -30,8 +30,18 @@ from mirage.search.partition import Partitions, search
 from mirage.search.program import Program
 from mirage.semantics.ugraph import Constant, Matmul, Op
 
-Step = Pick | Op
-"""A kernel to be written, or an op that stays as it is."""
+
+@dataclass(frozen=True)
+class Kept:
+    """Ops that stay as they are: they cannot be part of a kernel, or no kernel was found for what
+    they compute. ``time`` is in predicted µs; those that every plan has count as nothing."""
+
+    ops: tuple[Op, ...]
+    time: float = 0.0
+
+
+Step = Pick | Kept
+"""A kernel to be written, or ops that stay as they are."""
 
 HOPELESS = 1.5
 """Plans that take this many times as long as the best one are of no interest."""
@@ -47,8 +57,10 @@ RANKED = 8
 
 @dataclass(frozen=True)
 class Plan:
-    """For each kernel (or op that stays), in order, the ways to compute it, cheapest first."""
+    """For each kernel (or op that stays), in order, what it computes, and the ways to do so,
+    cheapest first."""
 
+    regions: tuple[Region, ...]
     options: tuple[list[Step], ...]
 
     def time(self, target: Target) -> float:
@@ -58,11 +70,10 @@ class Plan:
 
 
 def step_time(step: Step) -> float:
-    """Predicted µs of a kernel; ops that stay as they are count as nothing, as every plan has
-    them."""
-    if not isinstance(step, Pick):
-        return 0.0
-    return step.time if step.written is None else step.written.cost.time
+    """Predicted µs."""
+    if isinstance(step, Kept) or step.written is None:
+        return step.time
+    return step.written.cost.time
 
 
 class PlanSearch:
@@ -166,6 +177,11 @@ class PlanSearch:
         region = self._region(part)
         picks = self._solve(region)
         cost = step_time(picks[0]) + target.combine if picks else inf
+        if not picks and len(part.nodes) == 1 and not self._inside(part):
+            # nothing smaller computes the value: the ops themselves, each a kernel of its own
+            cost = self.program.unfused(region.graph) + target.combine
+            self.partitions.settle(part, cost)
+            return cost
 
         def larger(other: Part) -> float:
             left = self._region(other).graph.inputs
@@ -189,23 +205,31 @@ class PlanSearch:
     # ---- plans
 
     def _plan(self, parts: list[Part]) -> Plan:
-        program = self.program
+        regions = [self._region(part) for part in parts]
         options: list[list[Step]] = []
-        for part in parts:
-            if self._stays(part):
-                options.append([program.definitions[program.nodes[part.nodes[0]]]])
-            else:
-                options.append(list(self._solve(self._region(part))))
-        return Plan(tuple(options))
+        for part, region in zip(parts, regions, strict=True):
+            picks = [] if self._stays(part) else self._solve(region)
+            options.append(list(picks) or [self._as_it_is(part)])
+        return Plan(tuple(regions), tuple(options))
+
+    def _as_it_is(self, part: Part) -> Kept:
+        """The program's own ops; constants are written where they are read."""
+        if self._stays(part):
+            return Kept((self.program.definitions[self.program.nodes[part.nodes[0]]],))
+        graph = self._region(part).graph
+        ops = tuple(op for op in graph.ops if not isinstance(op, Constant))
+        return Kept(ops, self.program.unfused(graph))
 
     def op_by_op(self) -> Plan:
         """Every value stored; ops without a kernel stay as they are."""
         program = self.program
+        regions: list[Region] = []
         options: list[list[Step]] = []
         for op in program.graph.ops:
             for value in op.results:
                 if value in program.live and not isinstance(op, Constant):
                     region = program.region((value,), program.live)
                     picks = [] if op in program.kept else self._solve(region)
-                    options.append(list(picks) or [op])
-        return Plan(tuple(options))
+                    regions.append(region)
+                    options.append(list(picks) or [Kept((op,))])
+        return Plan(tuple(regions), tuple(options))

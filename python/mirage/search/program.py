@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from mirage.cost.copies import is_address, is_copy
+from mirage.cost.copies import is_address, is_copy, is_unfused, unfused_report
 from mirage.cost.target import Target
 from mirage.search.dag import Dag, Part
 from mirage.search.limits import SearchReport
@@ -108,6 +108,14 @@ class Program:
                 size += v.type.bytes
         moved = size / max(t.dram_bytes, 0.5 * t.l2_bytes)
         return t.launch + (0.6 * t.latency if graph.inputs else 0.0) + max(start, moved)
+
+    def unfused(self, graph: KernelGraph) -> float:
+        """µs of a graph whose ops are kernels of their own."""
+        t = self.target
+        kernels = [op for op in graph.ops if is_unfused(op, graph.outputs)]
+        return sum(unfused_report(op, t).time for op in kernels) + t.combine * max(
+            0, len(kernels) - 1
+        )
 
     # ---- what is stored
 

@@ -4,27 +4,27 @@ for each."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
 
-from mirage.cost.copies import copy_report, is_copy
+from mirage.cost.copies import is_unfused, unfused_report
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
 from mirage.search.joins import without_joins
 from mirage.search.kernel import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.parallel import Key, Region, Remote
-from mirage.search.plans import Plan, PlanSearch, Step, step_time
+from mirage.search.plans import Kept, Plan, PlanSearch, Step, step_time
 from mirage.search.program import Program
-from mirage.search.signature import signature
 from mirage.search.slices import with_early_slices
 from mirage.search.views import without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op, Value
 
 Watch = Callable[[float, int], None]
 """Is told µs of the best plan known, infinite for none, and how many kernels were solved."""
@@ -38,19 +38,27 @@ WRITTEN = 4
 
 @dataclass(frozen=True)
 class Candidate:
-    """A µGraph whose compute is in launches, and its predicted cost."""
+    """A µGraph whose compute is in launches, and its predicted cost.
+
+    ``stored`` says which value of the program that was searched each tensor between its kernels
+    holds, in row-major order whatever the shape; ``picks`` which kernel computes such a value."""
 
     graph: KernelGraph
     cost: CostReport
     description: str
+    stored: tuple[tuple[Value, Value], ...] = ()
+    picks: Mapping[Value, Pick] = field(default_factory=dict[Value, Pick])
 
 
 @dataclass
 class SearchResult:
-    """Candidates, cheapest first, and what was covered."""
+    """Candidates, cheapest first, and what was covered. ``program`` is what was searched: the
+    given one in primitive ops (``source``), with its slices and joins where they cost least."""
 
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     report: SearchReport = field(default_factory=SearchReport)
+    source: KernelGraph | None = None
+    program: KernelGraph | None = None
 
 
 def superoptimize(
@@ -70,21 +78,27 @@ def superoptimize(
     its workers; the result is the same. ``watch`` is told how far the search is. Raises
     :class:`mirage.semantics.check.InvalidGraph` for a graph that is not well-formed.
     """
-    check_graph(graph)
-    limits = limits or SearchLimits()
-    plain = without_joins(with_early_slices(decompose(graph, stable=stable)))
-    return _Planner(plain, target, limits, executor, watch).run()
+    return Planner(graph, target, limits, executor, watch, stable=stable).run()
 
 
-class _Planner:
+class Planner:
+    """A search that can be continued: kernels that turn out to be of no use are refused, and it
+    finds the best µGraphs without them."""
+
     def __init__(
         self,
         graph: KernelGraph,
         target: Target,
-        limits: SearchLimits,
+        limits: SearchLimits | None = None,
         executor: Executor | None = None,
         watch: Watch | None = None,
+        *,
+        stable: bool = False,
     ) -> None:
+        check_graph(graph)
+        limits = limits or SearchLimits()
+        self.source = decompose(graph, stable=stable)
+        graph = without_joins(with_early_slices(self.source))
         self._watch = watch
         self.graph, self.limits, self.target = graph, limits, target
         self.report = SearchReport()
@@ -94,9 +108,20 @@ class _Planner:
         self.memo: dict[Key, list[Pick]] = {}
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
+    def again(self, refused: Iterable[Pick], seconds: float) -> SearchResult:
+        """The best plans without some kernels, found in so many seconds. Kernels that are known
+        are not looked for again."""
+        dropped = {id(pick) for pick in refused}
+        for key, picks in self.memo.items():
+            self.memo[key] = [p for p in picks if id(p) not in dropped]
+        self.report.stop = StopReason.EXHAUSTED
+        self.start = time.perf_counter()
+        self.solver.deadline = self.start + seconds
+        return self.run()
+
     def run(self) -> SearchResult:
         """The best plans within the limits, ranked."""
-        result = SearchResult(report=self.report)
+        result = SearchResult(report=self.report, source=self.source, program=self.graph)
         search = PlanSearch(
             self.program,
             self.limits,
@@ -192,7 +217,8 @@ class _Planner:
             tries += 1
             _, number, choice = heappop(heap)
             options = plans[number].options
-            candidate = self._candidate([o[i] for i, o in zip(choice, options, strict=True)])
+            steps = [o[i] for i, o in zip(choice, options, strict=True)]
+            candidate = self._candidate(plans[number].regions, steps)
             if candidate is not None:
                 found.setdefault(signature(candidate.graph), candidate)
             for position in range(len(choice)):
@@ -200,16 +226,18 @@ class _Planner:
         ranked = sorted(found.items(), key=lambda item: (item[1].cost.time, item[0]))
         return [c for _, c in ranked[: self.limits.candidates]]
 
-    def _candidate(self, steps: list[Step]) -> Candidate | None:
+    def _candidate(self, regions: Sequence[Region], steps: Sequence[Step]) -> Candidate | None:
         ops: list[Op] = []
         parts: list[CostReport] = []
         words: list[str] = []
-        for step in steps:
-            if isinstance(step, Op):
-                ops.extend(self._constants(step, ops))
-                ops.append(step)
-                if is_copy(step, self.graph.outputs):
-                    parts.append(copy_report(step, self.target))
+        picks: dict[Value, Pick] = {}
+        for region, step in zip(regions, steps, strict=True):
+            if isinstance(step, Kept):
+                for op in step.ops:
+                    ops.extend(self._constants(op, ops))
+                    ops.append(op)
+                    if is_unfused(op, self.graph.outputs):
+                        parts.append(unfused_report(op, self.target))
                 continue
             solution = self.solver.write(step)
             if solution is None:
@@ -217,9 +245,13 @@ class _Planner:
             ops.extend(solution.ops)
             parts.extend(solution.cost.parts or (solution.cost,))
             words.append(solution.description)
+            picks.update(dict.fromkeys(region.graph.outputs, step))
         cost = CostReport.sequence(tuple(parts), self.target)
-        graph = KernelGraph(self.graph.name, self.graph.inputs, tuple(ops), self.graph.outputs)
-        return Candidate(without_round_trips(graph), cost, "; ".join(words))
+        written = KernelGraph(self.graph.name, self.graph.inputs, tuple(ops), self.graph.outputs)
+        graph, roots = without_round_trips(written)
+        held = {v for op in graph.ops for v in op.results}
+        stored = tuple((v, root) for v in picks if (root := roots.get(v, v)) in held)
+        return Candidate(graph, cost, "; ".join(words), stored, picks)
 
     def _constants(self, op: Op, ops: list[Op]) -> list[Op]:
         needed = [self.program.definitions[v] for v in op.operands if v in self.program.definitions]

@@ -7,9 +7,9 @@ from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import KernelGraph, Op, Reshape, Value
 
 
-def without_round_trips(graph: KernelGraph) -> KernelGraph:
+def without_round_trips(graph: KernelGraph) -> tuple[KernelGraph, dict[Value, Value]]:
     """``graph`` with every reshape of a reshape taken from the first tensor, and without those that
-    give that tensor back or that nothing reads."""
+    give that tensor back or that nothing reads; and of each reshape that tensor."""
     roots: dict[Value, Value] = {}
     names: dict[Value, Value] = {}
     ops: list[Op] = []
@@ -25,4 +25,4 @@ def without_round_trips(graph: KernelGraph) -> KernelGraph:
         ops.append(op if operands == op.operands else with_operands(op, operands))
     read = {*graph.outputs, *(v for op in ops for v in op.operands)}
     kept = tuple(op for op in ops if not isinstance(op, Reshape) or op.result in read)
-    return KernelGraph(graph.name, graph.inputs, kept, graph.outputs)
+    return KernelGraph(graph.name, graph.inputs, kept, graph.outputs), roots

@@ -119,7 +119,8 @@ class Verdict:
     the candidate's rounding error is at most twice the reference's (``None``: not measured).
     ``permutation[i]`` is the candidate's output that equals output ``i`` of the reference.
     ``holds_for`` (PROVED only) says for which other sizes the proof holds too; ``None``: for the
-    sizes, maps and constants at hand.
+    sizes, maps and constants at hand. ``unshown`` are the positions of the candidate's ops that
+    stand between it and a proof, where it was verified kernel by kernel.
     """
 
     kind: Kind
@@ -130,6 +131,7 @@ class Verdict:
     numerics_hold: bool | None = None
     permutation: tuple[int, ...] | None = None
     holds_for: HoldsFor | None = None
+    unshown: tuple[int, ...] = ()
 
     @property
     def equivalent(self) -> bool:

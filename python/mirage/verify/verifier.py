@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.attempts import attempts
 from mirage.verify.calls import cut_calls
-from mirage.verify.extents import prove_for_extents
+from mirage.verify.exact import ENOUGH_LOG2, Exact, accounts_of, compare_exactly, show, summary
 from mirage.verify.floats import Difference, compare_floats, decisive, measure_numerics
 from mirage.verify.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.normalize import normalize
-from mirage.verify.proof import prove
+from mirage.verify.pieces import Hint, Piece, Shown
 from mirage.verify.realsize import FieldDraw, field_draw, takes_logarithms
 from mirage.verify.sampling import choose_sample
-from mirage.verify.segments import prove_in_segments
-from mirage.verify.slots import Irregular
-from mirage.verify.smallmodel import run_small_model, small_difference, small_pair
-from mirage.verify.verdict import Evidence, HoldsFor, Kind, Verdict, Witness
+from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
 _OTHER_SAMPLES = 3
 CELLS = ", constant within cells of indices; the element is one of the cells"
@@ -55,7 +52,7 @@ class VerifyOptions:
     permute: bool = False
     numerics: bool = True
     prove: bool = True
-    max_error_log2: float = -60.0
+    max_error_log2: float = ENOUGH_LOG2
     redraws: int = 6
 
     def __post_init__(self) -> None:
@@ -68,11 +65,17 @@ class VerifyOptions:
 
 
 def verify(
-    reference: KernelGraph, candidate: KernelGraph, options: VerifyOptions = VerifyOptions()
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    options: VerifyOptions = VerifyOptions(),
+    hint: Hint | None = None,
+    known: Mapping[str, Shown] = {},
 ) -> Verdict:
     """Whether ``candidate`` is the same function of its inputs as ``reference``.
 
-    Raises :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
+    With a ``hint`` of what the candidate's tensors hold it is verified kernel by kernel; ``known``
+    has pieces that were looked at before, by their key. Raises :class:`SignatureMismatch` and
+    :class:`mirage.semantics.check.InvalidGraph`.
     """
     check_graph(reference)
     check_graph(candidate)
@@ -83,7 +86,16 @@ def verify(
         text = f"expected the calls {list(first.calls)}, got {list(second.calls)}"
         return Verdict(Kind.UNKNOWN, None, (Evidence("calls to the framework", None, text),), seed)
     count = len(reference.outputs)
-    return _Verification(first.graph, second.graph, count, options, seed).run()
+    if hint is not None and (first.calls or not speaks_of(hint, reference)):
+        hint = None
+    return _Verification(first.graph, second.graph, count, options, seed, hint, known).run()
+
+
+def speaks_of(hint: Hint, reference: KernelGraph) -> bool:
+    """Whether the hint's source is one of the decompositions of ``reference``: what its composite
+    ops mean, with or without the row maximum."""
+    text = signature(hint.source)
+    return any(signature(decompose(reference, stable=s)) == text for s in (False, True))
 
 
 def _check_signature(reference: KernelGraph, candidate: KernelGraph, permute: bool) -> None:
@@ -98,17 +110,6 @@ def _check_signature(reference: KernelGraph, candidate: KernelGraph, permute: bo
             raise SignatureMismatch(f"{what}: expected types {expected}, got {actual}")
 
 
-@dataclass(frozen=True)
-class _Small:
-    """What the small models say."""
-
-    bound: float | None
-    agrees: bool | None
-    difference: Difference | None
-    proved: bool
-    holds_for: HoldsFor | None = None
-
-
 class _Verification:
     def __init__(
         self,
@@ -117,12 +118,16 @@ class _Verification:
         permutable: int,
         options: VerifyOptions,
         seed: int,
+        hint: Hint | None,
+        known: Mapping[str, Shown],
     ) -> None:
         self.permutable = permutable  # outputs; what follows them are operands of calls
         self.reference = reference
         self.candidate = candidate
         self.options = options
         self.seed = seed
+        self.hint, self.known = hint, known
+        self.unshown: tuple[int, ...] = ()
         self.evidence: list[Evidence] = []
 
     def run(self) -> Verdict:
@@ -139,13 +144,14 @@ class _Verification:
         if order is None and any(map(takes_logarithms, instance.exact)):
             self.evidence.pop()
             order = self._real_sizes(instance, rng, logarithms=True)
-        small = _Small(None, None, None, False)
+        identity = tuple(range(len(self.reference.outputs)))
+        small = Exact()
         if order is not None:
             permuted = KernelGraph(
                 second.name, second.inputs, second.ops, tuple(second.outputs[j] for j in order)
             )
-            small = self._small_models(first, permuted, rng)
-        identity = tuple(range(len(self.reference.outputs)))
+            small = self._exactly(first, permuted, order == identity, rng)
+            self.evidence += small.evidence
         sample = instance.stable_sample
         results = compare_floats(instance.stable, sample, source, order or identity)
         if order is None and decisive(results) is None:
@@ -186,6 +192,26 @@ class _Verification:
             return replace(verdict, holds_for=small.holds_for)
         return self._verdict(Kind.PROBABLE, small.bound, numerics, order)
 
+    def _exactly(
+        self, first: KernelGraph, second: KernelGraph, aligned: bool, rng: random.Random
+    ) -> Exact:
+        """Kernel by kernel where there is a hint of what the kernels compute, else as one."""
+        o = self.options
+        if self.hint is None or not aligned or not o.prove:
+            return compare_exactly(
+                first, second, rng, proofs=o.prove, max_error_log2=o.max_error_log2
+            )
+
+        def prove(piece: Piece) -> Shown:
+            found = self.known.get(piece.key)
+            return found or show(piece, rng.getrandbits(128))
+
+        accounts = accounts_of(self.hint, self.candidate, prove)
+        places = {op: i for i, op in enumerate(self.candidate.ops)}
+        failed = [op for a in accounts for piece, _ in a.failed for op in piece.ops]
+        self.unshown = tuple(sorted({places[op] for op in failed if op in places}))
+        return summary(accounts)
+
     def _look_again(
         self, instance: Instance, source: np.random.Generator
     ) -> list[Difference | None]:
@@ -205,48 +231,6 @@ class _Verification:
                 break
         return results
 
-    def _small_models(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> _Small:
-        """Small programs at random points, and symbolically; in float64 if they differ."""
-        try:
-            pair = small_pair(first, second)
-        except Irregular as reason:
-            self.evidence.append(Evidence("small model", None, str(reason)))
-            proved = self.options.prove and self._prove_otherwise(first, second, rng)
-            return _Small(None, True if proved else None, None, proved)
-        limit = self.options.max_error_log2
-        # Where there is a proof, one draw is enough to check it.
-        first_limit, fewest = (0.0, 1) if self.options.prove else (limit, 2)
-        evidence, bound = run_small_model(pair, rng, first_limit, fewest)
-        if evidence.holds is False:
-            self.evidence.append(evidence)
-            source = np.random.default_rng(rng.getrandbits(128))
-            return _Small(None, False, small_difference(pair, source), False)
-        if not self.options.prove:
-            self.evidence.append(evidence)
-            return _Small(bound, evidence.holds, None, False)
-        general = prove_for_extents(first, second, pair)
-        proof, holds_for = general or (prove(pair), None)
-        if proof.holds:
-            self.evidence += [evidence, proof]
-            return _Small(bound, True, None, True, holds_for)
-        evidence, bound = run_small_model(pair, rng, limit)
-        self.evidence += [evidence, proof]
-        if bound is None and evidence.holds is not False:
-            self.evidence.append(prove_in_segments(first, second, rng))
-            if self.evidence[-1].holds:
-                return _Small(None, True, None, True)
-        return _Small(bound, evidence.holds, None, False)
-
-    def _prove_otherwise(self, first: KernelGraph, second: KernelGraph, rng: random.Random) -> bool:
-        """A proof where the small model is too large; the last attempt of each kind is evidence."""
-        tried: dict[str, Evidence] = {}
-        for proof in attempts(first, second, rng):
-            tried[proof.name] = proof
-            if proof.holds:
-                break
-        self.evidence += tried.values()
-        return any(proof.holds for proof in tried.values())
-
     def _verdict(
         self,
         kind: Kind,
@@ -254,7 +238,10 @@ class _Verification:
         numerics: bool | None,
         permutation: tuple[int, ...] | None,
     ) -> Verdict:
-        return Verdict(kind, bound, tuple(self.evidence), self.seed, None, numerics, permutation)
+        return Verdict(
+            kind, bound, tuple(self.evidence), self.seed, None, numerics, permutation,
+            unshown=self.unshown,
+        )  # fmt: skip
 
     def _refuted(self, d: Difference, kind: str) -> Verdict:
         inputs = f"float64, inputs {d.scale:g} times {kind}"

@@ -12,7 +12,7 @@ import pytest
 from distributed import Client, LocalCluster
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.signature import signature
+from mirage.semantics.signature import signature
 from mirage.workloads.served import grouped_attention
 from search_programs import attention
 

@@ -23,7 +23,7 @@ SCRIPT = """
 from search_programs import attention, lora, rms_linear
 from mirage.cost import H200
 from mirage.search import superoptimize
-from mirage.search.signature import signature
+from mirage.semantics.signature import signature
 import hashlib
 programs = attention(2, 64, 512, 64), lora(16, 256, 16, 512), rms_linear(4, 512, 512)
 texts = [signature(c.graph) for g in programs
@@ -46,7 +46,7 @@ def test_the_result_does_not_depend_on_hash_seeds() -> None:
 
 
 def test_candidates_are_ranked_and_distinct() -> None:
-    from mirage.search.signature import signature
+    from mirage.semantics.signature import signature
 
     found = superoptimize(attention(2, 256, 4096, 64), H200).candidates
     times = [c.cost.time for c in found]
