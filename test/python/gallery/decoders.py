@@ -259,7 +259,7 @@ CASES = (
         "olmo2", "Olmo2DecoderLayer", "Olmo2Config", torch.bfloat16, (4096, 32, 32, 11008, 128)
     ),
     _rotary_case(
-        "cohere", "CohereDecoderLayer", "CohereConfig", torch.float16, (8192, 64, 8, 22528, 128),
+        "cohere", "CohereDecoderLayer", "CohereConfig", torch.float16, (4096, 32, 8, 14336, 128),
     ),
     Case("internlm2", "written after InternLM 2 (fused wqkv)", torch.bfloat16, _internlm2),
     Case(
