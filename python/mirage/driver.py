@@ -8,36 +8,35 @@ out, = optimized(x, w)
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
+from mirage.compiler.cache import cache_folder
+from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
 from mirage.optimize_options import NothingFoundError, OptimizeOptions, OptionError
 from mirage.optimized import Finalist, Optimized, Report, Step
 from mirage.passes.ugraph_io.data import Alternatives, InputNote
-from mirage.search import SearchResult
-from mirage.semantics.ugraph import External, KernelGraph, Launch
+from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.part import PartOptions, SolvedPart, solve_part
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ugraph import External, KernelGraph, Launch, Op
 from mirage.stages import (
     Checked,
     StageError,
-    add_candidates,
     predict,
     resources_of,
     select_cheapest,
-    shortlist,
-    stabilize_candidates,
     target_for,
-    verify_candidates,
 )
-from mirage.transforms import Exponential
+from mirage.transforms.calls import as_calls
 from mirage.transforms.partition import Part, partition
 from mirage.verify import VerifyOptions
+from mirage.verify.ledger import Ledger
 
 if TYPE_CHECKING:
     from mirage.compiler import Compiled
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
 _SPARE = 3
 """How many times as many candidates are found as are verified: the cheapest are known once they are
 stable."""
-_MORE = 4
-"""How many times more candidates are looked at where none of the first is left."""
 
 
 Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
@@ -92,70 +89,52 @@ class _Run:
         self.program = program
         self.options = options
         self.target = target_for(options.chip)
+        self.deadline = Deadline(options.budget)
         self.report = Report()
         self.mlir: dict[str, str] = {}
 
     def optimize(self) -> Optimized:
         self._text("reference", self.program.graph)
-        with self.options.workers() as executor:
-            verified = self._verified(self.options.candidates, executor)
-            assert verified is not None
-            if select_cheapest(verified, self.target)[1]:
-                self.options.say("no candidate is left: searching for more")
-                found = sum(len(r.candidates) for r in self.report.searches)
-                wanted = _MORE * self.options.candidates
-                verified = self._verified(wanted, executor, at_least=found + 1) or verified
-        return self._choose(verified)
+        return self._choose(self._verified())
 
-    def _verified(
-        self, wanted: int, executor: Executor | None, at_least: int = 0
-    ) -> KernelGraph | None:
-        """The program with up to ``wanted`` verified candidates; None if fewer than ``at_least``
-        are found.
-        """
+    def _verified(self) -> KernelGraph:
+        """The program with the verified candidates of each part."""
         o = self.options
-        with self._timed("search"):
-            limits = o.limits(_SPARE * wanted)
-            graph, searches = add_candidates(
-                self.program.graph, self.target, limits, executor, self._watch_search
+        ledger = Ledger(cache_folder() / "verdicts" if o.use_cache else None)
+        steps = list(partition(self.program.graph))
+        solved: dict[int, SolvedPart] = {}
+        with o.workers() as executor, self._timed("search and verification"):
+            options = PartOptions(
+                target=self.target,
+                limits=o.limits(_SPARE * o.candidates),
+                wanted=o.candidates,
+                verify=VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics),
+                deadline=self.deadline,
+                ledger=ledger,
+                executor=executor,
+                watch_search=self._watch_search,
+                watch_verdict=self._watch_verdict,
+                say=o.say,
+                show=o.show,
             )
-        if sum(len(r.candidates) for r in searches) < at_least:
-            return None
-        self.report.searches = searches
-        for result in searches:
-            stop = result.report.stop.value
-            o.say(f"search: {len(result.candidates)} candidates, stopped: {stop}")
-            if not result.candidates:
-                why = "; ".join(result.report.notes) or stop
-                raise NothingFoundError(f"the search found no candidate: {why}")
-        self._text("candidates", graph)
-        with self._timed("stabilize"):
-            graph, exponentials = stabilize_candidates(graph)
-            graph, kept = shortlist(graph, exponentials, self.target, wanted)
-            self._keep(kept, exponentials)
-        self._text("stabilized", graph, "candidates")
-        with self._timed("verify"):
-            settings = VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics)
-            graph, self.report.checked = verify_candidates(
-                graph, settings, self._watch_verdict, executor
-            )
-        self._text("verified", graph)
+            for place, step in enumerate(steps):
+                if not isinstance(step, External):
+                    solved[place] = solve_part(step.graph, len(solved), options)
+        for number, part in enumerate(solved.values()):
+            if part.fell_back:
+                self._note(f"part {number} keeps its own ops: {part.fell_back}")
+        self.report.searches = tuple(p.search for p in solved.values())
+        self.report.exponentials = tuple(e for p in solved.values() for e in p.exponentials)
+        self.report.checked = tuple(c for p in solved.values() for c in p.checked)
+        whole = self.program.graph
+        graph = whole
+        for stage, form in (("candidates",) * 2, ("stabilized", "candidates"), ("verified",) * 2):
+            ops: list[Op] = []
+            for place, step in enumerate(steps):
+                ops.append(step if isinstance(step, External) else getattr(solved[place], stage))
+            graph = KernelGraph(whole.name, whole.inputs, tuple(ops), whole.outputs)
+            self._text(stage, graph, form)
         return graph
-
-    def _keep(
-        self,
-        kept: Sequence[Sequence[int]],
-        exponentials: Sequence[tuple[Exponential, ...]],
-    ) -> None:
-        """The report counts the candidates that went on."""
-        first = 0
-        searches: list[SearchResult] = []
-        stayed: list[tuple[Exponential, ...]] = []
-        for places, result in zip(kept, self.report.searches, strict=True):
-            searches.append(replace(result, candidates=[result.candidates[p] for p in places]))
-            stayed.extend(exponentials[first + p] for p in places)
-            first += len(result.candidates)
-        self.report.searches, self.report.exponentials = tuple(searches), tuple(stayed)
 
     def _watch_search(self, best: float, kernels: int) -> None:
         plan = "" if best == inf else f", best so far {best:.1f} us"
@@ -170,17 +149,35 @@ class _Run:
 
     def _choose(self, verified: KernelGraph) -> Optimized:
         """The candidate that is predicted to be the fastest once it is compiled: registers, spills
-        and shared memory are known then. The others that were compiled stay with it.
+        and shared memory are known then. The others that were compiled stay with it. Where none
+        compiles, the program's own ops, or at last calls of PyTorch, remain.
         """
+        finalists = self._finalists(verified)
+        if not finalists:
+            whole = self.program.graph
+            for graph, what in (
+                (decompose(whole, stable=True), "every op is a kernel of its own"),
+                (as_calls(whole), "every op is a call of PyTorch"),
+            ):
+                try:
+                    finalists = [self._finalist(graph, 0)]
+                except MirageError as error:
+                    self._note(f"the program's own ops do not compile: {error.message}")
+                    continue
+                self._note(f"no candidate could be compiled: {what}")
+                break
+        return self._finish(sorted(finalists, key=lambda f: (f.predicted, f.place)))
+
+    def _finalists(self, verified: KernelGraph) -> list[Finalist]:
         from mirage.compiler import CompileError
 
-        failure: CompileError | None = None
         finalists: list[Finalist] = []
         most = max(
             (len(op.programs) - 1 for op in verified.ops if isinstance(op, Alternatives)), default=1
         )
         for place in range(max(1, most)):
-            if len(finalists) == self.options.finalists or (finalists and not self.options.compile):
+            enough = len(finalists) == self.options.finalists or not self.deadline.left
+            if finalists and (enough or not self.options.compile):
                 break
             selected, without = select_cheapest(verified, self.target, place)
             if without:
@@ -189,15 +186,8 @@ class _Run:
                 with self._timed("compile"):
                     finalists.append(self._finalist(selected, place))
             except CompileError as error:
-                failure = failure or error
                 self._note(f"candidate {place} by predicted time does not compile: {error.message}")
-        if finalists:
-            return self._finish(sorted(finalists, key=lambda f: (f.predicted, f.place)))
-        if failure is not None:
-            raise failure
-        raise NothingFoundError(
-            f"no candidate that {self.options.chip} can run passed verification\n{self._losses()}"
-        )
+        return finalists
 
     def _finalist(self, selected: KernelGraph, place: int) -> Finalist:
         steps = tuple(self._steps(selected)) if self.options.compile else ()
@@ -213,14 +203,6 @@ class _Run:
     def _note(self, text: str) -> None:
         self.report.notes.append(text)
         self.options.say(text)
-
-    def _losses(self) -> str:
-        """Why candidates were dropped, one paragraph each."""
-        lines: list[str] = []
-        for number, c in enumerate(self.report.checked):
-            lines.append(f"candidate {c.index}: {c.verdict}")
-            lines.extend(f"  {e}" for e in self.report.exponentials[number] if not e.stable)
-        return "\n".join(lines)
 
     def _finish(self, finalists: list[Finalist]) -> Optimized:
         best = finalists[0]

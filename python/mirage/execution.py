@@ -12,6 +12,7 @@ from mirage.frontend.program import Program
 from mirage.runtime.errors import ArgumentCountError
 from mirage.runtime.executable import Executable
 from mirage.semantics.ugraph import External, KernelGraph, Value
+from mirage.transforms.calls import DTYPE
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +50,8 @@ def run_steps(
         executable = executables.get(number)
         if executable is None:
             executable = executables[number] = Executable(step.compiled.artifact)
-        results = executable(inputs=[values[v] for v in step.graph.inputs])
+        # what a call returns may be a view
+        results = executable(inputs=[values[v].contiguous() for v in step.graph.inputs])
         values.update(zip(step.graph.outputs, results, strict=True))
     return tuple(values[v] for v in graph.outputs)
 
@@ -92,6 +94,12 @@ def call_external(op: External, values: dict[Value, Any]) -> tuple[Any, ...]:
         getattr(getattr(torch.ops, namespace), name), overload[0] if overload else "default"
     )
     named = dict(op.arguments)
+    dtypes = {
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f32": torch.float32,
+        "f64": torch.float64,
+    }
     operands = iter(op.operands)
     arguments: dict[str, Any] = {}
     for parameter in function._schema.arguments:
@@ -101,6 +109,8 @@ def call_external(op: External, values: dict[Value, Any]) -> tuple[Any, ...]:
         value: Any = named[parameter.name]
         if isinstance(value, tuple) and len(value) == 2 and value[0] == "tensors":
             value = [values[next(operands)] for _ in range(value[1])]
+        elif isinstance(value, tuple) and len(value) == 2 and value[0] == DTYPE:
+            value = dtypes[value[1]]
         arguments[parameter.name] = list(value) if isinstance(value, tuple) else value
     result = function(**arguments)
     return tuple(result) if isinstance(result, tuple | list) else (result,)

@@ -8,13 +8,11 @@ In the middle forms each searchable part of the program is an
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from itertools import repeat
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -27,17 +25,20 @@ from mirage.cost import (
     check_launch,
     features_of,
 )
-from mirage.cost.copies import copy_report, is_copy
+from mirage.cost.copies import is_unfused, unfused_report
 from mirage.cost.model import KernelFeatures, report
 from mirage.errors import MirageError
 from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
-from mirage.search import SearchLimits, SearchResult, Watch, superoptimize
+from mirage.search import Planner, SearchLimits, SearchResult, Watch
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Loop, Op, Softmax, Value, walk
 from mirage.transforms import Exponential, stabilize
-from mirage.transforms.partition import Part, partition
-from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions, verify
+from mirage.transforms.partition import partition
+from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions
+from mirage.verify.ledger import Ledger
+from mirage.verify.pieces import Hint
+from mirage.verify.together import Claim, Terms, verify_all
 
 if TYPE_CHECKING:
     from mirage.runtime.manifest import Manifest
@@ -93,15 +94,30 @@ def add_candidates(
         if isinstance(step, External):
             ops.append(step)
             continue
-        result = superoptimize(step.graph, target, limits, executor, watch=watch)
-        if _overflows(step.graph, result):  # what no rewrite can make safe is not worth verifying
-            safe = superoptimize(step.graph, target, limits, executor, stable=True, watch=watch)
-            if safe.candidates:
-                result = safe
-                result.report.note("rows in several kernels: searched with their maximum")
+        _, result = search_part(step.graph, target, limits, executor, watch)
         results.append(result)
-        ops.append(_alternatives(step, result))
+        ops.append(alternatives(step.graph, result))
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(results)
+
+
+def search_part(
+    graph: KernelGraph,
+    target: Target,
+    limits: SearchLimits | None = None,
+    executor: Executor | None = None,
+    watch: Watch | None = None,
+) -> tuple[Planner, SearchResult]:
+    """What the search finds for a program without external calls, and the search itself, which can
+    be continued."""
+    planner = Planner(graph, target, limits, executor, watch)
+    result = planner.run()
+    if _overflows(graph, result):  # what no rewrite can make safe is not worth verifying
+        other = Planner(graph, target, limits, executor, watch, stable=True)
+        safe = other.run()
+        if safe.candidates:
+            safe.report.note("rows in several kernels: searched with their maximum")
+            return other, safe
+    return planner, result
 
 
 def _overflows(graph: KernelGraph, result: SearchResult) -> bool:
@@ -111,11 +127,15 @@ def _overflows(graph: KernelGraph, result: SearchResult) -> bool:
     return all(stabilize(c.graph).unstable for c in result.candidates)
 
 
-def _alternatives(part: Part, result: SearchResult) -> Alternatives:
-    reference = part.graph
+def alternatives(reference: KernelGraph, result: SearchResult) -> Alternatives:
+    """A program beside what the search found for it."""
     programs = (reference, *(c.graph for c in result.candidates))
     costs = (None, *(c.cost.time for c in result.candidates))
-    return Alternatives(reference.inputs, reference.outputs, programs, None, costs)
+    hints: tuple[Hint, ...] | None = None
+    if result.source is not None and result.program is not None:
+        source, program = result.source, result.program
+        hints = tuple(Hint(source, program, c.stored) for c in result.candidates)
+    return Alternatives(reference.inputs, reference.outputs, programs, None, costs, hints)
 
 
 # ---- stabilize
@@ -186,11 +206,7 @@ def shortlist(
             picked = sorted(sorted(repeated)[:count], key=lambda r: (r[0], r[2], r[3]))
             places = tuple(number for *_, number in picked)
             kept.append(places)
-            op = replace(
-                op,
-                programs=(op.programs[0], *(op.programs[p + 1] for p in places)),
-                costs=None if op.costs is None else (None, *(op.costs[p + 1] for p in places)),
-            )
+            op = kept_of(op, [p + 1 for p in places])
         ops.append(op)
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(kept)
 
@@ -239,22 +255,29 @@ def verify_candidates(
     options: VerifyOptions | None = None,
     watch: Callable[[Checked], None] | None = None,
     executor: Executor | None = None,
+    ledger: Ledger | None = None,
+    deadline: float = math.inf,
 ) -> tuple[KernelGraph, tuple[Checked, ...]]:
     """Form ``verified``: only candidates that are equivalent to their reference, each with its
     verdict.
 
     ``watch`` is called as verdicts come in. With an ``executor`` its workers verify; the verdicts
-    are the same. Raises :class:`StageError` for graphs that cannot be compared at all."""
+    are the same. ``ledger`` has what is known of kernels that several candidates share; what is not
+    decided at the ``deadline`` (seconds since the epoch) is dropped. Raises :class:`StageError` for
+    graphs that cannot be compared at all."""
     ops: list[Op] = []
     checked: list[Checked] = []
     part = 0
+    terms = Terms(options or VerifyOptions(), ledger or Ledger(), deadline)
     for op in graph.ops:
         if not isinstance(op, Alternatives):
             ops.append(op)
             continue
         reference, *candidates = op.programs
+        hints = op.hints or (None,) * len(candidates)
+        claims = [Claim(c, h) for c, h in zip(candidates, hints, strict=True)]
         mine: list[Checked] = []
-        verdicts = _verdicts(reference, candidates, options or VerifyOptions(), executor)
+        verdicts = verify_all(reference, claims, terms, executor)
         for index in range(len(candidates)):
             try:
                 verdict = next(verdicts)
@@ -264,34 +287,22 @@ def verify_candidates(
             if watch is not None:
                 watch(mine[-1])
         kept = [c for c in mine if c.kept]
-        ops.append(_with_verdicts(op, kept))
+        notes = tuple(note_of(c.verdict) for c in kept)
+        ops.append(replace(kept_of(op, [c.index + 1 for c in kept]), verdicts=notes))
         checked.extend(mine)
         part += 1
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(checked)
 
 
-def _verdicts(
-    reference: KernelGraph,
-    candidates: Sequence[KernelGraph],
-    options: VerifyOptions,
-    executor: Executor | None,
-) -> Iterator[Verdict]:
-    """In order. If workers die, the rest is verified here."""
-    done = 0
-    if executor is not None and len(candidates) > 1:
-        with contextlib.suppress(BrokenExecutor):
-            for verdict in executor.map(verify, repeat(reference), candidates, repeat(options)):
-                yield verdict
-                done += 1
-    for candidate in candidates[done:]:
-        yield verify(reference, candidate, options)
-
-
-def _with_verdicts(op: Alternatives, kept: Sequence[Checked]) -> Alternatives:
-    places = [0, *(c.index + 1 for c in kept)]
-    costs = None if op.costs is None else tuple(op.costs[i] for i in places)
-    notes = tuple(note_of(c.verdict) for c in kept)
-    return replace(op, programs=tuple(op.programs[i] for i in places), verdicts=notes, costs=costs)
+def kept_of(op: Alternatives, places: Sequence[int]) -> Alternatives:
+    """``op`` with its reference and the programs at ``places`` (from 1), in that order."""
+    return replace(
+        op,
+        programs=(op.programs[0], *(op.programs[p] for p in places)),
+        verdicts=None if op.verdicts is None else tuple(op.verdicts[p - 1] for p in places),
+        costs=None if op.costs is None else (op.costs[0], *(op.costs[p] for p in places)),
+        hints=None if op.hints is None else tuple(op.hints[p - 1] for p in places),
+    )
 
 
 def note_of(verdict: Verdict) -> VerdictNote:
@@ -353,13 +364,8 @@ def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[Kerne
                 )
             ranked = ranking(op, target)[:count]
             without += not ranked
-            places = [position for _, position in ranked]
-            op = replace(
-                op,
-                programs=(op.programs[0], *(op.programs[p] for p in places)),
-                verdicts=tuple(op.verdicts[p - 1] for p in places),
-                costs=(None, *(time for time, _ in ranked)),
-            )
+            op = kept_of(op, [position for _, position in ranked])
+            op = replace(op, costs=(None, *(time for time, _ in ranked)))
         ops.append(op)
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), without
 
@@ -406,7 +412,7 @@ def features_in(
 def predict(
     graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
 ) -> CostReport | None:
-    """The predicted cost of a graph's kernels, those that copy included; None where one of them
+    """The predicted cost of a graph's kernels, those of single ops included; None where one of them
     breaks a limit of ``target``. ``compiled`` has what the compiler made of each launch, where that
     is known.
     """
@@ -417,10 +423,10 @@ def predict(
     except CheckError:
         return None
     parts = tuple(report(f, target) for f in features_in(graph, target, compiled))
-    if not parts or not all(math.isfinite(p.time) for p in parts):
+    if not all(math.isfinite(p.time) for p in parts):
         return None
-    copies = (copy_report(op, target) for op in graph.ops if is_copy(op, graph.outputs))
-    return CostReport.sequence((*parts, *copies), target)
+    others = (unfused_report(op, target) for op in graph.ops if is_unfused(op, graph.outputs))
+    return CostReport.sequence((*parts, *others), target)
 
 
 def resources_of(manifest: Manifest) -> list[Resources]:

@@ -1,12 +1,15 @@
 """Search for µGraphs: frames, derivations of values, extraction, kernel cuts."""
 
+from mirage.search.kernel import Pick
 from mirage.search.limits import BOUNDS, LimitError, SearchLimits, SearchReport, StopReason
-from mirage.search.superoptimize import Candidate, SearchResult, Watch, superoptimize
+from mirage.search.superoptimize import Candidate, Planner, SearchResult, Watch, superoptimize
 
 __all__ = [
     "BOUNDS",
     "Candidate",
     "LimitError",
+    "Pick",
+    "Planner",
     "SearchLimits",
     "SearchReport",
     "SearchResult",

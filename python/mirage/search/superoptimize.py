@@ -18,13 +18,14 @@ from mirage.search.kernel import KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.parallel import Key, Region, Remote
 from mirage.search.plans import Kept, Plan, PlanSearch, Step, step_time
+from mirage.search.problem import Solution
 from mirage.search.program import Program
 from mirage.search.slices import with_early_slices
 from mirage.search.views import without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op, Value
+from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op, Value, walk
 
 Watch = Callable[[float, int], None]
 """Is told µs of the best plan known, infinite for none, and how many kernels were solved."""
@@ -81,6 +82,20 @@ def superoptimize(
     return Planner(graph, target, limits, executor, watch, stable=stable).run()
 
 
+def _structure(solution: Solution | None) -> tuple[object, ...] | None:
+    """What a kernel does whatever its sizes: kernels that differ in sizes only have the same."""
+    if solution is None:
+        return None
+    launches = (op for op in solution.ops if isinstance(op, Launch))
+    return tuple(
+        (tuple(a.name for a in op.grid), *map(_kind, walk(op.body.ops))) for op in launches
+    )
+
+
+def _kind(op: Op) -> tuple[object, ...]:
+    return type(op).__name__, getattr(op, "fn", None), getattr(op, "dim", None)
+
+
 class Planner:
     """A search that can be continued: kernels that turn out to be of no use are refused, and it
     finds the best µGraphs without them."""
@@ -109,11 +124,15 @@ class Planner:
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
     def again(self, refused: Iterable[Pick], seconds: float) -> SearchResult:
-        """The best plans without some kernels, found in so many seconds. Kernels that are known
-        are not looked for again."""
-        dropped = {id(pick) for pick in refused}
-        for key, picks in self.memo.items():
-            self.memo[key] = [p for p in picks if id(p) not in dropped]
+        """The best plans without some kernels and others of their structure, found in so many
+        seconds. Kernels that are known are not looked for again."""
+        for pick in refused:
+            wrong = _structure(self.solver.write(pick))
+            for key, picks in self.memo.items():
+                if any(p is pick for p in picks):
+                    others = ((p, _structure(self.solver.write(p))) for p in picks)
+                    self.memo[key] = [p for p, s in others if s is not None and s != wrong]
+                    break
         self.report.stop = StopReason.EXHAUSTED
         self.start = time.perf_counter()
         self.solver.deadline = self.start + seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mirage.cost import H200
-from mirage.cost.copies import copy_report, is_copy
+from mirage.cost.copies import is_copy, unfused_report
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
@@ -27,7 +27,7 @@ def test_a_block_in_one_piece_is_copied_only_to_an_output() -> None:
 def test_bytes_decide_where_there_are_many(rows: int) -> None:
     b = Builder()
     b.slice(Value(TensorType((rows, 64), DType.F16)), (0, 0), (rows, 32))
-    cost = copy_report(b.ops[0], H200)
+    cost = unfused_report(b.ops[0], H200)
     assert cost.bytes_read == cost.bytes_written == 64 * rows
     assert cost.bound == ("latency" if rows == 1 else "dram")
     assert cost.time > cost.launch + max(cost.dram, cost.chain) - 1e-9

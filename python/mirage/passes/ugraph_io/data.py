@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mirage.errors import SourceLocation
 from mirage.passes.registry import PassError
 from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.verify.pieces import Hint
 
 if TYPE_CHECKING:
     from mirage import ir
@@ -34,11 +35,13 @@ class Alternatives(Op):
     """`kernel.alternatives`: programs that are claimed to be equivalent, the reference first.
 
     Each program's inputs stand for the operands. ``verdicts`` has one entry for each candidate,
-    ``costs`` (µs) one for each program, None (in the IR -1) where there is no prediction."""
+    ``costs`` (µs) one for each program, None (in the IR -1) where there is no prediction,
+    ``hints`` one for each candidate: what its tensors hold."""
 
     programs: tuple[KernelGraph, ...]
     verdicts: tuple[VerdictNote, ...] | None = None
     costs: tuple[float | None, ...] | None = None
+    hints: tuple[Hint | None, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,37 @@
+"""The time that everything together may take."""
+
+from __future__ import annotations
+
+import time
+
+
+class Deadline:
+    """When to end. ``at`` is in seconds since the epoch, as the clocks of processes differ.
+    ``reason`` says why the time is up, where it is.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.start = time.time()
+        self.at = self.start + seconds
+        self._stopped = ""
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 at the end."""
+        return max(0.0, self.at - time.time())
+
+    def share(self, part: float) -> float:
+        """Seconds until so much of what is left has passed."""
+        return part * self.left
+
+    def stop(self, reason: str) -> None:
+        """Ends now."""
+        self.at = time.time()
+        self._stopped = reason
+
+    @property
+    def reason(self) -> str:
+        """Why the time is up; empty as long as it is not."""
+        if self._stopped or self.left > 0.0:
+            return self._stopped
+        return f"the budget of {self.at - self.start:.3g} s is used up"

@@ -1,0 +1,224 @@
+"""From a part of a program to candidates that are verified.
+
+Search and verification take turns: a kernel that cannot be shown to be right is refused, and the
+search goes on without it. So what cannot be shown for one kernel costs that kernel only. Where
+nothing is left, the part's own ops remain, each a kernel of its own; they are what is to be
+computed, so there is nothing to verify.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from mirage.cost.target import Target
+from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
+from mirage.pipeline.deadline import Deadline
+from mirage.search import Candidate, Pick, SearchLimits, SearchResult, Watch
+from mirage.semantics.decompose import decompose
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.stages import (
+    Checked,
+    alternatives,
+    predict,
+    search_part,
+    shortlist,
+    stabilize_candidates,
+    verify_candidates,
+)
+from mirage.transforms import Exponential
+from mirage.verify import VerifyOptions
+from mirage.verify.ledger import Ledger
+
+_T = TypeVar("_T")
+
+ROUNDS = 6
+"""Times that the search goes on without kernels that could not be shown to be right."""
+SEARCHED = 0.5
+"""The share of the time left that the search may take, so that what it finds can be verified."""
+VERIFIED = 0.85
+"""The same of search and verification together, so that what is verified can be compiled."""
+OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
+
+
+@dataclass(frozen=True)
+class PartOptions:
+    """How to solve a part: ``wanted`` candidates are verified of those found within ``limits``."""
+
+    target: Target
+    limits: SearchLimits
+    wanted: int
+    verify: VerifyOptions
+    deadline: Deadline
+    ledger: Ledger
+    executor: Executor | None = None
+    watch_search: Watch | None = None
+    watch_verdict: Callable[[Checked], None] | None = None
+    say: Callable[[str], None] = lambda text: None
+    show: Callable[[str], None] = lambda text: None
+
+
+@dataclass
+class SolvedPart:
+    """A part's programs in each form, with what was found out on the way. ``exponentials`` and
+    ``checked`` have an entry for each candidate of ``search`` that was verified."""
+
+    candidates: Alternatives
+    stabilized: Alternatives
+    verified: Alternatives
+    search: SearchResult
+    exponentials: tuple[tuple[Exponential, ...], ...]
+    checked: tuple[Checked, ...]
+    fell_back: str = ""
+
+
+def solve_part(graph: KernelGraph, number: int, options: PartOptions) -> SolvedPart:
+    """Candidates of a program without external calls, verified; at least its own ops."""
+    return _Solver(graph, number, options).run()
+
+
+class _Solver:
+    def __init__(self, graph: KernelGraph, number: int, options: PartOptions) -> None:
+        self.graph, self.number, self.o = graph, number, options
+        self.seen: set[str] = set()
+        self.found: Alternatives | None = None
+        self.stable: Alternatives | None = None
+        self.verified: Alternatives | None = None
+        self.search = SearchResult()
+        self.exponentials: list[tuple[Exponential, ...]] = []
+        self.checked: list[Checked] = []
+
+    def run(self) -> SolvedPart:
+        fell_back = ""
+        try:
+            self._rounds()
+        except KeyboardInterrupt:
+            self.o.deadline.stop("interrupted")
+        if self.verified is None or len(self.verified.programs) == 1:
+            fell_back = self.o.deadline.reason or "no candidate passed verification"
+        own = Alternatives(
+            self.graph.inputs,
+            self.graph.outputs,
+            (self.graph, decompose(self.graph, stable=True)),
+            (OWN_OPS,),
+            (None, None),
+        )
+        verified = own if fell_back or self.verified is None else self.verified
+        reference = Alternatives(
+            self.graph.inputs, self.graph.outputs, (self.graph,), None, (None,), ()
+        )
+        return SolvedPart(
+            self.found or reference, self.stable or reference, verified, self.search,
+            tuple(self.exponentials), tuple(self.checked), fell_back,
+        )  # fmt: skip
+
+    # ---- rounds
+
+    def _rounds(self) -> None:
+        o = self.o
+        if not o.deadline.left:
+            return
+        o.show("search")
+        limits = replace(o.limits, budget=min(o.limits.budget, o.deadline.share(SEARCHED)))
+        planner, result = search_part(self.graph, o.target, limits, o.executor, o.watch_search)
+        self.search.report = result.report
+        o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.stop.value}")
+        for number in range(ROUNDS):
+            refused = self._round(result)
+            if not refused or not o.deadline.left or number == ROUNDS - 1:
+                return
+            o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
+            result = planner.again(refused, o.deadline.share(SEARCHED))
+            if not self._promises_more(result):
+                return
+
+    def _promises_more(self, result: SearchResult) -> bool:
+        """Whether something new is predicted to be faster than all that is verified."""
+        new = [c.cost.time for c in result.candidates if signature(c.graph) not in self.seen]
+        return bool(new) and min(new) < self._best()
+
+    def _best(self) -> float:
+        programs = () if self.verified is None else self.verified.programs[1:]
+        costs = (predict(p, self.o.target) for p in programs)
+        return min((c.time for c in costs if c is not None), default=float("inf"))
+
+    def _round(self, result: SearchResult) -> list[Pick]:
+        """Verifies what is new of the candidates; gives the kernels that could not be shown."""
+        o = self.o
+        new = [c for c in result.candidates if signature(c.graph) not in self.seen]
+        self.seen.update(signature(c.graph) for c in new)
+        result = replace(result, candidates=new)
+        found = alternatives(self.graph, result)
+        graph, exponentials = stabilize_candidates(_around(found))
+        graph, kept = shortlist(graph, exponentials, o.target, o.wanted)
+        places = kept[0] if kept else ()
+        tried = [new[p] for p in places]
+        first = len(self.search.candidates)
+        self.search.candidates += tried
+        self.exponentials += [exponentials[p] for p in places]
+        stable = _alternatives_in(graph)
+        o.show("verify")
+        left = VERIFIED * o.deadline.left
+        graph, checked = verify_candidates(
+            graph,
+            o.verify,
+            lambda c: self._tell(c, first),
+            o.executor,
+            o.ledger,
+            time.time() + left,
+        )
+        self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
+        self.found = _joined(self.found, found)
+        self.stable = _joined(self.stable, stable)
+        self.verified = _joined(self.verified, _alternatives_in(graph))
+        refused: dict[int, Pick] = {}
+        for c in checked:
+            if not c.kept:
+                for pick in self._blamed(tried[c.index], stable.programs[c.index + 1], c):
+                    refused[id(pick)] = pick
+        return list(refused.values())
+
+    def _tell(self, checked: Checked, first: int) -> None:
+        if self.o.watch_verdict is not None:
+            self.o.watch_verdict(replace(checked, part=self.number, index=first + checked.index))
+
+    def _blamed(self, candidate: Candidate, graph: KernelGraph, checked: Checked) -> list[Pick]:
+        """The kernels of a candidate because of which it was dropped: those that could not be
+        shown, or all where that is not known."""
+        wrong = [graph.ops[i] for i in checked.verdict.unshown]
+        written = {v for op in wrong for v in op.results} or {
+            v for op in graph.ops if isinstance(op, Launch) for v in op.results
+        }
+        values = [p for p, c in candidate.stored if c in written]
+        picks = [candidate.picks[v] for v in values if v in candidate.picks]
+        return list({id(p): p for p in picks}.values())
+
+
+def _around(op: Alternatives) -> KernelGraph:
+    return KernelGraph("part", op.operands, (op,), op.results)
+
+
+def _alternatives_in(graph: KernelGraph) -> Alternatives:
+    (op,) = (op for op in graph.ops if isinstance(op, Alternatives))
+    return op
+
+
+def _both(first: tuple[_T, ...] | None, second: tuple[_T, ...] | None) -> tuple[_T, ...] | None:
+    return None if first is None or second is None else (*first, *second)
+
+
+def _joined(first: Alternatives | None, second: Alternatives) -> Alternatives:
+    """The candidates of both."""
+    if first is None:
+        return second
+    return replace(
+        first,
+        programs=(*first.programs, *second.programs[1:]),
+        verdicts=_both(first.verdicts, second.verdicts),
+        costs=None if first.costs is None else (*first.costs, *(second.costs or ())[1:]),
+        hints=_both(first.hints, second.hints),
+    )

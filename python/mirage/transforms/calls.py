@@ -1,0 +1,205 @@
+"""A program as calls of PyTorch: what remains where no kernel can be had for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from mirage.semantics.builder import promote
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Binary,
+    Broadcast,
+    Cast,
+    Concat,
+    Constant,
+    External,
+    KernelGraph,
+    LayerNorm,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RmsNorm,
+    Slice,
+    Softmax,
+    TensorType,
+    Transpose,
+    Unary,
+    Value,
+)
+
+Arguments: TypeAlias = "tuple[tuple[str, object], ...]"
+
+UNARY: dict[UnaryFn, tuple[str, Arguments]] = {
+    UnaryFn.NEG: ("neg.default", ()),
+    UnaryFn.ABS: ("abs.default", ()),
+    UnaryFn.EXP: ("exp.default", ()),
+    UnaryFn.LOG: ("log.default", ()),
+    UnaryFn.SQRT: ("sqrt.default", ()),
+    UnaryFn.RSQRT: ("rsqrt.default", ()),
+    UnaryFn.RECIPROCAL: ("reciprocal.default", ()),
+    UnaryFn.SQUARE: ("square.default", ()),
+    UnaryFn.SIGMOID: ("sigmoid.default", ()),
+    UnaryFn.SILU: ("silu.default", ()),
+    UnaryFn.GELU: ("gelu.default", (("approximate", "none"),)),
+    UnaryFn.GELU_TANH: ("gelu.default", (("approximate", "tanh"),)),
+    UnaryFn.RELU: ("relu.default", ()),
+    UnaryFn.TANH: ("tanh.default", ()),
+}
+BINARY: dict[BinaryFn, tuple[str, Arguments]] = {
+    BinaryFn.ADD: ("add.Tensor", (("alpha", 1),)),
+    BinaryFn.SUB: ("sub.Tensor", (("alpha", 1),)),
+    BinaryFn.MUL: ("mul.Tensor", ()),
+    BinaryFn.DIV: ("div.Tensor", ()),
+    BinaryFn.POW: ("pow.Tensor_Tensor", ()),
+    BinaryFn.MAX: ("maximum.default", ()),
+    BinaryFn.MIN: ("minimum.default", ()),
+}
+REDUCE = {ReduceFn.SUM: "sum.dim_IntList", ReduceFn.MAX: "amax.default"}
+
+DTYPE = "dtype"
+"""``(DTYPE, "f16")`` as an argument stands for PyTorch's element type."""
+
+
+def as_calls(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with a call in the place of each op; launches and calls that are there already
+    stay. Constants become tensors of rank 0 on the CPU, which PyTorch's ops take beside any other.
+    """
+    writer = _Writer()
+    for op in graph.ops:
+        writer.visit(op)
+    return KernelGraph(graph.name, graph.inputs, tuple(writer.ops), graph.outputs)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+
+    def call(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result: Value | TensorType,
+        arguments: Arguments = (),
+    ) -> Value:
+        value = Value(result) if isinstance(result, TensorType) else result
+        self.ops.append(External(tuple(operands), (value,), f"aten.{name}", arguments))
+        return value
+
+    def visit(self, op: Op) -> None:
+        rule = _RULES.get(type(op))
+        if rule is None:
+            self.ops.append(op)
+        else:
+            rule(self, op)
+
+    def typed(self, op: Op, name: str, arguments: Arguments = ()) -> None:
+        """A call whose result has the type to which PyTorch promotes the operands', then
+        converted."""
+        wide = [v.dtype for v in op.operands if v.shape] or [v.dtype for v in op.operands]
+        dtype = promote(*wide)
+        if dtype is op.result.dtype:
+            self.call(name, op.operands, op.result, arguments)
+            return
+        value = self.call(name, op.operands, TensorType(op.result.shape, dtype), arguments)
+        self.cast(value, op.result)
+
+    def cast(self, value: Value, result: Value | TensorType) -> Value:
+        dtype: DType = result.dtype
+        return self.call("_to_copy.default", (value,), result, _conversion(dtype))
+
+
+def _conversion(dtype: DType) -> Arguments:
+    options = ("layout", "device", "pin_memory", "memory_format")
+    plain: Arguments = tuple((name, None) for name in options)
+    return (("dtype", (DTYPE, dtype.value)), ("non_blocking", False), *plain)
+
+
+def _constant(w: _Writer, op: Constant) -> None:
+    options: Arguments = tuple((name, None) for name in ("layout", "device", "pin_memory"))
+    dtype: Arguments = (("dtype", (DTYPE, op.result.dtype.value)),)
+    w.call("scalar_tensor.default", (), op.result, (("s", float(op.value)), *dtype, *options))
+
+
+def _unary(w: _Writer, op: Unary) -> None:
+    w.typed(op, *UNARY[op.fn])
+
+
+def _binary(w: _Writer, op: Binary) -> None:
+    w.typed(op, *BINARY[op.fn])
+
+
+def _reduce(w: _Writer, op: Reduce) -> None:
+    dims: Arguments = (("dim", op.dims), ("keepdim", True))
+    w.typed(op, REDUCE[op.fn], (*dims, ("dtype", None)) if op.fn is ReduceFn.SUM else dims)
+
+
+def _slice(w: _Writer, op: Slice) -> None:
+    value = op.operands[0]
+    cut = [
+        (dim, offset, size)
+        for dim, (offset, size) in enumerate(zip(op.offsets, op.result.shape, strict=True))
+        if size != value.shape[dim]
+    ]
+    for dim, offset, size in cut or [(0, 0, value.shape[0])]:
+        shape = (*value.shape[:dim], size, *value.shape[dim + 1 :])
+        last = (dim, offset, size) == cut[-1] if cut else True
+        result = op.result if last else TensorType(shape, value.dtype)
+        where: Arguments = (("dim", dim), ("start", offset), ("length", size))
+        value = w.call("narrow.default", (value,), result, where)
+
+
+def _concat(w: _Writer, op: Concat) -> None:
+    tensors = ("tensors", len(op.operands))
+    w.typed(op, "cat.default", (("tensors", tensors), ("dim", op.dim)))
+
+
+def _softmax(w: _Writer, op: Softmax) -> None:
+    w.typed(op, "softmax.int", (("dim", op.dim), ("dtype", None)))
+
+
+def _norm(w: _Writer, op: RmsNorm | LayerNorm) -> None:
+    x, *affine = op.operands
+    shape = x.shape[len(x.shape) - op.dims :]
+    arguments: Arguments = (("normalized_shape", shape), ("eps", op.eps))
+    names = ("weight", "bias") if isinstance(op, LayerNorm) else ("weight",)
+    missing: Arguments = tuple((name, None) for name in names[len(affine) :])
+    if isinstance(op, LayerNorm):
+        missing = (*missing, ("cudnn_enable", False))
+    w.typed(op, f"{_NORMS[type(op)]}", (*arguments, *missing))
+
+
+_NORMS = {LayerNorm: "layer_norm.default", RmsNorm: "rms_norm.default"}
+
+
+def _reshape(w: _Writer, op: Reshape) -> None:
+    w.call("reshape.default", op.operands, op.result, (("shape", op.result.shape),))
+
+
+def _transpose(w: _Writer, op: Transpose) -> None:
+    w.call("permute.default", op.operands, op.result, (("dims", op.permutation),))
+
+
+def _broadcast(w: _Writer, op: Broadcast) -> None:
+    w.call(
+        "expand.default", op.operands, op.result, (("size", op.result.shape), ("implicit", False))
+    )
+
+
+_RULES: dict[type[Op], Callable[..., None]] = {
+    Constant: _constant,
+    Unary: _unary,
+    Binary: _binary,
+    Cast: lambda w, op: w.cast(op.operands[0], op.result),
+    Matmul: lambda w, op: w.typed(op, "matmul.default"),
+    Reduce: _reduce,
+    Transpose: _transpose,
+    Reshape: _reshape,
+    Broadcast: _broadcast,
+    Concat: _concat,
+    Slice: _slice,
+    Softmax: _softmax,
+    RmsNorm: _norm,
+    LayerNorm: _norm,
+}
