@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from gallery.running import compare, emulated, interpreted
 from mirage import from_torch
 from mirage.driver import Optimized, OptimizeOptions, optimize
 from mirage.errors import MirageError
-from mirage.semantics.ugraph import Launch
+from mirage.semantics.ugraph import External, Launch
 
 Row = dict[str, Any]
 
@@ -33,19 +34,12 @@ def measure(case: Case, width: Width, options: OptimizeOptions, execute: bool) -
     except MirageError as error:
         return {**row, "error": f"import: {_line(error)}"}
     row |= {"ops": len(imported.graph.ops), "import_s": time.perf_counter() - at}
-    at = time.perf_counter()
-    stage = ""
-
-    def show(text: str) -> None:
-        nonlocal stage
-        stage = text.partition(":")[0]
-        options.show(text)
-
+    clock = Clock(options.show)
     try:
-        optimized = optimize(imported.program, replace(options, progress=show))
+        optimized = optimize(imported.program, replace(options, progress=clock.show))
     except MirageError as error:
-        return {**row, "error": f"{stage}: {_line(error)}", "total_s": time.perf_counter() - at}
-    row |= {"total_s": time.perf_counter() - at, **account(optimized)}
+        return {**row, "error": f"{clock.stage}: {_line(error)}", **clock.spent()}
+    row |= {**clock.spent(), **account(optimized)}
     if execute and optimized.steps:
         at = time.perf_counter()
         try:
@@ -57,20 +51,46 @@ def measure(case: Case, width: Width, options: OptimizeOptions, execute: bool) -
     return row
 
 
+class Clock:
+    """How long each stage takes, by what the driver says is under way."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.stage = "search"
+        self.seconds: Counter[str] = Counter()
+        self.start = self.at = time.perf_counter()
+
+    def show(self, text: str) -> None:
+        """A driver's ``progress``."""
+        self._tick()
+        stage = text.partition(":")[0]
+        self.stage = stage if stage in ("search", "verify", "compile") else self.stage
+        self.say(text)
+
+    def spent(self) -> Row:
+        """Seconds of each stage so far, and in all."""
+        self._tick()
+        return {f"{k}_s": v for k, v in self.seconds.items()} | {"total_s": self.at - self.start}
+
+    def _tick(self) -> None:
+        now = time.perf_counter()
+        self.seconds[self.stage] += now - self.at
+        self.at = now
+
+
 def account(optimized: Optimized) -> Row:
     """What the driver reports."""
     report = optimized.report
-    seconds = {f"{name}_s": spent for name, spent in report.seconds.items()}
     stays = Counter(s.external.target for s in optimized.steps if s.external is not None)
     return {
-        **seconds,
-        "stop": [r.report.stop.value for r in report.searches],
+        "stop": [r.report.stop.value for r in report.searches if r.candidates],
         "kernels": sum(isinstance(op, Launch) for op in optimized.graph.ops),
+        "own_ops": sum(not isinstance(op, Launch | External) for op in optimized.graph.ops),
         "predicted_us": None if report.prediction is None else report.prediction.time,
         "verdicts": dict(Counter(c.verdict.kind.value for c in optimized.verdicts)),
         "kept": sum(c.kept for c in optimized.verdicts),
         "stays": dict(stays),
-        "notes": [note[:160] for note in report.notes[:4]],
+        "notes": [note[:200] for note in report.notes[:4]],
     }
 
 

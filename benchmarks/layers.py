@@ -101,7 +101,7 @@ def rounded(value: Any) -> Any:
 
 
 HEADER = (
-    "layer", "width", "ops", "search s", "verify s", "compile s", "total s", "kernels",
+    "layer", "width", "ops", "search s", "verify s", "compile s", "total s", "kernels", "own ops",
     "predicted µs", "verdicts", "stays with PyTorch", "error, ours / PyTorch", "",
 )  # fmt: skip
 
@@ -119,11 +119,12 @@ def cells(row: Row) -> list[str]:
     errors = ""
     if "error_ours" in row:
         errors = f"{row['error_ours'][0]:.1e} / {row['error_torch'][0]:.1e}"
+    time_us = "" if predicted is None else f"{predicted:.1f}"
     state = row.get("error") or {True: "ok", False: "WRONG", None: "not executed"}[row.get("right")]
     return [
         row["case"], row["width"], str(row.get("ops", "")), seconds("search_s"),
         seconds("verify_s"), seconds("compile_s"), seconds("total_s"),
-        str(row.get("kernels", "")), "" if predicted is None else f"{predicted:.1f}",
+        str(row.get("kernels", "")), str(row.get("own_ops", "")), time_us,
         counted("verdicts"), counted("stays"), errors, state.replace("|", "\\|"),
     ]  # fmt: skip
 
