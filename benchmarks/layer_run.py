@@ -89,9 +89,22 @@ def account(optimized: Optimized) -> Row:
         "predicted_us": None if report.prediction is None else report.prediction.time,
         "verdicts": dict(Counter(c.verdict.kind.value for c in optimized.verdicts)),
         "kept": sum(c.kept for c in optimized.verdicts),
+        "dropped": _reasons(optimized),
         "stays": dict(stays),
         "notes": [note[:200] for note in report.notes[:4]],
     }
+
+
+def _reasons(optimized: Optimized) -> dict[str, int]:
+    """Why candidates were dropped."""
+    reasons: Counter[str] = Counter()
+    for checked in optimized.verdicts:
+        if not checked.kept:
+            verdict = checked.verdict
+            doubts = [e for e in verdict.evidence if e.holds is not True]
+            text = f"{doubts[-1].name}: {doubts[-1].text}" if doubts else verdict.kind.value
+            reasons[str(verdict.witness or text)[:220]] += 1
+    return dict(reasons.most_common(3))
 
 
 def compared(optimized: Optimized, layer: Layer, width: Width) -> Row:
