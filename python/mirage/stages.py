@@ -9,6 +9,7 @@ In the middle forms each searchable part of the program is an
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -109,9 +110,13 @@ def search_part(
 ) -> tuple[Planner, SearchResult]:
     """What the search finds for a program without external calls, and the search itself, which can
     be continued."""
+    limits = limits or SearchLimits()
+    start = time.perf_counter()
     planner = Planner(graph, target, limits, executor, watch)
     result = planner.run()
-    if _overflows(graph, result):  # what no rewrite can make safe is not worth verifying
+    left = limits.budget - (time.perf_counter() - start)
+    if left > 0.0 and _overflows(graph, result):  # no rewrite can make it safe: not worth verifying
+        limits = replace(limits, budget=left)
         other = Planner(graph, target, limits, executor, watch, stable=True)
         safe = other.run()
         if safe.candidates:

@@ -28,7 +28,7 @@ from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.parallel import Region
 from mirage.search.partition import Partitions, search
 from mirage.search.program import Program
-from mirage.semantics.ugraph import Constant, Matmul, Op
+from mirage.semantics.ugraph import Constant, Op
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class PlanSearch:
         return self.program.dag.inside(part)
 
     def _matmuls(self, part: Part) -> int:
-        return sum(isinstance(op, Matmul) for op in self._region(part).graph.ops)
+        return self.program.matmuls(part)
 
     def _possible(self, part: Part) -> bool:
         return self._stays(part) or self._matmuls(part) <= self.limits.matmuls

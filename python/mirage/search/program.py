@@ -85,6 +85,25 @@ class Program:
         hot = (i for i, v in enumerate(inputs) if self._is_written(v) and v.type.bytes < small)
         return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
 
+    def matmuls(self, part: Part) -> int:
+        """Matmuls in a part's region."""
+        computed = 0
+        for node in (*part.nodes, *self.dag.inside(part)):
+            computed |= self._products[node]
+        return computed.bit_count()
+
+    @cached_property
+    def _products(self) -> list[int]:
+        """For each node the matmuls between it and the nodes before, as bits."""
+        nodes = set(self.nodes)
+        between: dict[Value, int] = {}
+        for number, op in enumerate(self.graph.ops):
+            bits = int(isinstance(op, Matmul)) << number
+            for v in op.operands:
+                bits |= 0 if v in nodes else between.get(v, 0)
+            between.update(dict.fromkeys(op.results, bits))
+        return [between[v] for v in self.nodes]
+
     def _is_written(self, value: Value) -> bool:
         """Whether a kernel writes a value, rather than the caller."""
         op = self.definitions.get(value)

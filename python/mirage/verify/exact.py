@@ -116,11 +116,16 @@ def _prove_otherwise(
     return any(proof.holds for proof in tried.values())
 
 
-def accounts_of(hint: Hint, candidate: KernelGraph, prove: Prove) -> tuple[Account, ...]:
-    """That the reference's source is the program that was searched, and this the candidate."""
+def accounts_of(
+    hint: Hint, candidate: KernelGraph, prove: Prove, known: set[int] | None = None
+) -> tuple[Account, ...]:
+    """That the reference's source is the program that was searched, and this the candidate.
+    ``known`` keeps the programs of which the first was asked, for several candidates of one."""
     accounts = [account_for(hint.program, candidate, hint.stored, prove)]
-    if hint.program is not hint.source:
+    known = set() if known is None else known
+    if hint.program is not hint.source and id(hint.program) not in known:
         accounts.insert(0, account_for(hint.source, hint.program, hint.rewritten, prove))
+        known.add(id(hint.program))
     return tuple(accounts)
 
 

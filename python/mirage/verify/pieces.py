@@ -16,11 +16,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import Constant, KernelGraph, Op, TensorType, Value
 from mirage.verify.verdict import Evidence, HoldsFor
 
 Pairs = tuple[tuple[Value, Value], ...]
@@ -56,16 +57,19 @@ class Piece:
     targets: tuple[Value, ...]
     ops: tuple[Op, ...]
 
-    @property
+    @cached_property
+    def _signatures(self) -> tuple[str, str]:
+        return signature(self.first), signature(self.second)
+
+    @cached_property
     def key(self) -> str:
         """Equal for equal pieces, whatever their values are called."""
-        text = f"{signature(self.first)}\n=\n{signature(self.second)}"
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256("\n=\n".join(self._signatures).encode()).hexdigest()
 
     @property
     def trivial(self) -> bool:
         """Whether both programs are the same ops."""
-        return signature(self.first) == signature(self.second)
+        return self._signatures[0] == self._signatures[1]
 
 
 @dataclass(frozen=True)
@@ -104,14 +108,6 @@ class Account:
 Prove = Callable[[Piece], Shown]
 
 
-def pieces_of(program: KernelGraph, candidate: KernelGraph, pairs: Pairs) -> Iterator[Piece]:
-    """All pieces if every pair holds; these are what :func:`account_for` asks for first."""
-    known = _Known(program, candidate)
-    for group in _targets(program, candidate, pairs):
-        yield known.piece(group, grown=0)
-        known.add(group)
-
-
 def account_for(
     program: KernelGraph, candidate: KernelGraph, pairs: Pairs, prove: Prove
 ) -> Account:
@@ -120,6 +116,9 @@ def account_for(
     shown: list[tuple[Piece, Shown]] = []
     failed: list[tuple[Piece, Shown]] = []
     for group in _targets(program, candidate, pairs):
+        if known.is_same(group):
+            known.add(group)
+            continue
         tried: list[tuple[Piece, Shown]] = []
         for grown in range(_MOST_GROWN + 1):
             piece = known.piece(group, grown)
@@ -166,8 +165,24 @@ class _Known:
 
     def __init__(self, program: KernelGraph, candidate: KernelGraph) -> None:
         self.program, self.candidate = program, candidate
+        self.defining = {v: op for op in program.ops for v in op.results}
+        self.defined = {v: op for op in candidate.ops for v in op.results}
         # of each value of the candidate that is known the program's value; inputs by position
         self.equal: dict[Value, Value] = dict(zip(candidate.inputs, program.inputs, strict=True))
+
+    def is_same(self, pairs: Pairs) -> bool:
+        """Whether both programs have the very op, with operands that are the same values."""
+        defined = [(self.defining.get(p), self.defined.get(c)) for p, c in pairs]
+        return all(
+            op is not None and op is other and all(self._is_itself(v) for v in op.operands)
+            for op, other in defined
+        )
+
+    def _is_itself(self, value: Value) -> bool:
+        if self.equal.get(value) is value:
+            return True
+        op = self.defining.get(value)
+        return isinstance(op, Constant) and self.defined.get(value) is op
 
     def add(self, pairs: Pairs) -> None:
         self.equal.update((c, p) for p, c in pairs)

@@ -66,7 +66,7 @@ def _show_pieces(claims: Sequence[Claim], terms: Terms, executor: Executor | Non
     """Adds to the ledger what the candidates' verification will ask for. Larger pieces are wanted
     only once it is known that smaller ones cannot be shown."""
     asked: set[str] = set()
-    while True:
+    while time.time() < terms.deadline:
         missing: dict[str, Piece] = {}
 
         def look(piece: Piece, missing: dict[str, Piece] = missing) -> Shown:
@@ -76,9 +76,10 @@ def _show_pieces(claims: Sequence[Claim], terms: Terms, executor: Executor | Non
                 return Shown(float("-inf"))  # if it is, this is all that is asked for
             return found
 
+        rewritten: set[int] = set()
         for claim in claims:
             if claim.hint is not None:
-                accounts_of(claim.hint, claim.candidate, look)
+                accounts_of(claim.hint, claim.candidate, look, rewritten)
         pieces = [p for key, p in missing.items() if key not in asked]
         if not pieces:
             return
