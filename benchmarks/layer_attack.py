@@ -1,10 +1,10 @@
 """Single faults in the candidates of whole layers, which are verified kernel by kernel.
 
-What each of a candidate's tensors holds is handed to the verifier as the search says it; the
-candidate has a fault, so one of these statements is wrong. The pieces that the candidate is cut
-into are judged apart from the tests of the whole program, which find most faults before: where all
-pieces are shown, the mutant must be right, and of one that is wrong, a piece with the fault must be
-among those that are not shown.
+What each of a candidate's tensors holds is handed to the verifier as the search says it, at times
+with two tensors exchanged; the candidate has a fault, so one of these statements is wrong. The
+pieces that the candidate is cut into are judged apart from the tests of the whole program, which
+find most faults before: where all pieces are shown, the mutant must be right, and of one that is
+wrong, a piece with the fault must be among those that are not shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mirage.verify.exact import accounts_of, show
 from mirage.verify.floats import TOLERANCE, ExactConstants
 from mirage.verify.ledger import Ledger
 from mirage.verify.mutate import Mutant, mutants
-from mirage.verify.pieces import Account, Hint, Piece, Shown
+from mirage.verify.pieces import Account, Hint, Pairs, Piece, Shown
 
 LAYERS = (
     "plain_encoder", "torch_encoder_pre", "torch_decoder_post", "torch_attention", "swiglu",
@@ -41,8 +41,16 @@ LAYERS = (
     "mamba_projections",
 )  # fmt: skip
 """At their small widths; those without a candidate that is shown to be right are left out."""
+WRONG = (
+    "different_accepted",
+    "different_with_all_pieces_shown",
+    "different_whose_fault_is_in_no_piece_that_fails",
+    "useless_accepted",
+    "equal_refuted",
+)
+"""Counts of the summary that must be zero."""
 SEARCH_SECONDS = 30.0
-PIECE_SECONDS = 5.0
+PIECE_SECONDS = 2.0
 SCALES = (1.0, 0.05)
 
 
@@ -65,6 +73,7 @@ class LayerOutcome:
     kind: str
     description: str
     different: bool
+    useless: bool  # no number comes out in float64, whatever the magnitude of the inputs
     verdict: str
     accepted: bool
     shown: bool
@@ -136,21 +145,34 @@ class _Judge:
             self.ledger.add(piece, found)
         return found
 
+    def _exchanged(self, stored: Pairs) -> Pairs:
+        """Each fourth time with two of the candidate's tensors in each other's place."""
+        if self.rng.random() > 0.25 or len(stored) < 2:
+            return stored
+        i, j = self.rng.sample(range(len(stored)), 2)
+        changed = list(stored)
+        if changed[i][1].type.size == changed[j][1].type.size:
+            changed[i], changed[j] = (stored[i][0], stored[j][1]), (stored[j][0], stored[i][1])
+        return tuple(changed)
+
     def judge(self, mutant: Mutant) -> LayerOutcome:
         """The verdicts on one mutant, and whether it is different in fact."""
         start = time.perf_counter()
         stored = tuple((p, mutant.values.get(c, c)) for p, c in self.subject.hint.stored)
-        hint = replace(self.subject.hint, stored=stored)
+        hint = replace(self.subject.hint, stored=self._exchanged(stored))
         accounts = self.accounts(mutant.graph, hint)
         options = VerifyOptions(seed=self.rng.getrandbits(128), numerics=False, work=5e5)
         verdict = verify(self.subject.reference, mutant.graph, options, hint, self.ledger)
+        number = self.rng.getrandbits(64)
+        different, useless = differs(self.subject.reference, mutant.graph, number)
         wrong = {mutant.graph.ops[i] for i in mutant.wrong}
         failed = [op for a in accounts for piece, _ in a.failed for op in piece.ops]
         return LayerOutcome(
             self.subject.name,
             mutant.kind,
             mutant.description,
-            differs(self.subject.reference, mutant.graph, self.rng.getrandbits(64)),
+            different,
+            useless,
             verdict.kind.value,
             verdict.accepted,
             all(a.holds for a in accounts),
@@ -159,9 +181,9 @@ class _Judge:
         )
 
 
-def differs(first: KernelGraph, second: KernelGraph, seed: int) -> bool:
-    """Whether float64 shows a difference anywhere in the outputs; missing numbers count if they are
-    missing at all magnitudes of inputs."""
+def differs(first: KernelGraph, second: KernelGraph, seed: int) -> tuple[bool, bool]:
+    """Whether float64 shows a difference anywhere in the outputs, and whether the second program
+    gives no numbers at any magnitude of inputs."""
     missing = 0
     for number, scale in enumerate(SCALES):
         rng = np.random.default_rng((seed, number))
@@ -172,8 +194,8 @@ def differs(first: KernelGraph, second: KernelGraph, seed: int) -> bool:
             continue
         for x, y in zip(expected, actual, strict=True):
             if np.abs(x - y).max(initial=0.0) > TOLERANCE * np.abs(x).max(initial=0.0):
-                return True
-    return missing == len(SCALES)
+                return True, False
+    return False, missing == len(SCALES)
 
 
 def attack_layer(subject: LayerSubject, count: int, seed: int) -> list[LayerOutcome]:
@@ -187,7 +209,8 @@ def layer_summary(outcomes: Sequence[LayerOutcome]) -> dict[str, object]:
     different = [o for o in outcomes if o.different]
     fooled = [o for o in different if o.shown]
     unnamed = [o for o in different if not o.shown and not o.named]
-    equal = [o for o in outcomes if not o.different]
+    useless = [o for o in outcomes if o.useless]
+    equal = [o for o in outcomes if not o.different and not o.useless]
 
     def told(some: Sequence[LayerOutcome]) -> list[list[str]]:
         return [[o.subject, o.kind, o.description, o.verdict] for o in some]
@@ -201,11 +224,13 @@ def layer_summary(outcomes: Sequence[LayerOutcome]) -> dict[str, object]:
         "different_refuted": sum(o.verdict == Kind.REFUTED.value for o in different),
         "different_with_all_pieces_shown": len(fooled),
         "different_whose_fault_is_in_no_piece_that_fails": len(unnamed),
+        "useless": len(useless),
+        "useless_accepted": sum(o.accepted for o in useless),
         "equal": len(equal),
         "equal_refuted": sum(o.verdict == Kind.REFUTED.value for o in equal),
         "equal_with_all_pieces_shown": sum(o.shown for o in equal),
         "median_seconds": float(np.median([o.seconds for o in outcomes])) if outcomes else 0.0,
-        "accepted": told([o for o in different if o.accepted]),
+        "accepted": told([o for o in (*different, *useless) if o.accepted]),
         "fooled": told(fooled),
         "unnamed": told(unnamed),
     }
