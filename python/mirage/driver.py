@@ -103,7 +103,7 @@ class _Run:
         ledger = Ledger(cache_folder() / "verdicts" if o.use_cache else None)
         steps = list(partition(self.program.graph))
         solved: dict[int, SolvedPart] = {}
-        with o.workers() as executor, self._timed("search and verification"):
+        with o.workers() as executor:
             options = PartOptions(
                 target=self.target,
                 limits=o.limits(_SPARE * o.candidates),
@@ -115,7 +115,7 @@ class _Run:
                 watch_search=self._watch_search,
                 watch_verdict=self._watch_verdict,
                 say=o.say,
-                show=o.show,
+                timed=self._timed,
             )
             for place, step in enumerate(steps):
                 if not isinstance(step, External):

@@ -11,7 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from mirage.cost.target import Target
@@ -59,7 +61,7 @@ class PartOptions:
     watch_search: Watch | None = None
     watch_verdict: Callable[[Checked], None] | None = None
     say: Callable[[str], None] = lambda text: None
-    show: Callable[[str], None] = lambda text: None
+    timed: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
 
 
 @dataclass
@@ -99,7 +101,7 @@ class _Solver:
         except KeyboardInterrupt:
             self.o.deadline.stop("interrupted")
         if self.verified is None or len(self.verified.programs) == 1:
-            fell_back = self.o.deadline.reason or "no candidate passed verification"
+            fell_back = self.o.deadline.reason or self._why()
         own = Alternatives(
             self.graph.inputs,
             self.graph.outputs,
@@ -116,15 +118,27 @@ class _Solver:
             tuple(self.exponentials), tuple(self.checked), fell_back,
         )  # fmt: skip
 
+    def _why(self) -> str:
+        """Why nothing is left."""
+        if not self.checked:
+            return "; ".join(("the search found no candidate", *self.search.report.notes))
+        verdict = self.checked[0].verdict
+        if verdict.witness is not None:
+            reason = str(verdict.witness)
+        else:
+            against = [e for e in verdict.evidence if e.holds is not True]
+            reason = "; ".join(f"{e.name}: {e.text}" for e in against)
+        return f"no candidate passed verification; the first: {verdict.kind.value}: {reason}"
+
     # ---- rounds
 
     def _rounds(self) -> None:
         o = self.o
         if not o.deadline.left:
             return
-        o.show("search")
         limits = replace(o.limits, budget=min(o.limits.budget, o.deadline.share(SEARCHED)))
-        planner, result = search_part(self.graph, o.target, limits, o.executor, o.watch_search)
+        with o.timed("search"):
+            planner, result = search_part(self.graph, o.target, limits, o.executor, o.watch_search)
         self.search.report = result.report
         o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.stop.value}")
         for number in range(ROUNDS):
@@ -132,7 +146,8 @@ class _Solver:
             if not refused or not o.deadline.left or number == ROUNDS - 1:
                 return
             o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
-            result = planner.again(refused, o.deadline.share(SEARCHED))
+            with o.timed("search"):
+                result = planner.again(refused, o.deadline.share(SEARCHED))
             if not self._promises_more(result):
                 return
 
@@ -153,24 +168,19 @@ class _Solver:
         self.seen.update(signature(c.graph) for c in new)
         result = replace(result, candidates=new)
         found = alternatives(self.graph, result)
-        graph, exponentials = stabilize_candidates(_around(found))
-        graph, kept = shortlist(graph, exponentials, o.target, o.wanted)
+        with o.timed("stabilize"):
+            graph, exponentials = stabilize_candidates(_around(found))
+            graph, kept = shortlist(graph, exponentials, o.target, o.wanted)
         places = kept[0] if kept else ()
         tried = [new[p] for p in places]
         first = len(self.search.candidates)
         self.search.candidates += tried
         self.exponentials += [exponentials[p] for p in places]
         stable = _alternatives_in(graph)
-        o.show("verify")
-        left = VERIFIED * o.deadline.left
-        graph, checked = verify_candidates(
-            graph,
-            o.verify,
-            lambda c: self._tell(c, first),
-            o.executor,
-            o.ledger,
-            time.time() + left,
-        )
+        watch = partial(self._tell, first)
+        until = time.time() + VERIFIED * o.deadline.left
+        with o.timed("verify"):
+            graph, checked = verify_candidates(graph, o.verify, watch, o.executor, o.ledger, until)
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
         self.found = _joined(self.found, found)
         self.stable = _joined(self.stable, stable)
@@ -182,7 +192,7 @@ class _Solver:
                     refused[id(pick)] = pick
         return list(refused.values())
 
-    def _tell(self, checked: Checked, first: int) -> None:
+    def _tell(self, first: int, checked: Checked) -> None:
         if self.o.watch_verdict is not None:
             self.o.watch_verdict(replace(checked, part=self.number, index=first + checked.index))
 

@@ -7,6 +7,9 @@ tile, grid axis and loop axis is a sequence of them, and which digits must be th
 both programs meet in inputs, outputs and ops. Where a size does not divide, the last part is cut
 short; the positions where that happens are recorded as *cuts* of the digits.
 
+Told to ``sever``, it keeps of a tiling, reshape or slice that fits no common digits only those
+below the largest common block, and *pins* all above (every index is a cell): they need no relation.
+
 :class:`Irregular` says that there is no such structure (tilings of 96 and 64 over the same
 dimension, slices at odd places).
 """
@@ -23,6 +26,8 @@ from mirage.verify.slots import Cut, Irregular, Slot, Slots, Union
 
 _Name = tuple[Hashable, int]  # a digit before joining: its class, and the product of the lower ones
 _MAX_PINNED = 16
+_MAX_SEVERED = 512
+_Sides = tuple[tuple[Slot, ...], tuple[Slot, ...]]
 
 
 @dataclass
@@ -62,7 +67,8 @@ class Structure:
     only).
     """
 
-    def __init__(self, graphs: Sequence[KernelGraph]) -> None:
+    def __init__(self, graphs: Sequence[KernelGraph], *, sever: bool = False) -> None:
+        self._most_pinned = _MAX_SEVERED if sever else _MAX_PINNED
         self._slots = Slots()
         for graph in graphs:
             self._slots.add(graph)
@@ -74,7 +80,22 @@ class Structure:
             ):
                 self._slots.same_shape(a, b)
         self._found: dict[Slot, tuple[Hashable, ...]] = {}
-        self._solve()
+        self._relations: list[_Sides] = [
+            (t.parts, (t.whole,)) for t in self._slots.tilings if t.whole is not None
+        ]
+        self._relations += self._slots.joins
+        self._relations += [((c.whole,), (c.part,)) for c in self._slots.cuts if c.offset == 0]
+        self._grains: dict[_Sides | Cut, int] = {}  # of the relations that are severed
+        while not self._solve(sever):
+            pass
+
+    @property
+    def severed(self) -> bool:
+        """Whether there are cuts that do not fit each other, or more of them than usual."""
+        return bool(self._grains) or any(
+            self._class(c.whole).size > _MAX_PINNED * self._grain(c) for c in self._slots.cuts
+            if c.offset > 0
+        )  # fmt: skip
 
     def slot(self, value: Value, dim: int) -> Slot:
         """The slot of a dimension of a tensor or tile."""
@@ -89,43 +110,71 @@ class Structure:
     def _class(self, slot: Slot) -> _Class:
         return self._classes[self._slots.union.find(slot)]
 
-    def _solve(self) -> None:
+    def _solve(self, sever: bool) -> bool:
+        """False if a relation had to be severed, so that all starts again."""
         self._classes: dict[Hashable, _Class] = {}
         for slot, size in self._slots.sizes.items():
             root = self._slots.union.find(slot)
             known = self._classes.setdefault(root, _Class(size))
             if known.size != size:
                 raise Irregular(f"sizes {known.size} and {size} meet")
-        self._relations = [
-            (t.parts, (t.whole,)) for t in self._slots.tilings if t.whole is not None
-        ]
-        self._relations += self._slots.joins
-        self._relations += [((c.whole,), (c.part,)) for c in self._slots.cuts if c.offset == 0]
         for sides in (*self._relations, *((t.parts, ()) for t in self._slots.tilings)):
             for side in sides:
                 for slot in side[1:]:
                     self._class(slot).exact = True
         shifted = [(c, self._grain(c)) for c in self._slots.cuts if c.offset > 0]
-        changed = True
-        while changed:
-            steps = [self._refine(left, right) for left, right in self._relations]
-            steps += [self._share_low(cut, grain) for cut, grain in shifted]
-            changed = any(steps)
+        at: _Sides | Cut | None = None
+        try:
+            changed = True
+            while changed:
+                changed = False
+                for at in self._relations:
+                    changed |= self._refine(*at, self._grains.get(at))
+                for at, grain in shifted:
+                    changed |= self._share_low(at, grain)
+        except _Conflict as reason:
+            if not sever or at is None:
+                raise
+            self._sever(at, reason)
+            return False
         self._name_digits(shifted)
+        return True
+
+    def _sever(self, relation: _Sides | Cut, reason: _Conflict) -> None:
+        """Keeps of a relation what lies below the largest block that all its cuts keep whole. The
+        digits above it are pinned, so that it does not matter how they are related.
+        """
+        if isinstance(relation, Cut):
+            before, sides = self._grain(relation), ((relation.whole,), (relation.part,))
+        else:
+            before, sides = self._grains.get(relation, 0), relation
+        grain = gcd(reason.low, reason.high, before)
+        most = max(prod(self._class(s).size for s in side) for side in sides)
+        if grain == before or most > _MAX_SEVERED * grain:
+            raise reason
+        self._grains[relation] = grain
 
     def _grain(self, cut: Cut) -> int:
         """The largest block that the slice keeps whole."""
+        if cut in self._grains:
+            return self._grains[cut]
         part = self._class(cut.part).size
         if part == 1:
             return 1
         whole, grain = self._class(cut.whole).size, gcd(cut.offset, part)
-        if whole > _MAX_PINNED * grain:
+        if whole > self._most_pinned * grain:
             raise Irregular(f"a slice of a dimension of {whole} starts at a multiple of {grain}")
         return grain
 
-    def _refine(self, left: tuple[Slot, ...], right: tuple[Slot, ...]) -> bool:
-        """Makes both sides, read as one index each, have the same boundaries."""
+    def _refine(
+        self, left: tuple[Slot, ...], right: tuple[Slot, ...], grain: int | None = None
+    ) -> bool:
+        """Makes both sides, read as one index each, have the same boundaries; those below ``grain``
+        only if it is given.
+        """
         every = self._suffixes(left) | self._suffixes(right)
+        if grain is not None:
+            every = {b for b in every if b < grain} | {grain}
         _check_chain(every)
         changed = False
         for side in (left, right):
@@ -135,7 +184,7 @@ class Structure:
                 new = {b // base for b in every if base < b < base * c.size}
                 changed |= not new <= c.boundaries
                 c.boundaries |= new
-                _check_chain(c.boundaries | ({c.size} if c.exact else set()))
+                _check_chain(c.boundaries | ({c.size} if c.exact else set()), base)
                 base *= c.size
         return changed
 
@@ -169,11 +218,16 @@ class Structure:
             root: tuple((root, b) for b in sorted(c.boundaries, reverse=True) if b < c.size)
             for root, c in self._classes.items()
         }
-        for left, right in self._relations:
-            # From the low end: the side that reaches less far has fewer digits.
-            for x, y in zip(self._reversed(left), self._reversed(right), strict=False):
-                self._digit_sets.join(x, y)
         pinned: set[Hashable] = set()
+        for sides in self._relations:
+            grain = self._grains.get(sides)
+            low = [self._low(side, grain) for side in sides]
+            # From the low end: the side that reaches less far has fewer digits.
+            for x, y in zip(*low, strict=False):
+                self._digit_sets.join(x, y)
+            if grain is not None:
+                for side, shared in zip(sides, low, strict=True):
+                    pinned.update({*self._reversed(side)} - {*shared})
         for cut, grain in shifted:
             if self._class(cut.part).size == 1:
                 continue
@@ -250,6 +304,17 @@ class Structure:
     def _reversed(self, slots: tuple[Slot, ...]) -> list[_Name]:
         return [d for s in slots for d in self._digits_of(s)][::-1]
 
+    def _low(self, slots: tuple[Slot, ...], grain: int | None) -> list[_Name]:
+        """The digits of a side from the low end, up to ``grain``."""
+        if grain is None:
+            return self._reversed(slots)
+        result: list[_Name] = []
+        base = 1
+        for slot in reversed(slots):
+            result += [d for d in reversed(self._digits_of(slot)) if base * d[1] < grain]
+            base *= self._class(slot).size
+        return result
+
     def _split(self, slot: Slot, grain: int) -> tuple[list[_Name], list[_Name]]:
         """The digits at and above ``grain``, and those below."""
         names = self._digits_of(slot)
@@ -270,7 +335,15 @@ class Structure:
         return self._class(slot).size
 
 
-def _check_chain(boundaries: set[int]) -> None:
+class _Conflict(Irregular):
+    """Cuts that do not fit each other."""
+
+    def __init__(self, low: int, high: int, unit: int) -> None:
+        super().__init__(f"cuts at multiples of {low} and of {high} in one dimension")
+        self.low, self.high = low * unit, high * unit
+
+
+def _check_chain(boundaries: set[int], unit: int = 1) -> None:
     for low, high in itertools.pairwise(sorted(boundaries)):
         if high % low:
-            raise Irregular(f"cuts at multiples of {low} and of {high} in one dimension")
+            raise _Conflict(low, high, unit)

@@ -178,7 +178,7 @@ def prove_for_extents(
 
     ``pair`` is the small form of the two programs, which have primitive ops only.
     """
-    if pair.cells is None:
+    if pair.cells is None or pair.sizes_at_hand:
         return None
     structure = pair.cells.structure
     graphs = (reference, candidate)

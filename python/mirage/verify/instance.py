@@ -16,7 +16,7 @@ import numpy as np
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compress import Cells, compress_all
-from mirage.verify.digits import Structure
+from mirage.verify.readings import readings
 from mirage.verify.sampling import Sample, Sampler
 from mirage.verify.slots import Irregular
 
@@ -66,7 +66,7 @@ def make_instance(
     if isinstance(samples, tuple):
         return Instance(exact, stable, samples[0], samples[1])
     try:
-        structure = Structure((*exact, *stable))
+        reading = next(readings((*exact, *stable)))
     except Irregular as reason:
         samples = _samples((exact, stable), work, _PATIENCE * limit, rng)
         if isinstance(samples, tuple):
@@ -79,10 +79,10 @@ def make_instance(
         if hopeless and count != _CELLS[-1]:
             hopeless = False
             continue
-        graphs, weights = compress_all((*exact, *stable), Cells.even(structure, count))
-        first = len(graphs[0].inputs) - len(weights)
+        small, weights = compress_all(reading.graphs, Cells.even(reading.structure, count))
+        first = len(small[0].inputs) - len(weights)
         fixed = {first + i: np.array(w, dtype=np.float64) for i, w in enumerate(weights)}
-        pairs = ((graphs[0], graphs[1]), (graphs[2], graphs[3]))
+        pairs = ((small[0], small[1]), (small[2], small[3]))
         samples = _samples(pairs, work, limit, rng, fixed)
         if isinstance(samples, tuple):
             return Instance(pairs[0], pairs[1], samples[0], samples[1], count)

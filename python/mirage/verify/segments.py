@@ -25,10 +25,10 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import Constant, KernelGraph, Value
 from mirage.verify.compress import Cells, compress_all
-from mirage.verify.digits import Structure
 from mirage.verify.field import FieldPair
 from mirage.verify.primes import draw
 from mirage.verify.proof import prove
+from mirage.verify.readings import readings
 from mirage.verify.realsize import Q_BITS, needed_roots
 from mirage.verify.slots import Irregular
 from mirage.verify.smallmodel import small_pair
@@ -56,6 +56,8 @@ def prove_in_segments(
     """
     name = "proof in segments"
     try:
+        reading = next(readings((reference, candidate)))
+        reference, candidate = reading.graphs
         guesses = _guess(reference, candidate, rng)
     except Irregular as reason:
         return Evidence(name, None, str(reason))
@@ -109,7 +111,9 @@ def _prove(first: KernelGraph, second: KernelGraph) -> bool:
 
 def _guess(reference: KernelGraph, candidate: KernelGraph, rng: random.Random) -> list[_Guess]:
     """Values that agree at a random point, in the order of the candidate."""
-    cells = Cells.even(Structure((reference, candidate)), _CELLS)
+    reading = next(readings((reference, candidate)))
+    assert reading.graphs == (reference, candidate)
+    cells = Cells.even(reading.structure, _CELLS)
     values = [_values(g) for g in (reference, candidate)]
     graphs, weights = compress_all(
         [

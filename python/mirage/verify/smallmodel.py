@@ -23,12 +23,12 @@ from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.region import Region, demand, whole, whole_demand
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compress import Cells, SmallGraph, Weights, compress
-from mirage.verify.digits import Structure
 from mirage.verify.floats import TOLERANCE, Difference, ExactConstants
 from mirage.verify.formal import Counts, FormalExp, TooLarge, is_undefined
 from mirage.verify.interactions import Interactions, Requirements
 from mirage.verify.parallel import parallel_digits
 from mirage.verify.primes import draw
+from mirage.verify.readings import Reading, readings
 from mirage.verify.realsize import constants_of, needed_roots, restrict
 from mirage.verify.representatives import representatives
 from mirage.verify.sampling import graph_work
@@ -54,6 +54,7 @@ class SmallPair:
     cells: Cells | None = None  # none if the programs are their own small model
     singles: Mapping[Hashable, int] = field(default_factory=dict[Hashable, int])
     compared: tuple[Region, ...] | None = None  # parts of the outputs; none: all of them
+    sizes_at_hand: bool = False  # lengths of digits say nothing about other sizes of the programs
 
     @property
     def input_count(self) -> int:
@@ -104,9 +105,30 @@ def small_pair(
     """The small forms of two programs that have primitive ops only.
 
     With ``reciprocals_as_symbols`` they decide equality of the programs only if reciprocals are
-    uninterpreted functions (of arguments up to factors). Raises :class:`Irregular`.
+    uninterpreted functions (of arguments up to factors). Where there is none, dimensions that
+    always stand side by side are read as one; where that does not help, digits that do not fit
+    each other are not compressed. Raises :class:`Irregular`.
     """
-    structure = Structure((reference, candidate))
+    first: Irregular | None = None
+    for reading in readings((reference, candidate)):
+        pair = _attempt(reading, reciprocals_as_symbols)
+        if isinstance(pair, SmallPair):
+            return pair
+        first = first or pair
+    assert first is not None  # there is a reading, or ``readings`` raises
+    raise first
+
+
+def _attempt(reading: Reading, reciprocals_as_symbols: bool) -> SmallPair | Irregular:
+    try:
+        return _small_pair(reading, reciprocals_as_symbols)
+    except Irregular as reason:
+        return reason
+
+
+def _small_pair(reading: Reading, reciprocals_as_symbols: bool) -> SmallPair:
+    reference, candidate = reading.graphs
+    structure = reading.structure
     parallel = parallel_digits((reference, candidate), structure)
     singles: dict[Hashable, int] = dict.fromkeys(parallel, 0)
     while True:
@@ -116,11 +138,12 @@ def small_pair(
         ).needs
         wanted = dict(singles)
         for d, n in needs.singles.items():
-            if d not in parallel:  # more single indices than a digit has are no use
+            # More single indices than a digit has are no use, and pinned digits have no others.
+            if d not in parallel and not structure.digits[d].pinned:
                 wanted[d] = min(max(n, singles.get(d, 0)), structure.digits[d].radix)
         if wanted == singles:
             break
-        most = max(wanted.values())
+        most = max(wanted.values(), default=0)
         if most > _MAX_SINGLES:
             raise Irregular(f"{most} indices of one axis interact, limit {_MAX_SINGLES}")
         singles = wanted
@@ -128,7 +151,7 @@ def small_pair(
     needs.bits = max((needs.bits, *(n.bits for n in numbers)))
     small = [compress(g, cells) for g in (reference, candidate)]
     compared = representatives(reference.outputs, cells)
-    pair = SmallPair(small[0], small[1], needs, cells, singles, compared)
+    pair = SmallPair(small[0], small[1], needs, cells, singles, compared, reading.at_hand)
     if pair.work > _MAX_WORK:
         raise Irregular(f"the small programs have {pair.work:.0f} elements, limit {_MAX_WORK:.0f}")
     return pair

@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor
+from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -112,8 +112,11 @@ def _each(jobs: Sequence[Callable[[], _T]], executor: Executor | None) -> Iterat
     """What the jobs give, in order. If workers die, the rest is done here."""
     done = 0
     if executor is not None and len(jobs) > 1:
+        futures: list[Future[_T]] = []
         with contextlib.suppress(BrokenExecutor):
-            for future in [executor.submit(job) for job in jobs]:
+            futures.extend(executor.submit(job) for job in jobs)
+        with contextlib.suppress(BrokenExecutor):
+            for future in futures:
                 yield future.result()
                 done += 1
     for job in jobs[done:]:

@@ -6,7 +6,7 @@ import graphs
 import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.instance import TooMuchWork, make_instance
@@ -47,13 +47,15 @@ def test_differences_show_there_too():
 
 def test_without_common_digits_there_is_no_way():
     def summed(tile: int, parts: int) -> KernelGraph:
-        x = graphs.tensor(192, 4096, dtype=DType.F32)
+        x = graphs.tensor(97 * 96, 64, dtype=DType.F32)
         b = Builder()
-        y = b.reshape(b.unary(UnaryFn.EXP, b.reshape(x, (parts, tile, 4096))), (192, 4096))
-        z = b.matmul(b.reshape(y, (1, 192 * 4096)), b.reshape(x, (192 * 4096, 1)))
+        cut = b.reshape(x, (parts, tile, 64))
+        most = b.reduce(ReduceFn.MAX, cut, (1,))  # keeps parts and tile apart
+        y = b.reshape(b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, cut, most)), x.shape)
+        z = b.matmul(b.reshape(y, (1, x.type.size)), b.reshape(x, (x.type.size, 1)))
         return KernelGraph("summed", (x,), tuple(b.ops), (z,))
 
-    pair = (summed(96, 2), summed(64, 3))
+    pair = (summed(96, 97), summed(97, 96))
     with pytest.raises(TooMuchWork, match="elements to compute, limit"):
         make_instance(pair, pair, 1e3, np.random.default_rng(0))
     verdict = verify(*pair, VerifyOptions(work=1e3))

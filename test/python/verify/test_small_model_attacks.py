@@ -20,6 +20,7 @@ from mirage.semantics.ugraph import (
     TensorType,
 )
 from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify.digits import Structure
 from mirage.verify.normalize import normalize
 from mirage.verify.proof import prove
 from mirage.verify.slots import Irregular
@@ -46,6 +47,27 @@ def test_small_programs_are_exact_for_random_programs():
         except (InvalidGraph, Irregular):
             continue
         compressed += 1
+
+
+def test_they_are_exact_where_digits_do_not_fit():
+    """The same for programs, and pairs of them, of which some digits are not compressed."""
+    rng = random.Random(1)
+    severed = 0
+    while severed < 150:
+        case = [random_graph(rng)]
+        other = random_graph(rng)
+        if [v.shape for v in (*other.inputs, *other.outputs)] == [
+            v.shape for v in (*case[0].inputs, *case[0].outputs)
+        ]:
+            case.append(other)
+        try:
+            for graph in case:
+                check_graph(graph)
+            structure = Structure(case, sever=True)
+            assert_exact(case, rng.choice((1, 2)), structure)
+        except (InvalidGraph, Irregular):
+            continue
+        severed += structure.severed
 
 
 def running(n: int, steps: int, use: str) -> KernelGraph:

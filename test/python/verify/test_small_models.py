@@ -24,7 +24,7 @@ from mirage.semantics.ugraph import (
     TensorType,
 )
 from mirage.verify.compress import cells_of
-from mirage.verify.digits import Digit
+from mirage.verify.digits import Digit, Structure
 from mirage.verify.formal import FormalExp
 from mirage.verify.mutate import mutants
 from mirage.verify.normalize import normalize
@@ -189,19 +189,25 @@ def test_interactions_ask_for_as_many_cells_as_needed():
 
 
 def test_tilings_without_common_digits_are_irregular():
-    def copy(tile, parts):
-        x = graphs.tensor(192, dtype=F32)
+    def copy(size, tile):
+        x = graphs.tensor(size, dtype=F32)
         (p,) = params = graphs.params_of((x,))
         b = Builder(in_block=True)
         y = b.unary(UnaryFn.NEG, b.load(p, (("i",),), (tile,)))
         body = BlockGraph(params, tuple(b.ops), (Output(y, (("i",),)),))
-        op = graphs.launch((x,), (Axis("i", parts),), body, (x.type,))
+        op = graphs.launch((x,), (Axis("i", -(-size // tile)),), body, (x.type,))
         return KernelGraph("copy", (x,), (op,), op.results)
 
-    check_graph(copy(96, 2))
+    check_graph(copy(192, 96))
     with pytest.raises(Irregular, match="multiples of 64 and of 96"):
-        small_pair(copy(96, 2), copy(64, 3))
-    assert prove(small_pair(copy(96, 2), copy(48, 4))).holds
+        Structure((copy(192, 96), copy(192, 64)))
+    assert prove(small_pair(copy(192, 96), copy(192, 48))).holds
+    # Two parts of 96 and three of 64 are six of 32, each of them by itself.
+    pair = small_pair(copy(192, 96), copy(192, 64))
+    assert pair.sizes_at_hand
+    assert prove(pair).holds
+    with pytest.raises(Irregular, match="multiples of 96 and of 97"):
+        small_pair(copy(97 * 96, 96), copy(97 * 96, 97))
 
 
 def test_slices_and_concat():
