@@ -8,8 +8,8 @@ Each layer at each width runs in a process of its own, for at most ``--limit`` s
 search, verification, compilation; then it is executed without a GPU and compared with PyTorch
 (layer_run.py). The table says for each how long the stages took, how many kernels there are, how
 fast they are predicted to be, what the verdicts are, what stays with PyTorch, and how large the
-errors are. What was measured before an interruption is kept in ``layers.partial.json`` and used
-with ``--resume``. The exit code is 1 if an executed layer is wrong.
+errors are. With ``--resume`` layers that an earlier run into the same folder measured are not
+measured again, also where it was interrupted. The exit code is 1 if an executed layer is wrong.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -41,6 +41,7 @@ from gallery import Width, case, cases
 from gallery.case import WIDTHS
 
 Row = dict[str, Any]
+RESULT, PARTIAL = "layers.json", "layers.partial.json"
 STAGE = "stage: "  # leads lines on which the child says what is under way
 
 
@@ -168,6 +169,16 @@ def write(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
+def measured_before(folder: Path) -> dict[tuple[str, str], Row]:
+    """What an earlier run measured: one that ended, and one that did not."""
+    rows: list[Row] = []
+    if (folder / RESULT).exists():
+        rows += json.loads((folder / RESULT).read_text())["rows"]
+    if (folder / PARTIAL).exists():
+        rows += json.loads((folder / PARTIAL).read_text())
+    return {(r["case"], r["width"]): r for r in rows}
+
+
 def arguments_of() -> argparse.Namespace:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -179,7 +190,7 @@ def arguments_of() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="processes that search and verify")
     parser.add_argument("--no-execute", action="store_true", help="do not run what was found")
     parser.add_argument("--out", type=Path, help="folder for layers.json and layers.md")
-    parser.add_argument("--resume", action="store_true", help="go on after an interruption")
+    parser.add_argument("--resume", action="store_true", help="keep what was measured before")
     parser.add_argument("--list", action="store_true", help="print the names and what they are")
     parser.add_argument("--one", metavar="NAME", help="measure one layer and print JSON")
     return parser.parse_args()
@@ -196,10 +207,10 @@ def main() -> int:
         for c in chosen:
             print(f"{c.name:20} {str(c.dtype).removeprefix('torch.'):9} {c.source}")
         return 0
-    partial = arguments.out / "layers.partial.json" if arguments.out else None
+    partial = arguments.out / PARTIAL if arguments.out else None
     before: dict[tuple[str, str], Row] = {}
-    if arguments.resume and partial is not None and partial.exists():
-        before = {(r["case"], r["width"]): r for r in json.loads(partial.read_text())}
+    if arguments.resume and arguments.out:
+        before = measured_before(arguments.out)
     start = time.perf_counter()
     rows: list[Row] = []
     for width in [arguments.width] if arguments.width else WIDTHS:
@@ -220,7 +231,7 @@ def main() -> int:
         }
         lines = ",\n  ".join(json.dumps(r) for r in rows)
         head = json.dumps(result, indent=1).removesuffix("\n}")
-        write(arguments.out / "layers.json", f'{head},\n "rows": [\n  {lines}\n ]\n}}\n')
+        write(arguments.out / RESULT, f'{head},\n "rows": [\n  {lines}\n ]\n}}\n')
         write(arguments.out / "layers.md", markdown(rows, command))
     if partial is not None:
         partial.unlink(missing_ok=True)
