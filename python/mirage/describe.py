@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -155,7 +156,7 @@ class _Kernel:
         if isinstance(op, Load):
             return self.params[op.operands[0]]
         if isinstance(op, Constant):
-            return f"{op.value:g}"
+            return f"{nearest(op.value):g}"
         if isinstance(op, Cast | Broadcast | Reshape):
             return xs[0]
         if isinstance(op, Matmul):

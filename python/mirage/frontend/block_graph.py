@@ -257,7 +257,7 @@ class BlockGraphBuilder(GraphOps[Tile]):
                 f"{what}: expected axes of the grid after the loop, got the loop's", user_location()
             )
         value = self._builders[phase].mask(
-            handle.value, d, tuple(axes), extent, self._number(what, fill)
+            handle.value, d, tuple(axes), extent, float(self._number(what, fill))
         )
         return self._handle_of(value, phase)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mirage.errors import SourceLocation
@@ -11,7 +12,7 @@ from mirage.semantics.ugraph import Value
 if TYPE_CHECKING:
     from mirage.frontend.ops import GraphOps
 
-Scalar = int | float
+Scalar = int | float | Fraction
 H = TypeVar("H", bound="Handle")
 
 

@@ -115,7 +115,7 @@ class GraphBuilder(GraphOps[Tensor]):
         """
         what = "rms_norm"
         dims = self._normalized(what, x, normalized_shape, gain)
-        number = self._number(what, eps)
+        number = float(self._number(what, eps))
         operands = [x] if gain is None else [x, gain]
         return self._apply(
             what, operands, lambda b, v: b.rms_norm(v[0], *v[1:], eps=number, dims=dims)
@@ -139,7 +139,7 @@ class GraphBuilder(GraphOps[Tensor]):
                 f"{what}: expected a gain together with the bias, got a bias alone", user_location()
             )
         dims = self._normalized(what, x, normalized_shape, gain, bias)
-        number = self._number(what, eps)
+        number = float(self._number(what, eps))
         operands = [t for t in (x, gain, bias) if t is not None]
         return self._apply(
             what, operands, lambda b, v: b.layer_norm(v[0], *v[1:], eps=number, dims=dims)

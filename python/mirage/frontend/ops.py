@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from numbers import Real
 from typing import Generic, TypeVar
 
@@ -13,13 +14,14 @@ from mirage.frontend.errors import ForeignValueError, GraphShapeError, GraphType
 from mirage.frontend.handles import Handle, Scalar
 from mirage.frontend.location import user_location
 from mirage.semantics.builder import Builder, ShapeError
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 H = TypeVar("H", bound=Handle)
 Emit = Callable[[Builder, tuple[Value, ...]], Value]
 
-POWERS: dict[float, UnaryFn] = {
+POWERS: dict[Number, UnaryFn] = {
     2.0: UnaryFn.SQUARE,
     0.5: UnaryFn.SQRT,
     -0.5: UnaryFn.RSQRT,
@@ -28,7 +30,7 @@ POWERS: dict[float, UnaryFn] = {
 """Exponents that have a function of their own."""
 
 
-def constant_for(build: Builder, number: float, other: Value) -> Value:
+def constant_for(build: Builder, number: Number, other: Value) -> Value:
     """A constant to combine with ``other``: of its type, in blocks of the type that computation
     has there (f32 or f64).
     """
@@ -81,12 +83,12 @@ class GraphOps(ABC, Generic[H]):
             )
 
     @staticmethod
-    def _number(what: str, x: object) -> float:
+    def _number(what: str, x: object) -> Number:
         if isinstance(x, bool) or not isinstance(x, Real):
             raise GraphTypeError(
                 f"{what}: expected a number, got {type(x).__name__}", user_location()
             )
-        return float(x)
+        return x if isinstance(x, Fraction) else float(x)
 
     @staticmethod
     def _integers(what: str, xs: object) -> tuple[int, ...]:

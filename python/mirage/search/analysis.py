@@ -22,6 +22,7 @@ from mirage.search.repeats import repeated
 from mirage.semantics.axes import Dims, UnlabelableError
 from mirage.semantics.normal_form import (
     Algebra,
+    Coefficient,
     Fn2Atom,
     FnAtom,
     IdAtom,
@@ -192,7 +193,7 @@ class _Relabel:
     def poly(self, number: int) -> int:
         """The copy of a polynomial."""
         if number not in self._polys:
-            terms: list[tuple[Mono, float]] = []
+            terms: list[tuple[Mono, Coefficient]] = []
             for (atoms, bound), c in self.source.polys[number]:
                 new = tuple(sorted(self._atom(x) for x in atoms))
                 terms.append(((new, self._bound(bound)), c))

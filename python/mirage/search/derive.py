@@ -22,6 +22,7 @@ from mirage.search.frames import FrameType
 from mirage.search.phases import Phases, Where
 from mirage.semantics.normal_form import (
     Algebra,
+    Coefficient,
     Fn2Atom,
     FnAtom,
     IdAtom,
@@ -35,6 +36,8 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 Goal = tuple[int, int]
 """(polynomial, stage)."""
 
+Summands = list[tuple[Mono, Coefficient]]
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -45,7 +48,7 @@ class Edge:
     children: tuple[Goal, ...] = ()
     axis: str = ""
     fn: UnaryFn | BinaryFn | ReduceFn | None = None
-    value: float = 0.0
+    value: Coefficient = 0
     atom: int = -1
 
 
@@ -97,10 +100,7 @@ class Derivations:
         poly, stage = goal
         terms = self.algebra.polys[poly]
         while (
-            len(terms) == 1
-            and terms[0][1] == 1.0
-            and not terms[0][0][1]
-            and len(terms[0][0][0]) == 1
+            len(terms) == 1 and terms[0][1] == 1 and not terms[0][0][1] and len(terms[0][0][0]) == 1
         ):
             atom = self.algebra.atoms[terms[0][0][0][0]]
             if (isinstance(atom, MaxAtom) and not atom.bound) or isinstance(atom, IdAtom):
@@ -139,11 +139,11 @@ class Derivations:
             for e in edges
         )
 
-    def _goal(self, terms: list[tuple[Mono, float]], stage: int) -> Goal:
+    def _goal(self, terms: Summands, stage: int) -> Goal:
         return self.canonical((self.algebra.poly(terms), stage))
 
     def _one(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...], stage: int) -> Goal:
-        return self._goal([((tuple(sorted(atoms)), tuple(sorted(bound))), 1.0)], stage)
+        return self._goal([((tuple(sorted(atoms)), tuple(sorted(bound))), 1)], stage)
 
     # ---- expansion
 
@@ -151,13 +151,13 @@ class Derivations:
         poly, stage = goal
         terms = self.algebra.polys[poly]
         if not terms:
-            yield Edge("const", goal, value=0.0)
+            yield Edge("const", goal, value=0)
         elif len(terms) == 1:
             (mono, c) = terms[0]
             if mono == ((), ()):
                 yield Edge("const", goal, value=c)
-            elif c != 1.0:
-                yield Edge("scale", goal, (self._goal([(mono, 1.0)], stage),), value=c)
+            elif c != 1:
+                yield Edge("scale", goal, (self._goal([(mono, 1)], stage),), value=c)
             else:
                 yield from self._monomial(goal, mono)
         else:
@@ -170,14 +170,14 @@ class Derivations:
             return
         for sub in self._last_sums(bound):
             rest = tuple(b for b in bound if b != sub)
-            yield from self._sum_edge(goal, [((atoms, rest), 1.0)], sub, ReduceFn.SUM)
+            yield from self._sum_edge(goal, [((atoms, rest), 1)], sub, ReduceFn.SUM)
         if len(atoms) > 1:
             yield from self._products(goal, mono)
             if self.allow_matmul and goal[1] == 1:
                 for axis, level in bound:
                     if level == "L":
                         rest = tuple(b for b in bound if b != (axis, "L"))
-                        yield from self._matmuls(goal, [((atoms, rest), 1.0)], axis)
+                        yield from self._matmuls(goal, [((atoms, rest), 1)], axis)
 
     def _last_sums(self, bound: tuple[SubAxis, ...]) -> Iterator[SubAxis]:
         """Sub-axes that may be summed last: a grid sum needs the tile and loop sums of its axis
@@ -188,9 +188,7 @@ class Derivations:
             return
         yield from bound
 
-    def _sum_edge(
-        self, goal: Goal, inner: list[tuple[Mono, float]], sub: SubAxis, fn: ReduceFn
-    ) -> Iterator[Edge]:
+    def _sum_edge(self, goal: Goal, inner: Summands, sub: SubAxis, fn: ReduceFn) -> Iterator[Edge]:
         axis, level = sub
         kind = {"L": "reduce", "T": "accumulate", "G": "gather"}[level]
         stage = goal[1]
@@ -215,7 +213,7 @@ class Derivations:
                 for sub in self._last_sums(bound):
                     rest = tuple(b for b in bound if b != sub)
                     atom = self.algebra.atom(MaxAtom(rest, arg))
-                    inner: list[tuple[Mono, float]] = [(((atom,), ()), 1.0)]
+                    inner: Summands = [(((atom,), ()), 1)]
                     yield from self._sum_edge(goal, inner, sub, ReduceFn.MAX)
             case IdAtom(arg):
                 raise AssertionError(f"a goal that is a frozen atom must be canonical: {arg}")
@@ -279,7 +277,7 @@ class Derivations:
             )
             yield Edge("binary", goal, children, fn=BinaryFn.MUL)
 
-    def _matmuls(self, goal: Goal, terms: list[tuple[Mono, float]], axis: str) -> Iterator[Edge]:
+    def _matmuls(self, goal: Goal, terms: Summands, axis: str) -> Iterator[Edge]:
         """Products summed over the tile's part of ``axis``: the common factor of all terms times
         the rest."""
         if len(terms) == 1:
@@ -306,8 +304,8 @@ class Derivations:
     # ---- sums of several terms
 
     def _common_factors(
-        self, terms: list[tuple[Mono, float]]
-    ) -> Iterator[tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], list[tuple[Mono, float]]]]:
+        self, terms: Summands
+    ) -> Iterator[tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], Summands]]:
         """Factors that all terms share, with the sums that only they carry; and the terms without
         them."""
         shared = list(terms[0][0][0])
@@ -333,10 +331,10 @@ class Derivations:
                     yield rest
 
     def _divide(
-        self, terms: list[tuple[Mono, float]], common: tuple[int, ...]
-    ) -> tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], list[tuple[Mono, float]]] | None:
+        self, terms: Summands, common: tuple[int, ...]
+    ) -> tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], Summands] | None:
         own: tuple[SubAxis, ...] | None = None
-        rest: list[tuple[Mono, float]] = []
+        rest: Summands = []
         for (atoms, bound), c in terms:
             left = list(atoms)
             for x in common:
@@ -355,11 +353,11 @@ class Derivations:
         terms = list(self.algebra.polys[goal[0]])
         stage = goal[1]
         scales = {abs(c) for _, c in terms}
-        if len(scales) == 1 and (factor := scales.pop()) != 1.0:
+        if len(scales) == 1 and (factor := scales.pop()) != 1:
             yield Edge(
                 "scale",
                 goal,
-                (self._goal([(m, c / factor) for m, c in terms], stage),),
+                (self._goal([(m, 1 if c > 0 else -1) for m, c in terms], stage),),
                 value=factor,
             )
             return
@@ -374,7 +372,7 @@ class Derivations:
             yield Edge("binary", goal, children, fn=BinaryFn.MUL)
         yield from self._add_splits(goal, terms)
 
-    def _add_splits(self, goal: Goal, terms: list[tuple[Mono, float]]) -> Iterator[Edge]:
+    def _add_splits(self, goal: Goal, terms: Summands) -> Iterator[Edge]:
         stage = goal[1]
         head, rest = terms[0], terms[1:]
         many = len(rest) > 5

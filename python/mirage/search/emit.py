@@ -162,7 +162,7 @@ class Emitter:
                 return build.constant(edge.value)
             case "scale":
                 x = self.get(edge.children[0], row, col)
-                if edge.value == -1.0:
+                if edge.value == -1:
                     return build.unary(UnaryFn.NEG, x)
                 return build.binary(BinaryFn.MUL, x, build.constant(edge.value))
             case "unary":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Accumulator,
@@ -55,7 +56,7 @@ class Builder:
         self.ops.append(op)
         return op.result
 
-    def constant(self, value: float, dtype: DType = DType.F32) -> Value:
+    def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
         """A rank-0 constant."""
         return self._add(Constant((), (Value(TensorType((), dtype)),), value))
 

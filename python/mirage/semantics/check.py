@@ -149,7 +149,7 @@ def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
     xs = op.operands
     if isinstance(op, Constant):
         _arity(op, where, 0, 0)
-        if math.isnan(op.value):
+        if op.value != op.value:
             raise InvalidGraph("C10", where, "expected a number, got NaN")
         return TensorType((), op.result.dtype)
     if isinstance(op, (Binary, Matmul)):

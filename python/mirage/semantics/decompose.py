@@ -8,6 +8,7 @@ inputs), as PyTorch's kernels have them; casts are the identity on real numbers.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import prod
 
 from mirage.semantics.builder import Builder
@@ -70,7 +71,9 @@ def _expand(b: Builder, op: Composite, operands: tuple[Value, ...], stable: bool
 def _mean(b: Builder, x: Value, dims: int) -> Value:
     last = tuple(range(len(x.shape) - dims, len(x.shape)))
     size = prod(x.shape[d] for d in last)
-    return b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, x, last), b.constant(1.0 / size, x.dtype))
+    return b.binary(
+        BinaryFn.MUL, b.reduce(ReduceFn.SUM, x, last), b.constant(Fraction(1, size), x.dtype)
+    )
 
 
 def _inverse_root(b: Builder, x: Value, eps: float) -> Value:

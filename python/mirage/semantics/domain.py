@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import BINARY, REDUCE, UNARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 
 Planes = tuple[Array, ...]
@@ -42,7 +43,7 @@ class Domain(ABC):
     """
 
     @abstractmethod
-    def constant(self, value: float, dtype: DType) -> Planes:
+    def constant(self, value: Number, dtype: DType) -> Planes:
         """A rank-0 value; ``-inf`` is allowed where the domain has a least element."""
 
     @abstractmethod
@@ -97,8 +98,8 @@ class Domain(ABC):
 class Float64(Domain):
     """Ordinary arithmetic in float64, types ignored: the yardstick for rounding errors."""
 
-    def constant(self, value: float, dtype: DType) -> Planes:
-        return (np.asarray(value, dtype=np.float64),)
+    def constant(self, value: Number, dtype: DType) -> Planes:
+        return (np.asarray(nearest(value)),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
@@ -141,11 +142,11 @@ class TypedFloat(Domain):
     def _in(self, x: Planes, dtype: DType) -> Array:
         return x[0].astype(self._carrier(dtype), copy=False)
 
-    def constant(self, value: float, dtype: DType) -> Planes:
+    def constant(self, value: Number, dtype: DType) -> Planes:
         # Scalars stay f32 (f64): PyTorch and our kernels keep them in the type of the computation,
         # not of the tensor.
         with np.errstate(over="ignore"):
-            return (np.asarray(value, dtype=self._carrier(dtype)),)
+            return (np.asarray(nearest(value), dtype=self._carrier(dtype)),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

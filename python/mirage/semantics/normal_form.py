@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from mirage.semantics.axes import AxisTable, Dims, UnlabelableError, regroup
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -39,7 +41,8 @@ from mirage.semantics.ugraph import (
 SubAxis = tuple[str, str]
 Mono = tuple[tuple[int, ...], tuple[SubAxis, ...]]
 """Sorted atoms (with repetition) and sorted summed sub-axes."""
-Terms = tuple[tuple[Mono, float], ...]
+Coefficient = Number | int
+Terms = tuple[tuple[Mono, Coefficient], ...]
 MAX_TERMS = 24
 
 
@@ -132,12 +135,12 @@ class Algebra:
         self._atom_index[atom] = len(self.atoms) - 1
         return len(self.atoms) - 1
 
-    def poly(self, terms: Iterable[tuple[Mono, float]]) -> int:
+    def poly(self, terms: Iterable[tuple[Mono, Coefficient]]) -> int:
         """The number of a polynomial; like terms are added, zero terms dropped."""
-        total: dict[Mono, float] = {}
+        total: dict[Mono, Coefficient] = {}
         for mono, c in terms:
-            total[mono] = total.get(mono, 0.0) + c
-        key = tuple(sorted((m, c) for m, c in total.items() if c != 0.0))
+            total[mono] = total.get(mono, 0) + c
+        key = tuple(sorted((m, c) for m, c in total.items() if c != 0))
         found = self._poly_index.get(key)
         if found is None:
             found = self._poly_index[key] = len(self.polys)
@@ -165,15 +168,15 @@ class Algebra:
 
     # ---- arithmetic
 
-    def constant(self, c: float) -> int:
+    def constant(self, c: Coefficient) -> int:
         """A constant polynomial."""
-        return self.poly([(((), ()), c)])
+        return self.poly([(((), ()), _plain(c))])
 
-    def constant_value(self, poly: int) -> float | None:
+    def constant_value(self, poly: int) -> Coefficient | None:
         """The value of a constant polynomial, or None."""
         terms = self.polys[poly]
         if not terms:
-            return 0.0
+            return 0
         return terms[0][1] if len(terms) == 1 and terms[0][0] == ((), ()) else None
 
     def single(self, atom: int) -> int:
@@ -181,13 +184,13 @@ class Algebra:
         inner = self.atoms[atom]
         if isinstance(inner, IdAtom):
             return inner.arg
-        return self.poly([(((atom,), ()), 1.0)])
+        return self.poly([(((atom,), ()), 1)])
 
-    def add(self, a: int, b: int, factor: float = 1.0) -> int:
+    def add(self, a: int, b: int, factor: Coefficient = 1) -> int:
         """``a + factor * b``."""
         return self.poly([*self.polys[a], *((m, factor * c) for m, c in self.polys[b])])
 
-    def scale(self, a: int, factor: float) -> int:
+    def scale(self, a: int, factor: Coefficient) -> int:
         """``factor * a``."""
         return self.poly((m, factor * c) for m, c in self.polys[a])
 
@@ -198,11 +201,11 @@ class Algebra:
             (mono, c) = terms[0]
             if not mono[1]:
                 return a
-            unit = self.poly([(mono, 1.0)])
+            unit = self.poly([(mono, 1)])
             return self.poly([(((self.atom(IdAtom(unit)),), ()), c)])
         if not terms:
             return a
-        return self.poly([(((self.atom(IdAtom(a)),), ()), 1.0)])
+        return self.poly([(((self.atom(IdAtom(a)),), ()), 1)])
 
     def _collide(self, a: int, b: int) -> bool:
         names = {x for (_, bound), _ in self.polys[a] for x, _ in bound}
@@ -230,7 +233,7 @@ class Algebra:
             a = self.frozen(a) if len(self.polys[a]) == 1 else self._freeze_terms(a)
         if self._collide(b, a):
             b = self.frozen(b) if len(self.polys[b]) == 1 else self._freeze_terms(b)
-        terms: list[tuple[Mono, float]] = []
+        terms: list[tuple[Mono, Coefficient]] = []
         for (atoms_a, bound_a), ca in self.polys[a]:
             for (atoms_b, bound_b), cb in self.polys[b]:
                 mono = (tuple(sorted(atoms_a + atoms_b)), tuple(sorted(bound_a + bound_b)))
@@ -238,7 +241,7 @@ class Algebra:
         return self.poly(terms)
 
     def _freeze_terms(self, a: int) -> int:
-        out = self.constant(0.0)
+        out = self.constant(0)
         for term in self.polys[a]:
             out = self.add(out, self.frozen(self.poly([term])))
         return out
@@ -247,7 +250,7 @@ class Algebra:
         """The sum over whole axes; a term that does not depend on an axis is multiplied by its
         extent."""
         for axis in axes:
-            terms: list[tuple[Mono, float]] = []
+            terms: list[tuple[Mono, Coefficient]] = []
             for (atoms, bound), c in self.polys[a]:
                 if (axis, "L") in self.mono_free(
                     (atoms, bound)
@@ -265,10 +268,11 @@ class Algebra:
         if len(terms) != 1:
             return self.single(self.atom(FnAtom(UnaryFn.RECIPROCAL, a)))
         (atoms, bound), c = terms[0]
+        inverse = _plain(Fraction(1) / c)
         if bound:
-            unit = self.poly([((atoms, bound), 1.0)])
-            return self.scale(self.single(self.atom(FnAtom(UnaryFn.RECIPROCAL, unit))), 1.0 / c)
-        out = self.constant(1.0 / c)
+            unit = self.poly([((atoms, bound), 1)])
+            return self.scale(self.single(self.atom(FnAtom(UnaryFn.RECIPROCAL, unit))), inverse)
+        out = self.constant(inverse)
         for x in atoms:
             out = self.mul(out, self._inverse_atom(x))
         return out
@@ -287,7 +291,7 @@ class Algebra:
     def unary(self, fn: UnaryFn, a: int) -> int:
         """A scalar function of ``a``."""
         if fn is UnaryFn.NEG:
-            return self.scale(a, -1.0)
+            return self.scale(a, -1)
         if fn is UnaryFn.SQUARE:
             return self.mul(a, a)
         if fn is UnaryFn.RECIPROCAL:
@@ -299,7 +303,7 @@ class Algebra:
         if fn is BinaryFn.ADD:
             return self.add(a, b)
         if fn is BinaryFn.SUB:
-            return self.add(a, b, -1.0)
+            return self.add(a, b, -1)
         if fn is BinaryFn.MUL:
             return self.mul(a, b)
         if fn is BinaryFn.DIV:
@@ -310,17 +314,22 @@ class Algebra:
                 return power
         return self.single(self.atom(Fn2Atom(fn, a, b)))
 
-    def _power(self, a: int, exponent: float | None) -> int | None:
+    def _power(self, a: int, exponent: Coefficient | None) -> int | None:
         if exponent == 0.5:
             return self.unary(UnaryFn.SQRT, a)
         if exponent == -0.5:
             return self.unary(UnaryFn.RSQRT, a)
-        if exponent in (1.0, 2.0, 3.0, 4.0, -1.0, -2.0):
+        if exponent in (1, 2, 3, 4, -1, -2):
             out = a
             for _ in range(int(abs(exponent)) - 1):
                 out = self.mul(out, a)
             return self.inverse(out) if exponent < 0 else out
         return None
+
+
+def _plain(c: Coefficient) -> Coefficient:
+    """Integers as such: they are faster than fractions, equal to them, and what most are."""
+    return c.numerator if isinstance(c, Fraction) and c.denominator == 1 else c
 
 
 @dataclass

@@ -37,6 +37,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 
 TileMap = tuple[tuple[str, ...], ...]
@@ -101,9 +102,14 @@ class Op:
 
 @dataclass(frozen=True, eq=False)
 class Constant(Op):
-    """A scalar (rank-0) constant; it broadcasts where it is used."""
+    """A scalar (rank-0) constant, an exact number; it broadcasts where it is used. A float is read
+    as the number that it is written for (:func:`mirage.semantics.numbers.read`).
+    """
 
-    value: float
+    value: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", as_number(self.value))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from mirage.semantics.builder import promote
+from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -119,7 +120,7 @@ def _conversion(dtype: DType) -> Arguments:
 def _constant(w: _Writer, op: Constant) -> None:
     options: Arguments = tuple((name, None) for name in ("layout", "device", "pin_memory"))
     dtype: Arguments = (("dtype", (DTYPE, op.result.dtype.value)),)
-    w.call("scalar_tensor.default", (), op.result, (("s", float(op.value)), *dtype, *options))
+    w.call("scalar_tensor.default", (), op.result, (("s", nearest(op.value)), *dtype, *options))
 
 
 def _unary(w: _Writer, op: Unary) -> None:

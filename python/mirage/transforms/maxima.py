@@ -95,7 +95,7 @@ def scaled(b: Builder, x: Value, power: Fraction) -> Value:
     """``power * x``."""
     if power == 1:
         return x
-    return b.binary(BinaryFn.MUL, x, b.constant(float(power), wide(x.dtype)))
+    return b.binary(BinaryFn.MUL, x, b.constant(power, wide(x.dtype)))
 
 
 def arrange(b: Builder, x: Value, align: Align) -> Value:

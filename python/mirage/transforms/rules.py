@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -53,7 +54,7 @@ class Rules:
     facts: LaunchFacts
     conditions: Conditions
     groups: Groups
-    constants: dict[Value, float] = field(default_factory=dict[Value, float])
+    constants: dict[Value, Number] = field(default_factory=dict[Value, Number])
 
     def terms(self, value: Value) -> Terms:
         """The shifts that a tile depends on."""

@@ -1,147 +1,124 @@
-"""What a floating-point constant in a program means as an exact number.
+"""Constants that compile to the same number.
 
-Programs carry constants as floats: ``1/6144``, ``1e-6``, ``64**-0.5``. Testing in finite fields
-needs exact numbers, and two programs that fold the same constant in different orders, or at f32,
-must get the same one. So a constant stands for the simplest number within f32 rounding of its
-value: a decimal of at most three digits (``1e-12``), a fraction, or the square root of one where
-that is simpler (``128**-0.5`` is the root of 1/128). A constant of type f64 is meant to f64's
-precision instead.
+Constants are exact (:mod:`mirage.semantics.numbers`), and both programs are read as they are. But a
+candidate that was written down by hand, or by a tool that folds in floating point, has ``0.2391``
+rounded where the reference has ``0.797 * 0.3``. A kernel holds neither: it holds what the constant
+is rounded to, in the type of the computation. So a constant of the candidate may be read as *any*
+number that is rounded to the same one: the kernels are the same, bit for bit, and a proof for one
+is a proof for the other. Where the programs are not equal as they are, sums and products of few
+constants of the reference are tried.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from itertools import combinations_with_replacement, islice
+from math import isclose, prod
 
-from mirage.semantics.scalar import DType
+import numpy as np
 
-# Half a unit in the last place of f32 at worst; for f64 there is room for one more rounding.
-_F32, _F64 = Fraction(1, 1 << 24), Fraction(1, 1 << 52)
-_LARGEST = 1 << 22  # fractions of larger numbers come close to anything
-_DIGITS = 14  # binary ones of a number that is meant all the same
-_SIMPLE = 1 << 18  # products of numerator and denominator that are rarely met by chance
+from mirage.semantics.numbers import Number, nearest
+from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.ugraph import (
+    Binary,
+    BlockGraph,
+    Constant,
+    KernelGraph,
+    Launch,
+    Loop,
+    Op,
+    Value,
+)
 
+_MOST_FACTORS = 3
+_MOST_NUMBERS = 20_000  # that are tried
 
-@dataclass(frozen=True)
-class Exact:
-    """``rational * sqrt(radicand)`` with a square-free radicand of at least 1."""
-
-    rational: Fraction
-    radicand: int = 1
-
-    @property
-    def bits(self) -> int:
-        """Size of its numerator, denominator or radicand."""
-        parts = (self.rational.numerator, self.rational.denominator, self.radicand)
-        return max(n.bit_length() for n in parts)
+Compiled = tuple[DType, tuple[float, ...]]
 
 
-@lru_cache(maxsize=4096)
-def exact(value: float, dtype: DType = DType.F32) -> Exact:
-    """The simplest exact number within f32 rounding (f64 rounding for a constant of that type) of a
-    finite ``value``.
+def compiled(value: Number, dtype: DType) -> Compiled:
+    """What a kernel may hold of a constant of type ``dtype``: kernels compute in f32, or in f64
+    where that is the type, and store in the type.
     """
-    relative = _F64 if dtype is DType.F64 else _F32
-    target = Fraction(value)
-    if target == 0:
-        return Exact(Fraction(0))
-    plain = _short_decimal(value, relative)
-    if plain is not None:
-        return Exact(plain)
-    plain = _simplest(target, relative)
-    if max(abs(plain.numerator), plain.denominator) > _LARGEST:
-        # Products of sizes: 1/2^28 is meant, not 1/268435440.
-        plain = _short_binary(target, relative) or plain
-    square = _simplest(target * target, 2 * relative)
-    if max(square.numerator, square.denominator) > _LARGEST:
-        square = _short_binary(target * target, 2 * relative) or square
-    root = square.numerator * square.denominator
-    height = abs(plain.numerator) * plain.denominator
-    # A root is meant only where it is far simpler than the fraction (by chance both have height
-    # about 2^24), or where it is made of small primes, as sizes are, and the fraction is no simple
-    # one: 128**-1.5.
-    of_sizes = height > _SIMPLE and root <= _LARGEST**2 and _is_smooth(root)
-    far_simpler = root * 256 <= height and root <= 1 << 24
-    if plain.denominator == 1 or not (of_sizes or far_simpler):
-        return Exact(plain)
-    outside, inside = _square_part(root)
-    if inside == 1:
-        return Exact(plain)
-    sign = 1 if value > 0 else -1
-    return Exact(Fraction(sign * outside, square.denominator), inside)
+    double = np.asarray(nearest(value))
+    if dtype is DType.F64:
+        return dtype, (float(double),)
+    single = DType.F32.round(double)
+    return dtype, (float(single), float(dtype.round(double)), float(dtype.round(single)))
 
 
-def _short_decimal(value: float, relative: Fraction) -> Fraction | None:
-    """The decimal with three significant digits, if it is within ``relative``."""
-    decimal = Fraction(f"{value:.2e}")
-    return decimal if abs(decimal - Fraction(value)) <= relative * abs(decimal) else None
+def read_alike(
+    reference: KernelGraph, candidate: KernelGraph
+) -> tuple[KernelGraph, dict[Number, Number]]:
+    """``candidate`` with constants that the reference does not have read as sums and products of
+    the reference's where both compile to the same; and which were. Values keep their identity.
 
-
-def _short_binary(target: Fraction, relative: Fraction) -> Fraction | None:
-    """The number within ``relative`` that has, itself or one over it, the fewest binary digits."""
-    if target < 0:
-        mirrored = _short_binary(-target, relative)
-        return None if mirrored is None else -mirrored
-    for value, inverted in ((target, False), (1 / target, True)):
-        low, high = value * (1 - relative), value * (1 + relative)
-        unit = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length() + 1)
-        for _ in range(_DIGITS):
-            multiple = -(-low // unit) * unit
-            if 0 < multiple <= high:
-                return 1 / multiple if inverted else multiple
-            unit /= 2
-    return None
-
-
-def _is_smooth(n: int) -> bool:
-    """Whether ``n`` has no prime factor above 7."""
-    for p in (2, 3, 5, 7):
-        while n % p == 0:
-            n //= p
-    return n == 1
-
-
-def prime_factors(n: int) -> tuple[int, ...]:
-    """Distinct prime factors of ``n`` (trial division: ``n`` is below 2^24)."""
-    factors: list[int] = []
-    d = 2
-    while d * d <= n:
-        if n % d == 0:
-            factors.append(d)
-            while n % d == 0:
-                n //= d
-        d += 1
-    if n > 1:
-        factors.append(n)
-    return tuple(factors)
-
-
-def _square_part(n: int) -> tuple[int, int]:
-    """``n == a * a * b`` with square-free ``b``."""
-    a, b = 1, n
-    for f in prime_factors(n):
-        while b % (f * f) == 0:
-            b //= f * f
-            a *= f
-    return a, b
-
-
-def _simplest(target: Fraction, relative: Fraction) -> Fraction:
-    """The fraction with the smallest denominator within ``relative`` of ``target`` (Stern-Brocot,
-    by continued fractions).
+    The reference has no composite ops.
     """
-    if target < 0:
-        return -_simplest(-target, relative)
-    return _between(target * (1 - relative), target * (1 + relative))
+    known = {op.value for op in _ops(reference.ops) if isinstance(op, Constant)}
+    others = [
+        op for op in _ops(candidate.ops) if isinstance(op, Constant) and op.value not in known
+    ]
+    wanted = {compiled(op.value, op.result.dtype) for op in others}
+    if not wanted:
+        return candidate, {}
+    found: dict[Compiled, Fraction] = {}
+    for value in islice(_combinations(reference), _MOST_NUMBERS):
+        for key in wanted:
+            near = isclose(nearest(value), key[1][0], rel_tol=1e-6, abs_tol=1e-37)
+            if near and compiled(value, key[0]) == key:
+                found.setdefault(key, value)
+    alike: dict[Op, Number] = {}
+    for op in others:
+        value = found.get(compiled(op.value, op.result.dtype))
+        if value is not None and value != op.value:
+            alike[op] = value
+    read = {op.value: value for op, value in alike.items() if isinstance(op, Constant)}
+    ops = _replaced(candidate.ops, alike)
+    return KernelGraph(candidate.name, candidate.inputs, ops, candidate.outputs), read
 
 
-def _between(low: Fraction, high: Fraction) -> Fraction:
-    """The simplest fraction in ``[low, high]``, ``0 < low``."""
-    floor = low.numerator // low.denominator
-    if floor == low:
-        return low
-    if floor + 1 <= high:
-        return Fraction(floor + 1)
-    rest = _between(1 / (high - floor), 1 / (low - floor))
-    return floor + 1 / rest
+def _ops(ops: tuple[Op, ...]) -> Iterator[Op]:
+    for op in ops:
+        yield op
+        if isinstance(op, Loop | Launch):
+            yield from _ops(op.body if isinstance(op, Loop) else op.body.ops)
+
+
+def _combinations(reference: KernelGraph) -> Iterator[Fraction]:
+    """Sums and products of few constants, those of the fewest first; of constants that divide
+    something, their reciprocals too.
+    """
+    known: dict[Value, Fraction] = {}
+    divisors: set[Fraction] = set()
+    for op in _ops(reference.ops):
+        if isinstance(op, Constant) and isinstance(op.value, Fraction):
+            known[op.result] = op.value
+        elif isinstance(op, Binary) and op.fn is BinaryFn.DIV and op.operands[1] in known:
+            divisors.add(known[op.operands[1]])
+    numbers = sorted(set(known.values()))
+    signed = [*numbers, *(-n for n in numbers)]
+    factors = [*numbers, *(1 / n for n in sorted(divisors) if n)]
+    for count in range(1, _MOST_FACTORS + 1):
+        for chosen in combinations_with_replacement(factors, count):
+            product = prod(chosen, start=Fraction(1))
+            yield product
+            yield -product
+        for chosen in combinations_with_replacement(signed, count):
+            yield sum(chosen, Fraction(0))
+
+
+def _replaced(ops: tuple[Op, ...], alike: Mapping[Op, Number]) -> tuple[Op, ...]:
+    result: list[Op] = []
+    for op in ops:
+        if isinstance(op, Constant) and op in alike:
+            op = replace(op, value=alike[op])
+        elif isinstance(op, Loop):
+            op = replace(op, body=_replaced(op.body, alike))
+        elif isinstance(op, Launch):
+            body = BlockGraph(op.body.params, _replaced(op.body.ops, alike), op.body.outputs)
+            op = replace(op, body=body)
+        result.append(op)
+    return tuple(result)

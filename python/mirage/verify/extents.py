@@ -23,7 +23,6 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import KernelGraph, Launch, Matmul, Op, Reduce, Value, axis_extents
 from mirage.verify.compress import Cells, Weights, compress
-from mirage.verify.constants import Exact
 from mirage.verify.digits import Digit, Structure
 from mirage.verify.object_arrays import objects
 from mirage.verify.primes import is_prime
@@ -159,16 +158,16 @@ class _AnySizes(Symbolic):
             result = self.times(result, size.ravel()[0])
         return result
 
-    def read(self, number: Exact) -> Ratio | None:
-        value = abs(number.rational)
-        sign = Ratio({(0, 0): -1 if number.rational < 0 else 1})
-        if number.radicand == 1 and value in _PLAIN:
+    def read(self, number: Fraction) -> Ratio | None:
+        value = abs(number)
+        sign = Ratio({(0, 0): -1 if number < 0 else 1})
+        if value in _PLAIN:
             return None
-        if number.radicand == 1 and value in self.bound:
+        if value in self.bound:
             return self.times(sign, self.bound[value])
         if not self._any_constant:
             return None
-        return self.times(sign, self.variable(("constant", value, number.radicand)))
+        return self.times(sign, self.variable(("constant", value)))
 
 
 def prove_for_extents(
@@ -234,7 +233,7 @@ def _bind(
         for op in all_ops(graph):
             slots = tuple(_summed(op, cells.structure))
             found.setdefault(prod(map(cells.structure.size, slots)), []).append(slots)
-    numbers = {n.rational for g in graphs for n in constants_of(g) if n.radicand == 1}
+    numbers = {n for g in graphs for n in constants_of(g)}
     read: dict[Fraction, tuple[Slot, ...]] = {}
     for number in sorted(map(abs, numbers - _PLAIN)):
         size = number if number >= 1 else 1 / number

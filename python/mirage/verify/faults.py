@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from mirage.semantics.builder import Builder, ShapeError, broadcast_shapes
 from mirage.semantics.check import result_type
@@ -181,16 +182,24 @@ def _op_faults(op: Op, rng: random.Random, in_block: bool) -> Iterator[Fault]:
                 )
         yield Fault("dropped operand", "softmax", op, lambda s: s.operands[0])
     if isinstance(op, Constant) and op.value != 0.0:
-        for factor in (2.0, 0.5, -1.0, 1.001, 1.0 + 1.0 / 16.0):
+        for factor in (
+            Fraction(2),
+            Fraction(1, 2),
+            Fraction(-1),
+            Fraction(1001, 1000),
+            Fraction(17, 16),
+        ):
             yield Fault(
                 "wrong scale",
-                f"times {factor}",
+                f"times {float(factor)}",
                 op,
                 lambda s, f=factor: replace(op, value=op.value * f),
             )
-        size = round(1.0 / op.value) if abs(op.value) > 1e-5 else 0
+        size = round(1 / op.value) if abs(op.value) > 1e-5 else 0
         if size > 2:
-            yield Fault("wrong scale", "1/(n-1)", op, lambda s: replace(op, value=1.0 / (size - 1)))
+            yield Fault(
+                "wrong scale", "1/(n-1)", op, lambda s: replace(op, value=Fraction(1, size - 1))
+            )
     if isinstance(op, Transpose):
         for i in range(len(op.permutation) - 1):
             p = list(op.permutation)

@@ -21,14 +21,14 @@ identity of ``max``, and ``exp`` takes it to 0.
 
 from __future__ import annotations
 
-import math
+from fractions import Fraction
 
 import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, map_planes
+from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.constants import exact, prime_factors
-from mirage.verify.primes import Primes, square_root
+from mirage.verify.primes import Primes
 
 _LIMB = 1 << 13
 _MAX_TERMS = 1 << 13  # terms of 2^25 * 2^13 each that sum up to less than 2^52
@@ -151,17 +151,12 @@ class FieldPair(Domain):
         """Integers below 2^52."""
         return tuple(m.reduce(values.astype(np.float64)) for m in self.moduli)
 
-    def constant(self, value: float, dtype: DType) -> Planes:
-        if not math.isfinite(value):
+    def constant(self, value: Number, dtype: DType) -> Planes:
+        value = as_number(value)
+        if not isinstance(value, Fraction):
             return (np.asarray(value if value < 0 else np.nan),) * 2
-        number = exact(value, dtype)
-        residues: list[Array] = []
-        for m in (self.primes.p, self.primes.q):
-            r = number.rational.numerator * pow(number.rational.denominator, -1, m) % m
-            for factor in prime_factors(number.radicand):
-                r = r * square_root(factor, m) % m
-            residues.append(np.asarray(float(r)))
-        return tuple(residues)
+        residues = self.primes.residues(value) or (np.nan, np.nan)
+        return tuple(np.asarray(float(r)) for r in residues)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

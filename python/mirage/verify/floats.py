@@ -22,7 +22,6 @@ from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.constants import exact
 from mirage.verify.realsize import restrict
 from mirage.verify.sampling import Sample
 
@@ -33,17 +32,11 @@ _LARGE = 64.0
 _ROUNDING = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}
 
 
-class ExactConstants(Float64):
-    """float64 in which constants have the exact values that the finite fields give them."""
+class Yardstick(Float64):
+    """float64 that notes the largest argument of an exponential."""
 
     def __init__(self) -> None:
         self.largest_exponent = 0.0
-
-    def constant(self, value: float, dtype: DType) -> Planes:
-        if not np.isfinite(value):
-            return (np.asarray(value),)
-        number = exact(value, dtype)
-        return (np.asarray(float(number.rational) * float(np.sqrt(number.radicand))),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         if fn is UnaryFn.EXP and x[0].size:
@@ -103,8 +96,8 @@ def compare_floats(
     results: list[Difference | None] = []
     for scale in (1.0, 0.05):
         inputs = draw_inputs(graphs[0], sample, rng, scale)
-        expected = outputs_of(graphs[0], 0, ExactConstants(), inputs, sample)
-        actual = _permuted(graphs[1], 1, ExactConstants(), inputs, sample, permutation)
+        expected = outputs_of(graphs[0], 0, Yardstick(), inputs, sample)
+        actual = _permuted(graphs[1], 1, Yardstick(), inputs, sample, permutation)
         if all(np.isfinite(x).all() for x in expected):
             results.append(_compare(expected, actual, sample, scale))
     return results
@@ -195,17 +188,17 @@ def measure_numerics(
     stable.
     """
     unit = _moderate_scale(graphs[0], sample, rng) if sample.fixed else 1.0
-    first = _numerics(graphs, sample, rng, permutation, unit, ExactConstants())
-    results = [first, _numerics(graphs, sample, rng, permutation, unit / 64.0, ExactConstants())]
+    first = _numerics(graphs, sample, rng, permutation, unit, Yardstick())
+    results = [first, _numerics(graphs, sample, rng, permutation, unit / 64.0, Yardstick())]
     if first.exponent > 0.0:
         # Scores are mostly products of two inputs, so the square root of the factor brings them to
         # 1e4.
         scale = unit * min(float(np.sqrt(_SCORE / first.exponent)), 256.0)
-        results.append(_numerics(graphs, sample, rng, permutation, scale, ExactConstants()))
+        results.append(_numerics(graphs, sample, rng, permutation, scale, Yardstick()))
     else:
         # Sums of squares of f16 numbers leave f16 long before the numbers do.
         scale = unit * _LARGE
-        results.append(_numerics(graphs, sample, rng, permutation, scale, ExactConstants()))
+        results.append(_numerics(graphs, sample, rng, permutation, scale, Yardstick()))
     return results
 
 
@@ -229,7 +222,7 @@ def _numerics(
     rng: np.random.Generator,
     permutation: Sequence[int],
     scale: float,
-    domain: ExactConstants,
+    domain: Yardstick,
 ) -> Numerics:
     inputs = draw_inputs(graphs[0], sample, rng, scale)
     exact_outputs = outputs_of(graphs[0], 0, domain, inputs, sample)

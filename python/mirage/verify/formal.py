@@ -18,14 +18,15 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, map_planes
+from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.constants import exact, prime_factors
 from mirage.verify.object_arrays import as_array, map_elements, objects
-from mirage.verify.primes import Primes, square_root
+from mirage.verify.primes import Primes
 
 Terms = dict[int, int]
 _MAX_TERMS = 200_000
@@ -297,18 +298,13 @@ class FormalExp(Domain):
             objects([v % m for v in values], (len(values),)) for m in (self.primes.p, self.primes.q)
         )
 
-    def constant(self, value: float, dtype: DType) -> Planes:
-        if not math.isfinite(value):
+    def constant(self, value: Number, dtype: DType) -> Planes:
+        value = as_number(value)
+        if not isinstance(value, Fraction):
             x: Element = value if value < 0 else math.nan
             return objects([x], ()), objects([x], ())
-        number = exact(value, dtype)
-        planes: list[Array] = []
-        for m in (self.primes.p, self.primes.q):
-            r = number.rational.numerator * pow(number.rational.denominator, -1, m) % m
-            for factor in prime_factors(number.radicand):
-                r = r * square_root(factor, m) % m
-            planes.append(objects([r], ()))
-        return tuple(planes)
+        residues = self.primes.residues(value) or (math.nan, math.nan)
+        return tuple(objects([r], ()) for r in residues)
 
     def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
         planes = self.constant(fill, dtype)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_ops, with_operands
 from mirage.semantics.ugraph import (
@@ -41,7 +42,7 @@ class _Rewriter:
     def __init__(self, in_block: bool) -> None:
         self.in_block = in_block
         self.names: dict[Value, Value] = {}
-        self.constants: dict[Value, float] = {}
+        self.constants: dict[Value, Number] = {}
 
     def now(self, value: Value) -> Value:
         return self.names.get(value, value)

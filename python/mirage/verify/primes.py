@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,13 @@ class Primes:
     p: int
     q: int
     w: int
+
+    def residues(self, value: Fraction) -> tuple[int, int] | None:
+        """A rational as a pair of residues; None if a prime divides its denominator."""
+        top, bottom = value.numerator, value.denominator
+        if bottom % self.p == 0 or bottom % self.q == 0:
+            return None
+        return top * pow(bottom, -1, self.p) % self.p, top * pow(bottom, -1, self.q) % self.q
 
 
 def is_prime(n: int) -> bool:
@@ -44,49 +51,17 @@ def is_prime(n: int) -> bool:
     return True
 
 
-def is_square(a: int, p: int) -> bool:
-    """Whether ``a`` is a square modulo the odd prime ``p``."""
-    return a % p == 0 or pow(a, (p - 1) // 2, p) == 1
-
-
-def square_root(a: int, p: int) -> int:
-    """A square root modulo the odd prime ``p`` (Tonelli-Shanks); ``a`` must be a square. The
-    smaller of the two.
-    """
-    a %= p
-    if a == 0:
-        return 0
-    odd, shift = p - 1, 0
-    while odd % 2 == 0:
-        odd, shift = odd // 2, shift + 1
-    z = next(z for z in range(2, p) if not is_square(z, p))
-    m, c, t, r = shift, pow(z, odd, p), pow(a, odd, p), pow(a, (odd + 1) // 2, p)
-    while t != 1:
-        i, u = 0, t
-        while u != 1:
-            u, i = u * u % p, i + 1
-        b = pow(c, 1 << (m - i - 1), p)
-        m, c = i, b * b % p
-        t, r = t * c % p, r * b % p
-    return min(r, p - r)
-
-
-def draw(
-    rng: random.Random, q_bits: int, p_below: int | None, squares: Iterable[int] = ()
-) -> Primes:
+def draw(rng: random.Random, q_bits: int, p_below: int | None) -> Primes:
     """Random primes: ``q`` of exactly ``q_bits`` bits, ``p = r q + 1`` the smallest prime of that
     form (at most ``p_below``).
-
-    Every number in ``squares`` is a square modulo both.
     """
-    squares = tuple(squares)
     while True:
         q = rng.getrandbits(q_bits) | 1 | 1 << (q_bits - 1)
-        if not all(is_square(s, q) for s in squares) or not is_prime(q):
+        if not is_prime(q):
             continue
         p = 2 * q + 1
         while p_below is None or p < p_below:
-            if all(is_square(s, p) for s in squares) and is_prime(p):
+            if is_prime(p):
                 w = 1
                 while w == 1:
                     w = pow(rng.randrange(2, p - 1), (p - 1) // q, p)

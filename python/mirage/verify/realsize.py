@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.numbers import as_number
 from mirage.semantics.region import Region, region_shape
 from mirage.semantics.scalar import Array, UnaryFn
 from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Mask, Op, Unary, Value, walk
-from mirage.verify.constants import Exact, exact, prime_factors
 from mirage.verify.field import FieldPair
 from mirage.verify.primes import draw
 from mirage.verify.sampling import Sample
@@ -32,14 +33,14 @@ class FieldDraw:
     undefined: int  # elements undefined on either side, in outputs that are equal elsewhere
 
 
-def constants_of(graph: KernelGraph) -> set[Exact]:
-    """What all finite constants mean, those that masks fill with included."""
-    values = {
-        (op.value if isinstance(op, Constant) else op.fill, op.result.dtype)
+def constants_of(graph: KernelGraph) -> set[Fraction]:
+    """All finite constants, those that masks fill with included."""
+    values = (
+        op.value if isinstance(op, Constant) else as_number(op.fill)
         for op in all_ops(graph)
         if isinstance(op, (Constant, Mask))
-    }
-    return {exact(value, dtype) for value, dtype in values if np.isfinite(value)}
+    )
+    return {value for value in values if isinstance(value, Fraction)}
 
 
 def all_ops(graph: KernelGraph) -> list[Op]:
@@ -50,15 +51,6 @@ def all_ops(graph: KernelGraph) -> list[Op]:
         if isinstance(op, Launch):
             result.extend(walk(op.body.ops))
     return result
-
-
-def needed_roots(graphs: Sequence[KernelGraph]) -> tuple[int, ...]:
-    """Numbers that must be squares in the field, for the constants that are roots."""
-    factors: set[int] = set()
-    for graph in graphs:
-        for number in constants_of(graph):
-            factors.update(prime_factors(number.radicand))
-    return tuple(sorted(factors))
 
 
 def takes_logarithms(graph: KernelGraph) -> bool:
@@ -76,7 +68,7 @@ def field_draw(
     """Both programs on one random input over one random field. Graphs are normalized and free of
     composites. ``logarithms`` makes ``log`` undo ``exp`` instead of a random function.
     """
-    primes = draw(rng, Q_BITS, 1 << 25, needed_roots(graphs))
+    primes = draw(rng, Q_BITS, 1 << 25)
     domain = FieldPair(primes, rng.getrandbits(64), logarithms=logarithms)
     source = np.random.default_rng(rng.getrandbits(128))
     inputs: list[Sampled] = []

@@ -29,7 +29,7 @@ from mirage.verify.field import FieldPair
 from mirage.verify.primes import draw
 from mirage.verify.proof import prove
 from mirage.verify.readings import readings
-from mirage.verify.realsize import Q_BITS, needed_roots
+from mirage.verify.realsize import Q_BITS
 from mirage.verify.slots import Irregular
 from mirage.verify.smallmodel import small_pair
 from mirage.verify.symbolic import LITTLE_WORK
@@ -122,7 +122,7 @@ def _guess(reference: KernelGraph, candidate: KernelGraph, rng: random.Random) -
         ],
         cells,
     )
-    primes = draw(rng, Q_BITS, 1 << 25, needed_roots((reference, candidate)))
+    primes = draw(rng, Q_BITS, 1 << 25)
     domain = FieldPair(primes, rng.getrandbits(64))
     source = np.random.default_rng(rng.getrandbits(128))
     count = len(graphs[0].inputs) - len(weights)

@@ -23,13 +23,13 @@ from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.region import Region, demand, whole, whole_demand
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compress import Cells, SmallGraph, Weights, compress
-from mirage.verify.floats import TOLERANCE, Difference, ExactConstants
+from mirage.verify.floats import TOLERANCE, Difference, Yardstick
 from mirage.verify.formal import Counts, FormalExp, TooLarge, is_undefined
 from mirage.verify.interactions import Interactions, Requirements
 from mirage.verify.parallel import parallel_digits
 from mirage.verify.primes import draw
 from mirage.verify.readings import Reading, readings
-from mirage.verify.realsize import constants_of, needed_roots, restrict
+from mirage.verify.realsize import constants_of, restrict
 from mirage.verify.representatives import representatives
 from mirage.verify.sampling import graph_work
 from mirage.verify.slots import Irregular
@@ -148,7 +148,9 @@ def _small_pair(reading: Reading, reciprocals_as_symbols: bool) -> SmallPair:
             raise Irregular(f"{most} indices of one axis interact, limit {_MAX_SINGLES}")
         singles = wanted
     numbers = constants_of(reference) | constants_of(candidate)
-    needs.bits = max((needs.bits, *(n.bits for n in numbers)))
+    needs.bits = max(
+        (needs.bits, *(m.bit_length() for n in numbers for m in (n.numerator, n.denominator)))
+    )
     small = [compress(g, cells) for g in (reference, candidate)]
     compared = representatives(reference.outputs, cells)
     pair = SmallPair(small[0], small[1], needs, cells, singles, compared, reading.at_hand)
@@ -165,14 +167,13 @@ def direct_pair(reference: KernelGraph, candidate: KernelGraph) -> SmallPair | N
     return SmallPair(SmallGraph(reference, ()), SmallGraph(candidate, ()), Requirements())
 
 
-def error_log2(needs: Requirements, counts: Counts, q: int, roots: int) -> float:
+def error_log2(needs: Requirements, counts: Counts, q: int) -> float:
     """Base-2 logarithm of a bound for the chance that one draw does not tell different programs
     apart.
 
     Union bound over: two of the exponents in the deciding comparison coincide; its coefficient
     vanishes; two different arguments of uninterpreted functions (compared pairwise) coincide; the
-    prime divides a coefficient (``roots`` numbers are squares modulo both primes, so that there are
-    fewer of them). Discarding draws with zero divisors at most doubles it.
+    prime divides a coefficient. Discarding draws with zero divisors at most doubles it.
     """
 
     def deciding(terms: int, degree: int) -> float:
@@ -186,7 +187,7 @@ def error_log2(needs: Requirements, counts: Counts, q: int, roots: int) -> float
     bits = needs.bits * (
         needs.degree + needs.argument_degree + needs.exponent_degree + sum(needs.singles.values())
     )
-    chance += bits / _Q_BITS * 2.0 ** (2 * roots - _PRIMES_LOG2)
+    chance += bits / _Q_BITS * 2.0**-_PRIMES_LOG2
     return math.log2(2.0 * chance)
 
 
@@ -207,10 +208,9 @@ def _draws(
     name: str, pair: SmallPair, rng: random.Random, max_error_log2: float, fewest: int
 ) -> tuple[Evidence, float | None]:
     bound, count, redrawn = 0.0, 0, 0
-    roots = needed_roots((pair.reference.graph, pair.candidate.graph))
     terms = arguments = 0
     while (bound > max_error_log2 or count < fewest) and count < _MAX_DRAWS:
-        primes = draw(rng, _Q_BITS, None, roots)
+        primes = draw(rng, _Q_BITS, None)
         domain = FormalExp(primes, random.Random(rng.getrandbits(128)))
         sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
         inputs = [domain.random(s) for s in sizes]
@@ -229,7 +229,7 @@ def _draws(
                 "the programs differ on inputs constant within cells",
                 {"draws": count + 1},
             ), None
-        one = error_log2(pair.needs, domain.counts, primes.q, len(roots))
+        one = error_log2(pair.needs, domain.counts, primes.q)
         if one >= -1.0:
             return Evidence(
                 name, None, f"no useful bound: error up to 2^{one:.1f} a draw", {}
@@ -264,9 +264,7 @@ def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference
     for scale in (1.0, 0.1):
         sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
         inputs = [(source.standard_normal(s) * scale,) for s in sizes]
-        first, second = pair.evaluate(
-            ExactConstants(), inputs, lambda w: (np.array(w, dtype=float),)
-        )
+        first, second = pair.evaluate(Yardstick(), inputs, lambda w: (np.array(w, dtype=float),))
         regions = pair.regions(pair.reference.graph)
         for i, ((x,), (y,)) in enumerate(zip(first, second, strict=True)):
             if not np.isfinite(x).all():

@@ -1,10 +1,10 @@
 """Exact symbolic arithmetic for small programs: equality without chance.
 
 A value is a quotient of sums of terms ``c * monomial * e^(polynomial)`` with rational ``c``.
-Monomials are Laurent monomials (negative powers allowed) in the inputs, in values of uninterpreted
-functions and in square roots of primes. Sums are kept in normal form (like terms collected,
-exponents and monomials interned), so that two sums are equal exactly if they look equal; two
-quotients are compared by cross-multiplication.
+Monomials are Laurent monomials (negative powers allowed) in the inputs and in values of
+uninterpreted functions. Sums are kept in normal form (like terms collected, exponents and monomials
+interned), so that two sums are equal exactly if they look equal; two quotients are compared by
+cross-multiplication.
 
 Uninterpreted functions and maxima are treated as in :mod:`mirage.verify.formal`: one symbol for
 each argument (each set of arguments). Here arguments count as equal only if their normal forms look
@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from mirage.semantics import numbers
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.constants import Exact, exact, prime_factors
 from mirage.verify.logarithms import Number, Powers, Sum, Term, common_part
 from mirage.verify.object_arrays import as_array, map_elements, objects
 
@@ -63,12 +63,11 @@ class Symbolic(Domain):
         self._most_work = most_work
         self._reciprocals_as_symbols = reciprocals_as_symbols
         self._symbols: dict[object, int] = {}
-        self._roots: dict[int, int] = {}  # symbols that are square roots: of which primes
         self._functions: set[int] = set()  # symbols that are values of functions
         self._positives: set[int] = set()  # symbols that are positive numbers
         self._monomials: list[Powers] = [()]
         self._monomial_ids: dict[Powers, int] = {(): 0}
-        self._products: dict[tuple[int, int], tuple[int, int]] = {}
+        self._products: dict[tuple[int, int], int] = {}
         self._exponents: list[Sum] = [{}]
         self._exponent_ids: dict[frozenset[tuple[Term, Number]], int] = {frozenset(): 0}
         self._exponent_sums: dict[tuple[int, int], int] = {}
@@ -85,42 +84,31 @@ class Symbolic(Domain):
         symbol = self._symbols.setdefault(name, len(self._symbols))
         return Ratio({(0, self._monomial(((symbol, 1),))): 1})
 
-    def _root(self, prime: int) -> int:
-        """The monomial that is the square root of a prime."""
-        symbol = self._symbols.setdefault(("root", prime), len(self._symbols))
-        self._roots[symbol] = prime
-        return self._monomial(((symbol, 1),))
-
     def _monomial(self, powers: Powers) -> int:
         found = self._monomial_ids.setdefault(powers, len(self._monomials))
         if found == len(self._monomials):
             self._monomials.append(powers)
         return found
 
-    def _times(self, a: int, b: int) -> tuple[int, int]:
-        """Product of two monomials and a factor (square roots of primes multiply to numbers)."""
+    def _times(self, a: int, b: int) -> int:
+        """Product of two monomials."""
         if a == 0 or b == 0:
-            return a or b, 1
+            return a or b
         key = (a, b) if a < b else (b, a)
         found = self._products.get(key)
         if found is None:
             found = self._products[key] = self._multiply(self._monomials[a], self._monomials[b])
         return found
 
-    def _multiply(self, a: Powers, b: Powers) -> tuple[int, int]:
+    def _multiply(self, a: Powers, b: Powers) -> int:
         if a[-1][0] < b[0][0]:
-            return self._monomial(a + b), 1
+            return self._monomial(a + b)
         if b[-1][0] < a[0][0]:
-            return self._monomial(b + a), 1
+            return self._monomial(b + a)
         powers = dict(a)
         for name, power in b:
             powers[name] = powers.get(name, 0) + power
-        factor = 1
-        for symbol, prime in self._roots.items():
-            if symbol in powers:
-                factor *= prime ** (powers[symbol] // 2)
-                powers[symbol] %= 2
-        return self._monomial(tuple(sorted(item for item in powers.items() if item[1]))), factor
+        return self._monomial(tuple(sorted(item for item in powers.items() if item[1])))
 
     def _exponent(self, terms: Sum) -> int:
         key = frozenset(terms.items())
@@ -169,25 +157,15 @@ class Symbolic(Domain):
         result: Sum = {}
         for (e1, m1), c1 in a.items():
             for (e2, m2), c2 in b.items():
-                m, factor = self._times(m1, m2)
-                term = (self._join_exponents(e1, e2), m)
-                result[term] = result.get(term, 0) + c1 * c2 * factor
+                term = (self._join_exponents(e1, e2), self._times(m1, m2))
+                result[term] = result.get(term, 0) + c1 * c2
         return {t: c for t, c in result.items() if c}
 
     def _inverse_term(self, term: Term, c: Number) -> Sum:
         exponent, monomial = term
-        powers = tuple((n, -p) for n, p in self._monomials[monomial] if n not in self._roots)
-        roots = [self._roots[n] for n, _ in self._monomials[monomial] if n in self._roots]
-        factor: Number = Fraction(1) / c
-        inverse: Sum = {
-            (
-                self._exponent({t: -x for t, x in self._exponents[exponent].items()}),
-                self._monomial(powers),
-            ): factor
-        }
-        for prime in roots:  # 1 / sqrt(p) = sqrt(p) / p
-            inverse = self._product(inverse, {(0, self._root(prime)): Fraction(1, prime)})
-        return inverse
+        powers = tuple((n, -p) for n, p in self._monomials[monomial])
+        negated = self._exponent({t: -x for t, x in self._exponents[exponent].items()})
+        return {(negated, self._monomial(powers)): Fraction(1) / c}
 
     # ---- elements --------------------------------------------------------------------------------
 
@@ -238,22 +216,17 @@ class Symbolic(Domain):
         """``(f, r)`` with ``a == f r`` and a single term ``f``, the same ``r`` for all multiples of
         ``a`` by single terms.
         """
-        leading = self._leading(a)
-        options = [self._product(a, self._inverse_term(t, a[t])) for t in leading]
-        best = 0
-        if len(options) > 1:
-            best = min(range(len(options)), key=lambda i: sorted(options[i].items()))
-        return {leading[best]: a[leading[best]]}, options[best]
+        term = self._leading(a)
+        return {term: a[term]}, self._product(a, self._inverse_term(term, a[term]))
 
-    def _leading(self, a: Sum) -> list[Term]:
-        """The largest terms in an order that products with single terms keep: that of the
-        coefficients in the exponent, then of the powers (lexicographically). Square roots of
-        numbers, whose products wrap around, do not count, so there may be several.
+    def _leading(self, a: Sum) -> Term:
+        """The largest term in an order that products with single terms keep: that of the
+        coefficients in the exponent, then of the powers (lexicographically).
         """
         exponents = [(t, self._exponents[t[0]]) for t in a]
         leading = _largest(exponents)
-        powers = [(t, dict(self._monomials[t[1]])) for t in leading]
-        return _largest([(t, _without(p, self._roots)) for t, p in powers])
+        (term,) = _largest([(t, dict(self._monomials[t[1]])) for t in leading])
+        return term
 
     def _bottoms(self, a: Ratio, b: Ratio) -> Sum | None:
         if a.bottom is None or b.bottom is None:
@@ -384,21 +357,16 @@ class Symbolic(Domain):
         """A vector of integers."""
         return (objects([Ratio({_ONE: v} if v else {}) for v in values], (len(values),)),)
 
-    def constant(self, value: float, dtype: DType) -> Planes:
-        if not math.isfinite(value):
+    def constant(self, value: numbers.Number, dtype: DType) -> Planes:
+        value = numbers.as_number(value)
+        if not isinstance(value, Fraction):
             return (objects([value if value < 0 else math.nan], ()),)
-        number = exact(value, dtype)
-        if (symbol := self.read(number)) is not None:
+        if (symbol := self.read(value)) is not None:
             return (objects([symbol], ()),)
-        c: Number = (
-            number.rational.numerator if number.rational.denominator == 1 else number.rational
-        )
-        result: Element = Ratio({_ONE: c} if c else {})
-        for prime in prime_factors(number.radicand):
-            result = self.mul(result, Ratio({(0, self._root(prime)): 1}))
-        return (objects([result], ()),)
+        c: Number = value.numerator if value.denominator == 1 else value
+        return (objects([Ratio({_ONE: c} if c else {})], ()),)
 
-    def read(self, number: Exact) -> Ratio | None:
+    def read(self, number: Fraction) -> Ratio | None:
         """What a constant stands for if not for its value."""
         return None
 
@@ -484,7 +452,3 @@ def _largest(vectors: Sequence[tuple[Term, Mapping[Any, Number]]]) -> list[Term]
         most = max(vector.get(place, 0) for _, vector in left)
         left = [item for item in left if item[1].get(place, 0) == most]
     return [term for term, _ in left]
-
-
-def _without(powers: dict[int, int], roots: Mapping[int, int]) -> dict[int, int]:
-    return {symbol: power for symbol, power in powers.items() if symbol not in roots}

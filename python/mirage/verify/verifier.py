@@ -11,9 +11,11 @@ import numpy as np
 
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
+from mirage.semantics.numbers import nearest
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.calls import cut_calls
+from mirage.verify.constants import read_alike
 from mirage.verify.exact import ENOUGH_LOG2, Exact, accounts_of, compare_exactly, show, summary
 from mirage.verify.floats import Difference, compare_floats, decisive, measure_numerics
 from mirage.verify.instance import Instance, TooMuchWork, make_instance
@@ -74,8 +76,9 @@ def verify(
     """Whether ``candidate`` is the same function of its inputs as ``reference``.
 
     With a ``hint`` of what the candidate's tensors hold it is verified kernel by kernel; ``known``
-    has pieces that were looked at before, by their key. Raises :class:`SignatureMismatch` and
-    :class:`mirage.semantics.check.InvalidGraph`.
+    has pieces that were looked at before, by their key. A candidate that is not shown to be
+    equivalent as it is may be with constants that compile to the same. Raises
+    :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
     check_graph(reference)
     check_graph(candidate)
@@ -88,7 +91,16 @@ def verify(
     count = len(reference.outputs)
     if hint is not None and (first.calls or not speaks_of(hint, reference)):
         hint = None
-    return _Verification(first.graph, second.graph, count, options, seed, hint, known).run()
+    verdict = _Verification(first.graph, second.graph, count, options, seed, hint, known).run()
+    if verdict.equivalent:
+        return verdict
+    alike, read = read_alike(decompose(first.graph), second.graph)
+    if not read:
+        return verdict
+    again = _Verification(first.graph, alike, count, options, seed, None, known).run()
+    pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(read.items()))
+    note = Evidence("constants", True, f"read what compiles to the same: {', '.join(pairs)}")
+    return replace(again, evidence=(note, *again.evidence)) if again.equivalent else verdict
 
 
 def speaks_of(hint: Hint, reference: KernelGraph) -> bool:

@@ -13,6 +13,23 @@ kernel.graph @neutral(%x: tensor<4xf32>) -> tensor<4xf32> {
   kernel.return %3 : tensor<4xf32>
 }
 
+// A constant is the number in `exact` where it has one: the same double may be two constants, and
+// what is only close to 1 is not 1.
+// CHECK-LABEL: kernel.graph @exact
+// CHECK:         %[[A:.*]] = kernel.constant 1.000000e+00 {exact = "36028797018963969/36028797018963968"}
+// CHECK:         %[[B:.*]] = kernel.constant 1.000000e+00 {exact = "72057594037927937/72057594037927936"}
+// CHECK:         kernel.binary mul %{{.*}}, %[[A]]
+// CHECK:         kernel.binary mul %{{.*}}, %[[B]]
+kernel.graph @exact(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = kernel.constant 1.0 {exact = "36028797018963969/36028797018963968"} : tensor<f32>
+  %b = kernel.constant 1.0 {exact = "72057594037927937/72057594037927936"} : tensor<f32>
+  %c = kernel.constant 1.0 {exact = "36028797018963969/36028797018963968"} : tensor<f32>
+  %0 = kernel.binary mul %x, %a : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = kernel.binary mul %0, %b : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %2 = kernel.binary mul %1, %c : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  kernel.return %2 : tensor<4xf32>
+}
+
 // 1 / x and 0 - x are not x.
 // CHECK-LABEL: kernel.graph @not_neutral
 // CHECK:         kernel.binary div

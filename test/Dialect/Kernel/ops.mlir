@@ -54,14 +54,16 @@ kernel.graph @composites(%x: tensor<4x8xf16>, %g: tensor<8xf16>) -> tensor<4x8xf
 }
 
 // CHECK-LABEL: kernel.graph @constants
-kernel.graph @constants() -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+kernel.graph @constants() -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) {
   // CHECK: kernel.constant 3.3333333333333331e-01 : tensor<f32>
   %0 = kernel.constant 0.3333333333333333 : tensor<f32>
   // CHECK: kernel.constant -inf : tensor<f32>
   %1 = kernel.constant -inf : tensor<f32>
   // CHECK: kernel.constant nan : tensor<f32>
   %2 = kernel.constant nan : tensor<f32>
-  kernel.return %0, %1, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+  // CHECK: kernel.constant 1.000000e-01 {exact = "3602879701896397/36028797018963968"} : tensor<f32>
+  %3 = kernel.constant 0.1 {exact = "3602879701896397/36028797018963968"} : tensor<f32>
+  kernel.return %0, %1, %2, %3 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
 }
 
 // CHECK-LABEL: kernel.graph @alternatives

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import mirage as mi
@@ -28,13 +29,17 @@ from mirage.passes.ugraph_io.table import ROWS
 from mirage.passes.ugraph_io.text import MalformedTextError
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
+from mirage.semantics.numbers import read
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
+    BlockGraph,
+    Constant,
     External,
     KernelGraph,
     Launch,
     Loop,
     Op,
+    Output,
     Slice,
     TensorType,
     Value,
@@ -104,6 +109,42 @@ def test_every_tensor_op() -> None:
     round_trip(graph)
     tested = {type(op) for op in graph.ops}
     assert {row.kind for row in ROWS if row.kernel} <= tested
+
+
+NUMBERS = st.one_of(
+    st.fractions(),
+    st.just(Fraction(10**600, 3)),
+    st.floats(allow_nan=False),
+    st.builds(lambda a, b: read(a) * read(b), *[st.floats(1e-6, 1e6)] * 2),
+)
+
+
+@given(NUMBERS, st.booleans())
+def test_constants_stay_exact(number: Fraction | float, in_block: bool) -> None:
+    b = Builder(in_block=in_block)
+    constant = b.constant(number)
+    if in_block:
+        x = Value(TensorType((4,), DType.F32))
+        tile = b.binary(BinaryFn.MUL, b.load(x, ((),), (4,)), constant)
+        body = BlockGraph((x,), tuple(b.ops), (Output(tile, ((),)),))
+        op = Launch((x,), (Value(x.type),), (), body)
+        graph = KernelGraph("g", (x,), (op,), op.results)
+    else:
+        graph = KernelGraph("g", (), tuple(b.ops), (constant,))
+    round_trip(graph)
+
+
+def test_exact_must_round_to_the_double() -> None:
+    text = graph_to_text(KernelGraph("g", (), (op := constant_op(0.1),), (op.result,)))
+    assert "exact" not in text
+    for wrong in ("1/3", "0.1", "x", "1/0"):
+        bad = text.replace(" : tensor<f32>\n", f' {{exact = "{wrong}"}} : tensor<f32>\n', 1)
+        with pytest.raises(GraphIOError, match=r"expected a fraction whose nearest double is 0\.1"):
+            graph_from_text(bad)
+
+
+def constant_op(value: float) -> Constant:
+    return Constant((), (Value(TensorType((), DType.F32)),), value)
 
 
 def attention_kernel() -> KernelGraph:

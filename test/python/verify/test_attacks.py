@@ -37,18 +37,17 @@ def scaled(factor: float, dtype: DType) -> KernelGraph:
     return function(lambda b, x: b.binary(BinaryFn.MUL, x, b.constant(factor, dtype)), x)
 
 
-def test_constants_of_type_f64_are_read_to_f64s_precision():
+def test_constants_of_type_f64_are_compared_to_f64s_precision():
     assert verify(scaled(1.0, F64), scaled(1.0 + 1e-8, F64), QUICK).kind is Kind.REFUTED
     assert verify(scaled(1.0, F64), scaled(1.0 + 1e-14, F64), QUICK).kind is not Kind.PROVED
     third = verify(scaled(1.0 / 3.0, F64), scaled(float(np.float64(1) / 3), F64), QUICK)
     assert third.kind is Kind.PROVED
-    # In f32 the two are one number.
+    # In f32 kernels the two are one number.
     assert verify(scaled(1.0, F32), scaled(1.0 + 1e-8, F32), QUICK).kind is Kind.PROVED
     assert verify(scaled(1.0, F32), scaled(1.0 + 2.0**-22, F32), QUICK).kind is not Kind.PROVED
 
 
-def test_masks_may_fill_with_roots():
-    """The field must have a root of 2 although no constant needs it."""
+def test_masks_may_fill_with_any_number():
     x = graphs.tensor(6, 10, dtype=F32)
 
     def filled(extent):

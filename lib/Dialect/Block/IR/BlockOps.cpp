@@ -276,7 +276,13 @@ static OpFoldResult foldIdentity(Operation *op) {
   return {};
 }
 
-OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
+// The number as a whole: constants that are the same double and not the same `exact` number stay
+// apart.
+OpFoldResult ConstantOp::fold(FoldAdaptor) {
+  if ((*this)->hasAttr("exact"))
+    return (*this)->getAttrDictionary();
+  return getValueAttr();
+}
 OpFoldResult CastOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult ReshapeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult BroadcastOp::fold(FoldAdaptor) { return foldIdentity(*this); }
@@ -300,7 +306,8 @@ struct FoldNeutralOperand : OpRewritePattern<BinaryOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(BinaryOp op, PatternRewriter &rewriter) const override {
     auto constant = op.getRhs().getDefiningOp<ConstantOp>();
-    if (!constant || op.getLhs().getType() != op.getResult().getType())
+    if (!constant || constant->hasAttr("exact") ||
+        op.getLhs().getType() != op.getResult().getType())
       return failure();
     bool scales = op.getFn() == BinaryFn::Mul || op.getFn() == BinaryFn::Div;
     bool shifts = op.getFn() == BinaryFn::Add || op.getFn() == BinaryFn::Sub;

@@ -11,9 +11,10 @@ using namespace mirage::kernel;
 
 namespace {
 
-/// The value of a kernel.constant.
+/// The value of a kernel.constant that is a double, not a number close to one.
 std::optional<double> constantValue(Value value) {
-  if (auto constant = value.getDefiningOp<ConstantOp>())
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (constant && !constant->hasAttr("exact"))
     return constant.getValue().convertToDouble();
   return std::nullopt;
 }
@@ -95,7 +96,13 @@ struct FoldReshapeOfReshape : OpRewritePattern<ReshapeOp> {
 
 } // namespace
 
-OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
+// The number as a whole: constants that are the same double and not the same `exact` number stay
+// apart.
+OpFoldResult ConstantOp::fold(FoldAdaptor) {
+  if ((*this)->hasAttr("exact"))
+    return (*this)->getAttrDictionary();
+  return getValueAttr();
+}
 
 OpFoldResult CastOp::fold(FoldAdaptor) {
   return getInput().getType() == getResult().getType() ? getInput() : OpFoldResult();

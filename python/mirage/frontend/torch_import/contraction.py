@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
 from mirage.semantics.builder import normalize_dims
@@ -94,12 +95,12 @@ def _variance(b: Lowering, c: Call) -> tuple[Value, Value]:
     correction, keep = c.number(2, 1.0), bool(c.arg(3, False))
     mean = b.mean(x, dims, True)
     squares = b.unary(UnaryFn.SQUARE, b.binary(BinaryFn.SUB, x, mean))
-    count = x.type.size / mean.type.size
+    count = Fraction(x.type.size, mean.type.size)
     if count <= correction:
-        raise Unsupported(f"a variance of {count:g} elements with correction {correction:g}")
+        raise Unsupported(f"a variance of {count} elements with correction {correction}")
     total = b.reduced(ReduceFn.SUM, squares, dims, keep)
     small = tuple(n for i, n in enumerate(x.shape) if i not in dims)
-    return b.combine(BinaryFn.MUL, total, 1.0 / (count - correction)), mean if keep else b.reshape(
+    return b.combine(BinaryFn.MUL, total, 1 / (count - correction)), mean if keep else b.reshape(
         mean, small
     )
 
@@ -110,7 +111,7 @@ def _softmax(b: Lowering, c: Call) -> Value:
 
 def _rms_norm(b: Lowering, c: Call) -> Value:
     x = c.value(0)
-    return b.rms_norm(x, c.optional(2), c.number(3, _EPSILON[x.dtype]), len(c.integers(1)))
+    return b.rms_norm(x, c.optional(2), float(c.number(3, _EPSILON[x.dtype])), len(c.integers(1)))
 
 
 def _layer_norm(b: Lowering, c: Call) -> Value:
@@ -120,7 +121,9 @@ def _layer_norm(b: Lowering, c: Call) -> Value:
     if any(c.used[1:]):
         raise Unsupported("the mean or the inverse deviation of native_layer_norm")
     x, gain, bias = c.value(0), c.optional(2), c.optional(3)
-    y = b.layer_norm(x, gain, None if gain is None else bias, c.number(4), len(c.integers(1)))
+    y = b.layer_norm(
+        x, gain, None if gain is None else bias, float(c.number(4)), len(c.integers(1))
+    )
     return b.binary(BinaryFn.ADD, y, bias) if gain is None and bias is not None else y
 
 
@@ -134,7 +137,7 @@ def _group_norm(b: Lowering, c: Call) -> Value:
     batch, channels = x.shape[:2]
     size = x.type.size // (batch * groups)
     wide = DType.F64 if x.dtype is DType.F64 else DType.F32
-    y = b.layer_norm(b.reshape(b.typed(x, wide), (batch, groups, size)), eps=c.number(7))
+    y = b.layer_norm(b.reshape(b.typed(x, wide), (batch, groups, size)), eps=float(c.number(7)))
     y = b.reshape(y, x.shape)
     for fn, v in ((BinaryFn.MUL, gain), (BinaryFn.ADD, bias)):
         if v is not None:

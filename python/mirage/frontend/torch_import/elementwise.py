@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, unary_row
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value
 
 
-def _operand(c: Call, index: int) -> Value | float:
+def _operand(c: Call, index: int) -> Value | Number:
     x = c.args[index]
     return x if isinstance(x, Value) else c.number(index)
 
@@ -75,18 +76,18 @@ def _softplus(b: Lowering, c: Call) -> Value:
     by less than f32 rounding.
     """
     x, beta, threshold = c.value(0), c.number(1, 1.0), c.number(2, 20.0)
-    if beta <= 0.0 or threshold < 20.0:
-        raise Unsupported(f"beta {beta:g} with threshold {threshold:g}")
+    if beta <= 0 or threshold < 20:
+        raise Unsupported(f"beta {float(beta):g} with threshold {float(threshold):g}")
     y = _wide(b, x)
-    scaled = y if beta == 1.0 else b.combine(BinaryFn.MUL, y, beta)
+    scaled = y if beta == 1 else b.combine(BinaryFn.MUL, y, beta)
     small = b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, b.unary(UnaryFn.ABS, scaled)))
     tail = b.unary(UnaryFn.LOG, b.combine(BinaryFn.ADD, small, 1.0))
-    tail = tail if beta == 1.0 else b.combine(BinaryFn.MUL, tail, 1.0 / beta)
+    tail = tail if beta == 1 else b.combine(BinaryFn.MUL, tail, 1 / beta)
     positive = b.unary(UnaryFn.RELU, y)
     return b.typed(b.binary(BinaryFn.ADD, positive, tail), x.dtype)
 
 
-def _fill(argument: int | None, number: float = 0.0) -> Row:
+def _fill(argument: int | None, number: Number = 0.0) -> Row:
     """A constant tensor; its value is an argument or fixed."""
     return lambda b, c: b.filled(number if argument is None else c.number(argument), c.result)
 

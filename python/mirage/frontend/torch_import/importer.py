@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch_mlir import ir as untyped_ir
 
@@ -24,6 +27,7 @@ from mirage.frontend.torch_import.capture import (
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.table import IGNORED, TABLE
 from mirage.semantics.builder import ShapeError
+from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import External, KernelGraph, Op, TensorType, Value
@@ -104,7 +108,9 @@ class _Importer:
         if argument.inline:
             assert argument.data is not None
             dtype = _FLOATS.get(_short_name(argument.data.dtype), DType.F32)
-            self.values[block_argument] = self.lowering.constant(float(argument.data), dtype)
+            self.values[block_argument] = self.lowering.constant(
+                _as_it_is(float(argument.data)), dtype
+            )
             return
         result = _tensor_type(block_argument.type)
         if result is None:
@@ -155,8 +161,10 @@ class _Importer:
                 location,
                 "pass the tensor as an input or register it as a buffer",
             )
-        number = float(text[1]) if not text[1].startswith("0x") else _hexadecimal(operation)
-        return self.lowering.filled(number, result or TensorType((), DType.F32))
+        result = result or TensorType((), DType.F32)
+        value = float(text[1]) if not text[1].startswith("0x") else _hexadecimal(operation)
+        rounded = float(result.dtype.round(np.asarray(value)))
+        return self.lowering.filled(_as_it_is(rounded), result)
 
     def _call(self, call: Call, location: SourceLocation | None) -> object:
         row = TABLE.get(call.op)
@@ -273,6 +281,13 @@ def _constant(kind: str, operation: Any) -> object:
 def _hexadecimal(operation: Any) -> float:
     elements = ir.DenseFPElementsAttr(operation.attributes["value"])
     return float(elements[0])
+
+
+def _as_it_is(element: float) -> Number:
+    """The number that an element of a tensor is: unlike one that a program spells, it is not read
+    as a decimal.
+    """
+    return Fraction(element) if math.isfinite(element) else element
 
 
 def _location(operation: Any) -> SourceLocation | None:

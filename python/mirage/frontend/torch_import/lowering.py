@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from mirage.frontend.ops import POWERS
 from mirage.semantics.builder import Builder, normalize_dims
+from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TensorType, Value
-
-Number = bool | int | float
 
 
 class Unsupported(Exception):
@@ -55,14 +55,14 @@ class Call:
             raise Unsupported(f"argument {index} is not a fixed integer")
         return x
 
-    def number(self, index: int, default: float | None = None) -> float:
-        """Argument ``index``, a number; ``default`` for None."""
+    def number(self, index: int, default: Number | None = None) -> Number:
+        """Argument ``index``, an exact number; ``default`` for None."""
         x = self.arg(index)
         if x is None and default is not None:
-            return default
+            return as_number(default)
         if not isinstance(x, (int, float)):
             raise Unsupported(f"argument {index} is not a fixed number")
-        return float(x)
+        return as_number(float(x))
 
     def integers(self, index: int) -> tuple[int, ...]:
         """Argument ``index``, a list of integers or one integer."""
@@ -92,7 +92,7 @@ class Call:
 class Lowering(Builder):
     """A builder whose binary ops take numbers too, and with the views that PyTorch has."""
 
-    def combine(self, fn: BinaryFn, a: Value | float, b: Value | float) -> Value:
+    def combine(self, fn: BinaryFn, a: Value | Number, b: Value | Number) -> Value:
         """``fn`` of two values or a value and a number."""
         if isinstance(a, Value) and isinstance(b, Value):
             return self.binary(fn, a, b)
@@ -102,11 +102,11 @@ class Lowering(Builder):
         assert isinstance(b, Value)
         return self.binary(fn, self.constant(a, b.dtype), b)
 
-    def power(self, x: Value, exponent: float) -> Value:
+    def power(self, x: Value, exponent: Number) -> Value:
         """``x ** exponent``."""
         if exponent == 1.0:
             return x
-        fn = POWERS.get(exponent)
+        fn = POWERS.get(float(exponent))
         return self.combine(BinaryFn.POW, x, exponent) if fn is None else self.unary(fn, x)
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
@@ -145,7 +145,7 @@ class Lowering(Builder):
     def mean(self, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
         """Mean over ``dims`` (all where empty)."""
         total = self.reduced(ReduceFn.SUM, x, dims, keep)
-        return self.combine(BinaryFn.MUL, total, total.type.size / x.type.size)
+        return self.combine(BinaryFn.MUL, total, Fraction(total.type.size, x.type.size))
 
     def cut(self, x: Value, dim: int, start: int, length: int) -> Value:
         """``length`` elements along ``dim`` from ``start``."""
@@ -155,11 +155,11 @@ class Lowering(Builder):
         sizes = tuple(length if i == dim else n for i, n in enumerate(x.shape))
         return self.slice(x, tuple(start if i == dim else 0 for i in range(len(sizes))), sizes)
 
-    def filled(self, number: float, result: TensorType) -> Value:
+    def filled(self, value: Number, result: TensorType) -> Value:
         """A tensor with one value everywhere."""
-        if math.isnan(number):
+        if math.isnan(value):
             raise Unsupported("a tensor of NaN")
-        scalar = self.constant(number, result.dtype)
+        scalar = self.constant(value, result.dtype)
         return scalar if not result.shape else self.broadcast(scalar, result.shape)
 
 

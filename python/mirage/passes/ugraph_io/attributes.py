@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from mirage import ir
@@ -60,6 +62,15 @@ class FloatCodec(Codec):
 
     def write(self, value: float) -> ir.Attribute:
         return ir.FloatAttr.get(ir.F64Type.get(), value)
+
+
+EXACT = "exact"
+"""The attribute of a constant that is not the number that its double is read as."""
+
+
+def fraction(text: str) -> Fraction | None:
+    """``1/3`` or ``5`` as a number, None for anything else."""
+    return Fraction(text) if re.fullmatch(r"-?\d+(/[1-9]\d*)?", text) else None
 
 
 class IntegersCodec(Codec):

@@ -10,11 +10,13 @@ from mirage.passes.ugraph_io import attributes as a
 from mirage.passes.ugraph_io.data import Alternatives, GraphIOError, InputNote, ReadGraph
 from mirage.passes.ugraph_io.table import BY_NAME
 from mirage.passes.ugraph_io.types import read_type
+from mirage.semantics.numbers import nearest
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Axis,
     BlockGraph,
+    Constant,
     External,
     KernelGraph,
     Launch,
@@ -119,6 +121,21 @@ class _Reader:
         operands = self._operands(op)
         return row.kind(operands, self._results(op), **fields)
 
+    def _constant(self, op: ir.Operation) -> Op:
+        """`exact` says which number the double in `value` is the nearest one to, where that is not
+        the one that it is read as.
+        """
+        value = a.FLOAT.read(op.attributes["value"])
+        if a.EXACT not in op.attributes:
+            return Constant((), self._results(op), value)
+        text = str(a.read_plain(op.attributes[a.EXACT], op))
+        exact = a.fraction(text)
+        if exact is None or nearest(exact) != value:
+            raise GraphIOError(
+                f"expected a fraction whose nearest double is {value!r}, got {text!r}", op
+            )
+        return Constant((), self._results(op), exact)
+
     def _external(self, op: ir.Operation) -> Op:
         target = ir.StringAttr(op.attributes["target"]).value
         arguments = tuple(
@@ -194,6 +211,8 @@ def _accumulate_fn(attribute: ir.Attribute) -> AccumulateFn:
 
 
 _SPECIAL: dict[str, Callable[[_Reader, ir.Operation], Op]] = {
+    "kernel.constant": _Reader._constant,  # pyright: ignore[reportPrivateUsage]
+    "block.constant": _Reader._constant,  # pyright: ignore[reportPrivateUsage]
     "kernel.external": _Reader._external,  # pyright: ignore[reportPrivateUsage]
     "kernel.alternatives": _Reader._alternatives,  # pyright: ignore[reportPrivateUsage]
     "kernel.launch": _Reader._launch,  # pyright: ignore[reportPrivateUsage]

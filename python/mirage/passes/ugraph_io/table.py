@@ -1,4 +1,4 @@
-"""The ops that both levels have and those with plain attributes only: one row each."""
+"""The ops with plain attributes only, at one level or both: one row each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from mirage.semantics.ugraph import (
     Broadcast,
     Cast,
     Concat,
-    Constant,
     LayerNorm,
     Load,
     Mask,
@@ -41,7 +40,6 @@ class Row:
 
 
 ROWS = (
-    Row(Constant, "constant", (("value", "value", a.FLOAT),)),
     Row(Unary, "unary", (("fn", "fn", a.UNARY),)),
     Row(Binary, "binary", (("fn", "fn", a.BINARY),)),
     Row(Cast, "cast"),

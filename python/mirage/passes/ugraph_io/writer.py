@@ -12,7 +12,8 @@ from mirage.passes.ugraph_io import attributes as a
 from mirage.passes.ugraph_io.data import Alternatives, GraphIOError, InputNote
 from mirage.passes.ugraph_io.table import BY_CLASS
 from mirage.passes.ugraph_io.types import write_type
-from mirage.semantics.ugraph import External, KernelGraph, Launch, Loop, Op, Value
+from mirage.semantics.numbers import as_number, nearest
+from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Loop, Op, Value
 
 
 def write_graph(
@@ -138,6 +139,13 @@ class _Writer:
         attributes = {name: codec.write(getattr(op, field)) for field, name, codec in row.fields}
         return self._create(op, row.mnemonic, attributes)
 
+    def _constant(self, op: Constant) -> ir.Operation:
+        value = nearest(op.value)
+        attributes = {"value": a.FLOAT.write(value)}
+        if as_number(value) != op.value:
+            attributes[a.EXACT] = ir.StringAttr.get(str(op.value))
+        return self._create(op, "constant", attributes)
+
     def _external(self, op: External) -> ir.Operation:
         attributes = {name: a.write_plain(value) for name, value in op.arguments}
         return self._create(op, "external", {**attributes, "target": ir.StringAttr.get(op.target)})
@@ -221,6 +229,7 @@ def _input_entry(value: Value, note: InputNote | None) -> dict[str, ir.Attribute
 
 
 _SPECIAL: dict[type[Op], Callable[[_Writer, Any], ir.Operation]] = {
+    Constant: _Writer._constant,  # pyright: ignore[reportPrivateUsage]
     External: _Writer._external,  # pyright: ignore[reportPrivateUsage]
     Alternatives: _Writer._alternatives,  # pyright: ignore[reportPrivateUsage]
     Launch: _Writer._launch,  # pyright: ignore[reportPrivateUsage]

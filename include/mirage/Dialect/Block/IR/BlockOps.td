@@ -159,7 +159,10 @@ def Block_RunningMaxOp : Block_TileOp<"running_max", [AllTypesMatch<["input", "r
 def Block_ConstantOp : Block_Op<"constant", [Pure, ConstantLike]> {
   let summary = "a scalar constant";
   let description = [{
-    A rank-0 tile; it broadcasts where it is used.
+    A rank-0 tile; it broadcasts where it is used. Constants are exact numbers: a
+    double stands for the number that it is written for, `1.0e-06` for a millionth.
+    Where that is not the number that is meant, an attribute `exact` has it as a
+    fraction, of which the double is the nearest one.
 
     ```mlir
     %c = block.constant 2.500000e-01 : !block.tile<f32>

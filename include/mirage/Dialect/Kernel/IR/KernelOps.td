@@ -207,7 +207,10 @@ def Kernel_AllReduceOp : Kernel_TensorOp<"all_reduce"> {
 def Kernel_ConstantOp : Kernel_Op<"constant", [Pure, ConstantLike]> {
   let summary = "a scalar constant";
   let description = [{
-    A rank-0 tensor; it broadcasts where it is used.
+    A rank-0 tensor; it broadcasts where it is used. Constants are exact numbers: a
+    double stands for the number that it is written for, `1.0e-06` for a millionth.
+    Where that is not the number that is meant, an attribute `exact` has it as a
+    fraction, of which the double is the nearest one.
 
     ```mlir
     %eps = kernel.constant 1.000000e-06 : tensor<f32>

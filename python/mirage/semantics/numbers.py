@@ -1,0 +1,79 @@
+"""Constants are exact numbers.
+
+A program's constants are rationals, from where they are written to where they are compiled: folding
+them in another order, or into one another, changes nothing. What a user writes is a float, though,
+and a float is read as a rational once, at the import (in the builder, in IR): :func:`read`. Only a
+kernel rounds a constant, to the type in which it computes.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+Number = Fraction | float
+"""The value of a constant: finite ones are fractions, floats are infinite (or NaN, which no graph
+may have).
+"""
+
+_SIMPLE = 1 << 40  # products of numerator and denominator that no double comes close to by chance
+_DIGITS = 15  # decimal ones that every double keeps apart
+_BITS = 24  # binary ones of an f32
+
+
+def as_number(value: Number | int) -> Number:
+    """``value`` as an exact number; finite floats are read."""
+    if isinstance(value, float):
+        return read(value) if math.isfinite(value) else value
+    return Fraction(value)
+
+
+def nearest(value: Number) -> float:
+    """The double nearest to ``value``; infinite where none is."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+@lru_cache(maxsize=4096)
+def read(value: float) -> Fraction:
+    """The number that a finite double is written for; its nearest double is ``value`` again.
+
+    The first of these that there is:
+
+    1. ``value`` itself, where it has at most 24 binary digits: ``0.5``, ``2**-28``, all of f32;
+    2. a simple fraction (numerator times denominator up to 2^40): ``1/6144``, ``1e-6``, ``2/3``;
+    3. a decimal of at most 15 digits: ``0.044715``;
+    4. ``value`` itself: ``128**-0.5``.
+    """
+    itself = Fraction(value)
+    if _odd_part(abs(itself.numerator)).bit_length() <= _BITS:
+        return itself
+    half = Fraction(math.ulp(value)) / 2
+    simple = _between(abs(itself) - half, abs(itself) + half)
+    if value < 0:
+        simple = -simple
+    if abs(simple.numerator) * simple.denominator <= _SIMPLE and float(simple) == value:
+        return simple
+    digits = Decimal(repr(value)).normalize().as_tuple().digits
+    return Fraction(repr(value)) if len(digits) <= _DIGITS else itself
+
+
+def _odd_part(n: int) -> int:
+    return n // (n & -n) if n else 0
+
+
+def _between(low: Fraction, high: Fraction) -> Fraction:
+    """The fraction with the smallest denominator in ``[low, high]``, ``0 < low`` (Stern-Brocot, by
+    continued fractions).
+    """
+    floor = low.numerator // low.denominator
+    if floor == low:
+        return low
+    if floor + 1 <= high:
+        return Fraction(floor + 1)
+    rest = _between(1 / (high - floor), 1 / (low - floor))
+    return floor + 1 / rest
