@@ -2,6 +2,7 @@
 """Attacks the verifier with programs that are wrong on purpose.
 
     python benchmarks/attack.py --count 10000 --out benchmarks/results/attack.json
+    python benchmarks/attack.py --count 0 --layers 2000 --out benchmarks/results/attack_layers.json
 
 Mutants (single faults of twelve kinds) are made of hand-written optimised graphs at small and odd
 sizes, and of what the search finds for the built-in workloads at their real sizes. For each one
@@ -9,6 +10,9 @@ float64 says whether it computes another function, apart from the verifier and o
 A mutant that differs must be refuted; one that does not must not be; one that gives no numbers at
 all (an overflow at every magnitude) must not be accepted. The verifier's exact layers
 (finite fields, small models, proof) are judged apart from its float64 layer too.
+
+With ``--layers`` faults are put into the candidates of whole layers too, which are verified kernel
+by kernel (layer_attack.py).
 
 Exit code 1 if one of these is violated.
 """
@@ -42,6 +46,7 @@ sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python"
 
 import graphs  # pyright: ignore[reportMissingImports]
 from found import found_candidates
+from layer_attack import LAYERS, WRONG, LayerOutcome, attack_layer, layer_subjects, layer_summary
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Launch
@@ -183,6 +188,19 @@ def run(subjects: list[Subject], count: int, seed: int, processes: int) -> list[
     return outcomes
 
 
+def run_layers(count: int, seed: int, processes: int, folder: Path | None) -> list[LayerOutcome]:
+    """``count`` mutants spread over candidates of layers."""
+    subjects = list(layer_subjects(LAYERS, folder))
+    share = -(-count // len(subjects))
+    outcomes: list[LayerOutcome] = []
+    with ProcessPoolExecutor(processes) as pool:
+        jobs = [pool.submit(attack_layer, s, share, seed) for s in subjects]
+        for subject, job in zip(subjects, jobs):
+            outcomes.extend(job.result())
+            print(f"{subject.name}: {len(outcomes)} mutants in all", file=sys.stderr)
+    return outcomes
+
+
 def summary(outcomes: list[Outcome]) -> dict[str, object]:
     """Counts that decide."""
     different = [o for o in outcomes if o.different]
@@ -236,16 +254,26 @@ def main() -> int:
         "--candidates", type=Path, help="folder that keeps what the search finds, for other runs"
     )
     parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--layers", type=int, default=0, help="mutants of layers, besides")
     arguments = parser.parse_args()
+    processes, folder = arguments.processes, arguments.candidates
     real = round(arguments.count * arguments.real)
     start = time.perf_counter()
-    outcomes = run(
-        list(small_subjects()), arguments.count - real, arguments.seed, arguments.processes
-    )
-    if real:
-        subjects = list(workload_subjects(arguments.candidates))
-        outcomes += run(subjects, real, arguments.seed, arguments.processes)
-    result = summary(outcomes)
+    result: dict[str, object] = {}
+    wrong = 0
+    if arguments.count:
+        small = arguments.count - real
+        outcomes = run(list(small_subjects()), small, arguments.seed, processes)
+        if real:
+            subjects = list(workload_subjects(folder))
+            outcomes += run(subjects, real, arguments.seed, processes)
+        result |= summary(outcomes)
+        names_of_wrong = ("different_accepted", "useless_accepted", "equal_refuted")
+        wrong += any(result[name] for name in names_of_wrong)
+    if arguments.layers:
+        layers = layer_summary(run_layers(arguments.layers, arguments.seed, processes, folder))
+        result["layers"] = layers
+        wrong += any(layers[name] for name in WRONG)
     result["seconds"] = time.perf_counter() - start
     usage = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     result["processor_seconds"] = sum(u.ru_utime + u.ru_stime for u in usage)
@@ -256,8 +284,7 @@ def main() -> int:
         temporary.write_text(text + "\n")
         os.replace(temporary, arguments.out)
     print(text)
-    wrong = ("different_accepted", "useless_accepted", "equal_refuted")
-    return int(any(result[name] for name in wrong))
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -235,9 +235,8 @@ def _op_faults(op: Op, rng: random.Random, in_block: bool) -> Iterator[Fault]:
 
 def _row_sum_times(scope: Scope) -> Value:
     a, b = scope.operands
-    rank = len(a.shape)
-    row = scope.builder.reduce(ReduceFn.SUM, a, (rank - 1,))
-    first = scope.builder.slice(b, (0,) * rank, (*b.shape[:-2], 1, b.shape[-1]))
+    row = scope.builder.reduce(ReduceFn.SUM, a, (len(a.shape) - 1,))
+    first = scope.builder.slice(b, (0,) * len(b.shape), (*b.shape[:-2], 1, b.shape[-1]))
     return scope.builder.binary(BinaryFn.MUL, row, first)
 
 

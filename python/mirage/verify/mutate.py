@@ -9,7 +9,7 @@ swapped, a mask that never bites).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from mirage.semantics.builder import Builder, ShapeError
@@ -27,17 +27,23 @@ from mirage.semantics.ugraph import (
     RunningMax,
     TensorType,
     Value,
+    walk,
 )
 from mirage.verify.faults import Fault, NotApplicable, Scope, faults_of
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A graph with one fault."""
+    """A graph with one fault. ``values`` has what became of the original's values, except of those
+    that are the same. ``wrong`` are the positions of the ops with the fault; those that read it
+    where an op is gone.
+    """
 
     kind: str
     description: str
     graph: KernelGraph
+    values: Mapping[Value, Value]
+    wrong: tuple[int, ...]
 
 
 def mutants(graph: KernelGraph, rng: random.Random, count: int) -> Iterator[Mutant]:
@@ -59,14 +65,33 @@ def _mutate(graph: KernelGraph, rng: random.Random) -> Mutant | None:
     # Kinds first, so that frequent ops do not crowd out rare faults.
     kind = rng.choice(sorted({f.kind for f in faults}))
     fault = rng.choice([f for f in faults if f.kind == kind])
+    rebuilder = _Rebuilder(fault)
     try:
-        result = _Rebuilder(fault).graph(graph)
+        result = rebuilder.graph(graph)
         check_graph(result)
     except (NotApplicable, InvalidGraph, ShapeError):
         return None
     if [v.type for v in result.outputs] != [v.type for v in graph.outputs]:
         return None
-    return Mutant(fault.kind, fault.description, result)
+    wrong = _faulty(graph, result, fault, rebuilder.names)
+    return Mutant(fault.kind, fault.description, result, rebuilder.names, wrong)
+
+
+def _faulty(
+    graph: KernelGraph, mutant: KernelGraph, fault: Fault, names: Mapping[Value, Value]
+) -> tuple[int, ...]:
+    def holds_fault(op: Op) -> bool:
+        inner = (op.body, *walk(op.body.ops)) if isinstance(op, Launch) else ()
+        return any(x is fault.target for x in (op, *inner))
+
+    intact = {names[v] for op in graph.ops if not holds_fault(op) for v in op.results}
+    places = tuple(i for i, op in enumerate(mutant.ops) if intact.isdisjoint(op.results))
+    if places:
+        return places
+    gone = {v for op in graph.ops if holds_fault(op) for v in op.results}
+    readers = (op for op in graph.ops if not gone.isdisjoint(op.operands))
+    written = {names[v] for op in readers for v in op.results}
+    return tuple(i for i, op in enumerate(mutant.ops) if not written.isdisjoint(op.results))
 
 
 class _Rebuilder:

@@ -60,6 +60,18 @@ def rand(*shape: int) -> Tensor:
 
 X, Y, B = rand(4, 6), rand(6, 5), rand(2, 3, 4, 6)
 
+
+def fill_by_parts(x: Tensor) -> list[Tensor]:
+    """Stores into parts of tensors, as key caches are written."""
+    joined = x.new_empty(4, 8)
+    joined[:, :2].copy_(x[:, 4:])
+    joined[:, 2:] = x
+    twice = torch.ones_like(x)
+    twice[1:3] = x[1:3] * 2
+    twice[2:, 1:2] = x[:1, :1]
+    return [joined, twice]
+
+
 ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
     "unary": (
         lambda x: [
@@ -235,6 +247,39 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
     ),
     "joins": (
         lambda x: (torch.cat([x, 2 * x], 1), torch.stack([x, x, -x], 1), torch.cat([x], 0)),
+        (X,),
+    ),
+    "slices with steps": (
+        lambda x: tuple(
+            x[:, start:stop:step] + 1
+            for start in range(6)
+            for stop in range(start + 1, 7)
+            for step in (2, 3, 4)
+        ),
+        (X,),
+    ),
+    "rotated pairs": (lambda x: torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2), (B,)),
+    "stores into parts": (fill_by_parts, (X,)),
+    "padding": (
+        lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 1, 2, 0), value=3.0), F.pad(x, (-1, 2, 1, -2))),
+        (X,),
+    ),
+    "pointwise convolution": (
+        lambda x, w: (
+            F.conv2d(x, w[:5, :3, None, None], w[:5, 3]),
+            F.conv1d(x[:, :, 0], w[:2, :3, None]),
+        ),
+        (B, rand(6, 6)),
+    ),
+    "patches": (
+        lambda x, w: (
+            F.conv2d(x, w, stride=2),
+            F.conv2d(x[..., :5], w, w[:, 0, 0, 0], stride=(2, 2)),
+        ),
+        (B, rand(5, 3, 2, 2)),
+    ),
+    "logarithms": (
+        lambda x: (torch.log1p(x.abs()), F.softplus(x), F.softplus(8 * x, beta=2, threshold=30)),
         (X,),
     ),
     "slices": (
@@ -438,7 +483,20 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
         UnsupportedOpError,
         "is_causal=True",
     ),
-    ("step", lambda x: x[:, ::2] + 1, (X,), UnsupportedOpError, "a slice with step 2"),
+    (
+        "threshold of softplus",
+        lambda x: F.softplus(x, threshold=2.0),
+        (X,),
+        UnsupportedOpError,
+        "beta 1 with threshold 2",
+    ),
+    (
+        "convolution",
+        lambda x: F.conv2d(x, x.new_ones(2, 3, 3, 3), padding=1),
+        (B,),
+        UnsupportedOpError,
+        "whose kernel is not its stride",
+    ),
     ("training dropout", nn.Dropout(0.5), (X,), UnsupportedOpError, "call .eval()"),
     ("indices", lambda x: x.max(dim=1).indices * 1.0, (X,), UnsupportedOpError, "not"),
     ("data-dependent", lambda x: x[x > 0] + 1, (X,), FrontendError, ""),

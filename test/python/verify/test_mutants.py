@@ -91,3 +91,19 @@ def test_mutants_of_references():
             assert (verdict.kind is Kind.REFUTED) == different, (mutant, str(verdict))
             refuted += different
     assert refuted > 10
+
+
+def test_a_mutant_says_where_its_fault_is():
+    """What stands elsewhere is what it was."""
+    for name, pair in PAIRS.items():
+        for graph in (pair.reference, *pair.candidates.values()):
+            for mutant in mutants(graph, random.Random(name), 10):
+                before = {}
+                for op in graph.ops:
+                    for v in op.results:
+                        before.setdefault(mutant.values.get(v, v), op)
+                for place, op in enumerate(mutant.graph.ops):
+                    if place not in mutant.wrong:
+                        (old,) = {before[v] for v in op.results}
+                        assert type(old) is type(op)
+                        assert [v.type for v in old.results] == [v.type for v in op.results]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
@@ -170,6 +171,36 @@ def _attention(b: Lowering, c: Call) -> Value:
     return b.reshaped(b.matmul(weights, v), shape)
 
 
+def _convolution(b: Lowering, c: Call) -> Value:
+    """``op(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)`` where
+    no two outputs read the same input, as pointwise convolutions and patch embeddings: a product of
+    the weights with the patches.
+    """
+    x, weight, bias = c.value(0), c.value(1), c.optional(2)
+    batch, channels, *space = x.shape
+    kernel = weight.shape[2:]
+    strides, padding = c.integers(3), c.integers(4)
+    stride = strides * len(space) if len(strides) == 1 else strides
+    if c.arg(6) or c.integer(8) != 1 or any(padding) or stride != kernel:
+        raise Unsupported("a convolution whose kernel is not its stride, or padded, or in groups")
+    if any(d != 1 for d in c.integers(5)) and any(k != 1 for k in kernel):
+        raise Unsupported("a convolution with dilation")
+    counts = [n // k for n, k in zip(space, kernel, strict=True)]
+    for i, (n, k) in enumerate(zip(counts, kernel, strict=True)):
+        x = b.cut(x, i + 2, 0, n * k)
+    if any(k != 1 for k in kernel):
+        pairs = [n for pair in zip(counts, kernel, strict=True) for n in pair]
+        x = b.reshape(x, (batch, channels, *pairs))
+        inner, outer = range(3, len(x.shape), 2), range(2, len(x.shape), 2)
+        x = b.permuted(x, (0, 1, *inner, *outer))
+    depth = weight.type.size // weight.shape[0]
+    x = b.reshaped(x, (batch, depth, math.prod(counts)))
+    y = b.matmul(b.reshaped(weight, (weight.shape[0], depth)), x)
+    if bias is not None:
+        y = b.binary(BinaryFn.ADD, y, b.reshape(bias, (weight.shape[0], 1)))
+    return b.reshaped(y, (batch, weight.shape[0], *counts))
+
+
 CONTRACTION: dict[str, Row] = {
     "aten.mm": _matmul,
     "aten.bmm": _matmul,
@@ -179,6 +210,7 @@ CONTRACTION: dict[str, Row] = {
     "aten.linear": _linear,
     "aten.addmm": _addmm,
     "aten.baddbmm": _addmm,
+    "aten.convolution": _convolution,
     "aten.sum": _reduce_all(ReduceFn.SUM),
     "aten.sum.dim_IntList": _reduce(ReduceFn.SUM),
     "aten.amax": _reduce(ReduceFn.MAX),

@@ -6,7 +6,7 @@ import math
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, unary_row
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value
 
 
@@ -60,6 +60,33 @@ def _exp2(b: Lowering, c: Call) -> Value:
     return b.unary(UnaryFn.EXP, b.combine(BinaryFn.MUL, c.value(0), math.log(2.0)))
 
 
+def _wide(b: Lowering, x: Value) -> Value:
+    """In f32 at least, as PyTorch computes functions of half precision."""
+    return x if x.dtype is DType.F64 else b.typed(x, DType.F32)
+
+
+def _log1p(b: Lowering, c: Call) -> Value:
+    x = c.value(0)
+    return b.typed(b.unary(UnaryFn.LOG, b.combine(BinaryFn.ADD, _wide(b, x), 1.0)), x.dtype)
+
+
+def _softplus(b: Lowering, c: Call) -> Value:
+    """``op(x, beta, threshold)`` as ``max(x, 0) + log(1 + exp(-|beta x|)) / beta``, which overflows
+    nowhere; above a threshold of 20 (the least that is taken) PyTorch returns ``x``, which differs
+    by less than f32 rounding.
+    """
+    x, beta, threshold = c.value(0), c.number(1, 1.0), c.number(2, 20.0)
+    if beta <= 0 or threshold < 20:
+        raise Unsupported(f"beta {float(beta):g} with threshold {float(threshold):g}")
+    y = _wide(b, x)
+    scaled = y if beta == 1 else b.combine(BinaryFn.MUL, y, beta)
+    small = b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, b.unary(UnaryFn.ABS, scaled)))
+    tail = b.unary(UnaryFn.LOG, b.combine(BinaryFn.ADD, small, 1.0))
+    tail = tail if beta == 1 else b.combine(BinaryFn.MUL, tail, 1 / beta)
+    positive = b.unary(UnaryFn.RELU, y)
+    return b.typed(b.binary(BinaryFn.ADD, positive, tail), x.dtype)
+
+
 def _fill(argument: int | None, number: Number = 0.0) -> Row:
     """A constant tensor; its value is an argument or fixed."""
     return lambda b, c: b.filled(number if argument is None else c.number(argument), c.result)
@@ -98,6 +125,8 @@ ELEMENTWISE: dict[str, Row] = {
     **{f"aten.{name}": unary_row(fn) for name, fn in _UNARY.items()},
     "aten.gelu": _gelu,
     "aten.exp2": _exp2,
+    "aten.log1p": _log1p,
+    "aten.softplus": _softplus,
     "aten.add.Tensor": _scaled(BinaryFn.ADD),
     "aten.add.Scalar": _scaled(BinaryFn.ADD),
     "aten.sub.Tensor": _scaled(BinaryFn.SUB),
@@ -125,6 +154,9 @@ ELEMENTWISE: dict[str, Row] = {
     "aten.scalar_tensor": _fill(0),
     "aten.zeros": _fill(None, 0.0),
     "aten.zeros_like": _fill(None, 0.0),
+    # What memory held before is any number: zeros will do.
+    "aten.empty.memory_format": _fill(None, 0.0),
+    "aten.new_empty": _fill(None, 0.0),
     "aten.ones": _fill(None, 1.0),
     "aten.ones_like": _fill(None, 1.0),
     "aten.to.dtype": _convert,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
 from mirage.semantics.builder import normalize_dims
-from mirage.semantics.ugraph import Value
+from mirage.semantics.ugraph import Concat, TensorType, Value
 
 
 def _reshape(b: Lowering, c: Call) -> Value:
@@ -48,9 +48,86 @@ def _slice(b: Lowering, c: Call) -> Value:
     start, _, step = slice(
         *(None if c.arg(i) is None else c.integer(i) for i in (2, 3, 4))
     ).indices(x.shape[dim])
+    count = c.result.shape[dim]
+    return b.cut(x, dim, start, count) if step == 1 else _strided(b, x, dim, start, step, count)
+
+
+def _strided(b: Lowering, x: Value, dim: int, start: int, step: int, count: int) -> Value:
+    """``count`` (at least one) elements along ``dim``, each ``step`` after the one before: the
+    dimension as groups of ``step``, one column of them.
+    """
+    (dim,) = normalize_dims((dim,), len(x.shape))
+    size, span = x.shape[dim], count * step
+    if count == 1:
+        return b.cut(x, dim, start, 1)
+    if span > size:  # the last group is not complete, wherever groups start
+        last = b.cut(x, dim, start + span - step, 1)
+        return b.concat((_strided(b, x, dim, start, step, count - 1), last), dim)
+    column = max(start % step, start + span - size)  # in its group; groups may begin anywhere
+    groups = b.cut(x, dim, start - column, span)
+    y = b.reshape(groups, (*x.shape[:dim], count, step, *x.shape[dim + 1 :]))
+    column_of_groups = b.cut(y, dim + 1, column, 1)
+    return b.reshape(column_of_groups, (*x.shape[:dim], count, *x.shape[dim + 1 :]))
+
+
+def _slice_scatter(b: Lowering, c: Call) -> Value:
+    """``op(x, source, dim, start, end, step)``: ``x`` with a slice replaced; how a store into a
+    part of a tensor is captured.
+    """
+    x, source = c.value(0), b.typed(c.value(1), c.value(0).dtype)
+    (dim,) = normalize_dims((c.integer(2),), len(x.shape))
+    start, stop, step = slice(
+        *(None if c.arg(i) is None else c.integer(i) for i in (3, 4, 5))
+    ).indices(x.shape[dim])
     if step != 1:
-        raise Unsupported(f"a slice with step {step}")
-    return b.cut(x, dim, start, c.result.shape[dim])
+        raise Unsupported(f"a store into a slice with step {step}")
+    if stop <= start:
+        return x
+    before = _part(b, x, dim, 0, start)
+    after = _part(b, x, dim, stop, x.shape[dim] - stop)
+    parts = (*before, source, *after)
+    return source if len(parts) == 1 else b.concat(parts, dim)
+
+
+def _part(b: Lowering, x: Value, dim: int, start: int, length: int) -> list[Value]:
+    """That part of ``x`` along ``dim``, in pieces where ``x`` was joined from some: stores that
+    fill a tensor part by part read nothing of what it held before.
+    """
+    joined = next((op for op in b.ops if isinstance(op, Concat) and op.result is x), None)
+    if joined is None or joined.dim != dim:
+        return [b.cut(x, dim, start, length)] if length else []
+    pieces: list[Value] = []
+    at = 0
+    for piece in joined.operands:
+        first, last = max(start, at), min(start + length, at + piece.shape[dim])
+        if first < last:
+            pieces.append(b.cut(piece, dim, first - at, last - first))
+        at += piece.shape[dim]
+    return pieces
+
+
+def _copy(b: Lowering, c: Call) -> Value:
+    """``op(x, source)``: what ``x`` holds after ``x.copy_(source)``."""
+    source = b.typed(c.value(1), c.result.dtype)
+    return source if source.shape == c.result.shape else b.broadcast(source, c.result.shape)
+
+
+def _pad(b: Lowering, c: Call) -> Value:
+    """``op(x, pads, value)``: pairs of lengths before and after, last dimension first; negative
+    ones cut.
+    """
+    x, pads = c.value(0), c.integers(1)
+    for index in range(len(pads) // 2):
+        dim, (low, high) = len(x.shape) - 1 - index, pads[2 * index : 2 * index + 2]
+        start = max(-low, 0)
+        parts = [b.cut(x, dim, start, x.shape[dim] - start - max(-high, 0))]
+        for length, place in ((low, 0), (high, 1)):
+            if length > 0:
+                shape = tuple(length if i == dim else n for i, n in enumerate(parts[0].shape))
+                fill = b.filled(c.number(2, 0.0), TensorType(shape, x.dtype))
+                parts.insert(place * len(parts), fill)
+        x = parts[0] if len(parts) == 1 else b.concat(tuple(parts), dim)
+    return x
 
 
 def _select(b: Lowering, c: Call) -> Value:
@@ -138,6 +215,9 @@ VIEWS: dict[str, Row] = {
     "aten.cat": _cat,
     "aten.stack": _stack,
     "aten.slice.Tensor": _slice,
+    "aten.slice_scatter": _slice_scatter,
+    "aten.copy": _copy,
+    "aten.constant_pad_nd": _pad,
     "aten.select.int": _select,
     "aten.narrow": _narrow,
     "aten.split.Tensor": _split,

@@ -1,0 +1,236 @@
+"""Single faults in the candidates of whole layers, which are verified kernel by kernel.
+
+What each of a candidate's tensors holds is handed to the verifier as the search says it, at times
+with two tensors exchanged; the candidate has a fault, so one of these statements is wrong. The
+pieces that the candidate is cut into are judged apart from the tests of the whole program, which
+find most faults before: where all pieces are shown, the mutant must be right, and of one that is
+wrong, a piece with the fault must be among those that are not shown.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from gallery import MissingPackageError, case
+from mirage import from_torch
+from mirage.cost import TARGETS
+from mirage.search import SearchLimits
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.stages import alternatives, search_part
+from mirage.transforms import stabilize
+from mirage.transforms.partition import Part, partition
+from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify.exact import accounts_of, show
+from mirage.verify.floats import TOLERANCE, ExactConstants
+from mirage.verify.ledger import Ledger
+from mirage.verify.mutate import Mutant, mutants
+from mirage.verify.pieces import Account, Hint, Pairs, Piece, Shown
+
+LAYERS = (
+    "plain_encoder", "torch_encoder_pre", "torch_decoder_post", "torch_attention", "swiglu",
+    "bert", "albert", "modernbert", "t5_encoder", "gpt2", "bloom", "llama", "qwen3", "gemma2",
+    "phi3", "nemotron", "deepseek_v3_mla", "vit", "mixer", "dit", "unet_transformer", "moe_shared",
+    "mamba_projections",
+)  # fmt: skip
+"""At their small widths; those without a candidate that is shown to be right are left out."""
+WRONG = (
+    "different_accepted",
+    "different_with_all_pieces_shown",
+    "different_whose_fault_is_in_no_piece_that_fails",
+    "useless_accepted",
+    "equal_refuted",
+)
+"""Counts of the summary that must be zero."""
+SEARCH_SECONDS = 30.0
+PIECE_SECONDS = 2.0
+SCALES = (1.0, 0.05)
+
+
+@dataclass(frozen=True)
+class LayerSubject:
+    """A reference and a candidate that is shown to be right kernel by kernel."""
+
+    name: str
+    reference: KernelGraph
+    candidate: KernelGraph
+    hint: Hint
+
+
+@dataclass(frozen=True)
+class LayerOutcome:
+    """One mutant. ``shown``: all its pieces are, without the tests of the whole. ``named``: of one
+    that is not, a piece with the fault is among those that are not shown."""
+
+    subject: str
+    kind: str
+    description: str
+    different: bool
+    useless: bool  # no number comes out in float64, whatever the magnitude of the inputs
+    verdict: str
+    accepted: bool
+    shown: bool
+    named: bool
+    seconds: float
+
+
+def layer_subjects(
+    names: Sequence[str], folder: Path | None = None, seconds: float = SEARCH_SECONDS
+) -> Iterator[LayerSubject]:
+    """The best candidate of each layer, and the best one with another number of kernels; kept in a
+    ``folder`` if one is given."""
+    for name in names:
+        file = None if folder is None else folder / f"{name}.pkl"
+        if file is not None and file.exists():
+            found = pickle.loads(file.read_bytes())
+        else:
+            found = list(_found(name, seconds))
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(pickle.dumps(found))
+        print(f"{name}: {len(found)} candidates", file=sys.stderr)
+        yield from found
+
+
+def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
+    try:
+        layer = case(name).build("small")
+    except MissingPackageError as error:
+        print(error, file=sys.stderr)
+        return
+    graph = from_torch(layer.module, *layer.inputs).graph
+    for part in partition(graph):
+        if not isinstance(part, Part):
+            continue
+        target = TARGETS["sm_90a"]
+        _, result = search_part(part.graph, target, SearchLimits(budget=seconds, candidates=6))
+        op = alternatives(part.graph, result)
+        seen: set[int] = set()
+        for program, hint in zip(op.programs[1:], op.hints or (), strict=True):
+            kernels = sum(isinstance(x, Launch) for x in program.ops)
+            if hint is None or kernels in seen:
+                continue
+            candidate = stabilize(program).graph
+            subject = LayerSubject(f"{name}/{kernels} kernels", part.graph, candidate, hint)
+            if all(a.holds for a in _Judge(subject, 0).accounts(candidate, hint)):
+                seen.add(kernels)
+                yield subject
+            if len(seen) == 2:
+                break
+
+
+class _Judge:
+    """Judges mutants of one candidate; what is known of a piece is kept for the next one."""
+
+    def __init__(self, subject: LayerSubject, seed: int) -> None:
+        self.subject = subject
+        self.rng = random.Random(f"{subject.name} {seed}")
+        self.ledger = Ledger()
+
+    def accounts(self, candidate: KernelGraph, hint: Hint) -> tuple[Account, ...]:
+        """What follows from the pieces alone."""
+        return accounts_of(hint, candidate, self._prove)
+
+    def _prove(self, piece: Piece) -> Shown:
+        found = self.ledger.get(piece.key)
+        if found is None:
+            found = show(piece, self.rng.getrandbits(128), PIECE_SECONDS)
+            self.ledger.add(piece, found)
+        return found
+
+    def _exchanged(self, stored: Pairs) -> Pairs:
+        """Each fourth time with two of the candidate's tensors in each other's place."""
+        if self.rng.random() > 0.25 or len(stored) < 2:
+            return stored
+        i, j = self.rng.sample(range(len(stored)), 2)
+        changed = list(stored)
+        if changed[i][1].type.size == changed[j][1].type.size:
+            changed[i], changed[j] = (stored[i][0], stored[j][1]), (stored[j][0], stored[i][1])
+        return tuple(changed)
+
+    def judge(self, mutant: Mutant) -> LayerOutcome:
+        """The verdicts on one mutant, and whether it is different in fact."""
+        start = time.perf_counter()
+        stored = tuple((p, mutant.values.get(c, c)) for p, c in self.subject.hint.stored)
+        hint = replace(self.subject.hint, stored=self._exchanged(stored))
+        accounts = self.accounts(mutant.graph, hint)
+        options = VerifyOptions(seed=self.rng.getrandbits(128), numerics=False, work=5e5)
+        verdict = verify(self.subject.reference, mutant.graph, options, hint, self.ledger)
+        number = self.rng.getrandbits(64)
+        different, useless = differs(self.subject.reference, mutant.graph, number)
+        wrong = {mutant.graph.ops[i] for i in mutant.wrong}
+        failed = [op for a in accounts for piece, _ in a.failed for op in piece.ops]
+        return LayerOutcome(
+            self.subject.name,
+            mutant.kind,
+            mutant.description,
+            different,
+            useless,
+            verdict.kind.value,
+            verdict.accepted,
+            all(a.holds for a in accounts),
+            not wrong.isdisjoint(failed) or not wrong,
+            time.perf_counter() - start,
+        )
+
+
+def differs(first: KernelGraph, second: KernelGraph, seed: int) -> tuple[bool, bool]:
+    """Whether float64 shows a difference anywhere in the outputs, and whether the second program
+    gives no numbers at any magnitude of inputs."""
+    missing = 0
+    for number, scale in enumerate(SCALES):
+        rng = np.random.default_rng((seed, number))
+        inputs = [v.dtype.round(rng.standard_normal(v.shape) * scale) for v in first.inputs]
+        expected, actual = (evaluate_floats(g, inputs, ExactConstants()) for g in (first, second))
+        if not all(np.isfinite(y).all() for y in actual):
+            missing += 1
+            continue
+        for x, y in zip(expected, actual, strict=True):
+            if np.abs(x - y).max(initial=0.0) > TOLERANCE * np.abs(x).max(initial=0.0):
+                return True, False
+    return False, missing == len(SCALES)
+
+
+def attack_layer(subject: LayerSubject, count: int, seed: int) -> list[LayerOutcome]:
+    """Verdicts on mutants of one candidate."""
+    judge = _Judge(subject, seed)
+    return [judge.judge(mutant) for mutant in mutants(subject.candidate, judge.rng, count)]
+
+
+def layer_summary(outcomes: Sequence[LayerOutcome]) -> dict[str, object]:
+    """Counts that decide, and every case of a wrong one."""
+    different = [o for o in outcomes if o.different]
+    fooled = [o for o in different if o.shown]
+    unnamed = [o for o in different if not o.shown and not o.named]
+    useless = [o for o in outcomes if o.useless]
+    equal = [o for o in outcomes if not o.different and not o.useless]
+
+    def told(some: Sequence[LayerOutcome]) -> list[list[str]]:
+        return [[o.subject, o.kind, o.description, o.verdict] for o in some]
+
+    return {
+        "mutants": len(outcomes),
+        "subjects": len({o.subject for o in outcomes}),
+        "layers": len({o.subject.partition("/")[0] for o in outcomes}),
+        "different": len(different),
+        "different_accepted": sum(o.accepted for o in different),
+        "different_refuted": sum(o.verdict == Kind.REFUTED.value for o in different),
+        "different_with_all_pieces_shown": len(fooled),
+        "different_whose_fault_is_in_no_piece_that_fails": len(unnamed),
+        "useless": len(useless),
+        "useless_accepted": sum(o.accepted for o in useless),
+        "equal": len(equal),
+        "equal_refuted": sum(o.verdict == Kind.REFUTED.value for o in equal),
+        "equal_with_all_pieces_shown": sum(o.shown for o in equal),
+        "median_seconds": float(np.median([o.seconds for o in outcomes])) if outcomes else 0.0,
+        "accepted": told([o for o in (*different, *useless) if o.accepted]),
+        "fooled": told(fooled),
+        "unnamed": told(unnamed),
+    }

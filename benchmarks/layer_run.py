@@ -1,0 +1,123 @@
+"""One layer of the gallery: optimized, executed without a GPU, compared with PyTorch.
+
+Compiled kernels run in the emulator (small widths) or, as emulation takes too long for real ones,
+the chosen µGraphs run in the interpreter with every op rounded to its type. Errors are those of
+whole outputs against the module in float64.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from gallery import Case, Layer, Width
+from gallery.running import compare, emulated, interpreted
+from mirage import from_torch
+from mirage.driver import Optimized, OptimizeOptions, optimize
+from mirage.errors import MirageError
+from mirage.semantics.ugraph import External, Launch
+
+Row = dict[str, Any]
+
+
+def measure(case: Case, width: Width, options: OptimizeOptions, execute: bool) -> Row:
+    """Everything about one layer; ``error`` says where and why it ended early."""
+    start = time.perf_counter()
+    layer = case.build(width)
+    row: Row = {"case": case.name, "width": width, "dtype": str(case.dtype).removeprefix("torch.")}
+    at = time.perf_counter()
+    try:
+        imported = from_torch(layer.module, *layer.inputs, allow_fallback=case.fallback)
+    except MirageError as error:
+        return {**row, "error": f"import: {_line(error)}"}
+    row |= {"ops": len(imported.graph.ops), "import_s": time.perf_counter() - at}
+    clock = Clock(options.show)
+    try:
+        optimized = optimize(imported.program, replace(options, progress=clock.show))
+    except MirageError as error:
+        return {**row, "error": f"{clock.stage}: {_line(error)}", **clock.spent()}
+    row |= {**clock.spent(), **account(optimized)}
+    if execute and optimized.steps:
+        at = time.perf_counter()
+        try:
+            row |= compared(optimized, layer, width)
+        except MirageError as error:
+            row["error"] = f"execute: {_line(error)}"
+        row["execute_s"] = time.perf_counter() - at
+    row["all_s"] = time.perf_counter() - start
+    return row
+
+
+class Clock:
+    """How long each stage takes, by what the driver says is under way."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.stage = "search"
+        self.seconds: Counter[str] = Counter()
+        self.start = self.at = time.perf_counter()
+
+    def show(self, text: str) -> None:
+        """A driver's ``progress``."""
+        self._tick()
+        stage = text.partition(":")[0]
+        self.stage = stage if stage in ("search", "verify", "compile") else self.stage
+        self.say(text)
+
+    def spent(self) -> Row:
+        """Seconds of each stage so far, and in all."""
+        self._tick()
+        return {f"{k}_s": v for k, v in self.seconds.items()} | {"total_s": self.at - self.start}
+
+    def _tick(self) -> None:
+        now = time.perf_counter()
+        self.seconds[self.stage] += now - self.at
+        self.at = now
+
+
+def account(optimized: Optimized) -> Row:
+    """What the driver reports."""
+    report = optimized.report
+    stays = Counter(s.external.target for s in optimized.steps if s.external is not None)
+    return {
+        "stop": [r.report.stop.value for r in report.searches if r.candidates],
+        "kernels": sum(isinstance(op, Launch) for op in optimized.graph.ops),
+        "own_ops": sum(not isinstance(op, Launch | External) for op in optimized.graph.ops),
+        "predicted_us": None if report.prediction is None else report.prediction.time,
+        "verdicts": dict(Counter(c.verdict.kind.value for c in optimized.verdicts)),
+        "kept": sum(c.kept for c in optimized.verdicts),
+        "dropped": _reasons(optimized),
+        "stays": dict(stays),
+        "notes": [note[:200] for note in report.notes[:4]],
+    }
+
+
+def _reasons(optimized: Optimized) -> dict[str, int]:
+    """Why candidates were dropped."""
+    reasons: Counter[str] = Counter()
+    for checked in optimized.verdicts:
+        if not checked.kept:
+            verdict = checked.verdict
+            doubts = [e for e in verdict.evidence if e.holds is not True]
+            text = f"{doubts[-1].name}: {doubts[-1].text}" if doubts else verdict.kind.value
+            reasons[str(verdict.witness or text)[:220]] += 1
+    return dict(reasons.most_common(3))
+
+
+def compared(optimized: Optimized, layer: Layer, width: Width) -> Row:
+    """Errors of the optimized program and of PyTorch against float64."""
+    run = emulated if width == "small" else interpreted
+    result = compare(optimized, layer, run)
+    return {
+        "by": run.__name__,
+        "error_ours": [result.ours.l2, result.ours.max],
+        "error_torch": [result.torch.l2, result.torch.max],
+        "right": result.right,
+    }
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0]}"[:240]

@@ -1,0 +1,130 @@
+"""Executes an optimized layer without a GPU and compares it with PyTorch.
+
+Compiled kernels run in the emulator, or, where emulation would take too long, the chosen µGraphs in
+the interpreter with every op rounded to its type.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from mirage.driver import Optimized, Step
+from mirage.emulator.artifact import run_artifact
+from mirage.execution import call_external
+from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Value
+from torch import Tensor, nn
+
+from gallery.case import Layer
+
+Array = np.ndarray[Any, Any]
+Runner = Callable[[Step, list[Array]], Sequence[Array]]
+_TYPES = {
+    DType.F16: torch.float16,
+    DType.BF16: torch.bfloat16,
+    DType.F32: torch.float32,
+    DType.F64: torch.float64,
+}
+_FACTOR = 2.0
+"""How many times PyTorch's error is allowed."""
+_ROUNDING = {
+    torch.float16: 2.0**-11,
+    torch.bfloat16: 2.0**-8,
+    torch.float32: 2.0**-22,
+    torch.float64: 2.0**-50,
+}
+"""What rounding the output alone may cost, relative to its largest element."""
+
+
+@dataclass(frozen=True)
+class Error:
+    """``l2``: norm of the difference over the norm of the exact result; ``max``: largest difference
+    over the largest value. The worst of several outputs; infinite for what is no number.
+    """
+
+    l2: float
+    max: float
+
+    @staticmethod
+    def of(got: Sequence[Tensor], exact: Sequence[Tensor]) -> Error:
+        """Errors of all outputs."""
+        if not all(torch.isfinite(x).all() for x in got):
+            return Error(float("inf"), float("inf"))
+        pairs = [(x.double() - y, y) for x, y in zip(got, exact, strict=True)]
+        return Error(
+            max(float(d.norm() / y.norm()) for d, y in pairs),
+            max(float(d.abs().max() / y.abs().max()) for d, y in pairs),
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Errors of the optimized program and of PyTorch on the CPU against float64."""
+
+    ours: Error
+    torch: Error
+    rounding: float
+
+    @property
+    def right(self) -> bool:
+        """Whether the error is at most twice PyTorch's, or what rounding the output costs (the
+        largest one, which fluctuates more, four times).
+        """
+        return self.ours.l2 <= _FACTOR * max(self.torch.l2, self.rounding / 2) and (
+            self.ours.max <= 2.0 * _FACTOR * max(self.torch.max, self.rounding)
+        )
+
+
+def compare(optimized: Optimized, layer: Layer, run: Runner) -> Comparison:
+    """Runs the layer and its optimized program on the layer's inputs."""
+    ours = run_on_cpu(optimized, layer.inputs, run)
+    theirs = call(layer.module, layer.inputs)
+    exact = call(copy.deepcopy(layer.module).double(), [x.double() for x in layer.inputs])
+    rounding = max(_ROUNDING[x.dtype] for x in ours)
+    return Comparison(Error.of(ours, exact), Error.of(theirs, exact), rounding)
+
+
+def call(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """What a module returns, as a tuple."""
+    with torch.no_grad():
+        results = module(*inputs)
+    return (results,) if isinstance(results, Tensor) else tuple(results)
+
+
+def run_on_cpu(optimized: Optimized, inputs: Sequence[Tensor], run: Runner) -> tuple[Tensor, ...]:
+    """The program's outputs: compiled parts by ``run``, calls that stay with PyTorch by PyTorch."""
+    program, graph = optimized.program, optimized.graph
+    weights = {p.index: p.data for p in program.parameters}
+    passed = iter(inputs)
+    values: dict[Value, Tensor] = {
+        v: weights[i].detach() if i in weights else next(passed) for i, v in enumerate(graph.inputs)
+    }
+    with torch.no_grad():
+        for step in optimized.steps:
+            if step.external is not None:
+                results = call_external(step.external, values)
+                values.update(zip(step.external.results, results, strict=True))
+                continue
+            assert step.graph is not None
+            outputs = run(step, [values[v].double().numpy() for v in step.graph.inputs])
+            for v, y in zip(step.graph.outputs, outputs, strict=True):
+                values[v] = torch.from_numpy(y.astype(np.float64)).to(_TYPES[v.dtype])
+    return tuple(values[v] for v in graph.outputs)
+
+
+def emulated(step: Step, inputs: list[Array]) -> Sequence[Array]:
+    """A compiled part in the emulator, all checks on."""
+    assert step.compiled is not None
+    return run_artifact(step.compiled.artifact, inputs, stats=False).outputs
+
+
+def interpreted(step: Step, inputs: list[Array]) -> Sequence[Array]:
+    """The µGraph of a part in the interpreter."""
+    assert step.graph is not None
+    return evaluate_floats(step.graph, inputs, TypedFloat())
