@@ -179,7 +179,8 @@ def prove_for_extents(pair: SmallPair) -> tuple[Evidence, HoldsFor] | None:
     if pair.cells is None or pair.read is None or pair.read.at_hand:
         return None
     structure = pair.cells.structure
-    reference, candidate = graphs = pair.read.graphs
+    reference, candidate = pair.read.graphs
+    graphs = (reference, candidate)
     bulks = _open(structure, _digits_in_order(structure, graphs), pair.singles)
     if not any(bulks.all()):
         return None
