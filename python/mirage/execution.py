@@ -4,8 +4,8 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
@@ -17,7 +17,25 @@ from mirage.transforms.calls import DTYPE
 if TYPE_CHECKING:
     import torch
 
+    from mirage.compiler import Compiled
     from mirage.driver import Step
+
+Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor]], Sequence[torch.Tensor]]"
+"""Runs a compiled part, given by its number among the steps, on contiguous tensors."""
+
+
+def on_gpu(executables: dict[int, Executable]) -> Launcher:
+    """Launches on the GPU; ``executables`` keeps loaded parts from call to call."""
+
+    def launch(
+        number: int, compiled: Compiled, inputs: list[torch.Tensor]
+    ) -> Sequence[torch.Tensor]:
+        executable = executables.get(number)
+        if executable is None:
+            executable = executables[number] = Executable(compiled.artifact)
+        return executable(inputs=inputs)
+
+    return launch
 
 
 class NotCompiledError(MirageError):
@@ -28,15 +46,15 @@ def run_steps(
     program: Program,
     graph: KernelGraph,
     steps: Sequence[Step],
-    executables: dict[int, Executable],
+    launch: Launcher,
     tensors: Sequence[torch.Tensor | Sequence[torch.Tensor]],
     inputs: Sequence[torch.Tensor] | None,
-) -> tuple[torch.Tensor, ...]:
-    """The outputs; ``executables`` keeps loaded parts from call to call.
+) -> tuple[Any, ...]:
+    """The results; ``launch`` runs a compiled part.
 
     Raises :class:`~mirage.runtime.errors.CallError`, :class:`~mirage.runtime.errors.NoGpuError`,
     :class:`NotCompiledError`."""
-    if not steps:
+    if not steps and graph.ops:
         raise NotCompiledError("expected a compiled program, got one optimized with compile=False")
     values = dict(zip(graph.inputs, _arguments(program, tensors, inputs), strict=True))
     for number, step in enumerate(steps):
@@ -47,13 +65,10 @@ def run_steps(
             continue
         assert step.compiled is not None
         assert step.graph is not None
-        executable = executables.get(number)
-        if executable is None:
-            executable = executables[number] = Executable(step.compiled.artifact)
         # what a call returns may be a view
-        results = executable(inputs=[values[v].contiguous() for v in step.graph.inputs])
+        results = launch(number, step.compiled, [values[v].contiguous() for v in step.graph.inputs])
         values.update(zip(step.graph.outputs, results, strict=True))
-    return tuple(values[v] for v in graph.outputs)
+    return program.returned([values[v] for v in graph.outputs])
 
 
 def _arguments(

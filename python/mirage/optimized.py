@@ -140,10 +140,16 @@ class Optimized:
         one.
         """
         artifacts = self.artifacts
-        if len(artifacts) != 1 or len(self.steps) != 1:
+        part = self.steps[0].graph if len(self.steps) == 1 else None
+        whole = self.program.graph
+        same = part is not None and [v.type for v in (*part.inputs, *part.outputs)] == [
+            v.type for v in (*whole.inputs, *whole.outputs)
+        ]
+        if len(artifacts) != 1 or not same or self.program.results is not None:
             raise NothingFoundError(
                 f"expected a program that is one artifact, got {len(artifacts)} of "
-                f"{len(self.steps)} parts"
+                f"{len(self.steps)} parts (inputs that are not read, results that are no tensors, "
+                "views and calls of PyTorch are not in artifacts)"
             )
         return artifacts[0]
 
@@ -180,7 +186,8 @@ class Optimized:
         self,
         *tensors: torch.Tensor | Sequence[torch.Tensor],
         inputs: Sequence[torch.Tensor] | None = None,
-    ) -> tuple[torch.Tensor, ...]:
-        from mirage.execution import run_steps
+    ) -> tuple[Any, ...]:
+        from mirage.execution import on_gpu, run_steps
 
-        return run_steps(self.program, self.graph, self.steps, self._executables, tensors, inputs)
+        launch = on_gpu(self._executables)
+        return run_steps(self.program, self.graph, self.steps, launch, tensors, inputs)

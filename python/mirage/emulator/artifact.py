@@ -145,7 +145,9 @@ def _argument(
     offset: int,
 ) -> Array | Uninitialised:
     if not offset:
-        return fresh.get((kind, index), buffers[kind, index])
+        array = buffers[kind, index]
+        # an array of rank 0 would be taken for a scalar
+        return fresh.get((kind, index), array if array.ndim else array.reshape(1))
     part = memory_of(buffers[kind, index])[offset:]
     argument = fresh.get((kind, index))
     if argument is None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import InvalidGraphError
 from mirage.semantics.ugraph import KernelGraph, Op, Value
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -23,20 +26,35 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """A result that is no tensor: None, or a number that does not depend on the inputs."""
+
+    value: bool | int | float | str | None
+
+
+@dataclass(frozen=True)
 class Program:
-    """A kernel graph with what else is known of it: where its ops stand in the user's program, and
-    bound inputs.
+    """A kernel graph with what else is known of it: where its ops stand in the user's program,
+    bound inputs, and which results are no tensors (``results`` has the others' places among the
+    graph's outputs; left out, the outputs are the results).
     """
 
     graph: KernelGraph
     locations: Mapping[Op, SourceLocation] = field(default_factory=dict[Op, SourceLocation])
     parameters: tuple[Parameter, ...] = ()
+    results: tuple[int | Fixed, ...] | None = None
 
     @property
     def call_inputs(self) -> tuple[Value, ...]:
         """The inputs that a caller passes, in order."""
         bound = {p.index for p in self.parameters}
         return tuple(v for i, v in enumerate(self.graph.inputs) if i not in bound)
+
+    def returned(self, outputs: Sequence[T]) -> tuple[T | bool | int | float | str | None, ...]:
+        """All results, of which ``outputs`` are those of the graph."""
+        if self.results is None:
+            return tuple(outputs)
+        return tuple(r.value if isinstance(r, Fixed) else outputs[r] for r in self.results)
 
 
 def check_inputs_used(graph: KernelGraph, locations: Mapping[Value, SourceLocation | None]) -> None:

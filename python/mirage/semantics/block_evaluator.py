@@ -111,7 +111,7 @@ class BlockEvaluator:
             self.tiles[op] = self._cut(op)
         planes, loops = self.tiles[op]
         key = (slice(None),) * len(self.grid) + tuple(self.step[axis] for axis in loops)
-        return map_planes(lambda p: p[key], planes)
+        return map_planes(lambda p: p[(*key, ...)], planes)  # of rank 0 too an array
 
     def _cut(self, op: Load) -> tuple[Planes, tuple[str, ...]]:
         """All tiles of a load: dimensions for the grid axes, then for the loop axes (named), then

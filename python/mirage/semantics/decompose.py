@@ -70,9 +70,11 @@ def _expand(b: Builder, op: Composite, operands: tuple[Value, ...], stable: bool
 
 def _mean(b: Builder, x: Value, dims: int) -> Value:
     last = tuple(range(len(x.shape) - dims, len(x.shape)))
-    size = prod(x.shape[d] for d in last)
+    size = max(prod(x.shape[d] for d in last), 1)
     return b.binary(
-        BinaryFn.MUL, b.reduce(ReduceFn.SUM, x, last), b.constant(Fraction(1, size), x.dtype)
+        BinaryFn.MUL,
+        b.reduce(ReduceFn.SUM, x, last),
+        b.constant(Fraction(1, size), x.dtype),
     )
 
 

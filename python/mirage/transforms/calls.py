@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from mirage.semantics.builder import promote
-from mirage.semantics.numbers import nearest
+from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -71,6 +71,26 @@ def as_calls(graph: KernelGraph) -> KernelGraph:
     for op in graph.ops:
         writer.visit(op)
     return KernelGraph(graph.name, graph.inputs, tuple(writer.ops), graph.outputs)
+
+
+def calls_of(op: Op) -> tuple[Op, ...]:
+    """The calls in the place of one op; the last one defines its result."""
+    writer = _Writer()
+    writer.visit(op)
+    return tuple(writer.ops)
+
+
+def filled(result: Value, number: Number, like: Value | None) -> External:
+    """The call that makes a tensor of one number everywhere, on the device of ``like`` (on the CPU
+    without)."""
+    options: Arguments = (
+        ("dtype", (DTYPE, result.dtype.value)),
+        *((name, None) for name in ("layout", "device", "pin_memory")),
+    )
+    what: Arguments = (("size", result.shape), ("fill_value", nearest(number)))
+    if like is None:
+        return External((), (result,), "aten.full.default", (*what, *options))
+    return External((like,), (result,), "aten.new_full.default", (*what, *options))
 
 
 class _Writer:

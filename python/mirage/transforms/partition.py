@@ -2,13 +2,19 @@
 
 What lies between two such calls is a program of its own, that is searched and compiled on its own.
 Ops go to the earliest part that has all their operands, so the number of parts is the depth of
-external calls plus one."""
+external calls plus one. Views and constants go with what reads them: a part has its own of each.
+What a part computes is all that leaves it: each of its outputs is the result of a kernel, once
+(:mod:`mirage.transforms.exports`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mirage.semantics.ugraph import Constant, External, KernelGraph, Op, Value
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Op, Value
+from mirage.transforms.calls import calls_of
+from mirage.transforms.empty import without_empty
+from mirage.transforms.exports import VIEWS, exports_as_calls
 
 
 @dataclass(frozen=True)
@@ -22,41 +28,105 @@ Step = Part | External
 
 
 def partition(graph: KernelGraph) -> tuple[Step, ...]:
-    """The parts and external calls of ``graph``, in an order in which they can run."""
-    depth: dict[Value, int] = dict.fromkeys(graph.inputs, 0)
-    levels: dict[int, list[Op]] = {}
+    """The parts and external calls of ``graph``, in an order in which they can run. They define the
+    outputs of ``graph`` that are no inputs.
+    """
+    called = exports_as_calls(_narrow(without_empty(graph)))
+    if called is graph and not any(isinstance(op, External) for op in graph.ops) and graph.ops:
+        computed = set(graph.outputs).difference(graph.inputs)
+        if len(computed) == len(graph.outputs) and all(v.type.size for v in graph.inputs):
+            return (Part(graph),)
+    return _Cutter(called).steps()
+
+
+def _narrow(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with calls for ops on f64, for which no kernels are generated."""
+    ops: list[Op] = []
     for op in graph.ops:
-        level = max((depth[v] for v in op.operands), default=0)
-        levels.setdefault(level, []).append(op)
-        depth.update(dict.fromkeys(op.results, level + isinstance(op, External)))
-    constants = {op.result: op for op in graph.ops if isinstance(op, Constant)}
-    steps: list[Step] = []
-    for level in sorted(levels):
-        ops = [op for op in levels[level] if _belongs(op, graph)]
-        if ops:
-            steps.append(Part(_part(graph, ops, constants, len(steps))))
-        steps.extend(op for op in levels[level] if isinstance(op, External))
-    if sum(isinstance(step, Part) for step in steps) == 1 and len(steps) == 1:
-        return (Part(graph),)
-    return tuple(steps)
+        wide = any(v.dtype is DType.F64 for v in (*op.operands, *op.results))
+        ops.extend(calls_of(op) if wide and not isinstance(op, Launch) else [op])
+    if len(ops) == len(graph.ops) and all(a is b for a, b in zip(ops, graph.ops, strict=True)):
+        return graph
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
 
 
-def _belongs(op: Op, graph: KernelGraph) -> bool:
-    """Whether an op makes a part necessary; a constant does where it is a result of the program."""
-    if isinstance(op, Constant):
-        return op.result in graph.outputs
-    return not isinstance(op, External)
+class _Cutter:
+    def __init__(self, graph: KernelGraph) -> None:
+        self.graph = graph
+        self.definitions: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
+        self.depth: dict[Value, int] = dict.fromkeys(graph.inputs, 0)
+        self.levels: dict[int, list[Op]] = {}
+        for op in graph.ops:
+            level = max((self.depth[v] for v in op.operands), default=0)
+            self.levels.setdefault(level, []).append(op)
+            self.depth.update(dict.fromkeys(op.results, level + isinstance(op, External)))
+        called = {v for op in graph.ops if isinstance(op, External) for v in op.operands}
+        self.exported = called.union(graph.outputs)
+        self.placed: set[Value] = set()  # views and constants that are in a part
 
+    def steps(self) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        for level in sorted(self.levels):
+            computed = [
+                op
+                for op in self.levels[level]
+                if not isinstance(op, External | VIEWS | Constant) or self._leaves(op)
+            ]
+            part = self._part(computed, len(steps))
+            if part.outputs:
+                steps.append(Part(part))
+            steps.extend(op for op in self.levels[level] if isinstance(op, External))
+        return tuple(steps)
 
-def _part(
-    graph: KernelGraph, ops: list[Op], constants: dict[Value, Constant], number: int
-) -> KernelGraph:
-    defined = {v for op in ops for v in op.results}
-    read = dict.fromkeys(v for op in ops for v in op.operands)
-    # A constant is repeated in every part that reads it: it needs no memory.
-    needed = [constants[v] for v in read if v in constants and v not in defined]
-    inside = set(ops)
-    wanted = {v for op in graph.ops if op not in inside for v in op.operands} | set(graph.outputs)
-    inputs = tuple(v for v in read if v not in defined and v not in constants)
-    outputs = tuple(v for op in ops for v in op.results if v in wanted)
-    return KernelGraph(f"{graph.name}_{number}", inputs, (*needed, *ops), outputs)
+    def _leaves(self, op: Op) -> bool:
+        """Whether a view of what a part computes is what leaves the part."""
+        return not isinstance(op, External) and op.result in self.exported
+
+    def _part(self, computed: list[Op], number: int) -> KernelGraph:
+        own: dict[Value, Value] = {}  # this part's own views and constants
+        inside = {v for op in computed for v in op.results}
+        ops: list[Op] = []
+
+        def local(value: Value) -> Value:
+            """The value in this part, with the views that lead to it."""
+            op = self.definitions.get(value)
+            if value in inside or not isinstance(op, VIEWS | Constant):
+                return value
+            if value not in own:
+                operands = tuple(map(local, op.operands))
+                own[value] = value
+                if value in self.placed or operands != op.operands:
+                    own[value] = Value(value.type, value.name)
+                    op = replace(op, operands=operands, results=(own[value],))
+                self.placed.add(value)
+                ops.append(op)
+            return own[value]
+
+        for op in computed:
+            operands = tuple(map(local, op.operands))
+            ops.append(op if operands == op.operands else replace(op, operands=operands))
+        defined = {v for op in ops for v in op.results}
+        read = dict.fromkeys(v for op in ops for v in op.operands if v not in defined)
+        inputs = [v for v in self.graph.inputs if v in read]
+        inputs += [v for v in read if v not in set(inputs)]
+        wanted = self._wanted(set(computed))
+        outputs = [v for v in dict.fromkeys(self.graph.outputs) if v in inside]
+        outputs += [v for op in computed for v in op.results if v in wanted and v not in outputs]
+        name = f"{self.graph.name}_{number}"
+        return KernelGraph(name, tuple(inputs), tuple(ops), tuple(outputs))
+
+    def _wanted(self, inside: set[Op]) -> set[Value]:
+        """What other parts, calls and the caller read of this part; those that read a view read
+        what it looks at.
+        """
+        wanted = set(self.graph.outputs)
+        for op in self.graph.ops:
+            if op in inside or (isinstance(op, VIEWS | Constant) and not self._leaves(op)):
+                continue
+            for value in op.operands:
+                while (source := self.definitions.get(value)) not in inside and isinstance(
+                    source, VIEWS
+                ):
+                    value = source.operands[0]
+                wanted.add(value)
+        return wanted

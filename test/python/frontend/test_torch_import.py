@@ -16,7 +16,6 @@ from mirage.frontend.errors import (
     FrontendError,
     GraphTypeError,
     ImportFailedError,
-    InvalidGraphError,
     UnsupportedOpError,
 )
 from mirage.frontend.torch_import.table import TABLE
@@ -510,8 +509,6 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
     ("integers", lambda x: x + 1, (torch.arange(4),), GraphTypeError, "torch.int64"),
     ("no tensor", "module", (X,), GraphTypeError, "expected a torch.nn.Module, a function"),
     ("wrong shapes", lambda x: x @ x, (X,), ImportFailedError, "could not capture"),
-    ("unused input", lambda x, y: x + 1, (X, Y), InvalidGraphError, "unused input 1"),
-    ("identity", lambda x: x, (X,), InvalidGraphError, "returns its inputs"),
     ("nothing", lambda x: None, (X,), FrontendError, ""),
     ("state", Counter(), (X,), ImportFailedError, "an update of 'count'"),
 ]

@@ -212,12 +212,13 @@ def test_partition() -> None:
 def test_partition_with_a_constant_as_result() -> None:
     graph = with_calls()
     two = next(op.result for op in graph.ops if not op.operands)
-    first, _, second = partition(replace(graph, outputs=(*graph.outputs, two)))
+    first, *calls, second = partition(replace(graph, outputs=(*graph.outputs, two)))
     assert isinstance(first, Part)
     assert isinstance(second, Part)
     check_graph(first.graph)
-    assert two in first.graph.outputs
-    assert two not in second.graph.inputs
+    (made,) = [c for c in calls if isinstance(c, External) and two in c.results]
+    assert made.target == "aten.new_full.default"
+    assert two not in (*first.graph.outputs, *second.graph.inputs)
 
 
 def test_partition_of_a_whole_program() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,8 @@ from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, load_program
 
 if TYPE_CHECKING:
+    from mirage.driver import Optimized
+    from mirage.emulator import Counters
     from mirage.runtime.artifact import Artifact
 
 SUMMARY = "run an artifact or a program, on a GPU or in the emulator"
@@ -42,17 +46,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
     """Runs and compares."""
     if options.stats and not options.emulate:
         raise BadProgramError("expected --emulate together with --stats, got --stats alone")
-    artifact, program = _artifact(options, output)
-    inputs, want = _problem(artifact, program, options.seed)
-    data: dict[str, Any] = {"artifact": str(options.artifact), "name": artifact.manifest.name}
+    what, program = _runnable(options, output)
+    inputs, want = _problem(what, program, options.seed)
+    data: dict[str, Any] = {"artifact": str(options.artifact), "name": what.name}
     if options.emulate:
-        outputs = _emulate(artifact, inputs, options, output, data)
+        outputs = _emulate(what, inputs, options, output, data)
     else:
-        outputs = _launch(artifact, inputs, output, data)
+        outputs = _launch(what, inputs, output, data)
     code = 0
     rows: list[tuple[object, ...]] = []
     data["outputs"] = []
-    for i, (spec, y) in enumerate(zip(artifact.manifest.outputs, outputs, strict=True)):
+    for i, (spec, y) in enumerate(zip(what.outputs, outputs, strict=True)):
         entry = _describe(y)
         if want is not None:
             error, allowed = (
@@ -79,13 +83,56 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return code
 
 
-def _artifact(options: argparse.Namespace, output: Output) -> tuple[Artifact, LoadedProgram | None]:
+@dataclass(frozen=True)
+class _Runnable:
+    """What can be run: an artifact, or an optimized program that may be more than one."""
+
+    name: str
+    inputs: tuple[tuple[str, tuple[int, ...], str], ...]  # name, shape, type
+    outputs: tuple[_Output, ...]
+    artifact: Artifact | None = None
+    optimized: Optimized | None = None
+
+
+@dataclass(frozen=True)
+class _Output:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def _of_artifact(artifact: Artifact) -> _Runnable:
+    m = artifact.manifest
+    inputs = tuple((t.name, t.shape, t.dtype) for t in m.inputs)
+    outputs = tuple(_Output(t.name, t.shape, t.dtype) for t in m.outputs)
+    return _Runnable(m.name, inputs, outputs, artifact)
+
+
+def _of_optimized(o: Optimized) -> _Runnable:
+    """The artifact, if it is one; else the program, with its weights as inputs like others."""
+    from mirage.driver import NothingFoundError, Optimized
+
+    with suppress(NothingFoundError):
+        return _of_artifact(o.artifact)
+    program = replace(o.program, parameters=())
+    optimized = Optimized(program, o.options, o.graph, o.steps, o.mlir, o.report, o.finalists)
+    graph = program.graph
+    inputs = tuple((v.name, v.shape, v.dtype.value) for v in graph.inputs)
+    outputs = tuple(
+        _Output(v.name or f"y{i}", v.shape, v.dtype.value) for i, v in enumerate(graph.outputs)
+    )
+    return _Runnable(graph.name, inputs, outputs, None, optimized)
+
+
+def _runnable(
+    options: argparse.Namespace, output: Output
+) -> tuple[_Runnable, LoadedProgram | None]:
     """What to run, and the program that it should compute, if that is known."""
     from mirage.runtime.artifact import read_artifact
 
     compares = None if options.program is None else load_program(options.program)
     if _is_artifact(options.artifact):
-        return read_artifact(options.artifact), compares
+        return _of_artifact(read_artifact(options.artifact)), compares
     from mirage.driver import OptimizeOptions, compile_graph, optimize
     from mirage.semantics.ugraph import Launch
 
@@ -93,7 +140,7 @@ def _artifact(options: argparse.Namespace, output: Output) -> tuple[Artifact, Lo
     settings = OptimizeOptions(chip=options.chip, watch=lambda text: output.say(text, style="dim"))
     written = all(isinstance(op, Launch) for op in loaded.graph.ops)
     optimized = (compile_graph if written else optimize)(loaded.program, settings)
-    return optimized.artifact, compares or loaded
+    return _of_optimized(optimized), compares or loaded
 
 
 def _is_artifact(name: str) -> bool:
@@ -104,23 +151,21 @@ def _is_artifact(name: str) -> bool:
 
 
 def _problem(
-    artifact: Artifact, program: LoadedProgram | None, seed: int
+    what: _Runnable, program: LoadedProgram | None, seed: int
 ) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """Inputs as arrays, and the expected outputs in float64 if the program is known."""
     import numpy as np
 
-    manifest = artifact.manifest
+    shapes = [shape for _, shape, _ in what.inputs]
     if program is None:
         rng = np.random.default_rng(seed)
-        shapes = [t.shape for t in manifest.inputs]
         return tuple(rng.standard_normal(shape, dtype=np.float32) for shape in shapes), None
     from mirage.semantics.evaluate import evaluate_floats
 
     expected = [v.shape for v in program.graph.inputs]
-    actual = [t.shape for t in manifest.inputs]
-    if expected != actual:
+    if expected != shapes:
         raise BadProgramError(
-            f"{program.spec}: expected inputs of shapes {actual}, as the artifact takes, "
+            f"{program.spec}: expected inputs of shapes {shapes}, as the artifact takes, "
             f"got {expected}"
         )
     inputs = program.inputs(seed)
@@ -128,7 +173,7 @@ def _problem(
 
 
 def _emulate(
-    artifact: Artifact,
+    what: _Runnable,
     inputs: tuple[Any, ...],
     options: argparse.Namespace,
     output: Output,
@@ -139,21 +184,63 @@ def _emulate(
     from mirage.emulator import EmulatorError
     from mirage.emulator.artifact import run_artifact
 
+    checks = not options.no_checks
+    all_counters: list[Counters] = []
     try:
-        result = run_artifact(artifact, inputs, checks=not options.no_checks)
+        if what.artifact is not None:
+            result = run_artifact(what.artifact, inputs, checks=checks)
+            all_counters.extend(result.counters)
+            outputs = result.outputs
+        else:
+            outputs = _emulate_program(what, inputs, checks, all_counters)
     except EmulatorError as e:
         raise BadProgramError(
             f"{options.artifact}: the emulator stopped: {type(e).__name__}: {e}"
         ) from None
     if options.stats:
-        for counters in result.counters:
+        for counters in all_counters:
             output.code(counters.table())
-        data["stats"] = [json.loads(c.to_json()) for c in result.counters]
-    return result.outputs
+        data["stats"] = [json.loads(c.to_json()) for c in all_counters]
+    return outputs
+
+
+def _emulate_program(
+    what: _Runnable, inputs: tuple[Any, ...], checks: bool, counters: list[Counters]
+) -> tuple[Any, ...]:
+    from mirage.emulator.optimized import emulate
+
+    assert what.optimized is not None
+    tensors = _tensors(what, inputs, "cpu")
+    results = emulate(what.optimized, tensors, checks=checks, counters=counters)
+    return _arrays(results)
+
+
+def _tensors(what: _Runnable, inputs: tuple[Any, ...], device: str) -> list[Any]:
+    """The inputs as tensors."""
+    import torch
+
+    types = {
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f32": torch.float32,
+        "f64": torch.float64,
+    }
+    return [
+        torch.as_tensor(x).to(device=device, dtype=types[dtype])
+        for x, (_, _, dtype) in zip(inputs, what.inputs, strict=True)
+    ]
+
+
+def _arrays(results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors among the results."""
+    import torch
+
+    tensors = (y for y in results if isinstance(y, torch.Tensor))
+    return tuple(y.detach().double().cpu().numpy() for y in tensors)
 
 
 def _launch(
-    artifact: Artifact, inputs: tuple[Any, ...], output: Output, data: dict[str, Any]
+    what: _Runnable, inputs: tuple[Any, ...], output: Output, data: dict[str, Any]
 ) -> tuple[Any, ...]:
     from mirage.runtime import NoGpuError
     from mirage.runtime.executable import Executable
@@ -162,27 +249,27 @@ def _launch(
         import torch
     except ImportError:
         raise NoGpuError("cannot launch: torch is not installed; use --emulate") from None
-    program = Executable(artifact)
+    parts = (what.artifact,) if what.optimized is None else what.optimized.artifacts
     if not torch.cuda.is_available():
         try:
-            program.prepare()
+            for part in parts:
+                if part is not None:
+                    Executable(part).prepare()
         except NoGpuError as e:
             raise NoGpuError(f"{e}; use --emulate") from None
-    types = {
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "f32": torch.float32,
-        "f64": torch.float64,
-    }
-    tensors = [
-        torch.from_numpy(x).to(device="cuda", dtype=types[t.dtype])
-        for x, t in zip(inputs, artifact.manifest.inputs, strict=True)
-    ]
-    results = program(inputs=tensors)
+        if what.optimized is None or not parts:
+            raise NoGpuError("cannot launch: torch sees no GPU; use --emulate")
+    tensors = _tensors(what, inputs, "cuda")
+    program = what.optimized
+    if program is None:
+        assert what.artifact is not None
+        results = Executable(what.artifact)(inputs=tensors)
+    else:
+        results = program(inputs=tensors)
     torch.cuda.synchronize()
     data["device"] = torch.cuda.get_device_name()
     output.say(f"ran on {data['device']}")
-    return tuple(y.double().cpu().numpy() for y in results)
+    return _arrays(results)
 
 
 def _relative_error(got: Any, want: Any) -> float:

@@ -142,7 +142,7 @@ def _export(program: object, example_inputs: Sequence[object]) -> torch.export.E
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
-            return torch.export.export(module, tuple(example_inputs), strict=False)
+            return torch.export.export(module, _distinct(example_inputs), strict=False)
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 f"expected shapes that do not depend on the data, got {_first_line(error)}",
@@ -153,6 +153,23 @@ def _export(program: object, example_inputs: Sequence[object]) -> torch.export.E
                 f"torch.export could not capture {type(program).__name__}: {_first_line(error)}",
                 _origin(error),
             ) from error
+
+
+def _distinct(inputs: Sequence[object]) -> tuple[object, ...]:
+    """The inputs without a tensor among them twice, which would be taken for one input."""
+    seen: set[int] = set()
+
+    def own(x: object) -> object:
+        if isinstance(x, torch.Tensor):
+            if id(x) in seen:
+                return x.detach().clone()
+            seen.add(id(x))
+        elif isinstance(x, list | tuple):
+            items = [own(item) for item in x]  # pyright: ignore[reportUnknownVariableType]
+            return items if isinstance(x, list) else tuple(items)
+        return x
+
+    return tuple(own(x) for x in inputs)
 
 
 def _check_static(exported: torch.export.ExportedProgram) -> None:

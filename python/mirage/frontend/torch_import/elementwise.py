@@ -102,6 +102,11 @@ def _dropout(b: Lowering, c: Call) -> Value:
     return c.value(0)
 
 
+def _copy(b: Lowering, c: Call) -> Value:
+    """A tensor of its own; where nothing can tell, the import leaves it out again."""
+    return b.cast(c.value(0), c.value(0).dtype)
+
+
 def _same(b: Lowering, c: Call) -> Value:
     return c.value(0)
 
@@ -168,7 +173,7 @@ ELEMENTWISE: dict[str, Row] = {
     "prims.convert_element_type": _convert,
     "aten.dropout": _dropout,
     "aten.native_dropout": _dropout,
-    "aten.clone": _same,
+    "aten.clone": _copy,
     "aten.contiguous": _same,
     "aten.alias": _same,
     "aten.detach": _same,

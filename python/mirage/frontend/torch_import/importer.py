@@ -16,7 +16,7 @@ from torch_mlir import ir as untyped_ir
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError, UnsupportedOpError
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Parameter, Program, check_inputs_used
+from mirage.frontend.program import Fixed, Parameter, Program
 from mirage.frontend.torch_import.capture import (
     SUBMODULE,
     Argument,
@@ -31,6 +31,7 @@ from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import External, KernelGraph, Op, TensorType, Value
+from mirage.transforms.copies import without_copies
 
 if TYPE_CHECKING:
     from mirage.driver import Optimized
@@ -209,36 +210,39 @@ class _Importer:
 
     def _assemble(self, terminator: Any) -> Program:
         outputs: list[Value] = []
+        results: list[int | Fixed] = []
         for operand in terminator.operands:
             value = self.values.get(operand)
-            if not isinstance(value, Value):
+            if isinstance(value, Value):
+                results.append(len(outputs))
+                outputs.append(value)
+            elif operand in self.values and isinstance(value, None | bool | int | float | str):
+                results.append(Fixed(value))
+            else:
                 raise GraphTypeError(
                     f"expected outputs that are tensors of floats, got {operand.type}",
                     user_location(),
                 )
-            outputs.append(value)
         if not outputs:
             raise InvalidGraphError(
                 "expected a program that returns tensors, got one that returns none",
                 user_location(),
             )
         full = KernelGraph(self.name, (), tuple(self.lowering.ops), tuple(outputs))
-        graph = without_dead_ops(full)
+        graph = without_copies(without_dead_ops(full))
         read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
         passed = [v for v, a in self.inputs if a.data is None]
         bound = [(v, a) for v, a in self.inputs if a.data is not None and v in read]
         graph = KernelGraph(self.name, (*passed, *(v for v, _ in bound)), graph.ops, graph.outputs)
-        if not graph.ops:
-            raise InvalidGraphError(
-                "expected a program with ops, got one that returns its inputs", user_location()
-            )
-        check_inputs_used(graph, {v: user_location() for v in passed})
         parameters = tuple(
             Parameter(len(passed) + i, a.name, a.data) for i, (_, a) in enumerate(bound)
         )
         kept = set(graph.ops)
         return Program(
-            graph, {op: at for op, at in self.locations.items() if op in kept}, parameters
+            graph,
+            {op: at for op, at in self.locations.items() if op in kept},
+            parameters,
+            None if results == list(range(len(outputs))) else tuple(results),
         )
 
 

@@ -145,6 +145,10 @@ class Lowering(Builder):
     def mean(self, x: Value, dims: tuple[int, ...], keep: bool) -> Value:
         """Mean over ``dims`` (all where empty)."""
         total = self.reduced(ReduceFn.SUM, x, dims, keep)
+        if not x.type.size:
+            if total.type.size:
+                raise Unsupported("a mean of no elements")
+            return total
         return self.combine(BinaryFn.MUL, total, Fraction(total.type.size, x.type.size))
 
     def cut(self, x: Value, dim: int, start: int, length: int) -> Value:

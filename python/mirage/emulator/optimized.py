@@ -1,0 +1,56 @@
+"""Executes an optimized program on a CPU: its kernels in the emulator, its calls by PyTorch.
+
+from mirage.emulator.optimized import emulate
+
+y, = emulate(optimized, x, w)      # torch tensors on the CPU, all checks on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mirage.emulator.artifact import run_artifact
+from mirage.emulator.counters import Counters
+from mirage.execution import run_steps
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirage.compiler import Compiled
+    from mirage.optimized import Optimized
+
+
+def emulate(
+    optimized: Optimized,
+    *tensors: torch.Tensor | Sequence[torch.Tensor],
+    checks: bool = True,
+    counters: list[Counters] | None = None,
+) -> tuple[Any, ...]:
+    """The results, as calling ``optimized`` gives them on a GPU; ``counters`` get those of each
+    kernel. Raises what :meth:`mirage.Optimized.__call__` and
+    :func:`mirage.emulator.artifact.run_artifact` raise.
+    """
+    import torch
+
+    types = {
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f32": torch.float32,
+        "f64": torch.float64,
+    }
+
+    def launch(
+        number: int, compiled: Compiled, inputs: list[torch.Tensor]
+    ) -> Sequence[torch.Tensor]:
+        manifest = compiled.artifact.manifest
+        arrays = [x.detach().double().numpy() for x in inputs]
+        run = run_artifact(compiled.artifact, arrays, checks=checks)
+        if counters is not None:
+            counters.extend(run.counters)
+        return [
+            torch.from_numpy(y.astype("float64").copy()).to(types[spec.dtype])
+            for y, spec in zip(run.outputs, manifest.outputs, strict=True)
+        ]
+
+    return run_steps(optimized.program, optimized.graph, optimized.steps, launch, tensors, None)

@@ -1,0 +1,58 @@
+"""Tensors without elements: no kernel computes them, and what is computed from them is known."""
+
+from __future__ import annotations
+
+from mirage.frontend.errors import InvalidGraphError
+from mirage.semantics.scalar import ReduceFn
+from mirage.semantics.ugraph import (
+    Broadcast,
+    Cast,
+    Concat,
+    Constant,
+    External,
+    KernelGraph,
+    Launch,
+    Matmul,
+    Op,
+    Reduce,
+    TensorType,
+    Value,
+)
+
+
+def without_empty(graph: KernelGraph) -> KernelGraph:
+    """``graph`` without ops that compute or read tensors of no elements, calls of PyTorch and
+    launches apart. Sums over nothing become zeros, joins leave out what is empty. Inputs and
+    outputs stay, and some of the latter may be defined by nothing: those that are empty.
+
+    Raises :class:`InvalidGraphError` for a maximum of nothing.
+    """
+    if not any(v.type.size == 0 for op in graph.ops for v in (*op.operands, *op.results)):
+        return graph
+    ops: list[Op] = []
+    for op in graph.ops:
+        if isinstance(op, External | Launch):
+            ops.append(op)
+        elif op.result.type.size:
+            ops.extend([op] if all(v.type.size for v in op.operands) else _of_nothing(op))
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+
+
+def _of_nothing(op: Op) -> list[Op]:
+    """What computes the same without the empty operands."""
+    if isinstance(op, Concat):
+        rest = tuple(v for v in op.operands if v.type.size)
+        if len(rest) == 1:
+            return [Cast(rest, op.results)]
+        return [Concat(rest, op.results, op.dim)]
+    if isinstance(op, Matmul) or (isinstance(op, Reduce) and op.fn is ReduceFn.SUM):
+        result = op.result
+        if not result.shape:
+            return [Constant((), op.results, 0.0)]
+        zero = Constant((), (Value(TensorType((), result.dtype)),), 0.0)
+        return [zero, Broadcast(zero.results, op.results)]
+    raise InvalidGraphError(
+        f"expected operands with elements for {type(op).__name__.lower()}, got "
+        f"{', '.join(str(v.type) for v in op.operands)}",
+        None,
+    )
