@@ -35,10 +35,10 @@ from mirage.verify.mutate import Mutant, mutants
 from mirage.verify.pieces import Account, Hint, Pairs, Piece, Shown
 
 LAYERS = (
-    "plain_encoder", "torch_encoder_pre", "torch_decoder_post", "torch_attention", "swiglu",
-    "bert", "albert", "modernbert", "t5_encoder", "gpt2", "bloom", "llama", "qwen3", "gemma2",
-    "phi3", "nemotron", "deepseek_v3_mla", "vit", "mixer", "dit", "unet_transformer", "moe_shared",
-    "mamba_projections",
+    "swiglu", "convnext_tail", "moe_dense", "moe_shared", "mamba_projections", "mixer",
+    "torch_attention", "plain_encoder", "torch_encoder_pre", "torch_encoder_post", "modernbert",
+    "t5_encoder", "bert", "xlm_roberta", "electra", "vit", "dinov2", "beit", "siglip",
+    "clip_vision", "gptj", "llama", "gpt2", "dit", "deepseek_v3_mla",
 )  # fmt: skip
 """At their small widths; those without a candidate that is shown to be right are left out."""
 WRONG = (
