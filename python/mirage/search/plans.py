@@ -139,7 +139,7 @@ class PlanSearch:
         return self._stays(part) or self._matmuls(part) <= self.limits.matmuls
 
     def _floor(self, part: Part) -> float:
-        own = 0.0 if self._stays(part) else self.program.floor(self._region(part))
+        own = 0.0 if self._stays(part) else self.program.floor(part)
         return own + self.program.target.combine
 
     def _advance(self, unsolved: list[Part]) -> None:

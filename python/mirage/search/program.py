@@ -3,7 +3,7 @@ stored, and the region between a value and what it is computed from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from mirage.cost.copies import is_address, is_copy, is_unfused, unfused_report
@@ -44,6 +44,7 @@ class Program:
     def __init__(self, graph: KernelGraph, target: Target, report: SearchReport) -> None:
         self.graph, self.target = graph, target
         self.definitions: dict[Value, Op] = {r: op for op in graph.ops for r in op.results}
+        self._hot: dict[Value, bool] = {}
         self.order = {v: i for i, v in enumerate((*graph.inputs, *self.definitions))}
         self.live = self._live()
         self.kept = self._kept_ops(report)
@@ -81,8 +82,7 @@ class Program:
                     stack.append(x)
         inputs = tuple(sorted(used, key=lambda v: self.order[v]))
         inside = tuple(sorted(ops, key=lambda op: self.order[op.results[0]]))
-        small = self.target.l2_size / 2
-        hot = (i for i, v in enumerate(inputs) if self._is_written(v) and v.type.bytes < small)
+        hot = (i for i, v in enumerate(inputs) if self._is_hot(v))
         return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
 
     def matmuls(self, part: Part) -> int:
@@ -92,17 +92,13 @@ class Program:
             computed |= self._products[node]
         return computed.bit_count()
 
-    @cached_property
-    def _products(self) -> list[int]:
-        """For each node the matmuls between it and the nodes before, as bits."""
-        nodes = set(self.nodes)
-        between: dict[Value, int] = {}
-        for number, op in enumerate(self.graph.ops):
-            bits = int(isinstance(op, Matmul)) << number
-            for v in op.operands:
-                bits |= 0 if v in nodes else between.get(v, 0)
-            between.update(dict.fromkeys(op.results, bits))
-        return [between[v] for v in self.nodes]
+    def _is_hot(self, value: Value) -> bool:
+        """Whether L2 still holds a value when it is read: a kernel, rather than the caller, has
+        just written it."""
+        if value not in self._hot:
+            small = value.type.bytes < self.target.l2_size / 2
+            self._hot[value] = small and self._is_written(value)
+        return self._hot[value]
 
     def _is_written(self, value: Value) -> bool:
         """Whether a kernel writes a value, rather than the caller."""
@@ -111,22 +107,54 @@ class Program:
             op = self.definitions.get(op.operands[0])
         return op is not None
 
-    def floor(self, region: Region) -> float:
-        """µs that a kernel for a region takes at least: its launch, and what it must read from and
+    def floor(self, part: Part) -> float:
+        """µs that a kernel for a part takes at least: its launch, and what it must read from and
         write to device memory.
 
         Tensors that are no larger than the outputs may be read by a combine kernel, whose reads
         are not costed.
         """
-        t, graph = self.target, region.graph
-        start = t.latency + t.block_start if graph.inputs else 0.0
-        size = sum(v.type.bytes for v in graph.outputs)
-        elements = sum(v.type.size for v in graph.outputs)
-        for i, v in enumerate(graph.inputs):
-            if i not in region.hot and v.type.size > elements:
+        t, outputs = self.target, [self.nodes[i] for i in part.nodes]
+        inputs = self._inputs_of(part)
+        start = t.latency + t.block_start if inputs else 0.0
+        size = sum(v.type.bytes for v in outputs)
+        elements = sum(v.type.size for v in outputs)
+        for v in inputs:
+            if v.type.size > elements and not self._is_hot(v):
                 size += v.type.bytes
         moved = size / max(t.dram_bytes, 0.5 * t.l2_bytes)
-        return t.launch + (0.6 * t.latency if graph.inputs else 0.0) + max(start, moved)
+        return t.launch + (0.6 * t.latency if inputs else 0.0) + max(start, moved)
+
+    def _inputs_of(self, part: Part) -> list[Value]:
+        """What a part reads: those of :meth:`region_of`, without looking at ops."""
+        read = 0
+        for node in (*part.nodes, *self.dag.inside(part)):
+            read |= self._read_between[node]
+        given = (v for i, v in enumerate(self.graph.inputs) if read >> i & 1)
+        return [*given, *(v for i, v in enumerate(self.nodes) if part.leaves >> i & 1)]
+
+    @cached_property
+    def _read_between(self) -> list[int]:
+        """For each node the program's inputs between it and the nodes before, as bits."""
+        return self._between({v: 1 << i for i, v in enumerate(self.graph.inputs)}, lambda _: 0)
+
+    @cached_property
+    def _products(self) -> list[int]:
+        """For each node the matmuls between it and the nodes before, as bits."""
+        order = {op: i for i, op in enumerate(self.graph.ops)}
+        return self._between({}, lambda op: int(isinstance(op, Matmul)) << order[op])
+
+    def _between(self, bits: dict[Value, int], own: Callable[[Op], int]) -> list[int]:
+        """For each node the union of ``bits`` of values and of ``own`` of ops between it and the
+        nodes before."""
+        nodes = set(self.nodes)
+        found = dict(bits)
+        for op in self.graph.ops:
+            union = own(op)
+            for v in op.operands:
+                union |= 0 if v in nodes else found.get(v, 0)
+            found.update(dict.fromkeys(op.results, union))
+        return [found[v] for v in self.nodes]
 
     def unfused(self, graph: KernelGraph) -> float:
         """µs of a graph whose ops are kernels of their own."""

@@ -90,7 +90,7 @@ def _compare_small(
         return Exact(None, False, small_difference(pair, source), evidence=[evidence])
     if not proofs:
         return Exact(bound, evidence.holds, evidence=[evidence])
-    general = prove_for_extents(first, second, pair)
+    general = prove_for_extents(pair)
     proof, holds_for = general or (prove(pair), None)
     if proof.holds:
         return Exact(bound, True, None, True, holds_for, [evidence, proof])

@@ -30,7 +30,7 @@ from mirage.verify.proof import NAME, compare
 from mirage.verify.realsize import all_ops, constants_of
 from mirage.verify.slots import Slot
 from mirage.verify.smallmodel import SmallPair
-from mirage.verify.symbolic import NoProof, Ratio, Symbolic
+from mirage.verify.symbolic import MOST_WORK, NoProof, Ratio, Symbolic
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor
 
 _PLAIN = frozenset(Fraction(n, d) for n in (0, 1, -1, 2, -2) for d in (1, 2))
@@ -117,8 +117,8 @@ def _stand_ins(digit: Digit, before: int, bulks: Sequence[_Bulk | None]) -> Iter
 class _AnySizes(Symbolic):
     """:class:`Symbolic` with symbols for the weights, and constants read as told."""
 
-    def __init__(self, bulks: _Open, *, any_constant: bool) -> None:
-        super().__init__()
+    def __init__(self, bulks: _Open, *, any_constant: bool, most_work: int) -> None:
+        super().__init__(most_work=most_work)
         self._names = {b.weight: b.name for b in bulks.all()}
         self._any_constant = any_constant
         self.bound: dict[Fraction, Ratio] = {}  # constants that are read as sizes
@@ -170,25 +170,25 @@ class _AnySizes(Symbolic):
         return self.times(sign, self.variable(("constant", value)))
 
 
-def prove_for_extents(
-    reference: KernelGraph, candidate: KernelGraph, pair: SmallPair
-) -> tuple[Evidence, HoldsFor] | None:
+def prove_for_extents(pair: SmallPair) -> tuple[Evidence, HoldsFor] | None:
     """A proof for the most general sizes and constants that there is one for, if any.
 
-    ``pair`` is the small form of the two programs, which have primitive ops only.
+    ``pair`` is the small form of the two programs, which have primitive ops only. What it is about
+    are sizes of the programs as they were read: those of merged dimensions are of all together.
     """
-    if pair.cells is None or pair.sizes_at_hand:
+    if pair.cells is None or pair.read is None or pair.read.at_hand:
         return None
     structure = pair.cells.structure
-    graphs = (reference, candidate)
+    reference, candidate = graphs = pair.read.graphs
     bulks = _open(structure, _digits_in_order(structure, graphs), pair.singles)
     if not any(bulks.all()):
         return None
     cells = _OpenCells(pair.cells, pair.singles, bulks)
     small = [compress(g, cells) for g in graphs]
     general = replace(pair, reference=small[0], candidate=small[1])
+    work = MOST_WORK // 4  # of all readings together: what is at hand has a proof of its own
     for any_constant, bind in ((True, False), (True, True), (False, True), (False, False)):
-        domain = _AnySizes(bulks, any_constant=any_constant)
+        domain = _AnySizes(bulks, any_constant=any_constant, most_work=work)
         try:
             read = _bind(domain, cells, graphs) if bind else {}
             if bind and not read:
@@ -196,6 +196,8 @@ def prove_for_extents(
             evidence = compare(NAME, general, domain, domain.sizes)
         except NoProof:
             continue
+        finally:
+            work -= domain.work
         if evidence.holds:
             sizes = _Sizes(structure, bulks)
             holds_for = HoldsFor(

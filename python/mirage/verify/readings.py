@@ -41,7 +41,7 @@ def readings(graphs: tuple[KernelGraph, ...]) -> Iterator[Reading]:
             first = first or structure
         elif not sever or structure.severed:  # else it is one that was tried
             found = True
-            yield Reading(programs, structure, sever or programs is not graphs)
+            yield Reading(programs, structure, sever)
     if first is not None and not found:
         raise first
 

@@ -39,6 +39,8 @@ _Q_BITS = 61
 _PRIMES_LOG2 = 54.0  # there are more than 2^54 primes of 61 bits
 _MAX_WORK = 4e5
 _MAX_DIRECT_WORK = 2e4
+_LITTLE_WORK = 500  # not worth another reading
+_GAIN = 4  # times less work, for a reading that is harder to relate to the programs
 _MAX_SINGLES = 8
 _MAX_DRAWS = 8
 _REDRAWS = 4
@@ -54,7 +56,7 @@ class SmallPair:
     cells: Cells | None = None  # none if the programs are their own small model
     singles: Mapping[Hashable, int] = field(default_factory=dict[Hashable, int])
     compared: tuple[Region, ...] | None = None  # parts of the outputs; none: all of them
-    sizes_at_hand: bool = False  # lengths of digits say nothing about other sizes of the programs
+    read: Reading | None = None  # the programs that the cells are those of
 
     @property
     def input_count(self) -> int:
@@ -105,16 +107,24 @@ def small_pair(
     """The small forms of two programs that have primitive ops only.
 
     With ``reciprocals_as_symbols`` they decide equality of the programs only if reciprocals are
-    uninterpreted functions (of arguments up to factors). Where there is none, dimensions that
-    always stand side by side are read as one; where that does not help, digits that do not fit
-    each other are not compressed. Raises :class:`Irregular`.
+    uninterpreted functions (of arguments up to factors). Where there is none, or much less work
+    to do then, dimensions that always stand side by side are read as one; where that does not
+    help, digits that do not fit each other are not compressed. Raises :class:`Irregular`.
     """
     first: Irregular | None = None
+    best: SmallPair | None = None
     for reading in readings((reference, candidate)):
+        if best is not None and reading.at_hand:
+            break
         pair = _attempt(reading, reciprocals_as_symbols)
-        if isinstance(pair, SmallPair):
-            return pair
-        first = first or pair
+        if isinstance(pair, Irregular):
+            first = first or pair
+        elif best is None or pair.work * _GAIN <= best.work:
+            best = pair
+        if best is not None and (best.work <= _LITTLE_WORK or pair is not best):
+            break
+    if best is not None:
+        return best
     assert first is not None  # there is a reading, or ``readings`` raises
     raise first
 
@@ -153,7 +163,7 @@ def _small_pair(reading: Reading, reciprocals_as_symbols: bool) -> SmallPair:
     )
     small = [compress(g, cells) for g in (reference, candidate)]
     compared = representatives(reference.outputs, cells)
-    pair = SmallPair(small[0], small[1], needs, cells, singles, compared, reading.at_hand)
+    pair = SmallPair(small[0], small[1], needs, cells, singles, compared, reading)
     if pair.work > _MAX_WORK:
         raise Irregular(f"the small programs have {pair.work:.0f} elements, limit {_MAX_WORK:.0f}")
     return pair

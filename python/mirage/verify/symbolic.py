@@ -75,7 +75,7 @@ class Symbolic(Domain):
         self._sets: dict[object, frozenset[object]] = {}
         self._add = np.frompyfunc(self.add, 2, 1)
         self._mul = np.frompyfunc(self.mul, 2, 1)
-        self._work = 0
+        self.work = 0  # products of terms so far
 
     # ---- interned monomials and exponents --------------------------------------------------------
 
@@ -141,13 +141,16 @@ class Symbolic(Domain):
         return result
 
     def _worked(self, amount: int) -> None:
-        self._work += amount
-        if self._work > self._most_work:
+        self.work += amount
+        if self.work > self._most_work:
             raise NoProof(f"more than {self._most_work} products of terms")
 
     def _product(self, a: Sum, b: Sum) -> Sum:
         if len(a) * len(b) > _MAX_TERMS:
             raise NoProof(f"products of sums of {len(a)} and {len(b)} terms")
+        if a is b and len(a) > 1:
+            self._worked(len(a) * (len(a) + 1) // 2)
+            return self._square(a)
         self._worked(len(a) * len(b))
         if len(b) == 1:
             a, b = b, a
@@ -158,7 +161,22 @@ class Symbolic(Domain):
         for (e1, m1), c1 in a.items():
             for (e2, m2), c2 in b.items():
                 term = (self._join_exponents(e1, e2), self._times(m1, m2))
-                result[term] = result.get(term, 0) + c1 * c2
+                known = result.get(term)
+                result[term] = c1 * c2 if known is None else known + c1 * c2
+        return {t: c for t, c in result.items() if c}
+
+    def _square(self, a: Sum) -> Sum:
+        """``a * a``: each pair of terms once."""
+        result: Sum = {}
+        before: list[tuple[Term, Number]] = []
+        for (e1, m1), c1 in a.items():
+            for (e2, m2), twice in before:
+                term = (self._join_exponents(e1, e2), self._times(m1, m2))
+                known = result.get(term)
+                result[term] = c1 * twice if known is None else known + c1 * twice
+            term = (self._join_exponents(e1, e1), self._times(m1, m1))
+            result[term] = result.get(term, 0) + c1 * c1
+            before.append(((e1, m1), 2 * c1))
         return {t: c for t, c in result.items() if c}
 
     def _inverse_term(self, term: Term, c: Number) -> Sum:

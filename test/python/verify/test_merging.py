@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import graphs
 import numpy as np
 import pytest
@@ -15,7 +17,9 @@ from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.digits import Structure
 from mirage.verify.merging import merged
 from mirage.verify.normalize import normalize
+from mirage.verify.proof import prove
 from mirage.verify.slots import Irregular
+from mirage.verify.smallmodel import run_small_model, small_pair
 from random_programs import Generator
 
 F32 = DType.F32
@@ -108,7 +112,8 @@ def test_tiles_of_rows_across_batches_are_proved(batch, tokens, tile):
         Structure((reference, candidate))
     verdict = verify(reference, candidate, QUICK)
     assert verdict.kind is Kind.PROVED, str(verdict)
-    assert verdict.holds_for is None  # the lengths are those of merged dimensions
+    assert verdict.holds_for is not None
+    assert len(verdict.holds_for.inputs[0]) == 2  # rows of all batches together, and columns
 
 
 def test_rows_in_another_order_are_not_the_same():
@@ -186,3 +191,65 @@ def test_dimensions_of_a_square_are_not_taken_for_one_another():
         assert_same(first, result[0], 0)
         assert_same(second, result[1], 0)
     assert verify(first, second, QUICK).kind is Kind.REFUTED
+
+
+# ---- digits that do not fit, and cannot be merged ------------------------------------------------
+
+
+def biased(batch: int, tokens: int, tile: int, fault: str = "") -> tuple[KernelGraph, KernelGraph]:
+    """A bias for each token before the norm keeps batches and tokens apart; one kernel takes tiles
+    of rows across batches all the same. ``fault`` is what the second program does wrong.
+    """
+    width = 24
+    reference = rows(batch, tokens, width, added, (tokens, width))
+    x, p = (graphs.tensor(*v.shape, dtype=F32) for v in reference.inputs)
+    b = Builder()
+    q = p
+    if fault == "turned":  # the last token's bias comes first
+        first = b.slice(p, (tokens - 1, 0), (1, width))
+        q = b.concat((first, b.slice(p, (0, 0), (tokens - 1, width))), 0)
+    v = b.binary(BinaryFn.ADD, x, q)
+    if fault == "one":  # the last row of all has no bias
+        flat_x, flat_v = (b.reshape(t, (batch * tokens, width)) for t in (x, v))
+        last = batch * tokens - 1
+        part = b.slice(flat_v, (0, 0), (last, width))
+        v = b.concat((part, b.slice(flat_x, (last, 0), (1, width))), 0)
+    v = b.reshape(v, (batch * tokens, width))
+    i = Builder(in_block=True)
+    param = Value(v.type)
+    y = norm(i, i.load(param, (("r",), ()), (tile, width)))
+    out = (("r",), ()) if fault != "swapped" else (("s", "r"), ())
+    grid = (Axis("r", -(-batch * tokens // tile)),)
+    if fault == "swapped":  # tiles are stored in another order than they are loaded
+        grid = (Axis("r", 2), Axis("s", 3))
+        i = Builder(in_block=True)
+        y = norm(i, i.load(param, (("r", "s"), ()), (tile, width)))
+    body = BlockGraph((param,), tuple(i.ops), (Output(y, out),))
+    op = graphs.launch((v,), grid, body, (TensorType(v.shape, F32),))
+    b.ops.append(op)
+    y = b.reshape(op.result, (batch, tokens, width))
+    return reference, KernelGraph("biased", (x, p), tuple(b.ops), (y,))
+
+
+@pytest.mark.parametrize(
+    ("batch", "tokens", "tile"), [(2, 48, 32), (2, 17, 16), (2, 50, 32), (1, 17, 5)]
+)
+def test_digits_that_do_not_fit_are_proved(batch, tokens, tile):
+    reference, candidate = biased(batch, tokens, tile)
+    verdict = verify(reference, candidate, QUICK)
+    assert verdict.kind is Kind.PROVED, str(verdict)
+    if batch > 1:
+        assert merged((normalize(reference), normalize(candidate))) is None
+        assert verdict.holds_for is None
+
+
+@pytest.mark.parametrize("fault", ["turned", "one", "swapped"])
+def test_faults_among_digits_that_do_not_fit_are_seen(fault):
+    """By the small model too, which does not relate those digits to each other."""
+    reference, candidate = biased(2, 48, 16 if fault == "swapped" else 32, fault)
+    verdict = verify(reference, candidate, QUICK)
+    assert not verdict.equivalent
+    pair = small_pair(normalize(reference), normalize(candidate))
+    evidence, _ = run_small_model(pair, random.Random(1), -60.0)
+    assert evidence.holds is False
+    assert prove(pair).holds is None

@@ -204,7 +204,8 @@ def test_tilings_without_common_digits_are_irregular():
     assert prove(small_pair(copy(192, 96), copy(192, 48))).holds
     # Two parts of 96 and three of 64 are six of 32, each of them by itself.
     pair = small_pair(copy(192, 96), copy(192, 64))
-    assert pair.sizes_at_hand
+    assert pair.read is not None
+    assert pair.read.at_hand
     assert prove(pair).holds
     with pytest.raises(Irregular, match="multiples of 96 and of 97"):
         small_pair(copy(97 * 96, 96), copy(97 * 96, 97))
