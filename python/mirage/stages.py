@@ -30,7 +30,7 @@ from mirage.cost.copies import is_unfused, unfused_report
 from mirage.cost.model import KernelFeatures, report
 from mirage.errors import MirageError
 from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
-from mirage.search import Planner, SearchLimits, SearchResult, Watch
+from mirage.search import Pick, Planner, SearchLimits, SearchResult, Watch
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Loop, Op, Softmax, Value, walk
@@ -111,25 +111,51 @@ def search_part(
     """What the search finds for a program without external calls, and the search itself, which can
     be continued."""
     limits = limits or SearchLimits()
-    start = time.perf_counter()
-    planner = Planner(graph, target, limits, executor, watch)
+    end = time.perf_counter() + limits.budget
+    exponentials = any(isinstance(op, Softmax) for op in graph.ops)
+    share = _FIRST * limits.budget if exponentials else limits.budget
+    planner = Planner(graph, target, replace(limits, budget=share), executor, watch)
     result = planner.run()
-    left = limits.budget - (time.perf_counter() - start)
-    if left > 0.0 and _overflows(graph, result):  # no rewrite can make it safe: not worth verifying
+    if not exponentials:
+        return planner, result
+    for _ in range(_ROUNDS):
+        overflowing = _overflowing(result)
+        left = end - time.perf_counter()
+        if not overflowing or left <= 0.0:
+            return planner, result
+        other = planner.again(overflowing, _FIRST * left)
+        if not any(isinstance(op, Launch) for c in other.candidates for op in c.graph.ops):
+            break
+        result = other
+    left = end - time.perf_counter()
+    if left > 0.0 and _overflowing(result):
         limits = replace(limits, budget=left)
-        other = Planner(graph, target, limits, executor, watch, stable=True)
-        safe = other.run()
+        safe_planner = Planner(graph, target, limits, executor, watch, stable=True)
+        safe = safe_planner.run()
         if safe.candidates:
             safe.report.note("rows in several kernels: searched with their maximum")
-            return other, safe
+            return safe_planner, safe
     return planner, result
 
 
-def _overflows(graph: KernelGraph, result: SearchResult) -> bool:
-    """Whether no candidate of a program with a softmax can be made safe from overflow."""
-    if not any(isinstance(op, Softmax) for op in graph.ops):
-        return False
-    return all(stabilize(c.graph).unstable for c in result.candidates)
+_FIRST = 0.6
+"""The share of its time that a search may take before it is known whether its kernels overflow."""
+_ROUNDS = 2
+"""Times that the search goes on without kernels that no rewrite can make safe from overflow."""
+
+
+def _overflowing(result: SearchResult) -> list[Pick]:
+    """The kernels with exponentials that no rewrite can make safe, if no candidate is safe."""
+    found: dict[int, Pick] = {}
+    for c in result.candidates:
+        unstable = stabilize(c.graph).unstable
+        if not unstable:
+            return []
+        for e in unstable:
+            pick = c.pick_of(c.graph.ops[e.launch])
+            if pick is not None:
+                found[id(pick)] = pick
+    return list(found.values())
 
 
 def alternatives(reference: KernelGraph, result: SearchResult) -> Alternatives:

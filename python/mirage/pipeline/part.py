@@ -200,11 +200,8 @@ class _Solver:
         """The kernels of a candidate because of which it was dropped: those that could not be
         shown, or all where that is not known."""
         wrong = [graph.ops[i] for i in checked.verdict.unshown]
-        written = {v for op in wrong for v in op.results} or {
-            v for op in graph.ops if isinstance(op, Launch) for v in op.results
-        }
-        values = [p for p, c in candidate.stored if c in written]
-        picks = [candidate.picks[v] for v in values if v in candidate.picks]
+        launches = [op for op in wrong or graph.ops if isinstance(op, Launch)]
+        picks = [pick for op in launches if (pick := candidate.pick_of(op)) is not None]
         return list({id(p): p for p in picks}.values())
 
 

@@ -50,6 +50,14 @@ class Candidate:
     stored: tuple[tuple[Value, Value], ...] = ()
     picks: Mapping[Value, Pick] = field(default_factory=dict[Value, Pick])
 
+    def pick_of(self, op: Op) -> Pick | None:
+        """The kernel that an op of the graph was written for."""
+        for pick in self.picks.values():
+            written = () if pick.written is None else pick.written.ops
+            if any(r in op.results for own in written for r in own.results):
+                return pick
+        return None
+
 
 @dataclass
 class SearchResult:

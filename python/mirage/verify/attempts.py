@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.opened import prove_opened
 from mirage.verify.proof import prove
 from mirage.verify.segments import prove_in_segments
 from mirage.verify.slots import Irregular
@@ -20,8 +21,8 @@ from mirage.verify.verdict import Evidence
 def attempts(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> Iterator[Evidence]:
-    """On the programs themselves if they are small; else with reciprocals as symbols, or in
-    segments. Both programs have primitive ops only.
+    """On the programs themselves if they are small; else with reciprocals as symbols, by tiles inside of
+    kernels, or in segments. Both programs have primitive ops only.
     """
     direct = direct_pair(reference, candidate)
     if direct is not None:
@@ -32,6 +33,7 @@ def attempts(
         pair = small_pair(reference, candidate, reciprocals_as_symbols=True)
     if pair is not None:
         yield prove(pair, reciprocals_as_symbols=True, most_work=LITTLE_WORK)
+    yield prove_opened(reference, candidate, rng)
     yield prove_in_segments(reference, candidate, rng)
     if pair is not None:
         yield prove(pair, reciprocals_as_symbols=True)

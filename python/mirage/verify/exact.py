@@ -20,6 +20,7 @@ from mirage.verify.attempts import attempts
 from mirage.verify.extents import prove_for_extents
 from mirage.verify.floats import Difference
 from mirage.verify.normalize import normalize
+from mirage.verify.opened import prove_opened
 from mirage.verify.pieces import Account, Hint, Piece, Prove, Shown, account_for
 from mirage.verify.proof import prove
 from mirage.verify.segments import prove_in_segments
@@ -97,9 +98,10 @@ def _compare_small(
     evidence, bound = run_small_model(pair, rng, limit)
     tried = [evidence, proof]
     if bound is None and evidence.holds is not False:
-        tried.append(prove_in_segments(first, second, rng))
-        if tried[-1].holds:
-            return Exact(None, True, None, True, evidence=tried)
+        for attempt in (prove_opened, prove_in_segments):
+            tried.append(attempt(first, second, rng))
+            if tried[-1].holds:
+                return Exact(None, True, None, True, evidence=tried)
     return Exact(bound, evidence.holds, evidence=tried)
 
 

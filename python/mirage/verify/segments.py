@@ -58,7 +58,7 @@ def prove_in_segments(
     try:
         reading = next(readings((reference, candidate)))
         reference, candidate = reading.graphs
-        guesses = _guess(reference, candidate, rng)
+        guesses = find_guesses(reference, candidate, rng)
     except Irregular as reason:
         return Evidence(name, None, str(reason))
     proved: list[_Guess] = []
@@ -93,12 +93,13 @@ def _follows(
         if known in tried:
             continue
         tried.append(known)
-        if _prove(*_between(reference, candidate, known, (guess.first,), (guess.second,))):
+        if prove_shortly(*_between(reference, candidate, known, (guess.first,), (guess.second,))):
             return True
     return False
 
 
-def _prove(first: KernelGraph, second: KernelGraph) -> bool:
+def prove_shortly(first: KernelGraph, second: KernelGraph) -> bool:
+    """Whether a proof that takes little work shows two programs to be equal."""
     for as_symbols in (False, True):
         try:
             pair = small_pair(first, second, reciprocals_as_symbols=as_symbols)
@@ -109,10 +110,17 @@ def _prove(first: KernelGraph, second: KernelGraph) -> bool:
     return False
 
 
-def _guess(reference: KernelGraph, candidate: KernelGraph, rng: random.Random) -> list[_Guess]:
-    """Values that agree at a random point, in the order of the candidate."""
-    reading = next(readings((reference, candidate)))
-    assert reading.graphs == (reference, candidate)
+def find_guesses(
+    reference: KernelGraph, candidate: KernelGraph, rng: random.Random
+) -> list[_Guess]:
+    """Values that agree at a random point, in the order of the candidate.
+
+    Raises :class:`Irregular`.
+    """
+    both = (reference, candidate)
+    reading = next((r for r in readings(both) if r.graphs == both), None)
+    if reading is None:
+        raise Irregular("values of merged dimensions cannot be told apart")
     cells = Cells.even(reading.structure, _CELLS)
     values = [_values(g) for g in (reference, candidate)]
     graphs, weights = compress_all(

@@ -96,7 +96,7 @@ def test_wrong_guesses_prove_nothing(monkeypatch):
         d = b.binary(BinaryFn.SUB, b.unary(UnaryFn.TANH, y), z)
         return KernelGraph("p", (x,), tuple(b.ops), (d,))
 
-    monkeypatch.setattr(segments, "_guess", every_pair)
+    monkeypatch.setattr(segments, "find_guesses", every_pair)
     for seed in range(4):
         rng = random.Random(seed)
         assert segments.prove_in_segments(program(False), program(False), rng).holds is True
@@ -179,7 +179,7 @@ def test_values_equal_to_one_value_share_its_input():
     evidence = in_segments(reference, candidate)
     assert evidence.holds is True
     # Only tied to the reference's one value the quotient is the same.
-    guesses = segments._guess(reference, candidate, random.Random(1))
+    guesses = segments.find_guesses(reference, candidate, random.Random(1))
     assert {g.second for g in guesses} >= {y, z}
     cut = segments._between(reference, candidate, guesses, reference.outputs, candidate.outputs)
     assert len(cut[0].inputs) == len(cut[1].inputs)
