@@ -119,16 +119,15 @@ def search_part(
     if not exponentials:
         return planner, result
     for _ in range(_ROUNDS):
-        overflowing = _overflowing(result)
         left = end - time.perf_counter()
-        if not overflowing or left <= 0.0:
+        if not _overflows(result) or left <= 0.0:
             return planner, result
-        other = planner.again(overflowing, _FIRST * left)
-        if not any(isinstance(op, Launch) for c in other.candidates for op in c.graph.ops):
+        kernels = _overflowing(result)
+        if not kernels:
             break
-        result = other
+        result = planner.again(kernels, _FIRST * left)
     left = end - time.perf_counter()
-    if left > 0.0 and _overflowing(result):
+    if left > 0.0 and _overflows(result):
         limits = replace(limits, budget=left)
         safe_planner = Planner(graph, target, limits, executor, watch, stable=True)
         safe = safe_planner.run()
@@ -144,14 +143,16 @@ _ROUNDS = 2
 """Times that the search goes on without kernels that no rewrite can make safe from overflow."""
 
 
+def _overflows(result: SearchResult) -> bool:
+    """Whether no candidate can be made safe from overflow."""
+    return all(stabilize(c.graph).unstable for c in result.candidates)
+
+
 def _overflowing(result: SearchResult) -> list[Pick]:
-    """The kernels with exponentials that no rewrite can make safe, if no candidate is safe."""
+    """The kernels with exponentials that no rewrite can make safe."""
     found: dict[int, Pick] = {}
     for c in result.candidates:
-        unstable = stabilize(c.graph).unstable
-        if not unstable:
-            return []
-        for e in unstable:
+        for e in stabilize(c.graph).unstable:
             pick = c.pick_of(c.graph.ops[e.launch])
             if pick is not None:
                 found[id(pick)] = pick

@@ -21,8 +21,8 @@ from mirage.verify.verdict import Evidence
 def attempts(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> Iterator[Evidence]:
-    """On the programs themselves if they are small; else with reciprocals as symbols, by tiles inside of
-    kernels, or in segments. Both programs have primitive ops only.
+    """On the programs themselves if they are small; else with reciprocals as symbols, by tiles
+    inside of kernels, or in segments. Both programs have primitive ops only.
     """
     direct = direct_pair(reference, candidate)
     if direct is not None:

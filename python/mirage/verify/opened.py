@@ -33,7 +33,7 @@ def prove_opened(reference: KernelGraph, candidate: KernelGraph, rng: random.Ran
         guesses = find_guesses(reference, with_stores(candidate, places), rng)
     except Irregular as reason:
         return Evidence(NAME, None, str(reason))
-    chosen, pairs = _chosen(places, dict((g.second, g.first) for g in guesses))
+    chosen, pairs = _chosen(places, {g.second: g.first for g in guesses})
     cut = cut_at(candidate, chosen)
     try:
         check_graph(cut)
