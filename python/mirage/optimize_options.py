@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -23,11 +26,26 @@ class NothingFoundError(MirageError):
     """No candidate survived verification, or none could be compiled; the message says why."""
 
 
+def _start_worker() -> None:
+    """A worker leaves Ctrl-C to the process that started it, and ends with that (on Linux)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+_PR_SET_PDEATHSIG = 1
+_PATIENCE = 0.5
+"""Seconds that a worker has to end by itself."""
+
+
 @dataclass(frozen=True)
 class OptimizeOptions:
     """How to optimize. Times in seconds.
 
-    ``budget`` ends the search, ``candidates`` are verified, ``finalists`` of them compiled.
+    ``budget`` is the time of search, verification and compilation together: when it is used up, the
+    best verified program so far is compiled. ``candidates`` are verified, ``finalists`` of them
+    compiled.
     ``seed`` makes the search repeatable; ``verify_seed`` the random tests too (by default they
     draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``jobs``
     processes search and verify (by default one for each processor). ``compile`` False stops after
@@ -86,12 +104,16 @@ class OptimizeOptions:
             yield None
             return
         context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(jobs, context) as pool:
-            try:
-                yield pool
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        before = set(multiprocessing.active_children())
+        pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker)
+        try:
+            yield pool
+        finally:
+            # whoever ends early does not wait for what is still under way
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(multiprocessing.active_children()) - before:
+                worker.join(_PATIENCE)
+                worker.terminate()
 
     def limits(self, candidates: int) -> SearchLimits:
         """The search's limits. Raises :class:`mirage.search.LimitError`."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
+from types import FrameType
 
 import mirage
 from mirage.cli.output import Output
@@ -64,6 +67,11 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _end(number: int, frame: FrameType | None) -> None:
+    """SIGTERM ends the command as an exception does: nothing is left half-written."""
+    raise SystemExit(128 + number)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs ``mirage`` with ``arguments`` (those of the process by default) and returns its exit
     code.
@@ -73,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as e:  # argparse has printed what is wrong, or the help
         return e.code if isinstance(e.code, int) else BAD_INPUT
     output = Output(as_json=options.json)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end)
     try:
         return int(options.run(options, output))
     except MirageError as e:

@@ -30,7 +30,11 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that :func:`optimize_options` reads."""
     search = parser.add_argument_group("search")
     search.add_argument(
-        "--budget", type=float, default=60.0, metavar="SECONDS", help="time to search (default: 60)"
+        "--budget",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="time for everything; then the best that is verified is taken (default: 60)",
     )
     search.add_argument(
         "--candidates", type=int, default=6, metavar="N", help="candidates to verify (default: 6)"

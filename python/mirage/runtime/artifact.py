@@ -98,11 +98,8 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     ``OSError``.
     """
     target = Path(path)
-    if target.exists() and not (target / MANIFEST).is_file():
-        if not target.is_dir() or any(target.iterdir()):
-            raise UnreadableArtifactError(
-                f"{target}: expected no file, an empty folder or an artifact to replace"
-            )
+    check_target(target)
+    if target.is_dir() and not any(target.iterdir()):
         target.rmdir()
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -116,6 +113,25 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return target
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raises :class:`UnreadableArtifactError` where an artifact could not be written to ``path``:
+    something else is there, or the folder that it would be in cannot be written to.
+    """
+    target = Path(path)
+    if target.exists() and not (target / MANIFEST).is_file():
+        if not target.is_dir() or any(target.iterdir()):
+            raise UnreadableArtifactError(
+                f"{target}: expected no file, an empty folder or an artifact to replace"
+            )
+    folder = target.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise UnreadableArtifactError(
+            f"{target}: expected a folder that can be written, {folder} is not"
+        )
 
 
 def _replace(temporary: Path, target: Path) -> None:

@@ -16,12 +16,16 @@ from mirage.cli.optimizing import (
 )
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, load_program
+from mirage.runtime.artifact import check_target
 
 SUMMARY = "find, verify and compile a faster equivalent program"
 DESCRIPTION = """\
 Searches for faster equivalent programs, verifies each, takes the one that is predicted to be the
 fastest and compiles it to an artifact: a folder with PTX and a manifest that `mirage run` and
 mirage.runtime.load take."""
+
+PART = "part{}.mirage"
+"""The artifacts of a program that calls of PyTorch cut into parts."""
 
 STAGES = ("reference", "candidates", "stabilized", "verified", "selected")
 
@@ -40,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Optimizes, writes the artifact and says what was found."""
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
+    target = options.output or Path(f"{loaded.graph.name or 'program'}.mirage")
+    if not (target / PART.format(0)).is_dir():
+        check_target(target)
     optimized = optimize_shown(loaded.program, options, output)
     show_candidates(output, optimized.report)
     show_choice(output, optimized)
@@ -50,13 +57,12 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.emit:
         data["emitted"] = optimized.mlir[options.emit]
     output.heading("artifact")
-    target = options.output or Path(f"{loaded.graph.name or 'program'}.mirage")
     for step in optimized.steps:
         if step.external is not None:
             output.say(f"{step.external.target} stays with torch")
     compiled = [step.compiled for step in optimized.steps if step.compiled is not None]
     for number, part in enumerate(compiled):
-        path = write(part, target if len(compiled) == 1 else target / f"part{number}.mirage")
+        path = write(part, target if len(compiled) == 1 else target / PART.format(number))
         describe(output, part, path)
         data["artifacts"].append(describe_json(part, path))
     show_seconds(output, optimized.report)
