@@ -13,6 +13,7 @@ size that a sum runs over, or one over it, change with that size; all stay what 
 
 from __future__ import annotations
 
+import itertools
 import string
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,9 +31,11 @@ from mirage.verify.proof import NAME, compare
 from mirage.verify.realsize import all_ops, constants_of
 from mirage.verify.slots import Slot
 from mirage.verify.smallmodel import SmallPair
-from mirage.verify.symbolic import MOST_WORK, NoProof, Ratio, Symbolic
+from mirage.verify.symbolic import LITTLE_WORK, NoProof, Ratio, Symbolic
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor
 
+_READINGS = ((True, False), (True, True), (False, True), (False, False))
+"""Whether a constant may be any number, and whether some are sizes; the most general one first."""
 _PLAIN = frozenset(Fraction(n, d) for n in (0, 1, -1, 2, -2) for d in (1, 2))
 
 
@@ -117,8 +120,8 @@ def _stand_ins(digit: Digit, before: int, bulks: Sequence[_Bulk | None]) -> Iter
 class _AnySizes(Symbolic):
     """:class:`Symbolic` with symbols for the weights, and constants read as told."""
 
-    def __init__(self, bulks: _Open, *, any_constant: bool, most_work: int) -> None:
-        super().__init__(most_work=most_work)
+    def __init__(self, bulks: _Open, *, any_constant: bool, fold: bool, most_work: int) -> None:
+        super().__init__(fold=fold, most_work=most_work)
         self._names = {b.weight: b.name for b in bulks.all()}
         self._any_constant = any_constant
         self.bound: dict[Fraction, Ratio] = {}  # constants that are read as sizes
@@ -187,9 +190,12 @@ def prove_for_extents(pair: SmallPair) -> tuple[Evidence, HoldsFor] | None:
     cells = _OpenCells(pair.cells, pair.singles, bulks)
     small = [compress(g, cells) for g in graphs]
     general = replace(pair, reference=small[0], candidate=small[1])
-    work = MOST_WORK // 4  # of all readings together: what is at hand has a proof of its own
-    for any_constant, bind in ((True, False), (True, True), (False, True), (False, False)):
-        domain = _AnySizes(bulks, any_constant=any_constant, most_work=work)
+    work = LITTLE_WORK  # of all readings together: what is at hand has a proof of its own
+    folded = False
+    for (any_constant, bind), fold in itertools.product(_READINGS, (True, False)):
+        if not fold and not folded:
+            continue  # that was the same
+        domain = _AnySizes(bulks, any_constant=any_constant, fold=fold, most_work=work)
         try:
             read = _bind(domain, cells, graphs) if bind else {}
             if bind and not read:
@@ -199,6 +205,7 @@ def prove_for_extents(pair: SmallPair) -> tuple[Evidence, HoldsFor] | None:
             continue
         finally:
             work -= domain.work
+            folded = fold and domain.folded
         if evidence.holds:
             sizes = _Sizes(structure, bulks)
             holds_for = HoldsFor(

@@ -31,6 +31,7 @@ from mirage.verify.object_arrays import as_array, map_elements, objects
 _MAX_TERMS = 60_000
 MOST_WORK = 40 * _MAX_TERMS  # products of terms
 LITTLE_WORK = 200_000  # of attempts that others can follow
+_SHORT = 8  # terms of sums that are written out in any product
 _COPIED = 8  # terms that are copied in the time of a product
 _ONE: Term = (0, 0)
 
@@ -56,11 +57,20 @@ class Symbolic(Domain):
 
     ``reciprocals_as_symbols`` writes ``1 / a`` as a symbol (with factors that are single terms
     taken out of ``a``) instead of clearing denominators: less is equal then, but sums stay short
-    where many different denominators meet. Above ``most_work`` products of terms it gives up.
+    where many different denominators meet. ``fold`` writes two long sums that are multiplied as
+    symbols: the same ones for sums that are equal up to a factor. Above ``most_work`` products of
+    terms it gives up.
     """
 
-    def __init__(self, *, reciprocals_as_symbols: bool = False, most_work: int = MOST_WORK) -> None:
+    def __init__(
+        self,
+        *,
+        reciprocals_as_symbols: bool = False,
+        fold: bool = False,
+        most_work: int = MOST_WORK,
+    ) -> None:
         self._most_work = most_work
+        self._fold = fold
         self._reciprocals_as_symbols = reciprocals_as_symbols
         self._symbols: dict[object, int] = {}
         self._functions: set[int] = set()  # symbols that are values of functions
@@ -76,6 +86,8 @@ class Symbolic(Domain):
         self._add = np.frompyfunc(self.add, 2, 1)
         self._mul = np.frompyfunc(self.mul, 2, 1)
         self.work = 0  # products of terms so far
+        self.folded = False  # whether sums were written as symbols
+        self.gave_up = False  # for the work that there was to do
 
     # ---- interned monomials and exponents --------------------------------------------------------
 
@@ -143,10 +155,14 @@ class Symbolic(Domain):
     def _worked(self, amount: int) -> None:
         self.work += amount
         if self.work > self._most_work:
+            self.gave_up = True
             raise NoProof(f"more than {self._most_work} products of terms")
 
     def _product(self, a: Sum, b: Sum) -> Sum:
+        if self._fold and min(len(a), len(b)) > _SHORT and len(a) * len(b) > _SHORT**3:
+            a, b = self._folded(a), self._folded(b)
         if len(a) * len(b) > _MAX_TERMS:
+            self.gave_up = True
             raise NoProof(f"products of sums of {len(a)} and {len(b)} terms")
         if a is b and len(a) > 1:
             self._worked(len(a) * (len(a) + 1) // 2)
@@ -164,6 +180,13 @@ class Symbolic(Domain):
                 known = result.get(term)
                 result[term] = c1 * c2 if known is None else known + c1 * c2
         return {t: c for t, c in result.items() if c}
+
+    def _folded(self, a: Sum) -> Sum:
+        """``a`` as a single term: its factor, and a symbol for the rest."""
+        self.folded = True
+        self._worked(len(a))
+        factor, rest = self._without_factor(a)
+        return self._product(factor, self._symbol(("sum", frozenset(rest.items()))).top)
 
     def _square(self, a: Sum) -> Sum:
         """``a * a``: each pair of terms once."""

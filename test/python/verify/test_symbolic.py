@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.domain import Planes
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.symbolic import Symbolic
 
 F32 = DType.F32
@@ -74,3 +74,46 @@ def test_reciprocals_of_other_sums_differ(terms: int) -> None:
     total = s.total(terms)
     other = s.domain.binary(BinaryFn.ADD, total, (s.x[:1],), F32)
     assert not s.domain.equal(s.invert(total), s.invert(other)).any()
+
+
+# ---- long sums as symbols ------------------------------------------------------------------------
+
+
+def _folding(terms: int, which: str) -> bool:
+    """Whether ``s * s * t`` is seen to be equal to something else, of sums of ``terms`` terms."""
+    domain = Symbolic(fold=True)
+    (x,), (y,) = (domain.inputs(i, (terms,)) for i in range(2))
+
+    def times(a: Planes, b: Planes) -> Planes:
+        return domain.binary(BinaryFn.MUL, a, b, F32)
+
+    def total(v: Planes) -> Planes:
+        return domain.reduce(ReduceFn.SUM, v, (0,), F32)
+
+    two = domain.constant(2.0, F32)
+    s, t = total((x,)), total((y,))
+    left = times(times(s, t), t)
+    right = {
+        "same": lambda: times(times(t, s), t),
+        "multiple": lambda: times(times(times(two, s), t), times(t, domain.constant(0.5, F32))),
+        "twice": lambda: times(times(times(two, s), t), t),
+        "other": lambda: times(times(s, t), s),
+        "one term less": lambda: times(times(total((x[1:],)), t), t),
+        "one sign": lambda: times(
+            times(domain.binary(BinaryFn.SUB, s, times(two, (x[:1],)), F32), t), t
+        ),
+    }[which]()
+    assert domain.folded is (terms > 8)
+    return bool(domain.equal(left, right).all())
+
+
+@pytest.mark.parametrize("terms", [3, 40])
+@pytest.mark.parametrize("which", ["same", "multiple"])
+def test_long_sums_are_known_again(terms: int, which: str) -> None:
+    assert _folding(terms, which)
+
+
+@pytest.mark.parametrize("terms", [3, 40])
+@pytest.mark.parametrize("which", ["twice", "other", "one term less", "one sign"])
+def test_other_sums_are_other_symbols(terms: int, which: str) -> None:
+    assert not _folding(terms, which)
