@@ -22,7 +22,8 @@ _MOST_REGISTERS = 255
 """Registers that the instruction set can name."""
 _REGISTER_FILE = 65536
 """Registers of a multiprocessor, on all chips that we compile for."""
-_SERIALIZED = ("C7510", "C7512", "C7513", "C7514", "C7517", "C7519")
+_SERIALIZED = re.compile(r"C75(?:09|1\d|20)\b")
+"""Codes of remarks on tensor-core instructions that wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class AssemblerReport:
     @property
     def serialized(self) -> tuple[str, ...]:
         """Warnings about tensor-core instructions that wait for each other."""
-        return tuple(w for w in self.warnings if any(code in w for code in _SERIALIZED))
+        return tuple(w for w in self.warnings if _SERIALIZED.search(w))
 
 
 def find_ptxas() -> str | None:

@@ -19,7 +19,6 @@ from mirage.semantics.ugraph import (
     Mask,
     Matmul,
     Reshape,
-    Schedule,
     Transpose,
     Unary,
     Value,
@@ -77,7 +76,7 @@ def with_enough_warps(launch: Launch) -> Launch:
     """
     warps = launch.schedule.warps
     while warps <= MOST_WARPS:
-        trial = replace(launch, schedule=Schedule(warps, launch.schedule.stages))
+        trial = replace(launch, schedule=replace(launch.schedule, warps=warps))
         registers = registers_of(trial)
         if registers.wanted <= registers.limit:
             return trial
@@ -111,7 +110,7 @@ class RegisterEstimator(BlockAnalysis):
         ]
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         wanted += PER_LIVE * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        limit = min(MOST, registers_sm // (32 * self.warps))
+        limit = min(MOST, registers_sm // (32 * self.launch.schedule.block_warps))
         return Registers(wanted, max(exchanged, default=0.0), limit)
 
     def _held(self, value: Value) -> float:

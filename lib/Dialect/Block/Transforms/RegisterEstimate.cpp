@@ -27,8 +27,10 @@ int64_t mirage::block::getTileRegisters(Value value) {
 /// Operand registers that a matmul reads from shared memory ahead of its
 /// instructions: one step along K. Where warps share K and the other operand is
 /// in registers, each warp reads all of its part of K, and the assembler moves
-/// the next product's reads up to it.
+/// the next product's reads up to it. Warpgroups read no operands.
 static int64_t getOperandWords(MatmulOp op) {
+  if (op.getWarpgroup())
+    return 0;
   ArrayRef<int64_t> warps = *op.getWarps();
   thread::FragmentType result = getFragment(op.getResult());
   int64_t sides[2] = {result.getRows(), result.getCols()}, words = 0, inRegisters = 0;
