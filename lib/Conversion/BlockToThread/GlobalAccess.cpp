@@ -138,6 +138,8 @@ void TileEmitter::emitStore(block::StoreOp op) {
     TilePlace tile =
         getTilePlace(outputs[number], map, getTile(value),
                       getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
+    if (emitBoxStore(op, number, fragment, tile))
+      continue;
     // One of the blocks that hold the same tile writes it.
     for (Attribute name : launch.getGridNames()) {
       StringRef axis = cast<StringAttr>(name).getValue();

@@ -75,7 +75,8 @@ Value TileEmitter::getAccumulator(block::MatmulOp op, FragmentType productType) 
 void TileEmitter::emitMatmul(block::MatmulOp op) {
   FragmentType result = typeOf(op.getResult());
   if (op.getWarpgroup()) {
-    // The loop waits for it (emitRingLoop).
+    // The loop waits for it (emitRingLoop), so nothing but the next step's product
+    // may use the sum.
     SharedView lhs = getSharedView(op.getLhs()), rhs = getSharedView(op.getRhs());
     Value sum = getAccumulator(op, result);
     fragments[op.getResult()] = thread::WgmmaOp::create(

@@ -92,6 +92,9 @@ private:
   void emitRoles();
   void emitFills(block::LoopOp op);
   void emitRingLoop(block::LoopOp op);
+  bool emitBoxStore(block::StoreOp op, unsigned number, mlir::Value fragment,
+                    const TilePlace &place);
+  mlir::Value getTensorMap(kernel::TensorMapAttr map);
 
   // Device memory (GlobalAccess.cpp).
   TilePlace getTilePlace(mlir::Value tensor, mlir::ArrayAttr map, block::TileType tile,

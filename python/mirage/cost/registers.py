@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.model import IN_PLACE
 from mirage.cost.warps import WarpGrid
 from mirage.semantics.ugraph import (
     Binary,
@@ -109,7 +110,8 @@ class RegisterEstimator(BlockAnalysis):
             self._held(op.result) * self.grid[op].k for op in self.matmuls if self.grid[op].k > 1
         ]
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
-        wanted += PER_LIVE * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
+        per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
+        wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
         limit = min(MOST, registers_sm // (32 * self.launch.schedule.block_warps))
         return Registers(wanted, max(exchanged, default=0.0), limit)
 

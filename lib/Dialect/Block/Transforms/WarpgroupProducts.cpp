@@ -47,14 +47,6 @@ SmallVector<WarpGrid> mirage::block::getWarpgroupGrids(int64_t m, int64_t n, int
   return grids;
 }
 
-kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
-  SharedType held = getShared(load.getResult());
-  SmallVector<int64_t> box(load.getType().getShape());
-  box.back() = std::min(box.back(), held.getSwizzle() / held.getElementBytes());
-  auto parameter = cast<BlockArgument>(load.getSource()).getArgNumber();
-  return kernel::TensorMapAttr::get(load.getContext(), parameter, box, held.getSwizzle());
-}
-
 //===----------------------------------------------------------------------===//
 // What warpgroups ask for
 //===----------------------------------------------------------------------===//
@@ -67,23 +59,56 @@ template <typename... Parts> static std::string say(const Parts &...parts) {
 }
 
 /// Why a tile is no box that the tensor memory accelerator copies.
-static std::optional<std::string> whyNoBox(LoadOp load) {
+static std::optional<std::string> whyNoBox(RankedTensorType tensor, TileType type) {
   constexpr int64_t maxRank = 5, maxBox = 256, unit = 16, swizzle = 32;
-  auto tensor = cast<RankedTensorType>(load.getSource().getType());
-  ArrayRef<int64_t> tile = load.getType().getShape();
+  ArrayRef<int64_t> tile = type.getShape();
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8, rank = tensor.getRank();
   if (rank < 2 || rank > maxRank)
     return say("a tensor of 2 to ", maxRank, " dimensions, got ", tensor);
   if (tensor.getShape().back() * bytes % unit)
     return say("rows of the tensor that start at multiples of ", unit, " bytes, got ", tensor);
   if (tile.back() * bytes % swizzle)
-    return say("rows of the tile of a multiple of ", swizzle, " bytes, got ", load.getType());
+    return say("rows of the tile of a multiple of ", swizzle, " bytes, got ", type);
   int64_t rows = 1;
   for (int64_t extent : tile.drop_back())
     rows *= extent;
   if (rows > maxBox)
-    return say("at most ", maxBox, " rows of a tile, got ", load.getType());
+    return say("at most ", maxBox, " rows of a tile, got ", type);
   return std::nullopt;
+}
+
+static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedType held) {
+  SmallVector<int64_t> box(tile.getShape());
+  box.back() = std::min(box.back(), held.getSwizzle() / held.getElementBytes());
+  return kernel::TensorMapAttr::get(tile.getContext(), parameter, box, held.getSwizzle());
+}
+
+kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
+  return getBox(cast<BlockArgument>(load.getSource()).getArgNumber(), load.getType(),
+                getShared(load.getResult()));
+}
+
+std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned number) {
+  auto launch = cast<kernel::LaunchOp>(store->getParentOp());
+  Value value = store.getTiles()[number], matrix = stripReshape(value);
+  auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
+  thread::FragmentType fragment = getFragment(matrix);
+  TileType tile = getTile(value), shape = getTile(matrix);
+  bool isWhole = shape.getRank() == 2 && fragment.getRows() == shape.getShape()[0] &&
+                 fragment.getCols() == shape.getShape()[1] &&
+                 tile.getShape().back() == shape.getShape()[1] && shape.getShape()[0] > 1;
+  if (!isWhole || fragment.getPartial() || whyNoBox(tensor, tile))
+    return std::nullopt;
+  // One of the blocks that hold the same tile would have to be chosen.
+  auto map = cast<ArrayAttr>(store.getMaps()[number]);
+  for (auto [name, extent] : llvm::zip_equal(launch.getGridNames(), launch.getGridExtents()))
+    if (extent > 1 && llvm::none_of(map, [&, axis = name](Attribute axes) {
+          return llvm::is_contained(cast<ArrayAttr>(axes), axis);
+        }))
+      return std::nullopt;
+  SharedType held =
+      getSharedType(shape.getShape()[0], shape.getShape()[1], tensor.getElementType());
+  return BoxStore{held, getBox(launch->getNumOperands() + number, tile, held)};
 }
 
 /// The load that a factor is a view of, or null.
@@ -115,7 +140,8 @@ static std::optional<std::string> whyNoProduct(MatmulOp matmul, int64_t warps) {
     LoadOp load = getLoad(factor);
     if (!load || load->getBlock() != matmul->getBlock())
       return say("factors that the loop loads and does not change");
-    if (auto why = whyNoBox(load))
+    auto tensor = cast<RankedTensorType>(load.getSource().getType());
+    if (auto why = whyNoBox(tensor, load.getType()))
       return why;
   }
   return std::nullopt;

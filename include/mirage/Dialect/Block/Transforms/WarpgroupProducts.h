@@ -40,6 +40,16 @@ llvm::SmallVector<LoadOp> getStagedLoads(LoopOp loop);
 /// time. Precondition: layouts are assigned, the launch uses warpgroups.
 kernel::TensorMapAttr getTensorMap(LoadOp load);
 
+/// A result that leaves a launch of warpgroups through shared memory.
+struct BoxStore {
+  thread::SharedType tile;
+  kernel::TensorMapAttr map;
+};
+
+/// How the tensor memory accelerator stores result `number`; nullopt where the
+/// tile is no box, or not all blocks store it. Precondition as above.
+std::optional<BoxStore> getBoxStore(StoreOp store, unsigned number);
+
 } // namespace mirage::block
 
 #endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_WARPGROUPPRODUCTS_H
