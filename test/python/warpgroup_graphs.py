@@ -45,7 +45,9 @@ class Product:
         out, _, mo = self._tensor((self.m, self.n), (tm, tn), ("m", "n"), self.out)
         bias, tbias, mbias = f"tensor<1x{self.n}xf32>", f"!block.tile<1x{tn}xf32>", "[[], [n]]"
         extra = f", %c: {bias}" if self.epilogue else ""
-        given, types = ("%a, %b, %c", f"{a}, {b}, {bias}") if self.epilogue else ("%a, %b", f"{a}, {b}")
+        given, types = (
+            ("%a, %b, %c", f"{a}, {b}, {bias}") if self.epilogue else ("%a, %b", f"{a}, {b}")
+        )
         inner = f", %gc: {bias}" if self.epilogue else ""
         lead = "1x" if self.batch else ""
         acc = f"!block.tile<{lead}{tm}x{tn}xf32>"
@@ -76,7 +78,8 @@ class Product:
             f"block.accumulate sum %p : {acc}",
         ]
         lines = [
-            f"kernel.graph @mm(%a: {a}, %b: {b}{extra}) -> {out} attributes {{form = #kernel.form<selected>}} {{",
+            f"kernel.graph @mm(%a: {a}, %b: {b}{extra}) -> {out} "
+            "attributes {form = #kernel.form<selected>} {",
             f"%r = kernel.launch({given}) grid [{names}] schedule <warps = {self.warps}, stages = "
             f"{self.stages}, engine = {self.engine}> : ({types}) -> {out} {{",
             f"^bb0(%ga: {a}, %gb: {b}{inner}):",

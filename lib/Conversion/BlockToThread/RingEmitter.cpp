@@ -130,8 +130,22 @@ void TileEmitter::emitRingLoop(block::LoopOp op) {
     emitBody(body);
 
     // The products of a step are one group. It stays under way until those of the
-    // next step have started, so that the tensor cores do not run dry.
+    // next step have started, so that the tensor cores do not run dry. With a
+    // single slot nothing would come for the next step before this one is released.
     thread::WgmmaCommitOp::create(builder, loc);
+    if (op.getStages().value_or(1) == 1) {
+      SmallVector<Value> products;
+      for (Value value : accumulate.getValues())
+        products.push_back(get(value));
+      auto done = thread::WgmmaWaitOp::create(builder, loc, TypeRange(ValueRange(products)),
+                                              builder.getI64IntegerAttr(0), products);
+      thread::RingReleaseOp::create(builder, loc, ring, step);
+      scf::YieldOp::create(builder, loc, done.getResults());
+      builder.setInsertionPointAfter(loop);
+      for (auto [result, value] : llvm::zip_equal(op.getResults(), loop.getResults()))
+        fragments[result] = value;
+      return;
+    }
     thread::WgmmaWaitOp::create(builder, loc, TypeRange(), builder.getI64IntegerAttr(1),
                                 ValueRange());
     Value isLater =

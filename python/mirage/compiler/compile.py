@@ -175,8 +175,8 @@ def with_machine_code(artifact: Artifact) -> Compiled:
         ptx, report = _without_spills(ptx, report, artifact.manifest.chip)
         if report.serialized:
             raise PtxasError(
-                "expected products of warpgroups that run at the same time, but the assembler makes "
-                f"them wait for each other: {'; '.join(report.serialized)}"
+                "expected products of warpgroups that run at the same time, but the assembler "
+                f"makes them wait for each other: {'; '.join(report.serialized)}"
             )
         name = module.ptx.removesuffix(".ptx") + ".cubin"
         files[module.ptx], files[name] = ptx.encode(), report.cubin

@@ -31,8 +31,8 @@ REGISTERS_MAX = 190
 """f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
 
 IN_PLACE = 0.25
-"""Registers more, of those that a tile takes, for ops on what a loop of warpgroups leaves: they replace
-it element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
+"""Registers more, of those that a tile takes, for ops on what a loop of warpgroups leaves: they
+replace it element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
 
 
 @dataclass(frozen=True)

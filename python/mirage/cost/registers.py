@@ -112,7 +112,7 @@ class RegisterEstimator(BlockAnalysis):
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        limit = min(MOST, registers_sm // (32 * self.launch.schedule.block_warps))
+        limit = min(MOST, registers_sm // (128 * -(-self.launch.schedule.block_warps // 4)))
         return Registers(wanted, max(exchanged, default=0.0), limit)
 
     def _held(self, value: Value) -> float:

@@ -18,8 +18,8 @@ from mirage.emulator.counters import Counters
 from mirage.emulator.emulator import Emulator, Uninitialised, memory_of
 from mirage.emulator.errors import EmulatorError, LaunchError
 from mirage.emulator.limits import Limits
-from mirage.runtime.artifact import Artifact
 from mirage.emulator.tensor_map import Swizzle, TensorMap
+from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import Argument, TensorSpec
 
 Array = np.ndarray[Any, Any]

@@ -24,7 +24,9 @@ def check(product: Product) -> None:
     """Against the µGraph's meaning in float64; the kernel must be one of warpgroups."""
     text = product.text()
     ptx = compile_mlir(text).ptx()
-    assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx and "mma.sync" not in ptx
+    assert "wgmma.mma_async" in ptx
+    assert "cp.async.bulk.tensor" in ptx
+    assert "mma.sync" not in ptx
     check_mlir(text)
 
 
@@ -128,7 +130,7 @@ def _is_noticed(artifact: Artifact, ptx: str) -> bool:
     )
 
 
-RING = replace(SMALL, m=64, n=64, k=64 * 16, stages=2)
+RING = replace(SMALL, m=128, n=64, k=64 * 16, tile=(128, 64, 64), warps=8, stages=2)
 
 
 @pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
@@ -137,7 +139,10 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     found = list(mutants(artifact.ptx(), kind))
     assert found
     missed = [m.original for m in found if not _is_noticed(artifact, m.ptx)]
-    assert not missed
+    # Of two arrays of mbarriers either fence covers both.
+    init = "fence.mbarrier_init.release.cluster;"
+    assert set(missed) <= {init}
+    assert kind != "fence" or _is_noticed(artifact, artifact.ptx().replace(init, ""))
 
 
 @pytest.mark.parametrize(
@@ -160,9 +165,9 @@ def _init_operands(ptx: str) -> list[tuple[int, int, str]]:
     return [(m.start(1), m.end(1), m[1]) for m in pattern.finditer(ptx)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("count", [1, 2, 7, 9])
 def test_wrong_arrivals_are_noticed(count: int) -> None:
-    """Four warps release a slot, one thread announces its bytes."""
+    """Eight warps release a slot, one thread announces its bytes."""
     artifact = compile_mlir(RING.text())
     ptx = artifact.ptx()
     operands = _init_operands(ptx)
@@ -195,14 +200,17 @@ def test_wrong_parity_is_noticed() -> None:
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
-@pytest.mark.parametrize(("tile", "warps"), [((128, 256, 64), 8), ((128, 128, 64), 8), ((64, 256, 64), 4)])
+@pytest.mark.parametrize(
+    ("tile", "warps"), [((128, 256, 64), 8), ((128, 128, 64), 8), ((64, 256, 64), 4)]
+)
 @pytest.mark.parametrize("swapped_b", [False, True])
 def test_no_spills_and_no_serialised_products(
     tile: tuple[int, int, int], warps: int, swapped_b: bool
 ) -> None:
     text = Product(1024, 1024, 1024, tile, warps, 4, swapped_b=swapped_b).text()
     compiled = compile_text(text, CompileOptions(use_cache=False))
-    assert compiled.spilled_bytes == 0 and not compiled.notes
+    assert compiled.spilled_bytes == 0
+    assert not compiled.notes
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
@@ -217,7 +225,7 @@ def test_serialised_products_are_an_error(monkeypatch: pytest.MonkeyPatch) -> No
         return replace(report, warnings=("info : (C7510) wgmma.mma_async is serialized",))
 
     monkeypatch.setattr(module, "assemble", serialise)
-    with pytest.raises(PtxasError, match="wait for each other: .*C7510"):
+    with pytest.raises(PtxasError, match=r"wait for each other: .*C7510"):
         compile_text(SMALL.text(), CompileOptions(use_cache=False))
 
 

@@ -77,7 +77,8 @@ def test_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
             packing.slots[slot] = address + offset
         packing.update_maps()
         place = pointers[2]
-        assert place is not None and place % tensor_maps.ALIGNMENT == 0
+        assert place is not None
+        assert place % tensor_maps.ALIGNMENT == 0
         assert ctypes.string_at(place, 128) == (address + 16).to_bytes(8, "little") * 16
         assert ctypes.c_uint64.from_address(pointers[0] or 0).value == address
     assert encoded == [(1 << 20) + 16, (1 << 21) + 16]

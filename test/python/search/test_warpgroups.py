@@ -39,7 +39,7 @@ def test_large_products_use_warpgroups() -> None:
         (launch,) = launches(product(4096, 4096, 4096, silu=silu))
         assert launch.schedule.warpgroups
         (matmul,) = (op for op in walk(launch.body.ops) if isinstance(op, Matmul))
-        assert matmul.result.shape[0] % 64 == 0 and matmul.result.shape[1] % 64 == 0
+        assert all(extent % 64 == 0 for extent in matmul.result.shape)
         assert all(d.dtype.is_half for d in matmul.operands)
 
 
@@ -80,13 +80,14 @@ def test_other_columns_stay_what_they_are() -> None:
     kind = FrameType("k", None)
     for limit in (100, 10_000):
         plain, with_groups = columns_of(use, kind, limit, 0), columns_of(use, kind, limit, 0, True)
-        assert plain is not None and with_groups is not None
+        assert plain is not None
+        assert with_groups is not None
         alone = with_groups[0].with_warps_alone()
         assert alone.count == plain[0].count < with_groups[0].count
         for a, b in ((alone.tile, plain[0].tile), (alone.steps, plain[0].steps)):
             assert all(np.array_equal(a[axis], b[axis]) for axis in a)
         assert np.array_equal(alone.warps, plain[0].warps)
         groups = with_groups[0].take(np.flatnonzero(with_groups[0].warpgroups))
-        assert (groups.tile["m"] % 64 == 0).all() and (groups.tile["n"] % 64 == 0).all()
+        assert all((groups.tile[axis] % 64 == 0).all() for axis in ("m", "n"))
         assert groups.count <= limit
     assert columns_of(use, FrameType(None, None), 1000, 0, True) is not None

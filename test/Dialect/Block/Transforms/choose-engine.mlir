@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-choose-engine --split-input-file --verify-diagnostics | FileCheck %s
-// RUN: mirage-opt %s --mirage-choose-engine=chip=sm_80 --split-input-file 2>&1 | FileCheck %s --check-prefix=OLD
+// RUN: mirage-opt %s --mirage-choose-engine=chip=sm_80 --split-input-file 2>/dev/null | FileCheck %s --check-prefix=OLD
 
-// OLD: remark: no products of warpgroups: expected a chip that multiplies tiles in shared memory, got sm_80
+// OLD: schedule <warps = 8, stages = 4> :
 // OLD-NOT: engine
 
 // CHECK-LABEL: kernel.graph @kept
@@ -26,7 +26,7 @@ kernel.graph @kept(%a: tensor<256x512xf16>, %b: tensor<512x512xf16>) -> tensor<2
 // CHECK-LABEL: kernel.graph @unaligned
 // CHECK: schedule <warps = 4, stages = 2> :
 kernel.graph @unaligned(%a: tensor<64x64xf16>, %b: tensor<64x132xf16>) -> tensor<64x132xf32> {
-  // expected-remark @+1 {{expected rows of the tensor that start at multiples of 16 bytes, got 'tensor<64x132xf16>'}}
+  // expected-remark @+1 {{expected rows of the tensor that start at multiples of 16 bytes, got tensor<64x132xf16>}}
   %r = kernel.launch(%a, %b) grid [n = 3] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>, tensor<64x132xf16>) -> tensor<64x132xf32> {
   ^bb0(%ga: tensor<64x64xf16>, %gb: tensor<64x132xf16>):
     %s = block.loop [k = 4] {
@@ -45,7 +45,7 @@ kernel.graph @unaligned(%a: tensor<64x64xf16>, %b: tensor<64x132xf16>) -> tensor
 // CHECK-LABEL: kernel.graph @few_rows
 // CHECK: schedule <warps = 4, stages = 2> :
 kernel.graph @few_rows(%a: tensor<16x64xf16>, %b: tensor<64x64xf16>) -> tensor<16x64xf32> {
-  // expected-remark @+1 {{expected a product that 4 warps can share in parts of 64 rows and a multiple of 8 columns, got '!block.tile<16x64xf32>'}}
+  // expected-remark @+1 {{expected a product that 4 warps can share in parts of 64 rows and a multiple of 8 columns, got !block.tile<16x64xf32>}}
   %r = kernel.launch(%a, %b) grid [] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<16x64xf16>, tensor<64x64xf16>) -> tensor<16x64xf32> {
   ^bb0(%ga: tensor<16x64xf16>, %gb: tensor<64x64xf16>):
     %s = block.loop [k = 4] {

@@ -30,13 +30,13 @@ gpu.module @kernels {
     // CHECK: thread.barrier
     %ring = thread.ring_create readers 4 : !ring
     thread.warps first 4 count 1 barrier 2 {
-      // CHECK: scf.for %[[STEP:.*]] =
+      // CHECK: scf.for %[[STEP:[a-z0-9]+]] =
       scf.for %k = %c0 to %c8 step %c1 {
         %at = arith.muli %k, %c64 : index
-        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3
-        // CHECK: %[[ROUND:.*]] = arith.divui %[[STEP]], %c3
-        // CHECK: %[[NEXT:.*]] = arith.addi %[[ROUND]], %c1
-        // CHECK: %[[PARITY:.*]] = arith.remui %[[NEXT]], %c2
+        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3{{.*}}
+        // CHECK: %[[ROUND:.*]] = arith.divui %[[STEP]], %c3{{.*}}
+        // CHECK: %[[NEXT:.*]] = arith.addi %[[ROUND]], %c1{{.*}}
+        // CHECK: %[[PARITY:.*]] = arith.remui %[[NEXT]], %c2{{.*}}
         // CHECK: thread.mbarrier_wait %[[EMPTY]][%[[SLOT]]] parity %[[PARITY]]
         // CHECK: thread.mbarrier_expect %[[FULL]][%[[SLOT]]] bytes 24576
         // CHECK: %[[TA:.*]] = thread.slot %[[A]][%[[SLOT]]]
@@ -49,11 +49,11 @@ gpu.module @kernels {
     }
     thread.warps first 0 count 4 barrier 1 {
       %z = thread.constant 0.0 : !acc
-      // CHECK: scf.for %[[STEP:.*]] =
+      // CHECK: scf.for %[[STEP:[a-z0-9]+]] =
       %d = scf.for %k = %c0 to %c8 step %c1 iter_args(%s = %z) -> (!acc) {
-        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3
-        // CHECK: %[[ROUND:.*]] = arith.divui %[[STEP]], %c3
-        // CHECK: %[[PARITY:.*]] = arith.remui %[[ROUND]], %c2
+        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3{{.*}}
+        // CHECK: %[[ROUND:.*]] = arith.divui %[[STEP]], %c3{{.*}}
+        // CHECK: %[[PARITY:.*]] = arith.remui %[[ROUND]], %c2{{.*}}
         // CHECK: thread.mbarrier_wait %[[FULL]][%[[SLOT]]] parity %[[PARITY]]
         // CHECK: %[[TA:.*]] = thread.slot %[[A]][%[[SLOT]]]
         // CHECK: %[[TB:.*]] = thread.slot %[[B]][%[[SLOT]]]
@@ -62,7 +62,7 @@ gpu.module @kernels {
         %p = thread.wgmma %a, %b, %s : !thread.shared<64x64xf16, swizzle = 128>, !thread.shared<64x128xf16, swizzle = 128>, !acc
         thread.wgmma_commit
         %w = thread.wgmma_wait 0 (%p) : !acc
-        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3
+        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3{{.*}}
         // CHECK: thread.mbarrier_arrive %[[EMPTY]][%[[SLOT]]]
         thread.ring_release %ring step %k : !ring
         scf.yield %w : !acc
