@@ -109,7 +109,8 @@ class Product:
         self, swapped: bool, shape: tuple[int, int], tile: tuple[int, int], axes: tuple[str, str]
     ) -> tuple[str, str, str]:
         if swapped:
-            shape, tile, axes = shape[::-1], tile[::-1], axes[::-1]
+            shape, tile = (shape[1], shape[0]), (tile[1], tile[0])
+            axes = (axes[1], axes[0])
         return self._tensor(shape, tile, axes, self.dtype)
 
     def _turned(self, name: str, tile: str, swapped: bool) -> tuple[tuple[str, list[str]], str]:

@@ -148,12 +148,10 @@ private:
     auto module = function->getParentOfType<gpu::GPUModuleOp>();
     auto callee = SymbolRefAttr::get(
         module.getNameAttr(), {FlatSymbolRefAttr::get(builder.getContext(), function.getName())});
-    auto invoke = kernel::InvokeOp::create(builder, op->getLoc(), op->getResultTypes(), callee,
-                                           op->getOperands(), ArrayRef<int64_t>{blocks, 1, 1},
-                                           ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
-                                           DenseI64ArrayAttr(),
-                                           tensorMaps.empty() ? ArrayAttr()
-                                                              : builder.getArrayAttr(tensorMaps));
+    auto invoke = kernel::InvokeOp::create(
+        builder, op->getLoc(), op->getResultTypes(), callee, op->getOperands(),
+        ArrayRef<int64_t>{blocks, 1, 1}, ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
+        DenseI64ArrayAttr(), tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps));
     op->replaceAllUsesWith(invoke->getResults());
     op->erase();
     ++numKernels;

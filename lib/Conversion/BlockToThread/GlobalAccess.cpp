@@ -45,7 +45,7 @@ static SmallVector<int64_t, 2> getMatrixDims(ArrayRef<int64_t> tile, bool isColu
 }
 
 TilePlace TileEmitter::getTilePlace(Value tensor, ArrayAttr map, TileType tile,
-                                      ArrayRef<int64_t> matrixAndHolder) {
+                                    ArrayRef<int64_t> matrixAndHolder) {
   ArrayRef<int64_t> matrix = matrixAndHolder.take_front(2), holder = matrixAndHolder.drop_front(2);
   auto type = cast<MemRefType>(tensor.getType());
   TilePlace result;
@@ -100,7 +100,7 @@ static DenseI64ArrayAttr getExtentsAttr(OpBuilder &builder, const TilePlace &til
 void TileEmitter::copyToShared(block::LoadOp load, Value slot, Value when) {
   auto holder = cast<thread::SharedType>(slot.getType());
   TilePlace tile = getTilePlace(tensors.lookup(load.getSource()), load.getMap(), load.getType(),
-                                  getShapes(getTile(getMatrix(load)), holder));
+                                getShapes(getTile(getMatrix(load)), holder));
   thread::CopyAsyncOp::create(builder, loc, tile.tensor, tile.offsets, tile.dims, tile.inBounds,
                               getExtentsAttr(builder, tile), slot, when);
 }
@@ -119,7 +119,7 @@ void TileEmitter::emitLoad(block::LoadOp op) {
   }
   FragmentType type = typeOf(op.getResult());
   TilePlace tile = getTilePlace(tensors.lookup(op.getSource()), op.getMap(), op.getType(),
-                                  getShapes(getTile(getMatrix(op)), type));
+                                getShapes(getTile(getMatrix(op)), type));
   fragments[op.getResult()] =
       thread::LoadGlobalOp::create(builder, loc, type, tile.tensor, tile.offsets, tile.dims,
                                    tile.inBounds, getExtentsAttr(builder, tile), Value());
@@ -137,7 +137,7 @@ void TileEmitter::emitStore(block::StoreOp op) {
     auto map = cast<ArrayAttr>(op.getMaps()[number]);
     TilePlace tile =
         getTilePlace(outputs[number], map, getTile(value),
-                      getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
+                     getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
     if (emitBoxStore(op, number, fragment, tile))
       continue;
     // One of the blocks that hold the same tile writes it.

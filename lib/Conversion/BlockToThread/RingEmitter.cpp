@@ -68,9 +68,9 @@ void TileEmitter::emitRoles() {
                                                builder.getI64IntegerAttr(warps));
   }
   auto emitRole = [&](int64_t first, int64_t count, int64_t barrier, auto emitWork) {
-    auto role =
-        thread::WarpsOp::create(builder, loc, builder.getI64IntegerAttr(first),
-                                builder.getI64IntegerAttr(count), builder.getI64IntegerAttr(barrier));
+    auto role = thread::WarpsOp::create(builder, loc, builder.getI64IntegerAttr(first),
+                                        builder.getI64IntegerAttr(count),
+                                        builder.getI64IntegerAttr(barrier));
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&role.getBody().emplaceBlock());
     emitWork();
@@ -96,10 +96,9 @@ void TileEmitter::emitFills(block::LoopOp op) {
     SmallVector<int64_t> shapes;
     for (int i = 0; i < 2; ++i)
       llvm::append_range(shapes, getTile(getMatrix(load)).getShape());
-    llvm::append_range(
-        coordinates,
-        getTilePlace(tensors.lookup(load.getSource()), load.getMap(), load.getType(), shapes)
-            .offsets);
+    llvm::append_range(coordinates, getTilePlace(tensors.lookup(load.getSource()), load.getMap(),
+                                                 load.getType(), shapes)
+                                        .offsets);
   }
   thread::RingFillOp::create(builder, op.getLoc(), rings[op], loop.getInductionVar(), maps,
                              coordinates);
@@ -115,8 +114,7 @@ void TileEmitter::emitRingLoop(block::LoopOp op) {
   for (Value result : op.getResults())
     initial.push_back(constant(typeOf(result), 0));
   Value ring = rings[op];
-  auto loop =
-      scf::ForOp::create(builder, loc, index(0), index(op.getExtent()), index(1), initial);
+  auto loop = scf::ForOp::create(builder, loc, index(0), index(op.getExtent()), index(1), initial);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -148,8 +146,7 @@ void TileEmitter::emitRingLoop(block::LoopOp op) {
     }
     thread::WgmmaWaitOp::create(builder, loc, TypeRange(), builder.getI64IntegerAttr(1),
                                 ValueRange());
-    Value isLater =
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, step, index(0));
+    Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, step, index(0));
     auto release = scf::IfOp::create(builder, loc, isLater, /*withElseRegion=*/false);
     {
       OpBuilder::InsertionGuard inner(builder);
@@ -178,8 +175,8 @@ bool TileEmitter::emitBoxStore(block::StoreOp op, unsigned number, Value fragmen
     return false;
   int64_t offset = llvm::alignTo(allocated, box->tile.getAlignment());
   allocated = offset + box->tile.getTotalBytes();
-  Value tile = thread::SharedAllocOp::create(builder, loc, box->tile,
-                                             builder.getI64IntegerAttr(offset));
+  Value tile =
+      thread::SharedAllocOp::create(builder, loc, box->tile, builder.getI64IntegerAttr(offset));
   thread::StoreSharedOp::create(builder, loc, fragment, tile, DenseI64ArrayAttr(), false);
   thread::FenceOp::create(builder, loc, thread::FenceKind::AsyncProxy);
   thread::BarrierOp::create(builder, loc);

@@ -66,8 +66,8 @@ void TileEmitter::setPositions(Value number, bool grouped) {
     // The last group may be lower.
     Value heightHere = index(height);
     if (rows % height)
-      heightHere = arith::MinUIOp::create(
-          builder, loc, heightHere, arith::SubIOp::create(builder, loc, index(rows), first));
+      heightHere = arith::MinUIOp::create(builder, loc, heightHere,
+                                          arith::SubIOp::create(builder, loc, index(rows), first));
     Value row = arith::AddIOp::create(builder, loc, first, remainder(within, heightHere));
     position[cast<StringAttr>(names[left - 2]).getValue()] = row;
     position[cast<StringAttr>(names[left - 1]).getValue()] = divide(within, heightHere);

@@ -98,7 +98,7 @@ private:
 
   // Device memory (GlobalAccess.cpp).
   TilePlace getTilePlace(mlir::Value tensor, mlir::ArrayAttr map, block::TileType tile,
-                           llvm::ArrayRef<int64_t> holderShape);
+                         llvm::ArrayRef<int64_t> holderShape);
   mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
   void copyToShared(block::LoadOp load, mlir::Value slot, mlir::Value when);
 

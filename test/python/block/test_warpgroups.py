@@ -139,9 +139,13 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     found = list(mutants(artifact.ptx(), kind))
     assert found
     missed = [m.original for m in found if not _is_noticed(artifact, m.ptx)]
-    # Of two arrays of mbarriers either fence covers both.
+    # Of two arrays of mbarriers either fence covers both. The emulator knows what a product reads
+    # only while it is under way, so it does not see that another group may still read what the
+    # result is about to overwrite; expand-rings.mlir tests that barrier.
     init = "fence.mbarrier_init.release.cluster;"
-    assert set(missed) <= {init}
+    reuse = [m for m in missed if m.startswith("bar.sync")]
+    assert len(reuse) <= 1
+    assert set(missed) <= {init, *reuse}
     assert kind != "fence" or _is_noticed(artifact, artifact.ptx().replace(init, ""))
 
 

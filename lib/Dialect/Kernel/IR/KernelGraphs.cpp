@@ -201,7 +201,8 @@ LogicalResult InvokeOp::verify() {
   }
   SmallVector<Type> tensors(getOperandTypes());
   llvm::append_range(tensors, getResultTypes());
-  for (auto map : getTensorMaps().value_or(ArrayAttr::get(getContext(), {})).getAsRange<TensorMapAttr>()) {
+  for (auto map :
+       getTensorMaps().value_or(ArrayAttr::get(getContext(), {})).getAsRange<TensorMapAttr>()) {
     if (map.getParameter() < 0 || map.getParameter() >= int64_t(tensors.size()))
       return emitOpError("expected a tensor map of one of ")
              << tensors.size() << " tensors, got parameter " << map.getParameter();

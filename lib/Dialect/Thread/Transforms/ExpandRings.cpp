@@ -34,9 +34,8 @@ public:
     for (SharedType tile : type.getTiles()) {
       auto slotted = SharedType::get({slots, tile.getRows(), tile.getCols()}, tile.getElementType(),
                                      tile.getSwizzle(), tile.getPad());
-      tiles.push_back(
-          SharedAllocOp::create(builder, loc, slotted,
-                                take(slotted.getTotalBytes(), slotted.getAlignment())));
+      tiles.push_back(SharedAllocOp::create(builder, loc, slotted,
+                                            take(slotted.getTotalBytes(), slotted.getAlignment())));
     }
     auto barriers = MbarrierType::get(builder.getContext(), slots);
     full = MbarrierAllocOp::create(builder, loc, barriers, take(slots * 8, 8));

@@ -85,12 +85,10 @@ private:
 
   /// Whether the role does nothing to shared memory but start copies to it.
   static bool isProducer(WarpsOp role) {
-    return !role
-                .walk([](Operation *op) {
+    return !role.walk([](Operation *op) {
                   auto scratch = dyn_cast<ScratchOpInterface>(op);
-                  bool usesShared =
-                      (scratch && scratch.getScratchBytes()) ||
-                      llvm::any_of(op->getOperandTypes(), llvm::IsaPred<SharedType>);
+                  bool usesShared = (scratch && scratch.getScratchBytes()) ||
+                                    llvm::any_of(op->getOperandTypes(), llvm::IsaPred<SharedType>);
                   bool isFine = isa<SlotOp, TmaLoadOp, BulkCopyOp>(op);
                   return usesShared && !isFine ? WalkResult::interrupt() : WalkResult::advance();
                 })

@@ -10,7 +10,11 @@ gpu.module @kernels {
   // tiles' memory.
   // PLAN: gpu.func @ring{{.*}}thread.shared_bytes = 73776
   // PLAN: thread.shared_alloc 0 : <3x64x128xf16
+  // PLAN: thread.warps first 0 count 4
+  // PLAN: scf.yield
   // PLAN: thread.shared_alloc 0 : <64x128xf32, swizzle = 128>
+  // PLAN-NEXT: thread.barrier
+  // PLAN-NEXT: thread.store_shared
 
   // CHECK-LABEL: gpu.func @ring
   // CHECK-SAME: %[[MA:arg[0-9]+]]: !thread.tensormap<64x64xf16, swizzle = 128>, %[[MB:arg[0-9]+]]: !thread.tensormap
