@@ -83,6 +83,20 @@ def test_epilogue_and_batch() -> None:
     check(replace(SMALL, batch=3, m=72, swapped_b=True))
 
 
+def test_products_of_products() -> None:
+    """The second kernel copies boxes of what the first one wrote, in the workspace."""
+    text = replace(SMALL, k=128).text()
+    start, end = text.index("%r = kernel.launch"), text.index("kernel.return")
+    second = text[start:end].replace("%r = ", "%q = ").replace("(%a, %b)", "(%r, %b)")
+    text = text[:end] + second + text[end:].replace("%r", "%q")
+    (kernel,) = {
+        k.entry: k for k in compile_mlir(text).manifest.kernels if k.entry == "mm_1"
+    }.values()
+    kinds = {a.kind for a in kernel.arguments if a.map is not None}
+    assert kinds == {"workspace", "input", "output"}
+    check_mlir(text)
+
+
 @pytest.mark.parametrize(("rows", "cols"), [(17, 3), (35, 2), (2, 5)])
 def test_order_of_tiles(rows: int, cols: int) -> None:
     """More tiles than fit into a group of rows, and a last group that is lower."""
