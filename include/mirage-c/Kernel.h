@@ -32,9 +32,11 @@ MLIR_CAPI_EXPORTED MlirAttribute mirageKernelVerdictAttrGetEvidence(MlirAttribut
 MLIR_CAPI_EXPORTED bool mirageAttributeIsAKernelSchedule(MlirAttribute attr);
 MLIR_CAPI_EXPORTED MlirTypeID mirageKernelScheduleAttrGetTypeID(void);
 MLIR_CAPI_EXPORTED MlirAttribute mirageKernelScheduleAttrGetChecked(MlirLocation location,
-                                                                    int64_t warps, int64_t stages);
+                                                                    int64_t warps, int64_t stages,
+                                                                    bool warpgroups);
 MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetWarps(MlirAttribute attr);
 MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetStages(MlirAttribute attr);
+MLIR_CAPI_EXPORTED bool mirageKernelScheduleAttrUsesWarpgroups(MlirAttribute attr);
 
 #ifdef __cplusplus
 }

@@ -48,14 +48,18 @@ bool mirageAttributeIsAKernelSchedule(MlirAttribute attr) {
 }
 MlirTypeID mirageKernelScheduleAttrGetTypeID(void) { return wrap(ScheduleAttr::getTypeID()); }
 MlirAttribute mirageKernelScheduleAttrGetChecked(MlirLocation location, int64_t warps,
-                                                 int64_t stages) {
+                                                 int64_t stages, bool warpgroups) {
   mlir::Location loc = unwrap(location);
-  return wrap(mlir::Attribute(ScheduleAttr::getChecked([loc] { return mlir::emitError(loc); },
-                                                       loc.getContext(), warps, stages)));
+  return wrap(mlir::Attribute(
+      ScheduleAttr::getChecked([loc] { return mlir::emitError(loc); }, loc.getContext(), warps,
+                               stages, warpgroups ? Engine::Warpgroup : Engine::Warp)));
 }
 int64_t mirageKernelScheduleAttrGetWarps(MlirAttribute attr) {
   return mlir::cast<ScheduleAttr>(unwrap(attr)).getWarps();
 }
 int64_t mirageKernelScheduleAttrGetStages(MlirAttribute attr) {
   return mlir::cast<ScheduleAttr>(unwrap(attr)).getStages();
+}
+bool mirageKernelScheduleAttrUsesWarpgroups(MlirAttribute attr) {
+  return mlir::cast<ScheduleAttr>(unwrap(attr)).usesWarpgroups();
 }

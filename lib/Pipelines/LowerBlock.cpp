@@ -16,10 +16,12 @@ void mirage::buildLowerBlock(OpPassManager &manager, const LowerBlockOptions &op
   manager.addPass(block::createFlattenTiles());
   // Loads of the same tile are one.
   manager.addPass(createCSEPass());
+  manager.addPass(block::createChooseEngine({options.chip.getValue()}));
   manager.addPass(block::createAssignLayouts({options.chip.getValue()}));
   manager.addPass(block::createMaskPadding());
   manager.addPass(block::createPipelineLoops({options.chip.getValue()}));
   manager.addPass(createConvertBlockToThread());
+  manager.addPass(thread::createExpandRings());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(thread::createPlanSharedMemory({options.chip.getValue()}));

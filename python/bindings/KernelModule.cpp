@@ -81,17 +81,21 @@ struct PyScheduleAttr : mp::PyConcreteAttribute<PyScheduleAttr> {
   static void bindDerived(ClassTy &c) {
     c.def_static(
         "get",
-        [](int64_t warps, int64_t stages, mp::DefaultingPyLocation loc) {
+        [](int64_t warps, int64_t stages, bool warpgroups, mp::DefaultingPyLocation loc) {
           MlirAttribute attr = checked(loc, "invalid schedule", [&] {
-            return mirageKernelScheduleAttrGetChecked(loc, warps, stages);
+            return mirageKernelScheduleAttrGetChecked(loc, warps, stages, warpgroups);
           });
           return PyScheduleAttr(loc->getContext(), attr);
         },
-        nb::arg("warps"), nb::arg("stages"), nb::arg("loc") = nb::none());
+        nb::arg("warps"), nb::arg("stages"), nb::arg("warpgroups") = false,
+        nb::arg("loc") = nb::none());
     c.def_prop_ro("warps",
                   [](PyScheduleAttr &self) { return mirageKernelScheduleAttrGetWarps(self); });
     c.def_prop_ro("stages",
                   [](PyScheduleAttr &self) { return mirageKernelScheduleAttrGetStages(self); });
+    c.def_prop_ro("warpgroups", [](PyScheduleAttr &self) {
+      return mirageKernelScheduleAttrUsesWarpgroups(self);
+    });
   }
 };
 } // namespace

@@ -105,6 +105,8 @@ class _Kernel:
         launch = self.launch
         grid = " x ".join(f"{a.name} = {a.extent}" for a in launch.grid) or "one block"
         schedule = f"{launch.schedule.warps} warps, {launch.schedule.stages} stages"
+        if launch.schedule.warpgroups:
+            schedule += ", products by warpgroups"
         yield f"{title}: grid {grid}, {schedule}"
         yield from self._body(launch.body.ops, "  ")
         for output, result in zip(launch.body.outputs, launch.results, strict=True):

@@ -17,7 +17,9 @@ def ConvertBlockToThread : Pass<"mirage-convert-block-to-thread", "::mlir::Modul
     `kernel.invoke`. The axes of the grid become one dimension, the first axis
     being the most significant. Loops become `scf.for` with accumulators in
     registers; copies to shared memory are issued ahead, with the waits and
-    barriers that they need. Shared tiles lie one after the other until
+    barriers that they need. With `engine = warpgroup` the tiles of loops are in
+    rings (`thread.ring_create`) that a role of one warp fills through tensor
+    maps, which are further parameters; another role does the rest. Shared tiles lie one after the other until
     `mirage-plan-shared-memory`. `kernel.slice` and `kernel.concat` become
     kernels that copy. Graphs without launches left get the form `thread`.
   }];

@@ -142,15 +142,16 @@ private:
   }
 
   /// Replaces `op` by a call of `function` with as many blocks.
-  void replaceWithInvoke(Operation *op, gpu::GPUFuncOp function, int64_t blocks, int64_t threads) {
+  void replaceWithInvoke(Operation *op, gpu::GPUFuncOp function, int64_t blocks, int64_t threads,
+                         ArrayRef<Attribute> tensorMaps = {}) {
     OpBuilder builder(op);
     auto module = function->getParentOfType<gpu::GPUModuleOp>();
     auto callee = SymbolRefAttr::get(
         module.getNameAttr(), {FlatSymbolRefAttr::get(builder.getContext(), function.getName())});
-    auto invoke = kernel::InvokeOp::create(builder, op->getLoc(), op->getResultTypes(), callee,
-                                           op->getOperands(), ArrayRef<int64_t>{blocks, 1, 1},
-                                           ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
-                                           DenseI64ArrayAttr());
+    auto invoke = kernel::InvokeOp::create(
+        builder, op->getLoc(), op->getResultTypes(), callee, op->getOperands(),
+        ArrayRef<int64_t>{blocks, 1, 1}, ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
+        DenseI64ArrayAttr(), tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps));
     op->replaceAllUsesWith(invoke->getResults());
     op->erase();
     ++numKernels;
@@ -161,15 +162,21 @@ private:
     SmallVector<Type> parameters;
     for (Type type : llvm::concat<const Type>(launch->getOperandTypes(), launch->getResultTypes()))
       parameters.push_back(getParameterType(type));
-    int64_t threads = 32 * launch.getSchedule()->getWarps();
+    SmallVector<Attribute> tensorMaps;
+    for (const TensorMapParameter &parameter : getTensorMaps(launch)) {
+      parameters.push_back(parameter.type);
+      tensorMaps.push_back(parameter.map);
+    }
+    int64_t threads = 32 * launch.getSchedule()->getBlockWarps();
     gpu::GPUFuncOp function =
         createKernel(builder, launch.getLoc(), module, name, parameters, threads);
     ValueRange arguments = function.getArguments();
-    size_t numInputs = launch->getNumOperands();
-    TileEmitter(launch, builder, arguments.take_front(numInputs), arguments.drop_front(numInputs))
+    size_t numInputs = launch->getNumOperands(), numOutputs = launch->getNumResults();
+    TileEmitter(launch, builder, arguments.take_front(numInputs),
+                arguments.slice(numInputs, numOutputs), arguments.take_back(tensorMaps.size()))
         .run();
     gpu::ReturnOp::create(builder, launch.getLoc());
-    replaceWithInvoke(launch, function, launch.getNumBlocks(), threads);
+    replaceWithInvoke(launch, function, launch.getNumBlocks(), threads, tensorMaps);
   }
 
   LogicalResult convertCopy(Operation *op, gpu::GPUModuleOp module, StringRef name) {

@@ -44,11 +44,11 @@ static SmallVector<int64_t, 2> getMatrixDims(ArrayRef<int64_t> tile, bool isColu
   return isColumn ? SmallVector<int64_t, 2>{dim, other} : SmallVector<int64_t, 2>{other, dim};
 }
 
-GlobalTile TileEmitter::getGlobalTile(Value tensor, ArrayAttr map, TileType tile,
-                                      ArrayRef<int64_t> matrixAndHolder) {
+TilePlace TileEmitter::getTilePlace(Value tensor, ArrayAttr map, TileType tile,
+                                    ArrayRef<int64_t> matrixAndHolder) {
   ArrayRef<int64_t> matrix = matrixAndHolder.take_front(2), holder = matrixAndHolder.drop_front(2);
   auto type = cast<MemRefType>(tensor.getType());
-  GlobalTile result;
+  TilePlace result;
   result.tensor = tensor;
   // Leading dimensions that the parameter has beyond the tensor.
   int64_t added = type.getRank() - tile.getRank();
@@ -93,14 +93,14 @@ template <typename HolderT> static SmallVector<int64_t> getShapes(TileType matri
   return shapes;
 }
 
-static DenseI64ArrayAttr getExtentsAttr(OpBuilder &builder, const GlobalTile &tile) {
+static DenseI64ArrayAttr getExtentsAttr(OpBuilder &builder, const TilePlace &tile) {
   return tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents);
 }
 
 void TileEmitter::copyToShared(block::LoadOp load, Value slot, Value when) {
   auto holder = cast<thread::SharedType>(slot.getType());
-  GlobalTile tile = getGlobalTile(tensors.lookup(load.getSource()), load.getMap(), load.getType(),
-                                  getShapes(getTile(getMatrix(load)), holder));
+  TilePlace tile = getTilePlace(tensors.lookup(load.getSource()), load.getMap(), load.getType(),
+                                getShapes(getTile(getMatrix(load)), holder));
   thread::CopyAsyncOp::create(builder, loc, tile.tensor, tile.offsets, tile.dims, tile.inBounds,
                               getExtentsAttr(builder, tile), slot, when);
 }
@@ -118,8 +118,8 @@ void TileEmitter::emitLoad(block::LoadOp op) {
     return;
   }
   FragmentType type = typeOf(op.getResult());
-  GlobalTile tile = getGlobalTile(tensors.lookup(op.getSource()), op.getMap(), op.getType(),
-                                  getShapes(getTile(getMatrix(op)), type));
+  TilePlace tile = getTilePlace(tensors.lookup(op.getSource()), op.getMap(), op.getType(),
+                                getShapes(getTile(getMatrix(op)), type));
   fragments[op.getResult()] =
       thread::LoadGlobalOp::create(builder, loc, type, tile.tensor, tile.offsets, tile.dims,
                                    tile.inBounds, getExtentsAttr(builder, tile), Value());
@@ -135,9 +135,11 @@ void TileEmitter::emitStore(block::StoreOp op) {
     auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
     fragment = castTo(fragment, tensor.getElementType());
     auto map = cast<ArrayAttr>(op.getMaps()[number]);
-    GlobalTile tile =
-        getGlobalTile(outputs[number], map, getTile(value),
-                      getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
+    TilePlace tile =
+        getTilePlace(outputs[number], map, getTile(value),
+                     getShapes(getTile(source), cast<FragmentType>(fragment.getType())));
+    if (emitBoxStore(op, number, fragment, tile))
+      continue;
     // One of the blocks that hold the same tile writes it.
     for (Attribute name : launch.getGridNames()) {
       StringRef axis = cast<StringAttr>(name).getValue();

@@ -99,19 +99,21 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   int64_t extent = op.getExtent(), stages = op.getStages().value_or(1);
   StringRef axis = op.getAxis();
   extents[axis] = extent;
+  if (rings.count(op))
+    return emitRingLoop(op);
 
   // Rings, and the copies of the first steps.
-  SmallVector<std::pair<block::LoadOp, Value>> rings;
+  SmallVector<std::pair<block::LoadOp, Value>> staged;
   for (auto load : body.getOps<block::LoadOp>())
     if (getShared(load.getResult()))
-      rings.push_back({load, allocate(load)});
+      staged.push_back({load, allocate(load)});
   auto copyStep = [&](Value step, Value slot, Value when) {
     position[axis] = step;
-    for (auto [load, ring] : rings)
+    for (auto [load, ring] : staged)
       copyToShared(load, thread::SlotOp::create(builder, load.getLoc(), ring, slot), when);
     commitCopies();
   };
-  if (rings.empty()) {
+  if (staged.empty()) {
     if (!pendingGroup.empty())
       waitForAllCopies();
   } else if (stages > 1) {
@@ -130,7 +132,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   SmallVector<block::RunningMaxOp> maxima(body.getOps<block::RunningMaxOp>());
   for (block::RunningMaxOp running : maxima)
     initial.push_back(constant(typeOf(running.getResult()), -infinity));
-  bool hasRing = !rings.empty() && stages > 1;
+  bool hasRing = !staged.empty() && stages > 1;
   if (hasRing) {
     initial.push_back(index(0));
     initial.push_back(index(stages - 1));
@@ -154,7 +156,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
     Value exists =
         arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, index(extent));
     copyStep(ahead, fillSlot, exists);
-  } else if (!rings.empty()) {
+  } else if (!staged.empty()) {
     thread::BarrierOp::create(builder, loc);
     copyStep(loop.getInductionVar(), readSlot, Value());
     thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(0));
@@ -163,7 +165,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   // The waits above cover all earlier groups too.
   pendingGroup.clear();
   position[axis] = loop.getInductionVar();
-  for (auto [load, ring] : rings)
+  for (auto [load, ring] : staged)
     sharedViews[load.getResult()] = {thread::SlotOp::create(builder, load.getLoc(), ring, readSlot),
                                      false};
 

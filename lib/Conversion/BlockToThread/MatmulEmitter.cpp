@@ -74,6 +74,15 @@ Value TileEmitter::getAccumulator(block::MatmulOp op, FragmentType productType) 
 
 void TileEmitter::emitMatmul(block::MatmulOp op) {
   FragmentType result = typeOf(op.getResult());
+  if (op.getWarpgroup()) {
+    // The loop waits for it (emitRingLoop), so nothing but the next step's product
+    // may use the sum.
+    SharedView lhs = getSharedView(op.getLhs()), rhs = getSharedView(op.getRhs());
+    Value sum = getAccumulator(op, result);
+    fragments[op.getResult()] = thread::WgmmaOp::create(
+        builder, loc, sum.getType(), lhs.tile, rhs.tile, sum, lhs.transposed, rhs.transposed);
+    return;
+  }
   bool swapped = op.getSwapped();
   ArrayRef<int64_t> warps = *op.getWarps();
   WarpGrid grid{warps[swapped ? 1 : 0], warps[swapped ? 0 : 1], warps[2]};

@@ -20,27 +20,65 @@ using thread::FragmentType;
 using thread::LinearLayout;
 
 TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange inputs,
-                         ValueRange outputs)
-    : launch(launch), builder(builder), loc(launch.getLoc()), outputs(outputs) {
+                         ValueRange outputs, ValueRange tensorMaps)
+    : launch(launch), builder(builder), loc(launch.getLoc()), outputs(outputs),
+      tensorMaps(tensorMaps) {
   for (auto [argument, input] : llvm::zip_equal(launch.getBody().getArguments(), inputs))
     tensors[argument] = input;
 }
 
 void TileEmitter::run() {
-  // The first axis of the grid is the most significant digit of the block's
-  // number.
   Value rest = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
+  setPositions(rest, launch.getSchedule()->usesWarpgroups());
+  if (launch.getSchedule()->usesWarpgroups())
+    emitRoles();
+  else
+    emitBody(launch.getBody().front());
+}
+
+/// Splits the block's number into positions along the axes of the grid. The first
+/// axis is the most significant digit. With `grouped`, blocks that run at the same
+/// time form a near square of the last two axes, whose tiles share more of what L2
+/// holds than those of a row do: rows of the square come in groups, within which
+/// they are the fastest digit.
+void TileEmitter::setPositions(Value number, bool grouped) {
+  // About 16 x 8 tiles of 128 x 256 run at a time.
+  constexpr int64_t groupRows = 16;
   auto names = launch.getGridNames().getValue();
-  for (auto [name, extent] : llvm::reverse(llvm::zip_equal(names, launch.getGridExtents()))) {
-    StringRef axis = cast<StringAttr>(name).getValue();
-    extents[axis] = extent;
-    bool isLast = name == names.front();
-    position[axis] =
-        isLast ? rest : arith::RemUIOp::create(builder, loc, rest, index(extent)).getResult();
-    if (!isLast)
-      rest = arith::DivUIOp::create(builder, loc, rest, index(extent));
+  ArrayRef<int64_t> sizes = launch.getGridExtents();
+  for (auto [name, extent] : llvm::zip_equal(names, sizes))
+    extents[cast<StringAttr>(name).getValue()] = extent;
+  auto divide = [&](Value value, Value by) -> Value {
+    return arith::DivUIOp::create(builder, loc, value, by);
+  };
+  auto remainder = [&](Value value, Value by) -> Value {
+    return arith::RemUIOp::create(builder, loc, value, by);
+  };
+  size_t left = names.size();
+  if (grouped && left >= 2 && sizes[left - 2] > 1 && sizes[left - 1] > 1) {
+    int64_t rows = sizes[left - 2], cols = sizes[left - 1];
+    Value plane = left == 2 ? number : remainder(number, index(rows * cols));
+    number = left == 2 ? Value() : divide(number, index(rows * cols));
+    int64_t height = std::min(groupRows, rows);
+    Value group = divide(plane, index(height * cols));
+    Value within = remainder(plane, index(height * cols));
+    Value first = arith::MulIOp::create(builder, loc, group, index(height));
+    // The last group may be lower.
+    Value heightHere = index(height);
+    if (rows % height)
+      heightHere = arith::MinUIOp::create(builder, loc, heightHere,
+                                          arith::SubIOp::create(builder, loc, index(rows), first));
+    Value row = arith::AddIOp::create(builder, loc, first, remainder(within, heightHere));
+    position[cast<StringAttr>(names[left - 2]).getValue()] = row;
+    position[cast<StringAttr>(names[left - 1]).getValue()] = divide(within, heightHere);
+    left -= 2;
   }
-  emitBody(launch.getBody().front());
+  for (; left > 0; --left) {
+    StringRef axis = cast<StringAttr>(names[left - 1]).getValue();
+    position[axis] = left == 1 ? number : remainder(number, index(sizes[left - 1]));
+    if (left > 1)
+      number = divide(number, index(sizes[left - 1]));
+  }
 }
 
 void TileEmitter::emitBody(Block &body) {

@@ -21,7 +21,7 @@ struct SharedView {
 
 /// Where a block-level tile lies in a device tensor, whose parameter has at
 /// least two dimensions (missing leading ones are 1).
-struct GlobalTile {
+struct TilePlace {
   mlir::Value tensor;
   llvm::SmallVector<mlir::Value> offsets;
   /// Tensor dimensions of the tile's rows and columns.
@@ -33,7 +33,20 @@ struct GlobalTile {
   mlir::Value when;
 };
 
+/// A parameter of the kernel for loads by the tensor memory accelerator.
+struct TensorMapParameter {
+  kernel::TensorMapAttr map;
+  thread::TensorMapType type;
+  bool operator==(const TensorMapParameter &other) const { return map == other.map; }
+};
+
+/// The tensor maps that a launch needs: those of its rings, each once.
+llvm::SmallVector<TensorMapParameter> getTensorMaps(kernel::LaunchOp launch);
+
 /// Emits the body of one launch as thread ops.
+///
+/// With `engine = warpgroup` the body is executed by a role of the schedule's
+/// warps; the copies of its loops are issued by another role of one warp.
 ///
 /// Copies to shared memory are asynchronous and form groups. `committed`
 /// counts them in program order; a shared tile is usable once its group has
@@ -42,12 +55,14 @@ struct GlobalTile {
 class TileEmitter {
 public:
   TileEmitter(kernel::LaunchOp launch, mlir::OpBuilder &builder, mlir::ValueRange inputs,
-              mlir::ValueRange outputs);
+              mlir::ValueRange outputs, mlir::ValueRange tensorMaps);
 
   void run();
 
 private:
   using FragmentType = thread::FragmentType;
+
+  void setPositions(mlir::Value number, bool grouped);
 
   // Straight-line code.
   void emitBody(mlir::Block &body);
@@ -73,9 +88,17 @@ private:
   mlir::Value emitRescaled(block::AccumulateOp op, int64_t index);
   mlir::Value getRescaleFactor(mlir::Value runningMax, block::TileType tile, FragmentType type);
 
+  // Roles and rings (RingEmitter.cpp).
+  void emitRoles();
+  void emitFills(block::LoopOp op);
+  void emitRingLoop(block::LoopOp op);
+  bool emitBoxStore(block::StoreOp op, unsigned number, mlir::Value fragment,
+                    const TilePlace &place);
+  mlir::Value getTensorMap(kernel::TensorMapAttr map);
+
   // Device memory (GlobalAccess.cpp).
-  GlobalTile getGlobalTile(mlir::Value tensor, mlir::ArrayAttr map, block::TileType tile,
-                           llvm::ArrayRef<int64_t> holderShape);
+  TilePlace getTilePlace(mlir::Value tensor, mlir::ArrayAttr map, block::TileType tile,
+                         llvm::ArrayRef<int64_t> holderShape);
   mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
   void copyToShared(block::LoadOp load, mlir::Value slot, mlir::Value when);
 
@@ -102,6 +125,9 @@ private:
   mlir::Location loc;
   llvm::DenseMap<mlir::Value, mlir::Value> tensors;
   llvm::SmallVector<mlir::Value> outputs;
+  llvm::SmallVector<mlir::Value> tensorMaps;
+  /// Of loops whose tiles another role copies.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> rings;
   /// Position along each grid axis and each loop around.
   llvm::StringMap<mlir::Value> position;
   llvm::StringMap<int64_t> extents;

@@ -22,6 +22,7 @@ from mirage.runtime.manifest import (
     KernelLaunch,
     Manifest,
     Module,
+    TensorMap,
     TensorSpec,
     WorkspaceBuffer,
 )
@@ -206,6 +207,9 @@ class _Collector:
         arguments = tuple(
             replace(v.buffer.place, offset=v.offset) for v in views if v.buffer.place is not None
         )
+        arguments += tuple(
+            replace(arguments[number], map=tensor_map) for number, tensor_map in _tensor_maps(op)
+        )
         count = parameter_count(self.ptx_of[container], entry)
         if count != len(arguments):
             raise CompileError(
@@ -221,6 +225,24 @@ class _Collector:
             arguments=arguments,
             cluster=None if cluster is None else _triple(op, cluster),
         )
+
+
+def _tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
+    """Tensor maps that a kernel takes after its tensors, each with the number of its tensor."""
+    from mirage import ir
+
+    tensors = [*op.operands, *op.results]
+    if "tensor_maps" not in op.attributes:
+        return
+    for attribute in ir.ArrayAttr(op.attributes["tensor_maps"]):
+        text = str(attribute)
+        match = re.search(r"parameter = (\d+), box = \[([\d, ]+)\], swizzle = (\d+)", text)
+        if match is None:
+            raise CompileError(f"{op.location}: expected a #kernel.tensor_map, got {text}")
+        number = int(match[1])
+        shape, dtype = tensor_type(tensors[number])
+        box = tuple(int(n) for n in match[2].split(","))
+        yield number, TensorMap(shape, dtype, box, int(match[3]))
 
 
 def _integers(op: ir.Operation, name: str) -> list[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import mirage
 from mirage.compiler import cache
 from mirage.compiler.collect import Names, collect
-from mirage.compiler.errors import CompileError, UnsupportedChipError
+from mirage.compiler.errors import CompileError, PtxasError, UnsupportedChipError
 from mirage.compiler.ptxas import (
     AssemblerReport,
     ask_for_registers,
@@ -173,6 +173,11 @@ def with_machine_code(artifact: Artifact) -> Compiled:
                 artifact, notes=("no ptxas for this PTX: the driver compiles it on loading",)
             )
         ptx, report = _without_spills(ptx, report, artifact.manifest.chip)
+        if report.serialized:
+            raise PtxasError(
+                "expected products of warpgroups that run at the same time, but the assembler "
+                f"makes them wait for each other: {'; '.join(report.serialized)}"
+            )
         name = module.ptx.removesuffix(".ptx") + ".cubin"
         files[module.ptx], files[name] = ptx.encode(), report.cubin
         modules[i] = replace(
@@ -182,10 +187,9 @@ def with_machine_code(artifact: Artifact) -> Compiled:
             cubin_sha256=sha256(report.cubin),
         )
         reports.append(report)
-    serialized = tuple(w for r in reports for w in r.serialized)
     resources = {e.name: {**vars(e), "ptxas": r.version} for r in reports for e in r.entries}
     manifest = replace(artifact.manifest, modules=tuple(modules), resources=resources)
-    return Compiled(Artifact(manifest, files), notes=(*spill_notes(resources), *serialized))
+    return Compiled(Artifact(manifest, files), notes=spill_notes(resources))
 
 
 def _without_spills(ptx: str, report: AssemblerReport, chip: str) -> tuple[str, AssemblerReport]:

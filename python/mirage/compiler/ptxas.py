@@ -21,8 +21,12 @@ from mirage.compiler.errors import PtxasError
 _MOST_REGISTERS = 255
 """Registers that the instruction set can name."""
 _REGISTER_FILE = 65536
-"""Registers of a multiprocessor, on all chips that we compile for."""
-_SERIALIZED = ("C7510", "C7512", "C7513", "C7514", "C7517", "C7519")
+"""Registers of a multiprocessor, on all chips that we compile for. Each of its four partitions has
+a quarter of them and every fourth warp, so that a block of 9 warps needs as many as one of 12."""
+_FULL_ROW = 128
+"""Threads of one warp in each partition."""
+_SERIALIZED = re.compile(r"C75(?:09|1\d|20)\b")
+"""Codes of remarks on tensor-core instructions that wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class AssemblerReport:
     @property
     def serialized(self) -> tuple[str, ...]:
         """Warnings about tensor-core instructions that wait for each other."""
-        return tuple(w for w in self.warnings if any(code in w for code in _SERIALIZED))
+        return tuple(w for w in self.warnings if _SERIALIZED.search(w))
 
 
 def find_ptxas() -> str | None:
@@ -147,7 +151,8 @@ def ask_for_registers(ptx: str, entries: tuple[EntryUsage, ...]) -> str | None:
         match = re.search(pattern, changed)
         if match is None:
             continue
-        limit = min(_MOST_REGISTERS, _REGISTER_FILE // int(match[2]))
+        threads = -(-int(match[2]) // _FULL_ROW) * _FULL_ROW
+        limit = min(_MOST_REGISTERS, _REGISTER_FILE // threads // 8 * 8)
         # Spilled values, and as much again for what moves around them; allocated in units of 8.
         wanted = entry.registers + entry.spill_stores // 4 + 32
         wanted = min(-(-wanted // 8) * 8, limit)

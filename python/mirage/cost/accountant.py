@@ -16,6 +16,7 @@ LINE = 128.0  # bytes of a cache line
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
+GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
 HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
 
 
@@ -89,14 +90,20 @@ class Accountant:
         warps = self.features.warps
         across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
-        self._add("move", width * k * (m * across + n * down), in_loop)
+        move = width * k * (m * across + n * down)
+        # a warpgroup reads both factors of each 64 rows
+        ring = self.features.warpgroups
+        move = np.where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
+        self._add("move", move, in_loop)
         fragments = np.maximum(
             1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps)
         )  # independent ones of a warp
         chain = padded / (16.0 * 8.0 * 16.0 * warps) * MMA_LATENCY / np.minimum(fragments, 4.0)
-        self._add("clocks", np.maximum(chain, MMA_LATENCY) + 60.0, in_loop)
+        clocks = np.where(ring, GROUP_LATENCY, np.maximum(chain, MMA_LATENCY) + 60.0)
+        self._add("clocks", clocks, in_loop)
         if shared is None:
             shared = self._contraction_warps(padded / _up(k, 16), k)
+        shared = np.where(ring, 1.0, shared)
         # they write their results to shared memory, and read all of them
         self._add("sums", np.where(shared > 1, 2.0 * 4.0 * shared * m * n, 0.0), False)
         self._add("exchanges", np.where(shared > 1, 2.0, 0.0), False)

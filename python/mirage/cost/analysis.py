@@ -98,6 +98,8 @@ class BlockAnalysis:
         """Ways in which warps may share a matmul, the best first, and whether its operands may
         change warps before it.
         """
+        if self.launch.schedule.warpgroups:  # their operands stay in shared memory
+            return [WarpGrid(self.warps, 1, 1)], False
         product, before = self.product(op), self.before(op)
         if not before:
             found = [near_best(grid_costs(product, self.warps), slack)]

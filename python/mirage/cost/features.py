@@ -22,7 +22,6 @@ from mirage.semantics.ugraph import (
     Op,
     Reduce,
     RunningMax,
-    Schedule,
     Transpose,
     Unary,
     Value,
@@ -49,13 +48,15 @@ def features_of(
     if compiled is None:
         launch = with_enough_warps(launch)
     else:
-        warps = compiled.threads // 32
-        launch = replace(launch, schedule=Schedule(warps, launch.schedule.stages))
+        schedule = launch.schedule
+        warps = compiled.threads // 32 - (schedule.block_warps - schedule.warps)
+        launch = replace(launch, schedule=replace(schedule, warps=warps))
     account = Accountant(
         KernelFeatures(
             blocks=float(prod(a.extent for a in launch.grid)),
             warps=float(launch.schedule.warps),
             stages=float(launch.schedule.stages),
+            warpgroups=launch.schedule.warpgroups,
         )
     )
     read: set[Value] = {

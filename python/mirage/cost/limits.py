@@ -15,6 +15,9 @@ MAX_ROWS = 128
 MAX_COLUMNS = 256
 """Columns of a matmul tile."""
 MAX_WARPS = 16
+MAX_BOX = 256
+"""Rows that one copy of the tensor memory accelerator moves."""
+MAX_BOX_RANK = 5
 GRID_LIMIT = 2**31 - 1
 
 

@@ -30,6 +30,10 @@ Num = Any
 REGISTERS_MAX = 190
 """f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
 
+IN_PLACE = 0.25
+"""Registers more, of those that a tile takes, for ops on what a loop of warpgroups leaves: they
+replace it element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
+
 
 @dataclass(frozen=True)
 class Known:
@@ -50,6 +54,7 @@ class KernelFeatures:
     runs: Num = 1.0  # times that these steps start anew: the steps of a loop around the loop
     warps: Num = 4.0
     stages: Num = 2.0
+    warpgroups: Num = False  # whether four warps together multiply tiles in shared memory
     dram_read: Num = (
         0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
     )
@@ -97,7 +102,8 @@ class KernelFeatures:
     @property
     def values(self) -> Num:
         """f32 values per thread."""
-        return (self.accumulators + self.live) / (32.0 * self.warps)
+        live = np.where(self.warpgroups, IN_PLACE * self.live, self.live)
+        return (self.accumulators + live) / (32.0 * self.warps)
 
     def at(self, index: int) -> KernelFeatures:
         """One entry of the arrays."""
@@ -106,9 +112,8 @@ class KernelFeatures:
             x = getattr(self, f.name)
             if f.name == "known":
                 continue
-            picked[f.name] = float(
-                np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index]
-            )
+            value = np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index]
+            picked[f.name] = bool(value) if f.name == "warpgroups" else float(value)
         return KernelFeatures(**picked)
 
 
@@ -168,19 +173,21 @@ class CostReport:
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     """Time and its parts in µs; infinite where a limit of the target is broken."""
     threads = 32.0 * f.warps
+    started = threads + np.where(f.warpgroups, 32.0, 0.0)  # one more warp that copies
     registers = np.ceil(f.registers / 8.0) * 8.0
     resident = np.minimum.reduce(
         [
             np.broadcast_to(x, np.broadcast(f.blocks, f.shared, f.warps, registers).shape)
             for x in (
                 target.shared_sm // np.maximum(f.shared + 1024.0, 1.0),
-                target.threads_sm // threads,
-                target.registers_sm // (registers * threads),
+                target.threads_sm // started,
+                target.registers_sm // (registers * started),
                 float(target.blocks_sm),
             )
         ]
     )
     feasible = (f.shared <= target.shared_block) & (resident >= 1)
+    feasible = feasible & (~np.asarray(f.warpgroups, dtype=bool) | (target.mma_group > 0))
     if f.known is None:
         feasible = feasible & (f.values <= REGISTERS_MAX) & (f.accumulators <= 128.0 * threads)
     resident = np.maximum(resident, 1.0)
@@ -200,21 +207,25 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     # bandwidth of what is in flight; near saturation more in flight still helps a little
     missing = np.minimum(target.flight_total / flight, 1e3)
     dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
-    l2 = f.blocks * load / target.l2_bytes
-    l2 = np.maximum(l2, per_sm * load / target.sm_bytes)
+    l2 = f.blocks * load / np.where(f.warpgroups, target.box_l2_bytes, target.l2_bytes)
+    taken = np.where(f.warpgroups, target.box_sm_bytes, target.sm_bytes)
+    l2 = np.maximum(l2, per_sm * load / taken)
     l2 = l2 + f.pieces / (0.5 * target.l2_bytes)
 
     few = np.minimum(1.0, together * f.warps / 4.0)  # four schedulers need a warp each
-    mma = (f.mma_once + f.mma_step * f.steps) / target.mma_half
+    rate = np.where(f.warpgroups, target.mma_group, target.mma_half)
+    mma = (f.mma_once + f.mma_step * f.steps) / rate
     mma = mma + (f.mma32_once + f.mma32_step * f.steps) / target.mma_f32
     alu = (f.alu_once + f.alu_step * f.steps) / target.alu
     sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
     move = (f.move_once + f.sums_once + (f.move_step + f.sums_step) * f.steps) / target.shared_bytes
     busy = np.maximum(mma, move) + np.maximum(alu, sfu)
-    hide = np.where(together * f.warps >= 8, 0.75, 1.0)  # other warps fill the gaps
+    # other warps fill the gaps; warpgroups leave none
+    hide = np.where((together * f.warps >= 8) & ~np.asarray(f.warpgroups, dtype=bool), 0.75, 1.0)
     compute = per_sm * busy * hide / few
 
     barrier = target.step + target.step_warp * f.warps
+    barrier = np.where(f.warpgroups, target.ring_step, barrier)
     exchange = target.exchange + target.exchange_warp * f.warps
     gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
     once = f.clocks_once * target.chain + f.exchanges_once * exchange + f.sums_once * gather

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.model import IN_PLACE
 from mirage.cost.warps import WarpGrid
 from mirage.semantics.ugraph import (
     Binary,
@@ -19,7 +20,6 @@ from mirage.semantics.ugraph import (
     Mask,
     Matmul,
     Reshape,
-    Schedule,
     Transpose,
     Unary,
     Value,
@@ -77,7 +77,7 @@ def with_enough_warps(launch: Launch) -> Launch:
     """
     warps = launch.schedule.warps
     while warps <= MOST_WARPS:
-        trial = replace(launch, schedule=Schedule(warps, launch.schedule.stages))
+        trial = replace(launch, schedule=replace(launch.schedule, warps=warps))
         registers = registers_of(trial)
         if registers.wanted <= registers.limit:
             return trial
@@ -110,8 +110,9 @@ class RegisterEstimator(BlockAnalysis):
             self._held(op.result) * self.grid[op].k for op in self.matmuls if self.grid[op].k > 1
         ]
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
-        wanted += PER_LIVE * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        limit = min(MOST, registers_sm // (32 * self.warps))
+        per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
+        wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
+        limit = min(MOST, registers_sm // (128 * -(-self.launch.schedule.block_warps // 4)))
         return Registers(wanted, max(exchanged, default=0.0), limit)
 
     def _held(self, value: Value) -> float:

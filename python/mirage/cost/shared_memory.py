@@ -39,6 +39,8 @@ STAGED_BYTES = 512
 """Smaller tiles of a loop are loaded into registers."""
 SLACK = 2.0
 """Sharings of a matmul that cost up to this factor of the best are taken to be possible."""
+BARRIER_BYTES = 16
+"""Of the two mbarriers of a slot that another warp fills."""
 ROW_PAD = 8
 """Elements between the rows of an exchanged tile."""
 
@@ -110,6 +112,8 @@ class _Planner(BlockAnalysis):
 
     def _loop(self, loop: Loop, scope: _Scope, axes: tuple[str, ...]) -> None:
         slots = min(self.launch.schedule.stages, loop.axis.extent)
+        if self.launch.schedule.warpgroups:
+            scope.staged += BARRIER_BYTES * slots
         for op in loop.body:
             if isinstance(op, Loop):
                 self._loop(op, scope, (*axes, op.axis.name))

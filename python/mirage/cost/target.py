@@ -20,8 +20,11 @@ class Target:
     dram_bytes: float  # streaming read, bytes per µs
     l2_bytes: float  # bytes per µs that all SMs together read from L2
     sm_bytes: float  # bytes per µs that one SM can take in
+    box_l2_bytes: float  # the two for what the tensor memory accelerator copies
+    box_sm_bytes: float
     l2_size: int
     mma_half: float  # flop per µs of one SM, f16/bf16 operands
+    mma_group: float  # the same where four warps multiply from shared memory; 0: they cannot
     mma_f32: float  # the same for f32 operands (three tf32 products each)
     alu: float  # f32 lane operations per µs of one SM
     sfu: float  # special-function results per µs of one SM
@@ -36,6 +39,7 @@ class Target:
     clock: float  # clocks per µs
     chain: float  # factor on the latency of dependent instructions
     step: float  # clocks of one loop step besides its work (waiting, barrier, copy issue)
+    ring_step: float  # the same where one warp keeps a ring of tiles filled for the others
     step_latency: float  # µs until what a loop step has asked for is there
     step_warp: float  # more of them for each warp
     exchange: float  # clocks of a reduction across the lanes and warps of a block
@@ -46,6 +50,11 @@ class Target:
     flight: float  # bytes in flight per SM that sustain 0.7 of DRAM's bandwidth
     alone: float  # µs more of a block that multiplies without a loop: nothing is loaded meanwhile
     spill_bytes: float  # bytes per µs that all SMs together spill and read back
+
+    @property
+    def has_warpgroups(self) -> bool:
+        """Whether four warps together can multiply tiles in shared memory."""
+        return self.mma_group > 0
 
     @property
     def flight_total(self) -> float:
@@ -60,8 +69,11 @@ H200 = Target(
     dram_bytes=4.4e6,
     l2_bytes=5.1e6,
     sm_bytes=54e3,
+    box_l2_bytes=9.0e6,
+    box_sm_bytes=70e3,
     l2_size=60 << 20,
     mma_half=4.0e6,
+    mma_group=5.6e6,
     mma_f32=0.6e6,
     alu=1.62e5,
     sfu=2.26e4,
@@ -76,6 +88,7 @@ H200 = Target(
     clock=1755.0,
     chain=0.81,
     step=186.0,
+    ring_step=60.0,
     step_latency=0.76,
     step_warp=8.4,
     exchange=174.0,
@@ -95,8 +108,11 @@ A100 = Target(
     dram_bytes=1.4e6,
     l2_bytes=3.4e6,
     sm_bytes=45e3,
+    box_l2_bytes=3.4e6,
+    box_sm_bytes=45e3,
     l2_size=40 << 20,
     mma_half=2.4e6,
+    mma_group=0.0,
     mma_f32=0.35e6,
     alu=64 * 1410.0 * 0.8,
     sfu=16 * 1410.0,
@@ -111,6 +127,7 @@ A100 = Target(
     clock=1410.0,
     chain=0.81,
     step=186.0,
+    ring_step=186.0,
     step_latency=0.76,
     step_warp=8.4,
     exchange=174.0,

@@ -18,8 +18,9 @@ from mirage.emulator.counters import Counters
 from mirage.emulator.emulator import Emulator, Uninitialised, memory_of
 from mirage.emulator.errors import EmulatorError, LaunchError
 from mirage.emulator.limits import Limits
+from mirage.emulator.tensor_map import Swizzle, TensorMap
 from mirage.runtime.artifact import Artifact
-from mirage.runtime.manifest import TensorSpec
+from mirage.runtime.manifest import Argument, TensorSpec
 
 Array = np.ndarray[Any, Any]
 
@@ -113,7 +114,7 @@ def run_artifact(
     modules = [Emulator(artifact.ptx(i)) for i in range(len(manifest.modules))]
     counters: list[Counters] = []
     for kernel in manifest.kernels:
-        arguments = [_argument(buffers, fresh, a.kind, a.index, a.offset) for a in kernel.arguments]
+        arguments = [_argument(buffers, fresh, a) for a in kernel.arguments]
         result = modules[kernel.module].launch(
             kernel.entry,
             grid=kernel.grid,
@@ -137,19 +138,26 @@ def run_artifact(
     return ArtifactRun(outputs, tuple(counters))
 
 
+_SWIZZLES: dict[int, Swizzle] = {0: "none", 32: "32B", 64: "64B", 128: "128B"}
+
+
 def _argument(
     buffers: dict[tuple[str, int], Array],
     fresh: dict[tuple[str, int], Uninitialised],
-    kind: str,
-    index: int,
-    offset: int,
-) -> Array | Uninitialised:
-    if not offset:
-        array = buffers[kind, index]
+    given: Argument,
+) -> Array | Uninitialised | TensorMap:
+    key = given.kind, given.index
+    if given.map is not None:
+        size = int(np.prod(given.map.shape)) * np.dtype(DTYPES[given.map.dtype]).itemsize
+        part = memory_of(buffers[key])[given.offset : given.offset + size]
+        array = part.view(DTYPES[given.map.dtype]).reshape(given.map.shape)
+        return TensorMap(array, given.map.box, _SWIZZLES[given.map.swizzle])
+    if not given.offset:
+        array = buffers[key]
         # an array of rank 0 would be taken for a scalar
-        return fresh.get((kind, index), array if array.ndim else array.reshape(1))
-    part = memory_of(buffers[kind, index])[offset:]
-    argument = fresh.get((kind, index))
+        return fresh.get(key, array if array.ndim else array.reshape(1))
+    part = memory_of(buffers[key])[given.offset :]
+    argument = fresh.get(key)
     if argument is None:
         return part
     return Uninitialised(part, argument.written)

@@ -120,11 +120,11 @@ def check_target(path: str | os.PathLike[str]) -> None:
     something else is there, or the folder that it would be in cannot be written to.
     """
     target = Path(path)
-    if target.exists() and not (target / MANIFEST).is_file():
-        if not target.is_dir() or any(target.iterdir()):
-            raise UnreadableArtifactError(
-                f"{target}: expected no file, an empty folder or an artifact to replace"
-            )
+    other = target.exists() and not (target / MANIFEST).is_file()
+    if other and (not target.is_dir() or any(target.iterdir())):
+        raise UnreadableArtifactError(
+            f"{target}: expected no file, an empty folder or an artifact to replace"
+        )
     folder = target.absolute().parent
     while not folder.exists():
         folder = folder.parent

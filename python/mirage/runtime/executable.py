@@ -217,6 +217,7 @@ class Executable:
                 for buffer, uses in zip(self.manifest.workspace, self._workspace_slots):
                     for slot, offset in uses:
                         slots[slot] = base + buffer.offset + offset
+            self._packing.update_maps()
             for kernel in kernels:
                 kernel(stream)
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
 
 FORMAT = "mirage-artifact"
-VERSION = 1
+VERSION = 2
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
@@ -63,14 +63,32 @@ class WorkspaceBuffer:
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """How the tensor memory accelerator sees a dense tensor: one copy moves a ``box`` (elements,
+    one extent a dimension, outermost first); in shared memory its 16-byte chunks are permuted
+    within ``swizzle`` bytes (0: not at all).
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True)
 class Argument:
     """A kernel parameter: the address of an ``input``, ``output`` or ``workspace`` buffer plus
-    ``offset`` bytes.
+    ``offset`` bytes; or, with ``map``, the 128-byte description of the tensor that starts there.
     """
 
     kind: str
     index: int
     offset: int = 0
+    map: TensorMap | None = None
+
+    def to_json(self) -> Json:
+        """The argument as JSON data."""
+        return {**vars(self), "map": None if self.map is None else vars(self.map)}
 
 
 @dataclass(frozen=True)
@@ -136,7 +154,7 @@ class Manifest:
             "workspace": [vars(b) for b in self.workspace],
             "modules": [vars(m) for m in self.modules],
             "kernels": [
-                {**vars(k), "arguments": [vars(a) for a in k.arguments]} for k in self.kernels
+                {**vars(k), "arguments": [a.to_json() for a in k.arguments]} for k in self.kernels
             ],
             "resources": dict(self.resources),
             "evidence": dict(self.evidence),
@@ -315,11 +333,30 @@ def _kernel(r: _Reader) -> KernelLaunch:
 
 
 def _argument(r: _Reader) -> Argument:
-    argument = Argument(r.text("kind"), r.integer("index"), r.integer("offset"))
+    kind, index, offset = r.text("kind"), r.integer("index"), r.integer("offset")
+    argument = Argument(kind, index, offset, _tensor_map(r))
     if argument.kind not in ("input", "output", "workspace"):
         raise r.error("kind", "input, output or workspace", argument.kind)
     r.finish()
     return argument
+
+
+def _tensor_map(r: _Reader) -> TensorMap | None:
+    if r.data.get("map") is None:
+        r.take("map", "an object or null")
+        return None
+    path = f"{r.path}.map"
+    inner = _Reader(r.mapping("map"), r.where, path)
+    shape, dtype = inner.integers("shape"), inner.dtype("dtype")
+    box, swizzle = inner.integers("box"), inner.integer("swizzle")
+    if not 1 <= len(shape) <= 5 or 0 in shape:
+        raise inner.error("shape", "1 to 5 positive extents", list(shape))
+    if len(box) != len(shape) or any(not 1 <= n <= 256 for n in box):
+        raise inner.error("box", f"{len(shape)} extents from 1 to 256", list(box))
+    if swizzle not in (0, 32, 64, 128):
+        raise inner.error("swizzle", "0, 32, 64 or 128", swizzle)
+    inner.finish()
+    return TensorMap(shape, dtype, box, swizzle)
 
 
 def _check_references(m: Manifest, where: str) -> None:

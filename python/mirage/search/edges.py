@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.accountant import Accountant, Around
-from mirage.cost.limits import MAX_COLUMNS, MAX_WIDE_DIMS
+from mirage.cost.limits import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.frames import Columns
 from mirage.search.phases import Where
@@ -86,6 +86,8 @@ class EdgeAccounts:
             return np.ones(self.columns.count, dtype=bool)
         inside = self.in_loop(goal)
         size = self.elements(labels)
+        if edge.kind not in ("load", "matmul", "accumulate"):
+            feasible = feasible & ~self._ring(goal)
         if edge.kind in ("unary", "binary", "reduce", "scale"):
             for child in edge.children:
                 width = self._load_width(child)
@@ -127,7 +129,24 @@ class EdgeAccounts:
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         account.load(size, self._run(atom.dims), self.tensors[atom.tensor].dtype.bytes, inside)
-        return self.map_ok(atom.dims)
+        return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom))
+
+    def _ring(self, goal: Goal) -> Num:
+        """Where a value is one of a loop that does nothing but multiply loaded tiles."""
+        looped = self.derivations.where(goal) is not Where.OUTSIDE
+        return self.columns.warpgroups if looped else np.zeros(self.columns.count, dtype=bool)
+
+    def _box(self, atom: InAtom) -> Num:
+        """Where the tensor memory accelerator can copy a tile."""
+        tensor = self.tensors[atom.tensor]
+        extents = [self.elements(dim) for dim in atom.dims]
+        last = extents[-1] * tensor.dtype.bytes
+        rows: Num = np.ones(self.columns.count)
+        for extent in extents[:-1]:
+            rows = rows * extent
+        aligned = bool(tensor.shape) and tensor.shape[-1] * tensor.dtype.bytes % 16 == 0
+        fits = aligned and 2 <= len(tensor.shape) <= MAX_BOX_RANK
+        return fits & (last % 32 == 0) & (rows <= MAX_BOX)
 
     def _run(self, dims: Dims) -> Num:
         """Contiguous elements of a tile's rows in device memory."""
@@ -156,12 +175,20 @@ class EdgeAccounts:
         shared = tuple(sorted((a & b) - {k}))
         m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
         account.matmul(m, n, self.columns.tile[k], self.half, inside)
+        groups = self.columns.warps // 4
+        loaded = all(self._is_load(child) for child in edge.children)
+        shared_out = ((m % (64 * groups) == 0) & (n % 8 == 0)) | (
+            (m % 64 == 0) & (n % (64 * groups) == 0)
+        )
+        feasible = ~self.columns.warpgroups | (
+            shared_out & (self.columns.tile[k] % 16 == 0) & (inside and loaded and self.half)
+        )
         if self.half:
             for child in edge.children:  # computed operands are converted
                 if not self._is_load(child):
                     account.around = self._around[self.derivations.where(child)]
                     account.convert(self.elements(self.labels(child)), self.in_loop(child))
-        ok = self.elements(shared) == 1
+        ok = feasible & (self.elements(shared) == 1)
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)

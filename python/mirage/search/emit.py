@@ -42,6 +42,7 @@ class Sizes:
     grid: dict[str, int]
     warps: int
     stages: int
+    warpgroups: bool = False
 
 
 _Key = tuple[Goal, str | None, str | None, int]
@@ -81,7 +82,7 @@ class Emitter:
             tuple(s[1] for s in stores),
             grid,
             BlockGraph(tuple(self._params[i] for i in numbers), tuple(ops), tuple(outputs)),
-            Schedule(self.sizes.warps, self.sizes.stages),
+            Schedule(self.sizes.warps, self.sizes.stages, self.sizes.warpgroups),
         )
 
     def _grid_order(

@@ -18,6 +18,7 @@ from mirage.cost.limits import MAX_COLUMNS, MAX_ROWS
 from mirage.semantics.normal_form import MatmulRoles
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 MAX_NESTED_TILE = 256
 """Extent of a tile along an axis of one of two loops inside each other."""
 
@@ -79,6 +80,7 @@ class Columns:
     grid: dict[str, IntArray]
     warps: IntArray
     stages: IntArray
+    warpgroups: BoolArray
 
     @property
     def count(self) -> int:
@@ -97,7 +99,12 @@ class Columns:
             pick(self.grid),
             self.warps[index],
             self.stages[index],
+            self.warpgroups[index],
         )
+
+    def with_warps_alone(self) -> Columns:
+        """The choices in which each warp multiplies on its own."""
+        return self if not self.warpgroups.any() else self.take(np.flatnonzero(~self.warpgroups))
 
     def blocks(self) -> IntArray:
         """Blocks in the grid."""
@@ -186,16 +193,51 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
     return out
 
 
-def columns_of(use: AxisUse, kind: FrameType, limit: int, seed: int) -> tuple[Columns, bool] | None:
+def columns_of(
+    use: AxisUse, kind: FrameType, limit: int, seed: int, warpgroups: bool = False
+) -> tuple[Columns, bool] | None:
     """All choices of sizes of a type (and whether ``limit`` cut some off), or None where there is
-    none."""
+    none. ``warpgroups``: behind them those in which warpgroups multiply, up to ``limit`` as well.
+    """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
     schedules = [(w, s) for w in (4, 8, 16) for s in ((2, 3, 4) if kind.loop else (1,))]
+    spaces = [(options, schedules, False)]
+    if warpgroups and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
+        large = [_for_warpgroups(a, o, use, kind) for a, o in zip(axes, options, strict=True)]
+        spaces.append((large, [(w, s) for w in (4, 8) for s in (3, 4)], True))
+    found = [_choose(axes, *space, limit, seed) for space in spaces]
+    chosen = [columns for columns, _ in found if columns is not None]
+    if not chosen or found[0][0] is None:
+        return None
+    return _joined(chosen), any(cut for _, cut in found)
+
+
+def _for_warpgroups(
+    axis: str, options: list[tuple[int, int, int]], use: AxisUse, kind: FrameType
+) -> list[tuple[int, int, int]]:
+    """The options of an axis that may do for warpgroups: 64 rows and columns at least, and steps
+    as deep as a row of a swizzled tile."""
+    if axis == kind.loop:
+        return [o for o in options if o[0] in (32, 64, 128)]
+    if any(axis in side for m in use.matmuls for side in (m.rows, m.columns)):
+        return [o for o in options if o[0] % 64 == 0 or o[0] == 1]
+    return options
+
+
+def _choose(
+    axes: list[str],
+    options: list[list[tuple[int, int, int]]],
+    schedules: list[tuple[int, int]],
+    warpgroups: bool,
+    limit: int,
+    seed: int,
+) -> tuple[Columns | None, bool]:
+    """Up to ``limit`` of the combinations, and whether there are more."""
     shape = [*(len(o) for o in options), len(schedules)]
     total = prod(shape)
     if total == 0:
-        return None
+        return None, False
     cut = total > limit
     if cut:
         picks = np.sort(np.random.default_rng(seed).choice(total, size=limit, replace=False))
@@ -209,4 +251,23 @@ def columns_of(use: AxisUse, kind: FrameType, limit: int, seed: int) -> tuple[Co
         table = np.array(option, dtype=np.int64)[i]
         tile[axis], steps[axis], grid[axis] = table[:, 0], table[:, 1], table[:, 2]
     schedule = np.array(schedules, dtype=np.int64)[index[-1]]
-    return Columns(tile, steps, grid, schedule[:, 0], schedule[:, 1]), cut
+    engine = np.full(len(picks), warpgroups)
+    return Columns(tile, steps, grid, schedule[:, 0], schedule[:, 1], engine), cut
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    """The choices of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def join(tables: list[dict[str, IntArray]]) -> dict[str, IntArray]:
+        return {k: np.concatenate([t[k] for t in tables]) for k in tables[0]}
+
+    return Columns(
+        join([p.tile for p in parts]),
+        join([p.steps for p in parts]),
+        join([p.grid for p in parts]),
+        np.concatenate([p.warps for p in parts]),
+        np.concatenate([p.stages for p in parts]),
+        np.concatenate([p.warpgroups for p in parts]),
+    )

@@ -143,7 +143,13 @@ class KernelSolver:
         if not graphs:
             return []
         with Timer(self.report, "size"):
-            found = columns_of(analysis.use, kind, self.limits.columns, self.limits.seed)
+            found = columns_of(
+                analysis.use,
+                kind,
+                self.limits.columns,
+                self.limits.seed,
+                self.target.has_warpgroups and half_type(list(analysis.problem.leaves)) is not None,
+            )
         if found is None:
             return []
         columns, cut = found
@@ -153,7 +159,8 @@ class KernelSolver:
             self.report.frames += columns.count
             measure = self._measure(analysis.problem, derivations, columns)
             with Timer(self.report, "extract"):
-                structures = self._extract(analysis, measure, targets)
+                alone = self._measure(analysis.problem, derivations, columns.with_warps_alone())
+                structures = self._extract(analysis, alone, targets)
                 if kind.inner is not None:
                     structures = [s for s in structures if derivations.is_nest(s)]
             with Timer(self.report, "cost"):

@@ -50,9 +50,12 @@ class Measure(EdgeAccounts):
     def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
         found = self._work.get(kind)
         if found is None:
-            account = Accountant(KernelFeatures(warps=self.columns.warps.astype(float)))
+            columns = self.columns
+            account = Accountant(
+                KernelFeatures(warps=columns.warps.astype(float), warpgroups=columns.warpgroups)
+            )
             feasible = self.account(account, edge)
-            given = ("blocks", "steps", "runs", "warps", "stages")
+            given = ("blocks", "steps", "runs", "warps", "stages", "warpgroups")
             added = {
                 k: v
                 for k, v in vars(account.features).items()
@@ -145,6 +148,7 @@ class Measure(EdgeAccounts):
                 runs=self._around[Where.INNER].times,
                 warps=columns.warps.astype(float),
                 stages=columns.stages.astype(float),
+                warpgroups=columns.warpgroups,
             )
         )
         feasible: Num = np.ones(columns.count, dtype=bool)

@@ -101,6 +101,7 @@ def _sizes(draft: Draft) -> Sizes:
         {a: int(v[i]) for a, v in columns.grid.items()},
         int(columns.warps[i]),
         int(columns.stages[i]),
+        bool(columns.warpgroups[i]),
     )
 
 

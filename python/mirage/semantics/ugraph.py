@@ -231,10 +231,20 @@ class Axis:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a block executes its graph: warps in a block, stages of the copy pipeline."""
+    """How a block executes its graph: warps that compute, stages of the copy pipeline.
+
+    ``warpgroups``: four warps together multiply tiles in shared memory that one more warp keeps
+    filled by the tensor memory accelerator; else each warp multiplies what is in its registers.
+    """
 
     warps: int = 4
     stages: int = 2
+    warpgroups: bool = False
+
+    @property
+    def block_warps(self) -> int:
+        """Warps of a block, the one that only copies included."""
+        return self.warps + (1 if self.warpgroups else 0)
 
 
 @dataclass(frozen=True, eq=False)

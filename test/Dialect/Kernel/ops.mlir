@@ -102,3 +102,21 @@ kernel.graph @invoke(%x: tensor<64x32xf16>) -> tensor<64x32xf16> attributes {for
       : (tensor<64x32xf16>) -> tensor<64x32xf16>
   kernel.return %y : tensor<64x32xf16>
 }
+
+// CHECK-LABEL: kernel.graph @warpgroups
+kernel.graph @warpgroups(%x: tensor<64x32xf16>) -> tensor<64x32xf16> attributes {form = #kernel.form<scheduled>} {
+  // CHECK: schedule <warps = 8, stages = 4, engine = warpgroup> :
+  %y = kernel.launch(%x) grid [m = 4] schedule <warps = 8, stages = 4, engine = warpgroup> : (tensor<64x32xf16>) -> tensor<64x32xf16> {
+  ^bb0(%gx: tensor<64x32xf16>):
+    %t = block.load %gx [[m], []] : tensor<64x32xf16> -> !block.tile<16x32xf16>
+    block.store %t [[m], []] : !block.tile<16x32xf16>
+  }
+  kernel.return %y : tensor<64x32xf16>
+}
+
+// CHECK-LABEL: kernel.graph @tensor_maps
+kernel.graph @tensor_maps(%x: tensor<64x32xf16>) -> tensor<64x32xf16> {
+  // CHECK: shared 0 maps [#kernel.tensor_map<parameter = 1, box = [64, 32], swizzle = 64>] :
+  %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 0 maps [#kernel.tensor_map<parameter = 1, box = [64, 32], swizzle = 64>] : (tensor<64x32xf16>) -> tensor<64x32xf16>
+  kernel.return %y : tensor<64x32xf16>
+}

@@ -484,3 +484,37 @@ func.func @atomic(%x: !half, %a: memref<64x8xf16>, %i: index) {
   thread.atomic_add %x, %a[%i, %i] dims [0, 1] in_bounds [true, true] : !half, memref<64x8xf16>
   return
 }
+
+// -----
+
+// expected-error @+1 {{expected at least 1 slot, got 0}}
+func.func private @ring_slots(!thread.ring<0, <64x64xf16, swizzle = 128>>)
+
+// -----
+
+// expected-error @+1 {{expected tiles of 2 dimensions without pad}}
+func.func private @ring_tiles(!thread.ring<2, <4x64x64xf16, swizzle = 128>>)
+
+// -----
+
+func.func @ring_maps(%r: !thread.ring<2, <64x64xf16, swizzle = 128>>, %i: index) {
+  // expected-error @+1 {{expected 1 tensor maps, one for each tile, got 0}}
+  "thread.ring_fill"(%r, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (!thread.ring<2, <64x64xf16, swizzle = 128>>, index) -> ()
+  return
+}
+
+// -----
+
+func.func @ring_box(%r: !thread.ring<2, <64x64xf16, swizzle = 128>>, %m: !thread.tensormap<32x64xf16, swizzle = 128>, %i: index) {
+  // expected-error @+1 {{expected a box of 64 rows}}
+  thread.ring_fill %r step %i from %m at %i, %i : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<32x64xf16, swizzle = 128>
+  return
+}
+
+// -----
+
+func.func @ring_coordinates(%r: !thread.ring<2, <64x64xf16, swizzle = 128>>, %m: !thread.tensormap<64x64xf16, swizzle = 128>, %i: index) {
+  // expected-error @+1 {{expected 2 coordinates, those of all maps, got 1}}
+  thread.ring_fill %r step %i from %m at %i : !thread.ring<2, <64x64xf16, swizzle = 128>>, !thread.tensormap<64x64xf16, swizzle = 128>
+  return
+}

@@ -102,6 +102,8 @@ func.func @products(%a: !thread.fragment<16x16xf16, #lhs>, %b: !thread.fragment<
   thread.wgmma_commit
   // CHECK: thread.wgmma_wait 0(%{{.*}}) :
   %v = thread.wgmma_wait 0 (%w) : !thread.fragment<64x64xf32, #wgmma>
+  // CHECK: thread.wgmma_wait 1{{$}}
+  thread.wgmma_wait 1
   return
 }
 
@@ -167,5 +169,20 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
 func.func @atomics(%o: memref<64x128xf32>, %i: index, %f: !thread.fragment<16x8xf32, #acc>) {
   // CHECK: thread.atomic_add %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] dims [0, 1] in_bounds [true, true] :
   thread.atomic_add %f, %o[%i, %i] dims [0, 1] in_bounds [true, true] : !thread.fragment<16x8xf32, #acc>, memref<64x128xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @rings
+func.func @rings(%ma: !thread.tensormap<64x64xf16, swizzle = 128>, %mb: !thread.tensormap<1x64x32xf16, swizzle = 64>, %i: index) {
+  // CHECK: thread.ring_create readers 8 : <4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  %r = thread.ring_create readers 8 : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  // CHECK: thread.ring_fill %{{.*}} step %{{.*}} from %{{.*}}, %{{.*}} at %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} :
+  thread.ring_fill %r step %i from %ma, %mb at %i, %i, %i, %i, %i
+    : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>,
+      !thread.tensormap<64x64xf16, swizzle = 128>, !thread.tensormap<1x64x32xf16, swizzle = 64>
+  // CHECK: %{{.*}}:2 = thread.ring_wait %{{.*}} step %{{.*}} :
+  %a, %b = thread.ring_wait %r step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
+  // CHECK: thread.ring_release %{{.*}} step %{{.*}} :
+  thread.ring_release %r step %i : !thread.ring<4, <64x64xf16, swizzle = 128>, <64x64xf16, swizzle = 64>>
   return
 }

@@ -64,6 +64,9 @@ def test_spills_for_occupancy_ask_for_registers() -> None:
     full = EntryUsage("one", 128, 0, 4, 4, 8)
     assert ask_for_registers(PTX.format(threads=512), (full,)) is None
     assert ask_for_registers(ptx, (EntryUsage("one", 255, 0, 4, 4, 8),)) is None
+    # 9 warps: three of them share one quarter of the registers.
+    full = EntryUsage("one", 168, 0, 4, 4, 8)
+    assert ask_for_registers(PTX.format(threads=288), (full,)) is None
     if find_ptxas() is not None:
         assert assemble(changed, "sm_80") is not None
 

@@ -7,6 +7,7 @@
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -24,17 +25,6 @@ using namespace mirage::block;
 using thread::FragmentType;
 using thread::LinearLayout;
 using thread::SharedType;
-
-/// The shared tile for a load: the largest swizzle that its rows are multiples
-/// of, else rows that are padded by 16 bytes against bank conflicts.
-static SharedType getSharedType(int64_t rows, int64_t cols, Type elementType) {
-  int64_t bytes = elementType.getIntOrFloatBitWidth() / 8;
-  for (int64_t swizzle : {128, 64, 32})
-    if (rows > 1 && cols * bytes % swizzle == 0)
-      return SharedType::get({rows, cols}, elementType, swizzle);
-  int64_t pad = rows > 1 && cols * bytes % 16 == 0 ? 16 / bytes : 0;
-  return SharedType::get({rows, cols}, elementType, 0, pad);
-}
 
 //===----------------------------------------------------------------------===//
 // Rewriting
@@ -234,9 +224,11 @@ private:
     for (OpOperand &operand : matmul->getOpOperands())
       if (!getShared(operand.get()))
         convertOperand(operand, shape.getOperand(operand.getOperandNumber(), grid, numWarps));
-    matmul.setWarps(shape.swapped ? ArrayRef<int64_t>{grid.n, grid.m, grid.k}
-                                  : ArrayRef<int64_t>{grid.m, grid.n, grid.k});
+    int64_t rows = shape.warpgroup ? 4 * grid.m : grid.m;
+    matmul.setWarps(shape.swapped ? ArrayRef<int64_t>{grid.n, rows, grid.k}
+                                  : ArrayRef<int64_t>{rows, grid.n, grid.k});
     matmul.setSwapped(shape.swapped);
+    matmul.setWarpgroup(shape.warpgroup);
     setResult(matmul.getResult(), shape.getResult(grid, numWarps), grid.k > 1);
   }
 
@@ -278,6 +270,10 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     if (!llvm::isPowerOf2_64(warps) || warps * 32 > target.maxThreads)
       return launch.emitOpError("expected a power of two of at most ")
              << target.maxThreads / 32 << " warps, got " << warps;
+    if (launch.getSchedule()->usesWarpgroups())
+      if (auto why = whyNoWarpgroups(launch, warps, target))
+        return launch.emitOpError("expected ")
+               << *why << " (mirage-choose-engine leaves warpgroups only where they are possible)";
     WalkResult walk = launch.getBody().walk([&](Operation *op) {
       for (Value value : op->getResults()) {
         auto tile = dyn_cast<TileType>(value.getType());
@@ -317,13 +313,14 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     llvm::scope_exit dropOriginal([&] { original->erase(); });
     if (failed(assignFor(launch, warps, target)))
       return failure();
-    for (int64_t more = 2 * warps; !fits(launch, warps, target) && 32 * more <= target.maxThreads;
+    for (int64_t more = 2 * warps; !fits(launch, target) && 32 * more <= target.maxThreads;
          more *= 2) {
+      if (launch.getSchedule()->usesWarpgroups() && whyNoWarpgroups(original, more, target))
+        break;
       builder.setInsertionPoint(launch);
       auto trial = cast<kernel::LaunchOp>(builder.clone(*original));
-      trial.setScheduleAttr(
-          kernel::ScheduleAttr::get(&getContext(), more, launch.getSchedule()->getStages()));
-      if (succeeded(assignFor(trial, more, target)) && fits(trial, more, target)) {
+      trial.setScheduleAttr(launch.getSchedule()->withWarps(more));
+      if (succeeded(assignFor(trial, more, target)) && fits(trial, target)) {
         launch->replaceAllUsesWith(trial->getResults());
         launch->erase();
         ++numWidened;
@@ -334,7 +331,8 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     return success();
   }
 
-  static bool fits(kernel::LaunchOp launch, int64_t warps, const Chip &target) {
+  static bool fits(kernel::LaunchOp launch, const Chip &target) {
+    int64_t warps = launch.getSchedule()->getBlockWarps();
     return estimateTileRegisters(launch) <= getTileRegisterBudget(target, warps);
   }
 
@@ -355,7 +353,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     numVariables += problem.variables.size();
     numConversions +=
         LayoutWriter(launch, model, padding, solution->choices, staged, numWarps).run();
-    if (!fits(launch, numWarps, target))
+    if (!fits(launch, target))
       orderForRegisters(launch);
     Builder builder(&getContext());
     launch->setAttr("block.registers", builder.getI64IntegerAttr(estimateTileRegisters(launch)));

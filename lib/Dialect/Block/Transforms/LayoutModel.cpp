@@ -3,6 +3,7 @@
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
 
 #include "mirage/Dialect/Block/Transforms/LayoutCosts.h"
+#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -55,6 +56,8 @@ static LinearLayout addCopies(const LinearLayout &layout, int64_t numWarps) {
 }
 
 LinearLayout MatmulModel::getResult(const WarpGrid &grid, int64_t numWarps) const {
+  if (warpgroup)
+    return thread::wgmmaResultLayout(m, n, grid);
   LinearLayout layout = addCopies(thread::mmaResultLayout(m, n, grid), numWarps);
   return swapped ? layout.transpose() : layout;
 }
@@ -133,12 +136,18 @@ void LayoutModel::makeGroups() {
 void LayoutModel::addMatmul(MatmulOp op) {
   MatmulModel model;
   model.op = op;
-  model.swapped = prefersSwapped(op);
+  model.warpgroup = launch.getSchedule()->usesWarpgroups();
+  model.swapped = !model.warpgroup && prefersSwapped(op);
   Value result = op.getResult();
   model.m = padding.getExtent(result, model.swapped ? 1 : 0);
   model.n = padding.getExtent(result, model.swapped ? 0 : 1);
   model.k = padding.getExtent(op.getLhs(), 1);
   model.elementBytes = getTile(op.getLhs()).getElementType().getIntOrFloatBitWidth() / 8;
+  if (model.warpgroup) {
+    llvm::append_range(model.grids, getWarpgroupGrids(model.m, model.n, numWarps));
+    matmuls.push_back(std::move(model));
+    return;
+  }
   int64_t instructionK = thread::mmaInstructionK(model.elementBytes);
   auto fits = [](int64_t extent, int64_t multiple) { return (extent & -extent) >= multiple; };
   for (int64_t size = numWarps; size >= 1; size /= 2)
@@ -166,7 +175,7 @@ void LayoutModel::addMatmul(MatmulOp op) {
 
 static void addCandidate(LayoutGroup &group, const LinearLayout &layout) {
   constexpr size_t maxCandidates = 64;
-  if (layout.getExtent(0) != group.rows || layout.getExtent(1) != group.cols ||
+  if (group.fixed || layout.getExtent(0) != group.rows || layout.getExtent(1) != group.cols ||
       group.candidates.size() >= maxCandidates || llvm::is_contained(group.candidates, layout))
     return;
   group.candidates.push_back(layout);
@@ -183,6 +192,9 @@ void LayoutModel::addCandidates() {
           addCandidate(groups[groupOf[op->getOperand(index)]],
                        matmul.getOperand(index, grid, numWarps));
     }
+  for (const MatmulModel &matmul : matmuls)
+    if (matmul.warpgroup)
+      groups[groupOf[MatmulOp(matmul.op).getResult()]].fixed = true;
   for (LayoutGroup &entry : groups)
     for (int64_t vector : {8, 4, 2, 1}) {
       addCandidate(entry, thread::rowLayout(entry.rows, entry.cols, 1, vector, numWarps));
@@ -313,6 +325,12 @@ void LayoutModel::addUnaryCosts() {
       double times = getTripCount(op->getBlock());
       double m = double(matmul.m) / grid.m, n = double(matmul.n) / grid.n,
              k = double(matmul.k) / grid.k;
+      if (matmul.warpgroup) {
+        // What the instructions of 64 rows read from shared memory, in 512 bytes.
+        problem.variables[groups.size() + index].costs[choice] +=
+            times * m / 64 * (64 + n) * k * matmul.elementBytes / 512;
+        continue;
+      }
       // Instructions of 16 x 8 x 32 bytes; operands by ldmatrix of 512 bytes.
       double products =
           m / 16 * (n / 8) * (k * matmul.elementBytes / 32) * (matmul.elementBytes == 2 ? 1 : 6);

@@ -4,6 +4,7 @@
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
+#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 
 namespace mirage::block {
@@ -34,15 +35,6 @@ struct PipelineLoops : block::impl::PipelineLoopsBase<PipelineLoops> {
   }
 
 private:
-  /// Staged loads of a loop's own body.
-  static SmallVector<LoadOp> getStagedLoads(LoopOp loop) {
-    SmallVector<LoadOp> loads;
-    for (LoadOp load : loop.getBody().front().getOps<LoadOp>())
-      if (getShared(load.getResult()))
-        loads.push_back(load);
-    return loads;
-  }
-
   /// Scratch memory for the sums or maxima of `layout` along `dims`, one
   /// dimension after the other.
   static int64_t getReductionBytes(thread::LinearLayout layout, ArrayRef<int64_t> dims) {
@@ -115,8 +107,14 @@ private:
   ///     + max over loops of (sum over staged loads of
   ///                              min(stages, steps) * padded tile bytes
   ///                          + max over ops of scratch bytes)
+  ///
+  /// With warpgroups a ring has two mbarriers a slot, which stay.
   static int64_t getBytes(kernel::LaunchOp launch, int64_t stages) {
+    constexpr int64_t barriers = 2 * 8;
     int64_t outside = 0;
+    if (launch.getSchedule()->usesWarpgroups())
+      for (auto loop : launch.getBody().getOps<LoopOp>())
+        outside += barriers * std::min<int64_t>(stages, loop.getExtent());
     DenseMap<Operation *, int64_t> inLoop;
     launch.getBody().walk([&](LoadOp load) {
       SharedType shared = getShared(load.getResult());

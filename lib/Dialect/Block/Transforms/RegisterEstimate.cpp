@@ -27,8 +27,10 @@ int64_t mirage::block::getTileRegisters(Value value) {
 /// Operand registers that a matmul reads from shared memory ahead of its
 /// instructions: one step along K. Where warps share K and the other operand is
 /// in registers, each warp reads all of its part of K, and the assembler moves
-/// the next product's reads up to it.
+/// the next product's reads up to it. Warpgroups read no operands.
 static int64_t getOperandWords(MatmulOp op) {
+  if (op.getWarpgroup())
+    return 0;
   ArrayRef<int64_t> warps = *op.getWarps();
   thread::FragmentType result = getFragment(op.getResult());
   int64_t sides[2] = {result.getRows(), result.getCols()}, words = 0, inRegisters = 0;
@@ -124,6 +126,10 @@ int64_t mirage::block::estimateTileRegisters(kernel::LaunchOp launch) {
 }
 
 int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps) {
-  constexpr int64_t fileRegisters = 65536, others = 13;
-  return std::min(chip.maxRegisters, fileRegisters / (32 * numWarps)) - others;
+  // Each of four partitions of a multiprocessor has a quarter of the registers
+  // and every fourth warp.
+  constexpr int64_t fileRegisters = 65536, others = 13, partitions = 4, unit = 8;
+  int64_t threads = 32 * llvm::alignTo(numWarps, partitions);
+  int64_t most = fileRegisters / threads / unit * unit;
+  return std::min(chip.maxRegisters, most) - others;
 }

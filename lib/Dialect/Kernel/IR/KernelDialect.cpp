@@ -26,10 +26,13 @@ void KernelDialect::initialize() {
 }
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t warps,
-                                   int64_t stages) {
+                                   int64_t stages, Engine engine) {
   // A CUDA block has at most 1024 threads.
   if (warps < 1 || warps > 32)
     return emitError() << "expected 1 to 32 warps, got " << warps;
+  if (engine == Engine::Warpgroup && (warps % 4 || warps > 28))
+    return emitError() << "expected a multiple of 4 up to 28 warps beside the one that copies, got "
+                       << warps;
   if (stages < 1)
     return emitError() << "expected at least 1 stage, got " << stages;
   return success();

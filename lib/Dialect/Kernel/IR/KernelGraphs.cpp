@@ -199,5 +199,16 @@ LogicalResult InvokeOp::verify() {
       return emitOpError("expected three positive sizes for ")
              << what << ", got " << formatList(numbers);
   }
+  SmallVector<Type> tensors(getOperandTypes());
+  llvm::append_range(tensors, getResultTypes());
+  for (auto map :
+       getTensorMaps().value_or(ArrayAttr::get(getContext(), {})).getAsRange<TensorMapAttr>()) {
+    if (map.getParameter() < 0 || map.getParameter() >= int64_t(tensors.size()))
+      return emitOpError("expected a tensor map of one of ")
+             << tensors.size() << " tensors, got parameter " << map.getParameter();
+    auto tensor = cast<RankedTensorType>(tensors[map.getParameter()]);
+    if (tensor.getRank() != int64_t(map.getBox().size()))
+      return emitOpError("expected a box with the rank of ") << tensor << ", got " << map;
+  }
   return success();
 }

@@ -221,6 +221,33 @@ LogicalResult TmaStoreOp::verify() {
   return verifyBox(*this, getMap().getType(), getSource().getType(), getCoordinates().size());
 }
 
+LogicalResult RingFillOp::verify() {
+  ArrayRef<SharedType> tiles = getRing().getType().getTiles();
+  if (tiles.size() != getMaps().size())
+    return emitOpError("expected ")
+           << tiles.size() << " tensor maps, one for each tile, got " << getMaps().size();
+  size_t wanted = 0;
+  for (auto [value, tile] : llvm::zip_equal(getMaps(), tiles)) {
+    auto map = cast<TensorMapType>(value.getType());
+    if (failed(verifyBox(*this, map, tile, map.getBox().size())))
+      return failure();
+    wanted += map.getBox().size();
+  }
+  if (wanted != getCoordinates().size())
+    return emitOpError("expected ")
+           << wanted << " coordinates, those of all maps, got " << getCoordinates().size();
+  return success();
+}
+
+LogicalResult RingWaitOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                           SmallVectorImpl<Type> &types) {
+  auto ring = dyn_cast<RingType>(adaptor.getRing().getType());
+  if (!ring)
+    return failure();
+  llvm::append_range(types, ring.getTiles());
+  return success();
+}
+
 LogicalResult SetMaxRegistersOp::verify() {
   int64_t count = getCount();
   if (count < 24 || count > 256 || count % 8)

@@ -218,6 +218,25 @@ LogicalResult MbarrierType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+int64_t RingType::getStepBytes() const {
+  int64_t bytes = 0;
+  for (SharedType tile : getTiles())
+    bytes += tile.getRows() * tile.getCols() * tile.getElementBytes();
+  return bytes;
+}
+
+LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t slots,
+                               ArrayRef<SharedType> tiles) {
+  if (slots < 1)
+    return emitError() << "expected at least 1 slot, got " << slots;
+  if (tiles.empty())
+    return emitError() << "expected at least 1 tile in a slot, got none";
+  for (SharedType tile : tiles)
+    if (tile.isRing() || tile.getPad())
+      return emitError() << "expected tiles of 2 dimensions without pad, got " << tile;
+  return success();
+}
+
 Type TensorMapType::parse(AsmParser &parser) {
   SMLoc loc = parser.getCurrentLocation();
   SmallVector<int64_t> box;

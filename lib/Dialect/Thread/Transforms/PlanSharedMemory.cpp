@@ -35,6 +35,7 @@ public:
   explicit FunctionBuffers(gpu::GPUFuncOp function) : function(function) {
     function.walk<WalkOrder::PreOrder>([&](Operation *op) { order[op] = order.size(); });
     function.walk([&](Operation *op) { end[op] = getLastPosition(op); });
+    findRoles();
     function.walk([&](Operation *op) { add(op); });
   }
 
@@ -60,21 +61,73 @@ private:
       block::SharedBuffer extent{alloc.getType().getTotalBytes(), alloc.getType().getAlignment(),
                                  std::numeric_limits<int64_t>::max(), 0};
       for (Operation *access : buffer.accesses) {
-        // What is used in a loop lives through all of the loop.
-        Operation *top = access;
-        while (top->getParentOp() != function)
-          top = top->getParentOp();
-        extent.start = std::min(extent.start, order[top]);
-        extent.end = std::max(extent.end, end[top]);
+        auto [first, last] = getTime(access);
+        extent.start = std::min(extent.start, first);
+        extent.end = std::max(extent.end, last);
       }
       buffers.push_back(std::move(buffer));
       problem.buffers.push_back(extent);
+    } else if (auto barriers = dyn_cast<MbarrierAllocOp>(op)) {
+      // An mbarrier's memory cannot be used for anything else while somebody may wait.
+      buffers.push_back({op, false, {op}});
+      problem.buffers.push_back(
+          {barriers.getType().getCount() * 8, 8, order[op], end[function.getOperation()]});
     } else if (auto scratch = dyn_cast<ScratchOpInterface>(op)) {
       if (scratch.getScratchBytes() == 0)
         return;
+      int64_t first = order[op], last = order[op];
+      if (isWithinRoles(op) && !reader)
+        std::tie(first, last) = roles;
       buffers.push_back({op, true, {op}});
-      problem.buffers.push_back({scratch.getScratchBytes(), 16, order[op], order[op]});
+      problem.buffers.push_back({scratch.getScratchBytes(), 16, first, last});
     }
+  }
+
+  /// Whether the role does nothing to shared memory but start copies to it.
+  static bool isProducer(WarpsOp role) {
+    return !role.walk([](Operation *op) {
+                  auto scratch = dyn_cast<ScratchOpInterface>(op);
+                  bool usesShared = (scratch && scratch.getScratchBytes()) ||
+                                    llvm::any_of(op->getOperandTypes(), llvm::IsaPred<SharedType>);
+                  bool isFine = isa<SlotOp, TmaLoadOp, BulkCopyOp>(op);
+                  return usesShared && !isFine ? WalkResult::interrupt() : WalkResult::advance();
+                })
+                .wasInterrupted();
+  }
+
+  /// All roles of the function, and the only one that is no producer, if so.
+  void findRoles() {
+    SmallVector<WarpsOp> readers;
+    for (auto role : function.getBody().getOps<WarpsOp>()) {
+      roles.first = std::min(roles.first, order[role]);
+      roles.second = std::max(roles.second, end[role]);
+      if (!isProducer(role))
+        readers.push_back(role);
+    }
+    if (readers.size() == 1)
+      reader = readers.front();
+  }
+
+  bool isWithinRoles(Operation *op) const {
+    return order.lookup(op) >= roles.first && order.lookup(op) <= roles.second;
+  }
+
+  /// First and last position at which an access may happen. What is used in a
+  /// loop lives through all of the loop.
+  std::pair<int64_t, int64_t> getTime(Operation *access) {
+    Operation *top = access, *within = access;
+    while (top->getParentOp() != function) {
+      within = top;
+      top = top->getParentOp();
+    }
+    if (!isa<WarpsOp>(top))
+      return {order[top], end[top]};
+    if (!reader)
+      return roles;
+    if (top == reader)
+      return {order[within], end[within]};
+    // A copy that the reader waits for.
+    return {roles.first, roles.first};
   }
 
   static void collectAccesses(Value value, SmallVectorImpl<Operation *> &accesses) {
@@ -92,6 +145,9 @@ private:
 
   gpu::GPUFuncOp function;
   DenseMap<Operation *, int64_t> order, end;
+  /// First and last position within roles.
+  std::pair<int64_t, int64_t> roles{std::numeric_limits<int64_t>::max(), -1};
+  WarpsOp reader;
   SmallVector<Buffer> buffers;
   block::SharedMemoryProblem problem;
 };
@@ -197,6 +253,8 @@ private:
     for (auto [buffer, offset] : llvm::zip_equal(all.getBuffers(), plan.offsets)) {
       if (auto alloc = dyn_cast<SharedAllocOp>(buffer.owner))
         alloc.setOffset(offset);
+      else if (auto barriers = dyn_cast<MbarrierAllocOp>(buffer.owner))
+        barriers.setOffset(offset);
       else
         cast<ScratchOpInterface>(buffer.owner).setScratchOffset(offset);
     }
@@ -218,6 +276,8 @@ private:
       note << extent.bytes << " bytes for ";
       if (auto alloc = dyn_cast<SharedAllocOp>(buffer.owner))
         note << alloc.getType();
+      else if (auto barriers = dyn_cast<MbarrierAllocOp>(buffer.owner))
+        note << barriers.getType();
       else
         note << "the scratch memory of " << buffer.owner->getName();
     }

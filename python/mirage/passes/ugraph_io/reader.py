@@ -166,7 +166,7 @@ class _Reader:
         schedule = Schedule()
         if "schedule" in op.attributes:
             attribute = kernel.ScheduleAttr(op.attributes["schedule"])
-            schedule = Schedule(attribute.warps, attribute.stages)
+            schedule = Schedule(attribute.warps, attribute.stages, attribute.warpgroups)
         (block,) = op.regions[0].blocks
         params = self._arguments(block, op, {})
         *operations, store = block.operations

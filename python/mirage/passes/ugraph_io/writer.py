@@ -169,7 +169,9 @@ class _Writer:
         attributes: dict[str, ir.Attribute] = {
             "gridNames": a.NAMES.write(tuple(axis.name for axis in op.grid)),
             "gridExtents": a.INTEGERS.write(tuple(axis.extent for axis in op.grid)),
-            "schedule": kernel.ScheduleAttr.get(op.schedule.warps, op.schedule.stages),
+            "schedule": kernel.ScheduleAttr.get(
+                op.schedule.warps, op.schedule.stages, op.schedule.warpgroups
+            ),
         }
         created = self._create(op, "launch", attributes, regions=1)
         block = created.regions[0].blocks.append(*[write_type(v.type) for v in op.body.params])

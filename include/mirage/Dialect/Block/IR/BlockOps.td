@@ -218,14 +218,16 @@ def Block_MatmulOp : Block_TileOp<"matmul"> {
     `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast.
     `mirage-assign-layouts` notes how the warps share the product: `warps` are
     their numbers along m, n and k; `swapped` computes the transposed product,
-    which puts few rows on the small side of the tensor-core instruction.
+    which puts few rows on the small side of the tensor-core instruction;
+    `warpgroup` has groups of four warps multiply tiles in shared memory.
 
     ```mlir
     %p = block.matmul %x, %w : (!block.tile<16x64xf16>, !block.tile<64x48xf16>) -> !block.tile<16x48xf32>
     ```
   }];
   let arguments = (ins Block_TileType:$lhs, Block_TileType:$rhs,
-                       OptionalAttr<DenseI64ArrayAttr>:$warps, UnitAttr:$swapped);
+                       OptionalAttr<DenseI64ArrayAttr>:$warps, UnitAttr:$swapped,
+                       UnitAttr:$warpgroup);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
 }
 

@@ -39,6 +39,9 @@ namespace mirage::block {
 struct MatmulModel {
   MatmulOp op;
   bool swapped;
+  /// Groups of four warps multiply tiles in shared memory; the grid counts
+  /// groups.
+  bool warpgroup;
   /// Padded extents of the instruction's operands.
   int64_t m, n, k;
   int64_t elementBytes;
@@ -57,6 +60,8 @@ struct LayoutGroup {
   int64_t rows = 0, cols = 0;
   llvm::SmallVector<mlir::Value> members;
   std::vector<thread::LinearLayout> candidates;
+  /// Holds products of warpgroups, which know one family of layouts.
+  bool fixed = false;
 };
 
 class LayoutModel {

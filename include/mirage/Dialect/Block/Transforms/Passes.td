@@ -52,6 +52,29 @@ def FlattenTiles : Pass<"mirage-flatten-tiles"> {
   let dependentDialects = ["::mirage::block::BlockDialect"];
 }
 
+def ChooseEngine : Pass<"mirage-choose-engine"> {
+  let summary = "keep products of warpgroups to launches that allow them";
+  let description = [{
+    Precondition: flattened tiles and a schedule on each launch. Launches whose
+    schedule has `engine = warpgroup` keep it where (`WarpgroupProducts.h`)
+
+    - the chip multiplies tiles in shared memory and has the tensor memory
+      accelerator;
+    - the products are all in loops at the top level that do nothing but load
+      tiles, multiply them as they are (or transposed) and sum the products;
+    - factors are f16 or bf16, and the warps, four at a time, can share each
+      product in parts of 64 rows and a multiple of 8 columns;
+    - every tile that is loaded there is a box of a tensor whose rows start at
+      multiples of 16 bytes.
+
+    Elsewhere the engine becomes `warp`, with a remark that says why.
+  }];
+  let options = [Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">];
+  let statistics = [
+    Statistic<"numKept", "warpgroup-launches", "launches that use warpgroups">,
+    Statistic<"numDropped", "dropped", "launches whose engine became 'warp'">];
+}
+
 def AssignLayouts : Pass<"mirage-assign-layouts"> {
   let summary = "decide where each tile is held, and how";
   let description = [{
@@ -65,6 +88,9 @@ def AssignLayouts : Pass<"mirage-assign-layouts"> {
     are estimated warp instructions, conversions between layouts being edges.
     It is solved exactly by eliminating variables, or by local search where the
     tables would be too large.
+
+    With `engine = warpgroup` the products of loops have the layouts of
+    warpgroup instructions, and their factors stay in shared memory.
 
     After the pass each tile's type says how it is held, every change of layout
     is a `block.convert_layout`, and each matmul says how warps share it. A tile

@@ -66,18 +66,63 @@ def Kernel_VerdictAttr : Kernel_Attr<"Verdict", "verdict"> {
   let assemblyFormat = "`<` $kind (`bound` $boundLog2^)? (`,` $evidence^)? `>`";
 }
 
+def Kernel_Engine : I32EnumAttr<"Engine", "who multiplies matrices, and who copies their tiles", [
+    I32EnumAttrCase<"Warp", 0, "warp">,
+    I32EnumAttrCase<"Warpgroup", 1, "warpgroup">]> {
+  let cppNamespace = "::mirage::kernel";
+}
+
 def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
   let summary = "how a thread block executes its graph";
   let description = [{
-    `warps` is the number of warps in a block, `stages` the depth of the
+    `warps` is the number of warps that compute, `stages` the depth of the
     pipeline that copies the tiles of a loop into shared memory (1: no overlap
-    of copies and computation).
+    of copies and computation). `engine` says how the products of loops are
+    computed:
 
-    Example: `#kernel.schedule<warps = 4, stages = 3>`.
+    - `warp`: each warp multiplies fragments in its registers, and all warps
+      take part in copies (`mma.sync`, `cp.async`);
+    - `warpgroup`: four warps together multiply tiles in shared memory, which
+      one more warp keeps filled (`wgmma`, tensor memory accelerator). What
+      that asks of a launch is checked by `mirage-choose-engine`.
+
+    Examples: `#kernel.schedule<warps = 4, stages = 3>`,
+    `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup>`.
   }];
-  let parameters = (ins "int64_t":$warps, "int64_t":$stages);
+  let parameters = (ins "int64_t":$warps, "int64_t":$stages,
+                        DefaultValuedParameter<"::mirage::kernel::Engine",
+                                               "::mirage::kernel::Engine::Warp">:$engine);
+  let builders = [AttrBuilder<(ins "int64_t":$warps, "int64_t":$stages), [{
+    return $_get($_ctxt, warps, stages, ::mirage::kernel::Engine::Warp);
+  }]>];
+  let extraClassDeclaration = [{
+    ScheduleAttr withWarps(int64_t warps) const {
+      return get(getContext(), warps, getStages(), getEngine());
+    }
+    ScheduleAttr withEngine(Engine engine) const {
+      return get(getContext(), getWarps(), getStages(), engine);
+    }
+    bool usesWarpgroups() const { return getEngine() == Engine::Warpgroup; }
+    /// Warps of a block, those that only copy included.
+    int64_t getBlockWarps() const { return getWarps() + (usesWarpgroups() ? 1 : 0); }
+  }];
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+}
+
+def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
+  let summary = "a kernel parameter that describes a tensor to the tensor memory accelerator";
+  let description = [{
+    `parameter` is the number of the tensor among the kernel's operands and then
+    results; `box` the part that one copy moves, one extent for each of the
+    tensor's dimensions; `swizzle` that of the tile in shared memory, in bytes.
+
+    Example: `#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>`.
+  }];
+  let parameters = (ins "int64_t":$parameter, ArrayRefParameter<"int64_t">:$box, "int64_t":$swizzle);
+  let assemblyFormat = [{
+    `<` `parameter` `=` $parameter `,` `box` `=` `[` $box `]` `,` `swizzle` `=` $swizzle `>`
+  }];
 }
 
 #endif // MIRAGE_DIALECT_KERNEL_IR_KERNELATTRS_TD

@@ -244,7 +244,8 @@ def Thread_WgmmaCommitOp : Thread_SyncOp<"wgmma_commit"> {
 def Thread_WgmmaWaitOp : Thread_SyncOp<"wgmma_wait", [AllTypesMatch<["accs", "results"]>]> {
   let summary = "waits until at most `pending` groups of products are under way";
   let description = [{
-    The results are the accumulators, ready for use.
+    The results are the accumulators, ready for use. Accumulators of products
+    that stay under way are not among them.
 
     ```mlir
     %r = thread.wgmma_wait 0 (%d) : !thread.fragment<64x64xf32, #acc>
@@ -253,7 +254,7 @@ def Thread_WgmmaWaitOp : Thread_SyncOp<"wgmma_wait", [AllTypesMatch<["accs", "re
   let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$pending,
                        Variadic<Thread_FragmentType>:$accs);
   let results = (outs Variadic<Thread_FragmentType>:$results);
-  let assemblyFormat = "$pending `(` $accs `)` attr-dict `:` type($accs)";
+  let assemblyFormat = "$pending (`(` $accs^ `)`)? attr-dict (`:` type($accs)^)?";
 }
 
 //===----------------------------------------------------------------------===//

@@ -6,5 +6,6 @@
 include "mirage/Dialect/Thread/IR/ThreadAsyncOps.td"
 include "mirage/Dialect/Thread/IR/ThreadFragmentOps.td"
 include "mirage/Dialect/Thread/IR/ThreadMemoryOps.td"
+include "mirage/Dialect/Thread/IR/ThreadRingOps.td"
 
 #endif // MIRAGE_DIALECT_THREAD_IR_THREADOPS_TD

@@ -98,6 +98,26 @@ def Thread_MbarrierType : Thread_Type<"Mbarrier", "mbarrier"> {
   let genVerifyDecl = 1;
 }
 
+def Thread_RingType : Thread_Type<"Ring", "ring"> {
+  let summary = "slots of shared tiles that one warp fills and other warps read, in turns";
+  let description = [{
+    `slots` sets of tiles, each with two mbarriers: *full* completes when copies
+    have brought all bytes of the set, *empty* when all readers have released
+    it. Both sides count steps from 0; step `s` uses slot `s mod slots` in round
+    `s / slots`. `mirage-expand-rings` replaces rings by the tiles and barriers
+    that they stand for.
+
+    Example: `!thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>`.
+  }];
+  let parameters = (ins "int64_t":$slots, ArrayRefParameter<"::mirage::thread::SharedType">:$tiles);
+  let assemblyFormat = "`<` $slots `,` $tiles `>`";
+  let extraClassDeclaration = [{
+    /// Bytes that one step brings.
+    int64_t getStepBytes() const;
+  }];
+  let genVerifyDecl = 1;
+}
+
 def Thread_TensorMapType : Thread_Type<"TensorMap", "tensormap"> {
   let summary = "a kernel parameter that describes a tensor to the tensor memory accelerator";
   let description = [{

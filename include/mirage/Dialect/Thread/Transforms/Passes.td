@@ -5,12 +5,40 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExpandRings : Pass<"mirage-expand-rings", "::mlir::ModuleOp"> {
+  let summary = "replace rings by the tiles and mbarriers that they stand for";
+  let description = [{
+    A ring of n slots becomes an n-slot shared tile for each of its tiles and two
+    arrays of n mbarriers. *full* counts one arrival, that of the producer, which
+    announces the bytes to come; *empty* counts one arrival of each reading
+    warp. Step s uses slot s mod n; with r = s / n,
+
+    - `ring_fill` waits for phase r - 1 of *empty* (parity r + 1: in the first
+      round there is nothing to wait for), announces the bytes on *full* and
+      starts the copies;
+    - `ring_wait` waits for phase r of *full* (parity r);
+    - `ring_release` arrives at *empty*.
+
+    A parity names one of two phases. That is enough: a side is never more than
+    one phase ahead of the other, as the fill of round r + 1 waits for the
+    releases of round r, and those come after the waits for the fill of round r.
+  }];
+  let statistics = [Statistic<"numRings", "rings", "rings replaced">];
+  let dependentDialects = ["::mirage::thread::ThreadDialect", "::mlir::arith::ArithDialect"];
+}
+
 def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
   let summary = "give shared tiles and scratch areas their offsets";
   let description = [{
-    Precondition: GPU functions of thread ops. Shared allocations live from
-    their first to their last use, those used in a loop that they are defined
-    outside of through all of it; the scratch area of an op lives during the op.
+    Precondition: GPU functions of thread ops without rings
+    (`mirage-expand-rings`). Shared allocations live from their first to their
+    last use, those used in a loop that they are defined outside of through all
+    of it; the scratch area of an op lives during the op, mbarriers to the end
+    of the function. Roles run at the same time: what one of them uses lives
+    through all of them. The exception is a role beside others that do nothing
+    but start copies into tiles that it reads: it waits for each of them, so
+    the tiles live from the start of the roles to its last use, and what it uses
+    alone as in a function without roles.
     Offsets are those of a dynamic storage allocation (`SharedMemoryProblem.h`):
     exact by branch and bound for few buffers, first fit by size otherwise.
     Where memory is used again, a barrier is inserted before the new owner's

@@ -1,0 +1,55 @@
+//===- WarpgroupProducts.h - launches whose products warpgroups compute -*- C++ -*-===//
+//
+// With `engine = warpgroup` a loop's tiles are copied by the tensor memory
+// accelerator into a ring in shared memory, which one extra warp keeps filled,
+// and four warps at a time multiply them from there. Here stands what that asks
+// of a launch, and how tensors and warps are cut.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_WARPGROUPPRODUCTS_H
+#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_WARPGROUPPRODUCTS_H
+
+#include "mirage/Dialect/Block/IR/Block.h"
+#include "mirage/Dialect/Block/Transforms/Chip.h"
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Dialect/Thread/IR/Layouts.h"
+#include "mirage/Dialect/Thread/IR/Thread.h"
+
+#include <optional>
+#include <string>
+
+namespace mirage::block {
+
+/// Why warpgroups cannot compute the products of a launch with flattened tiles,
+/// with `warps` warps beside the one that copies; nullopt where they can.
+std::optional<std::string> whyNoWarpgroups(kernel::LaunchOp launch, int64_t warps,
+                                           const Chip &chip);
+
+/// Ways to share an m x n product among groups of four warps, in groups.
+llvm::SmallVector<thread::WarpGrid> getWarpgroupGrids(int64_t m, int64_t n, int64_t warps);
+
+/// The shared tile for a load: the largest swizzle that its rows are multiples
+/// of, else rows that are padded by 16 bytes against bank conflicts.
+thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementType);
+
+/// Loads of the loop's own body that are held in shared memory, in order.
+llvm::SmallVector<LoadOp> getStagedLoads(LoopOp loop);
+
+/// The tensor map that copies the load's tile, one panel of its swizzle at a
+/// time. Precondition: layouts are assigned, the launch uses warpgroups.
+kernel::TensorMapAttr getTensorMap(LoadOp load);
+
+/// A result that leaves a launch of warpgroups through shared memory.
+struct BoxStore {
+  thread::SharedType tile;
+  kernel::TensorMapAttr map;
+};
+
+/// How the tensor memory accelerator stores result `number`; nullopt where the
+/// tile is no box, or not all blocks store it. Precondition as above.
+std::optional<BoxStore> getBoxStore(StoreOp store, unsigned number);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_WARPGROUPPRODUCTS_H

@@ -1,0 +1,79 @@
+//===- ThreadRingOps.td - rings between a producer and its readers -*- tablegen -*-===//
+
+#ifndef MIRAGE_DIALECT_THREAD_IR_THREADRINGOPS_TD
+#define MIRAGE_DIALECT_THREAD_IR_THREADRINGOPS_TD
+
+include "mirage/Dialect/Thread/IR/ThreadOpBase.td"
+
+class Thread_RingOp<string mnemonic, list<Trait> traits = []>
+    : Thread_Op<mnemonic, !listconcat([MemoryEffects<[MemRead, MemWrite]>], traits)>;
+
+def Thread_RingCreateOp : Thread_RingOp<"ring_create"> {
+  let summary = "an empty ring";
+  let description = [{
+    Each slot is free again after `readers` warps have released it. Stands
+    outside of roles, before those that use the ring; all warps of the block
+    wait for each other.
+
+    ```mlir
+    %ring = thread.ring_create readers 8
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$readers);
+  let results = (outs Thread_RingType:$ring);
+  let assemblyFormat = "`readers` $readers attr-dict `:` type($ring)";
+}
+
+def Thread_RingFillOp : Thread_RingOp<"ring_fill", [AttrSizedOperandSegments]> {
+  let summary = "starts the copies of one step, once its slot is free";
+  let description = [{
+    One warp executes it for steps 0, 1, 2, … in order. It waits until the
+    step that used the slot before has been released, then copies a box of each
+    tensor to the tile of the same position; `coordinates` are those of the
+    first map, then of the second and so on, as for `thread.tma_load`. Bytes
+    outside of a tensor are zeros.
+
+    ```mlir
+    thread.ring_fill %ring step %k from %ma, %mb at %i, %kk, %kk, %j
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>,
+        !thread.tensormap<128x64xf16, swizzle = 128>, !thread.tensormap<64x64xf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins Thread_RingType:$ring, Index:$step, Variadic<Thread_TensorMapType>:$maps,
+                       Variadic<Index>:$coordinates);
+  let assemblyFormat = [{
+    $ring `step` $step `from` $maps `at` $coordinates attr-dict `:` type($ring) `,` type($maps)
+  }];
+  let hasVerifier = 1;
+}
+
+def Thread_RingWaitOp : Thread_RingOp<"ring_wait", [InferTypeOpAdaptor]> {
+  let summary = "the tiles of one step, once they are there";
+  let description = [{
+    ```mlir
+    %a, %b = thread.ring_wait %ring step %k
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    ```
+  }];
+  let arguments = (ins Thread_RingType:$ring, Index:$step);
+  let results = (outs Variadic<Thread_SharedType>:$tiles);
+  let assemblyFormat = "$ring `step` $step attr-dict `:` type($ring)";
+}
+
+def Thread_RingReleaseOp : Thread_RingOp<"ring_release"> {
+  let summary = "each warp that executes it has read the tiles of a step";
+  let description = [{
+    `thread.wgmma`s that read them must have been waited for. Every reader
+    releases every step once.
+
+    ```mlir
+    thread.ring_release %ring step %k
+      : !thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>
+    ```
+  }];
+  let arguments = (ins Thread_RingType:$ring, Index:$step);
+  let assemblyFormat = "$ring `step` $step attr-dict `:` type($ring)";
+}
+
+#endif // MIRAGE_DIALECT_THREAD_IR_THREADRINGOPS_TD

@@ -1,0 +1,192 @@
+//===- WarpgroupProducts.cpp - launches whose products warpgroups compute -===//
+
+#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+
+#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mirage;
+using namespace mirage::block;
+using thread::SharedType;
+using thread::WarpGrid;
+
+SharedType mirage::block::getSharedType(int64_t rows, int64_t cols, Type elementType) {
+  int64_t bytes = elementType.getIntOrFloatBitWidth() / 8;
+  for (int64_t swizzle : {128, 64, 32})
+    if (rows > 1 && cols * bytes % swizzle == 0)
+      return SharedType::get({rows, cols}, elementType, swizzle);
+  int64_t pad = rows > 1 && cols * bytes % 16 == 0 ? 16 / bytes : 0;
+  return SharedType::get({rows, cols}, elementType, 0, pad);
+}
+
+SmallVector<LoadOp> mirage::block::getStagedLoads(LoopOp loop) {
+  SmallVector<LoadOp> loads;
+  for (LoadOp load : loop.getBody().front().getOps<LoadOp>())
+    if (getShared(load.getResult()))
+      loads.push_back(load);
+  return loads;
+}
+
+SmallVector<WarpGrid> mirage::block::getWarpgroupGrids(int64_t m, int64_t n, int64_t warps) {
+  // Instructions are 64 rows by a multiple of 8 columns. Of a tile whose columns
+  // are contiguous, groups own whole panels of up to 64.
+  constexpr int64_t rows = 64, cols = 8, panel = 64;
+  SmallVector<WarpGrid> grids;
+  if (warps % 4 || n % cols)
+    return grids;
+  int64_t groups = warps / 4;
+  for (int64_t gm = groups; gm >= 1; gm /= 2) {
+    if (groups % gm)
+      continue;
+    int64_t gn = groups / gm, multiple = gn > 1 ? panel : cols;
+    if ((m & -m) >= rows * gm && (n & -n) >= multiple * gn)
+      grids.push_back({gm, gn, 1});
+  }
+  return grids;
+}
+
+//===----------------------------------------------------------------------===//
+// What warpgroups ask for
+//===----------------------------------------------------------------------===//
+
+template <typename... Parts> static std::string say(const Parts &...parts) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  (stream << ... << parts);
+  return text;
+}
+
+/// Why a tile is no box that the tensor memory accelerator copies.
+static std::optional<std::string> whyNoBox(RankedTensorType tensor, TileType type) {
+  constexpr int64_t maxRank = 5, maxBox = 256, unit = 16, swizzle = 32;
+  ArrayRef<int64_t> tile = type.getShape();
+  int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8, rank = tensor.getRank();
+  if (rank < 2 || rank > maxRank)
+    return say("a tensor of 2 to ", maxRank, " dimensions, got ", tensor);
+  if (tensor.getShape().back() * bytes % unit)
+    return say("rows of the tensor that start at multiples of ", unit, " bytes, got ", tensor);
+  if (tile.back() * bytes % swizzle)
+    return say("rows of the tile of a multiple of ", swizzle, " bytes, got ", type);
+  int64_t rows = 1;
+  for (int64_t extent : tile.drop_back())
+    rows *= extent;
+  if (rows > maxBox)
+    return say("at most ", maxBox, " rows of a tile, got ", type);
+  return std::nullopt;
+}
+
+static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedType held) {
+  SmallVector<int64_t> box(tile.getShape());
+  box.back() = std::min(box.back(), held.getSwizzle() / held.getElementBytes());
+  return kernel::TensorMapAttr::get(tile.getContext(), parameter, box, held.getSwizzle());
+}
+
+kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
+  return getBox(cast<BlockArgument>(load.getSource()).getArgNumber(), load.getType(),
+                getShared(load.getResult()));
+}
+
+std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned number) {
+  auto launch = cast<kernel::LaunchOp>(store->getParentOp());
+  Value value = store.getTiles()[number], matrix = stripReshape(value);
+  auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
+  thread::FragmentType fragment = getFragment(matrix);
+  TileType tile = getTile(value), shape = getTile(matrix);
+  bool isWhole = shape.getRank() == 2 && fragment.getRows() == shape.getShape()[0] &&
+                 fragment.getCols() == shape.getShape()[1] &&
+                 tile.getShape().back() == shape.getShape()[1] && shape.getShape()[0] > 1;
+  if (!isWhole || fragment.getPartial() || whyNoBox(tensor, tile))
+    return std::nullopt;
+  // One of the blocks that hold the same tile would have to be chosen.
+  auto map = cast<ArrayAttr>(store.getMaps()[number]);
+  for (auto [name, extent] : llvm::zip_equal(launch.getGridNames(), launch.getGridExtents()))
+    if (extent > 1 && llvm::none_of(map, [&, axis = name](Attribute axes) {
+          return llvm::is_contained(cast<ArrayAttr>(axes), axis);
+        }))
+      return std::nullopt;
+  SharedType held =
+      getSharedType(shape.getShape()[0], shape.getShape()[1], tensor.getElementType());
+  return BoxStore{held, getBox(launch->getNumOperands() + number, tile, held)};
+}
+
+/// The load that a factor is a view of, or null.
+static LoadOp getLoad(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto load = dyn_cast<LoadOp>(op))
+      return load;
+    if (!isa<ReshapeOp, TransposeOp>(op))
+      return nullptr;
+    value = op->getOperand(0);
+  }
+  return nullptr;
+}
+
+static std::optional<std::string> whyNoProduct(MatmulOp matmul, int64_t warps) {
+  constexpr int64_t depth = 16;
+  TileType lhs = getTile(matmul.getLhs()), result = getTile(matmul.getResult());
+  Type element = lhs.getElementType();
+  if (!element.isF16() && !element.isBF16())
+    return say("factors of f16 or bf16, got ", lhs);
+  if (!result.getElementType().isF32())
+    return say("a product in f32, got ", result);
+  if (lhs.getShape()[1] % depth)
+    return say("a contraction of a multiple of ", depth, ", got ", lhs);
+  if (getWarpgroupGrids(result.getShape()[0], result.getShape()[1], warps).empty())
+    return say("a product that ", warps, " warps can share in parts of 64 rows and a multiple of ",
+               "8 columns, got ", result);
+  for (Value factor : matmul->getOperands()) {
+    LoadOp load = getLoad(factor);
+    if (!load || load->getBlock() != matmul->getBlock())
+      return say("factors that the loop loads and does not change");
+    auto tensor = cast<RankedTensorType>(load.getSource().getType());
+    if (auto why = whyNoBox(tensor, load.getType()))
+      return why;
+  }
+  return std::nullopt;
+}
+
+static std::optional<std::string> whyNoLoop(LoopOp loop, int64_t warps) {
+  Block &body = loop.getBody().front();
+  auto accumulate = cast<AccumulateOp>(body.getTerminator());
+  for (Operation &op : body.without_terminator()) {
+    if (auto matmul = dyn_cast<MatmulOp>(op)) {
+      if (auto why = whyNoProduct(matmul, warps))
+        return why;
+      if (!matmul->hasOneUse() || *matmul->getUsers().begin() != accumulate)
+        return say("products that the loop does nothing with but sum them");
+    } else if (!isa<LoadOp, ReshapeOp, TransposeOp, ConstantOp>(op)) {
+      return say("loops that do nothing but load tiles and multiply them, got ", op.getName());
+    }
+  }
+  for (auto [index, value] : llvm::enumerate(accumulate.getValues()))
+    if (!value.getDefiningOp<MatmulOp>() || accumulate.getFn(index) != AccumulateFn::Sum ||
+        accumulate.getRescale(index))
+      return say("loops that only sum products");
+  return std::nullopt;
+}
+
+std::optional<std::string> mirage::block::whyNoWarpgroups(kernel::LaunchOp launch, int64_t warps,
+                                                          const Chip &chip) {
+  if (!chip.hasWarpgroupMma || !chip.hasTensorCopy)
+    return say("a chip that multiplies tiles in shared memory, got ", chip.name);
+  if (warps % 4 || (warps + 1) * 32 > chip.maxThreads)
+    return say("a multiple of 4 warps and less than ", chip.maxThreads / 32, ", got ", warps);
+  std::optional<std::string> why;
+  bool multiplies = false;
+  launch.getBody().walk([&](Operation *op) {
+    if (why)
+      return;
+    bool isTop = op->getParentOp() == launch;
+    if (auto loop = dyn_cast<LoopOp>(op)) {
+      why = isTop ? whyNoLoop(loop, warps) : say("no loops inside of loops");
+      multiplies = true;
+    } else if (isa<MatmulOp>(op) && isTop) {
+      why = say("no products outside of loops");
+    }
+  });
+  if (!why && !multiplies)
+    why = say("a loop with a product, got none");
+  return why;
+}

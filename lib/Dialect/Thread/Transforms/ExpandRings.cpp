@@ -1,0 +1,130 @@
+//===- ExpandRings.cpp - rings as tiles and mbarriers ---------------------===//
+
+#include "mirage/Dialect/Thread/IR/Thread.h"
+#include "mirage/Dialect/Thread/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mirage::thread {
+#define GEN_PASS_DEF_EXPANDRINGS
+#include "mirage/Dialect/Thread/Transforms/Passes.h.inc"
+} // namespace mirage::thread
+
+using namespace mlir;
+using namespace mirage::thread;
+
+namespace {
+/// What one ring becomes.
+class ExpandedRing {
+public:
+  /// Allocates from `offset` on, which moves to the end: until they are planned,
+  /// allocations lie one after the other, for equal ones would count as one.
+  ExpandedRing(RingCreateOp op, int64_t &offset) : type(op.getType()) {
+    OpBuilder builder(op);
+    Location loc = op.getLoc();
+    int64_t slots = type.getSlots();
+    auto take = [&](int64_t bytes, int64_t alignment) {
+      int64_t start = llvm::alignTo(offset, alignment);
+      offset = start + bytes;
+      return builder.getI64IntegerAttr(start);
+    };
+    for (SharedType tile : type.getTiles()) {
+      auto slotted = SharedType::get({slots, tile.getRows(), tile.getCols()}, tile.getElementType(),
+                                     tile.getSwizzle(), tile.getPad());
+      tiles.push_back(SharedAllocOp::create(builder, loc, slotted,
+                                            take(slotted.getTotalBytes(), slotted.getAlignment())));
+    }
+    auto barriers = MbarrierType::get(builder.getContext(), slots);
+    full = MbarrierAllocOp::create(builder, loc, barriers, take(slots * 8, 8));
+    empty = MbarrierAllocOp::create(builder, loc, barriers, take(slots * 8, 8));
+    MbarrierInitOp::create(builder, loc, full, builder.getI64IntegerAttr(1));
+    MbarrierInitOp::create(builder, loc, empty, op.getReadersAttr());
+    BarrierOp::create(builder, loc);
+  }
+
+  void expand(RingFillOp op) const {
+    OpBuilder builder(op);
+    Location loc = op.getLoc();
+    Place place = getPlace(builder, loc, op.getStep());
+    Value previous = arith::AddIOp::create(builder, loc, place.round, index(builder, loc, 1));
+    MbarrierWaitOp::create(builder, loc, empty, place.slot, getParity(builder, loc, previous));
+    MbarrierExpectOp::create(builder, loc, full, place.slot,
+                             builder.getI64IntegerAttr(type.getStepBytes()));
+    ValueRange coordinates = op.getCoordinates();
+    for (auto [map, tile] : llvm::zip_equal(op.getMaps(), tiles)) {
+      size_t rank = cast<TensorMapType>(map.getType()).getBox().size();
+      Value slot = SlotOp::create(builder, loc, tile, place.slot);
+      TmaLoadOp::create(builder, loc, map, coordinates.take_front(rank), slot, full, place.slot,
+                        /*multicast=*/IntegerAttr());
+      coordinates = coordinates.drop_front(rank);
+    }
+    op.erase();
+  }
+
+  void expand(RingWaitOp op) const {
+    OpBuilder builder(op);
+    Location loc = op.getLoc();
+    Place place = getPlace(builder, loc, op.getStep());
+    MbarrierWaitOp::create(builder, loc, full, place.slot, getParity(builder, loc, place.round));
+    for (auto [result, tile] : llvm::zip_equal(op.getTiles(), tiles))
+      result.replaceAllUsesWith(SlotOp::create(builder, loc, tile, place.slot));
+    op.erase();
+  }
+
+  void expand(RingReleaseOp op) const {
+    OpBuilder builder(op);
+    Place place = getPlace(builder, op.getLoc(), op.getStep());
+    MbarrierArriveOp::create(builder, op.getLoc(), empty, place.slot);
+    op.erase();
+  }
+
+private:
+  struct Place {
+    Value slot, round;
+  };
+
+  static Value index(OpBuilder &builder, Location loc, int64_t value) {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  }
+  static Value getParity(OpBuilder &builder, Location loc, Value round) {
+    return arith::RemUIOp::create(builder, loc, round, index(builder, loc, 2));
+  }
+  Place getPlace(OpBuilder &builder, Location loc, Value step) const {
+    Value slots = index(builder, loc, type.getSlots());
+    return {arith::RemUIOp::create(builder, loc, step, slots),
+            arith::DivUIOp::create(builder, loc, step, slots)};
+  }
+
+  RingType type;
+  SmallVector<Value> tiles;
+  Value full, empty;
+};
+
+struct ExpandRings : mirage::thread::impl::ExpandRingsBase<ExpandRings> {
+  void runOnOperation() override {
+    SmallVector<RingCreateOp> rings;
+    getOperation()->walk([&](RingCreateOp ring) { rings.push_back(ring); });
+    int64_t offset = 0;
+    for (RingCreateOp ring : rings) {
+      ExpandedRing expanded(ring, offset);
+      for (Operation *user : llvm::make_early_inc_range(ring->getUsers())) {
+        bool known = TypeSwitch<Operation *, bool>(user)
+                         .Case<RingFillOp, RingWaitOp, RingReleaseOp>([&](auto op) {
+                           expanded.expand(op);
+                           return true;
+                         })
+                         .Default(false);
+        if (!known) {
+          user->emitOpError("expected a ring to be used by ring ops alone");
+          return signalPassFailure();
+        }
+      }
+      ring->erase();
+      ++numRings;
+    }
+  }
+};
+} // namespace

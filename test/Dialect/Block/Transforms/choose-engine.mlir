@@ -1,0 +1,96 @@
+// RUN: mirage-opt %s --mirage-choose-engine --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: mirage-opt %s --mirage-choose-engine=chip=sm_80 --split-input-file 2>/dev/null | FileCheck %s --check-prefix=OLD
+
+// OLD: schedule <warps = 8, stages = 4> :
+// OLD-NOT: engine
+
+// CHECK-LABEL: kernel.graph @kept
+// CHECK: schedule <warps = 8, stages = 4, engine = warpgroup>
+kernel.graph @kept(%a: tensor<256x512xf16>, %b: tensor<512x512xf16>) -> tensor<256x512xf32> {
+  %r = kernel.launch(%a, %b) grid [m = 2, n = 2] schedule <warps = 8, stages = 4, engine = warpgroup> : (tensor<256x512xf16>, tensor<512x512xf16>) -> tensor<256x512xf32> {
+  ^bb0(%ga: tensor<256x512xf16>, %gb: tensor<512x512xf16>):
+    %s = block.loop [k = 8] {
+      %x = block.load %ga [[m], [k]] : tensor<256x512xf16> -> !block.tile<128x64xf16>
+      %y = block.load %gb [[k], [n]] : tensor<512x512xf16> -> !block.tile<64x256xf16>
+      %p = block.matmul %x, %y : (!block.tile<128x64xf16>, !block.tile<64x256xf16>) -> !block.tile<128x256xf32>
+      block.accumulate sum %p : !block.tile<128x256xf32>
+    } : !block.tile<128x256xf32>
+    block.store %s [[m], [n]] : !block.tile<128x256xf32>
+  }
+  kernel.return %r : tensor<256x512xf32>
+}
+
+// -----
+
+// Rows of 264 bytes are no multiple of 16.
+// CHECK-LABEL: kernel.graph @unaligned
+// CHECK: schedule <warps = 4, stages = 2> :
+kernel.graph @unaligned(%a: tensor<64x64xf16>, %b: tensor<64x132xf16>) -> tensor<64x132xf32> {
+  // expected-remark @+1 {{expected rows of the tensor that start at multiples of 16 bytes, got tensor<64x132xf16>}}
+  %r = kernel.launch(%a, %b) grid [n = 3] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>, tensor<64x132xf16>) -> tensor<64x132xf32> {
+  ^bb0(%ga: tensor<64x64xf16>, %gb: tensor<64x132xf16>):
+    %s = block.loop [k = 4] {
+      %x = block.load %ga [[], [k]] : tensor<64x64xf16> -> !block.tile<64x16xf16>
+      %y = block.load %gb [[k], [n]] : tensor<64x132xf16> -> !block.tile<16x64xf16>
+      %p = block.matmul %x, %y : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[], [n]] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<64x132xf32>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.graph @few_rows
+// CHECK: schedule <warps = 4, stages = 2> :
+kernel.graph @few_rows(%a: tensor<16x64xf16>, %b: tensor<64x64xf16>) -> tensor<16x64xf32> {
+  // expected-remark @+1 {{expected a product that 4 warps can share in parts of 64 rows and a multiple of 8 columns, got !block.tile<16x64xf32>}}
+  %r = kernel.launch(%a, %b) grid [] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<16x64xf16>, tensor<64x64xf16>) -> tensor<16x64xf32> {
+  ^bb0(%ga: tensor<16x64xf16>, %gb: tensor<64x64xf16>):
+    %s = block.loop [k = 4] {
+      %x = block.load %ga [[], [k]] : tensor<16x64xf16> -> !block.tile<16x16xf16>
+      %y = block.load %gb [[k], []] : tensor<64x64xf16> -> !block.tile<16x64xf16>
+      %p = block.matmul %x, %y : (!block.tile<16x16xf16>, !block.tile<16x64xf16>) -> !block.tile<16x64xf32>
+      block.accumulate sum %p : !block.tile<16x64xf32>
+    } : !block.tile<16x64xf32>
+    block.store %s [[], []] : !block.tile<16x64xf32>
+  }
+  kernel.return %r : tensor<16x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.graph @computed_factor
+// CHECK: schedule <warps = 4, stages = 2> :
+kernel.graph @computed_factor(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
+  // expected-remark @+1 {{expected loops that do nothing but load tiles and multiply them, got block.unary}}
+  %r = kernel.launch(%a, %b) grid [] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf32> {
+  ^bb0(%ga: tensor<64x64xf16>, %gb: tensor<64x64xf16>):
+    %s = block.loop [k = 4] {
+      %x = block.load %ga [[], [k]] : tensor<64x64xf16> -> !block.tile<64x16xf16>
+      %u = block.unary silu %x : (!block.tile<64x16xf16>) -> !block.tile<64x16xf32>
+      %v = block.cast %u : (!block.tile<64x16xf32>) -> !block.tile<64x16xf16>
+      %y = block.load %gb [[k], []] : tensor<64x64xf16> -> !block.tile<16x64xf16>
+      %p = block.matmul %v, %y : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[], []] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<64x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.graph @no_product
+// CHECK: schedule <warps = 4, stages = 2> :
+kernel.graph @no_product(%a: tensor<64x64xf16>) -> tensor<64x64xf32> {
+  // expected-remark @+1 {{expected a loop with a product, got none}}
+  %r = kernel.launch(%a) grid [] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>) -> tensor<64x64xf32> {
+  ^bb0(%ga: tensor<64x64xf16>):
+    %x = block.load %ga [[], []] : tensor<64x64xf16> -> !block.tile<64x64xf16>
+    %u = block.unary silu %x : (!block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+    block.store %u [[], []] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<64x64xf32>
+}

@@ -1,0 +1,79 @@
+// RUN: mirage-opt %s --mirage-expand-rings | FileCheck %s
+// RUN: mirage-opt %s --mirage-expand-rings --mirage-plan-shared-memory | FileCheck %s --check-prefix=PLAN
+
+!ring = !thread.ring<3, <64x64xf16, swizzle = 128>, <64x128xf16, swizzle = 128>>
+#acc = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32], [0, 64]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
+!acc = !thread.fragment<64x128xf32, #acc>
+
+gpu.module @kernels {
+  // The barriers' memory stays theirs; what the readers use after the ring, its
+  // tiles' memory.
+  // PLAN: gpu.func @ring{{.*}}thread.shared_bytes = 73776
+  // PLAN: thread.shared_alloc 0 : <3x64x128xf16
+  // PLAN: thread.warps first 0 count 4
+  // PLAN: scf.yield
+  // PLAN: thread.shared_alloc 0 : <64x128xf32, swizzle = 128>
+  // PLAN-NEXT: thread.barrier
+  // PLAN-NEXT: thread.store_shared
+
+  // CHECK-LABEL: gpu.func @ring
+  // CHECK-SAME: %[[MA:arg[0-9]+]]: !thread.tensormap<64x64xf16, swizzle = 128>, %[[MB:arg[0-9]+]]: !thread.tensormap
+  gpu.func @ring(%ma: !thread.tensormap<64x64xf16, swizzle = 128>, %mb: !thread.tensormap<64x64xf16, swizzle = 128>)
+      kernel attributes {known_block_size = array<i32: 160, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %c8 = arith.constant 8 : index
+    // CHECK: %[[A:.*]] = thread.shared_alloc 0 : <3x64x64xf16, swizzle = 128>
+    // CHECK: %[[B:.*]] = thread.shared_alloc {{[1-9][0-9]*}} : <3x64x128xf16, swizzle = 128>
+    // CHECK: %[[FULL:.*]] = thread.mbarrier_alloc [[AT:[0-9]+]] : <3>
+    // CHECK-NOT: thread.mbarrier_alloc [[AT]]
+    // CHECK: %[[EMPTY:.*]] = thread.mbarrier_alloc {{[0-9]+}} : <3>
+    // CHECK: thread.mbarrier_init %[[FULL]] arrivals 1
+    // CHECK: thread.mbarrier_init %[[EMPTY]] arrivals 4
+    // CHECK: thread.barrier
+    %ring = thread.ring_create readers 4 : !ring
+    thread.warps first 4 count 1 barrier 2 {
+      // CHECK: scf.for %[[STEP:[a-z0-9]+]] =
+      scf.for %k = %c0 to %c8 step %c1 {
+        %at = arith.muli %k, %c64 : index
+        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3{{.*}}
+        // CHECK: %[[ROUND:.*]] = arith.divui %[[STEP]], %c3{{.*}}
+        // CHECK: %[[NEXT:.*]] = arith.addi %[[ROUND]], %c1{{.*}}
+        // CHECK: %[[PARITY:.*]] = arith.remui %[[NEXT]], %c2{{.*}}
+        // CHECK: thread.mbarrier_wait %[[EMPTY]][%[[SLOT]]] parity %[[PARITY]]
+        // CHECK: thread.mbarrier_expect %[[FULL]][%[[SLOT]]] bytes 24576
+        // CHECK: %[[TA:.*]] = thread.slot %[[A]][%[[SLOT]]]
+        // CHECK: thread.tma_load %[[MA]][%c0{{.*}}, %[[AT2:.*]]] to %[[TA]] signal %[[FULL]][%[[SLOT]]]
+        // CHECK: %[[TB:.*]] = thread.slot %[[B]][%[[SLOT]]]
+        // CHECK: thread.tma_load %[[MB]][%[[AT2]], %c0{{.*}}] to %[[TB]] signal %[[FULL]][%[[SLOT]]]
+        thread.ring_fill %ring step %k from %ma, %mb at %c0, %at, %at, %c0
+          : !ring, !thread.tensormap<64x64xf16, swizzle = 128>, !thread.tensormap<64x64xf16, swizzle = 128>
+      }
+    }
+    thread.warps first 0 count 4 barrier 1 {
+      %z = thread.constant 0.0 : !acc
+      // CHECK: scf.for %[[STEP:[a-z0-9]+]] =
+      %d = scf.for %k = %c0 to %c8 step %c1 iter_args(%s = %z) -> (!acc) {
+        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3{{.*}}
+        // CHECK: %[[ROUND:.*]] = arith.divui %[[STEP]], %c3{{.*}}
+        // CHECK: %[[PARITY:.*]] = arith.remui %[[ROUND]], %c2{{.*}}
+        // CHECK: thread.mbarrier_wait %[[FULL]][%[[SLOT]]] parity %[[PARITY]]
+        // CHECK: %[[TA:.*]] = thread.slot %[[A]][%[[SLOT]]]
+        // CHECK: %[[TB:.*]] = thread.slot %[[B]][%[[SLOT]]]
+        %a, %b = thread.ring_wait %ring step %k : !ring
+        // CHECK: thread.wgmma %[[TA]], %[[TB]]
+        %p = thread.wgmma %a, %b, %s : !thread.shared<64x64xf16, swizzle = 128>, !thread.shared<64x128xf16, swizzle = 128>, !acc
+        thread.wgmma_commit
+        %w = thread.wgmma_wait 0 (%p) : !acc
+        // CHECK: %[[SLOT:.*]] = arith.remui %[[STEP]], %c3{{.*}}
+        // CHECK: thread.mbarrier_arrive %[[EMPTY]][%[[SLOT]]]
+        thread.ring_release %ring step %k : !ring
+        scf.yield %w : !acc
+      }
+      %t = thread.shared_alloc 131072 : !thread.shared<64x128xf32, swizzle = 128>
+      thread.store_shared %d, %t : !acc, !thread.shared<64x128xf32, swizzle = 128>
+    }
+    gpu.return
+  }
+}

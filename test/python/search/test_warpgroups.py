@@ -1,0 +1,93 @@
+"""Products of warpgroups as a choice of the search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirage.cost.target import A100, H200, Target
+from mirage.frontend.kernel_graph import new_kernel_graph
+from mirage.search.frames import AxisUse, FrameType, columns_of
+from mirage.search.limits import SearchLimits
+from mirage.search.superoptimize import superoptimize
+from mirage.semantics.normal_form import MatmulRoles
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, walk
+
+FAST = SearchLimits(candidates=3, columns=1500)
+
+
+def product(
+    m: int, k: int, n: int, dtype: DType = DType.F16, squared: bool = False, silu: bool = False
+) -> KernelGraph:
+    """``x @ w``, maybe with the factor squared or silu of the result."""
+    graph = new_kernel_graph("product")
+    x = graph.new_input((m, k), dtype, name="x")
+    w = graph.new_input((k, n), dtype, name="w")
+    y = graph.matmul(graph.mul(x, x) if squared else x, w)
+    graph.mark_output(graph.silu(y) if silu else y)
+    return graph.build()
+
+
+def launches(graph: KernelGraph, target: Target = H200) -> list[Launch]:
+    """Those of the best candidate."""
+    found = superoptimize(graph, target, FAST).candidates[0]
+    return [op for op in found.graph.ops if isinstance(op, Launch)]
+
+
+def test_large_products_use_warpgroups() -> None:
+    for silu in (False, True):
+        (launch,) = launches(product(4096, 4096, 4096, silu=silu))
+        assert launch.schedule.warpgroups
+        (matmul,) = (op for op in walk(launch.body.ops) if isinstance(op, Matmul))
+        assert all(extent % 64 == 0 for extent in matmul.result.shape)
+        assert all(d.dtype.is_half for d in matmul.operands)
+
+
+@pytest.mark.parametrize(
+    ("graph", "target"),
+    [
+        (product(16, 4096, 4096), H200),  # few rows
+        (product(4096, 4096, 4096), A100),
+        (product(1024, 1024, 1028), H200),  # rows of 2056 bytes
+        (product(1024, 1024, 1024, DType.F32), H200),
+    ],
+)
+def test_where_they_cannot_be_used(graph: KernelGraph, target: Target) -> None:
+    result = superoptimize(graph, target, FAST)
+    for candidate in result.candidates:
+        for op in candidate.graph.ops:
+            assert not isinstance(op, Launch) or not op.schedule.warpgroups
+
+
+def test_computed_factors_are_multiplied_elsewhere() -> None:
+    """A loop of warpgroups loads and multiplies; a square is computed by another kernel."""
+    for candidate in superoptimize(product(1024, 1024, 1024, squared=True), H200, FAST).candidates:
+        for op in candidate.graph.ops:
+            if not isinstance(op, Launch) or not op.schedule.warpgroups:
+                continue
+            for loop in (inner for inner in op.body.ops if isinstance(inner, Loop)):
+                assert {type(inner).__name__ for inner in loop.body} <= {
+                    "Load",
+                    "Matmul",
+                    "Transpose",
+                    "Reshape",
+                }
+
+
+def test_other_columns_stay_what_they_are() -> None:
+    roles = MatmulRoles(frozenset({"k"}), frozenset({"m"}), frozenset({"n"}), frozenset())
+    use = AxisUse(("m", "n"), ("k",), (), {"m": 1024, "n": 1024, "k": 512}, (roles,))
+    kind = FrameType("k", None)
+    for limit in (100, 10_000):
+        plain, with_groups = columns_of(use, kind, limit, 0), columns_of(use, kind, limit, 0, True)
+        assert plain is not None
+        assert with_groups is not None
+        alone = with_groups[0].with_warps_alone()
+        assert alone.count == plain[0].count < with_groups[0].count
+        for a, b in ((alone.tile, plain[0].tile), (alone.steps, plain[0].steps)):
+            assert all(np.array_equal(a[axis], b[axis]) for axis in a)
+        assert np.array_equal(alone.warps, plain[0].warps)
+        groups = with_groups[0].take(np.flatnonzero(with_groups[0].warpgroups))
+        assert all((groups.tile[axis] % 64 == 0).all() for axis in ("m", "n"))
+        assert groups.count <= limit
+    assert columns_of(use, FrameType(None, None), 1000, 0, True) is not None
