@@ -178,14 +178,19 @@ def _account_json(piece: Piece, shown: Shown) -> dict[str, Any]:
     }
 
 
-def show(piece: Piece, seed: int, seconds: float = float("inf")) -> Shown:
+def show(
+    piece: Piece, seed: int, seconds: float = math.inf, processor_seconds: float = math.inf
+) -> Shown:
     """Whether a piece is the same function on both sides; not shown where that takes longer than
-    ``seconds``."""
+    one of the limits."""
     if piece.trivial:
         return Shown(float("-inf"), (Evidence("the same ops", True, "on the same operands"),))
     first, second = (normalize(decompose(g)) for g in (piece.first, piece.second))
     try:
-        with time_limit(seconds):
+        with time_limit(seconds, processor_seconds):
             return compare_exactly(first, second, random.Random(seed)).shown
     except OutOfTime:
-        return Shown(0.0, (Evidence("time", None, f"no result within {seconds:.3g} s"),))
+        return Shown(
+            0.0,
+            (Evidence("time", None, f"no result within {min(seconds, processor_seconds):.3g} s"),),
+        )

@@ -6,7 +6,7 @@ import math
 import signal
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 
@@ -15,26 +15,38 @@ class OutOfTime(Exception):
 
 
 @contextmanager
-def time_limit(seconds: float) -> Generator[None]:
-    """Raises :class:`OutOfTime` inside of the ``with`` block once ``seconds`` have passed.
+def time_limit(seconds: float, processor_seconds: float = math.inf) -> Generator[None]:
+    """Raises :class:`OutOfTime` inside of the ``with`` block once ``seconds`` have passed, or once
+    this process has computed for ``processor_seconds``, however busy the machine is.
 
-    By a timer's signal, which only the main thread of a process can get (workers of process pools
+    By timers' signals, which only the main thread of a process can get (workers of process pools
     run in theirs); elsewhere there is no limit.
     """
     main = threading.current_thread() is threading.main_thread()
-    if not main or math.isinf(seconds) or not hasattr(signal, "setitimer"):
+    if not main or not hasattr(signal, "setitimer"):
         yield
         return
-    if seconds <= 0.0:
+    if min(seconds, processor_seconds) <= 0.0:
+        raise OutOfTime
+    with ExitStack() as timers:
+        for timer, number, limit in (
+            (signal.ITIMER_REAL, signal.SIGALRM, seconds),
+            (signal.ITIMER_PROF, signal.SIGPROF, processor_seconds),
+        ):
+            if not math.isinf(limit):
+                timers.enter_context(_timer(timer, number, limit))
+        yield
+
+
+@contextmanager
+def _timer(timer: int, number: signal.Signals, seconds: float) -> Generator[None]:
+    def end(got: int, frame: FrameType | None) -> None:
         raise OutOfTime
 
-    def end(number: int, frame: FrameType | None) -> None:
-        raise OutOfTime
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(number, end)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(timer, 0.0)
+        signal.signal(number, before)

@@ -23,7 +23,7 @@ from mirage.verify.verifier import VerifyOptions, speaks_of, verify
 _T = TypeVar("_T")
 
 PIECE_SECONDS = 10.0
-"""A piece that takes longer is not shown."""
+"""Processor time: a piece that takes longer is not shown."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _show_pieces(claims: Sequence[Claim], terms: Terms, executor: Executor | Non
 
 
 def _shown(piece: Piece, seed: int, deadline: float) -> Shown:
-    return show(piece, seed, min(PIECE_SECONDS, deadline - time.time()))
+    return show(piece, seed, deadline - time.time(), PIECE_SECONDS)
 
 
 def _verdict(
