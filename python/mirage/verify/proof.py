@@ -12,7 +12,7 @@ from collections.abc import Callable
 from mirage.semantics.domain import Planes
 from mirage.verify.compress import Weights
 from mirage.verify.smallmodel import SmallPair
-from mirage.verify.symbolic import LITTLE_WORK, MOST_WORK, NoProof, Symbolic
+from mirage.verify.symbolic import MOST_WORK, NoProof, Symbolic
 from mirage.verify.verdict import Evidence
 
 NAME = "proof by normal forms"
@@ -24,16 +24,15 @@ def prove(
     """``holds`` is True if the outputs have equal normal forms, else None: failing to prove says
     nothing.
 
-    At first products of long sums are not written out, which proves less and takes little work.
+    At first products of long sums are not written out, which proves less and takes less.
     """
     name = f"{NAME}, reciprocals as symbols" if reciprocals_as_symbols else NAME
-    domain = Symbolic(
-        reciprocals_as_symbols=reciprocals_as_symbols, fold=True, most_work=LITTLE_WORK
-    )
+    symbols = reciprocals_as_symbols
+    domain = Symbolic(reciprocals_as_symbols=symbols, fold=True, most_work=most_work)
     evidence = compare(name, pair, domain, domain.integers)
-    if evidence.holds or not (domain.folded or domain.gave_up):
+    if evidence.holds or not domain.folded:
         return evidence
-    domain = Symbolic(reciprocals_as_symbols=reciprocals_as_symbols, most_work=most_work)
+    domain = Symbolic(reciprocals_as_symbols=symbols, most_work=most_work)
     return compare(name, pair, domain, domain.integers)
 
 

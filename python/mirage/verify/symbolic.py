@@ -87,7 +87,6 @@ class Symbolic(Domain):
         self._mul = np.frompyfunc(self.mul, 2, 1)
         self.work = 0  # products of terms so far
         self.folded = False  # whether sums were written as symbols
-        self.gave_up = False  # for the work that there was to do
 
     # ---- interned monomials and exponents --------------------------------------------------------
 
@@ -155,14 +154,12 @@ class Symbolic(Domain):
     def _worked(self, amount: int) -> None:
         self.work += amount
         if self.work > self._most_work:
-            self.gave_up = True
             raise NoProof(f"more than {self._most_work} products of terms")
 
     def _product(self, a: Sum, b: Sum) -> Sum:
         if self._fold and min(len(a), len(b)) > _SHORT and len(a) * len(b) > _SHORT**3:
             a, b = self._folded(a), self._folded(b)
         if len(a) * len(b) > _MAX_TERMS:
-            self.gave_up = True
             raise NoProof(f"products of sums of {len(a)} and {len(b)} terms")
         if a is b and len(a) > 1:
             self._worked(len(a) * (len(a) + 1) // 2)
