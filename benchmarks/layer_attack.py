@@ -24,7 +24,7 @@ from mirage.cost import TARGETS
 from mirage.search import SearchLimits
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.stages import alternatives, search_part
+from mirage.stages import alternatives, claims_of, search_part
 from mirage.transforms import stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Kind, VerifyOptions, verify
@@ -113,11 +113,12 @@ def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
         _, result = search_part(part.graph, target, SearchLimits(budget=seconds, candidates=6))
         op = alternatives(part.graph, result)
         seen: set[int] = set()
-        for program, hint in zip(op.programs[1:], op.hints or (), strict=True):
-            kernels = sum(isinstance(x, Launch) for x in program.ops)
-            if hint is None or kernels in seen:
+        for claim in claims_of(op):
+            kernels = sum(isinstance(x, Launch) for x in claim.candidate.ops)
+            if claim.hint is None or kernels in seen:
                 continue
-            candidate = stabilize(program).graph
+            hint = claim.hint
+            candidate = stabilize(claim.candidate).graph
             subject = LayerSubject(f"{name}/{kernels} kernels", part.graph, candidate, hint)
             if all(a.holds for a in _Judge(subject, 0).accounts(candidate, hint)):
                 seen.add(kernels)

@@ -29,8 +29,8 @@ from mirage.cost import (
 from mirage.cost.copies import is_unfused, unfused_report
 from mirage.cost.model import KernelFeatures, report
 from mirage.errors import MirageError
-from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
-from mirage.search import Pick, Planner, SearchLimits, SearchResult, Watch
+from mirage.passes.ugraph_io.data import Alternatives, Holds, VerdictNote
+from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch, searched
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Loop, Op, Softmax, Value, walk
@@ -163,11 +163,24 @@ def alternatives(reference: KernelGraph, result: SearchResult) -> Alternatives:
     """A program beside what the search found for it."""
     programs = (reference, *(c.graph for c in result.candidates))
     costs = (None, *(c.cost.time for c in result.candidates))
-    hints: tuple[Hint, ...] | None = None
-    if result.source is not None and result.program is not None:
-        source, program = result.source, result.program
-        hints = tuple(Hint(source, program, c.stored) for c in result.candidates)
-    return Alternatives(reference.inputs, reference.outputs, programs, None, costs, hints)
+    holds = tuple(_holds(c, result) for c in result.candidates)
+    return Alternatives(reference.inputs, reference.outputs, programs, None, costs, holds)
+
+
+def _holds(candidate: Candidate, result: SearchResult) -> Holds:
+    """What the candidate's tensors hold, by the numbers of values."""
+    values = () if result.program is None else result_values(result.program)
+    numbers = {v: i for i, v in enumerate(values)}
+    ops = enumerate(candidate.graph.ops)
+    places = {v: (i, r) for i, op in ops for r, v in enumerate(op.results)}
+    return Holds(
+        result.stable, tuple((numbers[v], *places[c]) for v, c in candidate.stored if v in numbers)
+    )
+
+
+def result_values(graph: KernelGraph) -> list[Value]:
+    """The results of all ops, in order."""
+    return [v for op in graph.ops for v in op.results]
 
 
 # ---- stabilize
@@ -306,8 +319,7 @@ def verify_candidates(
             ops.append(op)
             continue
         reference, *candidates = op.programs
-        hints = op.hints or (None,) * len(candidates)
-        claims = [Claim(c, h) for c, h in zip(candidates, hints, strict=True)]
+        claims = claims_of(op)
         mine: list[Checked] = []
         verdicts = verify_all(reference, claims, terms, executor)
         for index in range(len(candidates)):
@@ -326,6 +338,24 @@ def verify_candidates(
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(checked)
 
 
+def claims_of(op: Alternatives) -> list[Claim]:
+    """The candidates, with what their tensors are said to hold."""
+    reference, *candidates = op.programs
+    if op.holds is None:
+        return [Claim(c) for c in candidates]
+    programs = {s: searched(reference, stable=s) for s in {h.stable for h in op.holds}}
+    claims: list[Claim] = []
+    for candidate, holds in zip(candidates, op.holds, strict=True):
+        source, program = programs[holds.stable]
+        values, pairs = result_values(program), list[tuple[Value, Value]]()
+        for number, place, result in holds.places:
+            known = number < len(values) and place < len(candidate.ops)
+            if known and result < len(candidate.ops[place].results):
+                pairs.append((values[number], candidate.ops[place].results[result]))
+        claims.append(Claim(candidate, Hint(source, program, tuple(pairs))))
+    return claims
+
+
 def kept_of(op: Alternatives, places: Sequence[int]) -> Alternatives:
     """``op`` with its reference and the programs at ``places`` (from 1), in that order."""
     return replace(
@@ -333,7 +363,7 @@ def kept_of(op: Alternatives, places: Sequence[int]) -> Alternatives:
         programs=(op.programs[0], *(op.programs[p] for p in places)),
         verdicts=None if op.verdicts is None else tuple(op.verdicts[p - 1] for p in places),
         costs=None if op.costs is None else (op.costs[0], *(op.costs[p] for p in places)),
-        hints=None if op.hints is None else tuple(op.hints[p - 1] for p in places),
+        holds=None if op.holds is None else tuple(op.holds[p - 1] for p in places),
     )
 
 

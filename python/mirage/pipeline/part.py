@@ -227,5 +227,5 @@ def _joined(first: Alternatives | None, second: Alternatives) -> Alternatives:
         programs=(*first.programs, *second.programs[1:]),
         verdicts=_both(first.verdicts, second.verdicts),
         costs=None if first.costs is None else (*first.costs, *(second.costs or ())[1:]),
-        hints=_both(first.hints, second.hints),
+        holds=_both(first.holds, second.holds),
     )

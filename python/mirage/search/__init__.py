@@ -2,7 +2,14 @@
 
 from mirage.search.kernel import Pick
 from mirage.search.limits import BOUNDS, LimitError, SearchLimits, SearchReport, StopReason
-from mirage.search.superoptimize import Candidate, Planner, SearchResult, Watch, superoptimize
+from mirage.search.superoptimize import (
+    Candidate,
+    Planner,
+    SearchResult,
+    Watch,
+    searched,
+    superoptimize,
+)
 
 __all__ = [
     "BOUNDS",
@@ -15,5 +22,6 @@ __all__ = [
     "SearchResult",
     "StopReason",
     "Watch",
+    "searched",
     "superoptimize",
 ]

@@ -61,13 +61,13 @@ class Candidate:
 
 @dataclass
 class SearchResult:
-    """Candidates, cheapest first, and what was covered. ``program`` is what was searched: the
-    given one in primitive ops (``source``), with its slices and joins where they cost least."""
+    """Candidates, cheapest first, and what was covered. ``program`` is what was searched
+    (:func:`searched`, with ``stable``)."""
 
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     report: SearchReport = field(default_factory=SearchReport)
-    source: KernelGraph | None = None
     program: KernelGraph | None = None
+    stable: bool = False
 
 
 def superoptimize(
@@ -104,6 +104,13 @@ def _kind(op: Op) -> tuple[object, ...]:
     return type(op).__name__, getattr(op, "fn", None), getattr(op, "dim", None)
 
 
+def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, KernelGraph]:
+    """``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the program that
+    a search for it looks at: the same with its slices and joins where they cost least."""
+    source = decompose(graph, stable=stable)
+    return source, without_joins(with_early_slices(source))
+
+
 class Planner:
     """A search that can be continued: kernels that turn out to be of no use are refused, and it
     finds the best µGraphs without them."""
@@ -120,8 +127,8 @@ class Planner:
     ) -> None:
         check_graph(graph)
         limits = limits or SearchLimits()
-        self.source = decompose(graph, stable=stable)
-        graph = without_joins(with_early_slices(self.source))
+        self.stable = stable
+        self.source, graph = searched(graph, stable=stable)
         self._watch = watch
         self.graph, self.limits, self.target = graph, limits, target
         self.report = SearchReport()
@@ -148,7 +155,7 @@ class Planner:
 
     def run(self) -> SearchResult:
         """The best plans within the limits, ranked."""
-        result = SearchResult(report=self.report, source=self.source, program=self.graph)
+        result = SearchResult(report=self.report, program=self.graph, stable=self.stable)
         search = PlanSearch(
             self.program,
             self.limits,

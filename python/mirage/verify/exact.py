@@ -31,6 +31,8 @@ from mirage.verify.verdict import Evidence, HoldsFor
 
 ENOUGH_LOG2 = -60.0
 """The chance that a wrong program passes must be below this, as a base-2 logarithm."""
+PIECE_LOG2 = -72.0
+"""The same of a piece: thousands of them together stay below :data:`ENOUGH_LOG2`."""
 
 
 @dataclass
@@ -152,13 +154,16 @@ def summary(accounts: Sequence[Account]) -> Exact:
         reason = why.evidence[-1].text if why.evidence else "nothing was tried"
         text = f"{len(failed)} of {len(pieces)} pieces are not shown; {_words(piece)}: {reason}"
         return Exact(evidence=[Evidence(name, None, text, {"pieces": pieces})])
-    chance = sum(2.0**s.bound_log2 for _, s in shown)
     proved = sum(s.bound_log2 == float("-inf") for _, s in shown)
-    text = f"{len(shown)} pieces, {proved} of them proved, others up to 2^{ENOUGH_LOG2:.0f}"
     if proved == len(shown):
         text = f"{len(shown)} pieces, all proved"
+        return Exact(
+            None, True, proved=True, evidence=[Evidence(name, True, text, {"pieces": pieces})]
+        )
+    chance = math.log2(sum(2.0**s.bound_log2 for _, s in shown))
+    text = f"{len(shown)} pieces, {proved} proved, error of the others at most 2^{chance:.1f}"
     evidence = [Evidence(name, True, text, {"pieces": pieces})]
-    return Exact(math.log2(chance) if chance else None, True, proved=not chance, evidence=evidence)
+    return Exact(chance if chance <= ENOUGH_LOG2 else None, True, evidence=evidence)
 
 
 def _words(piece: Piece) -> str:
@@ -188,7 +193,8 @@ def show(
     first, second = (normalize(decompose(g)) for g in (piece.first, piece.second))
     try:
         with time_limit(seconds, processor_seconds):
-            return compare_exactly(first, second, random.Random(seed)).shown
+            rng = random.Random(seed)
+            return compare_exactly(first, second, rng, max_error_log2=PIECE_LOG2).shown
     except OutOfTime:
         return Shown(
             0.0,

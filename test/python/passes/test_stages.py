@@ -275,6 +275,23 @@ def test_rows_that_no_block_can_hold_do_not_overflow() -> None:
         np.testing.assert_allclose(got, want, atol=1e-3)
 
 
+def test_candidates_that_were_written_down_are_verified_kernel_by_kernel() -> None:
+    """What tensors hold is in the text, so that it makes no difference who verifies."""
+    b = mi.new_kernel_graph("two")
+    x = b.new_input((24, 32))
+    u, v = b.new_input((32, 48)), b.new_input((48, 16))
+    b.mark_output(b.silu(x @ u) @ v)
+    limits = SearchLimits(candidates=2, matmuls=1, columns=300, plans=10)
+    graph, _ = add_candidates(b.build(), TARGET, limits)
+    text = graph_to_text(graph, form="candidates")
+    assert "kernel.holds" in text
+    stable, _ = stabilize_candidates(graph_from_text(text).graph)
+    _, checked = verify_candidates(stable, VerifyOptions(seed=1))
+    for c in checked:
+        assert c.verdict.kind is Kind.PROVED
+        assert any(e.name == "kernel by kernel" for e in c.verdict.evidence)
+
+
 class _Dying(Executor):
     """An executor whose workers die after the first result."""
 

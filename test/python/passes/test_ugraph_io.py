@@ -25,6 +25,7 @@ from mirage.passes.ugraph_io import (
     write_graph,
 )
 from mirage.passes.ugraph_io.attributes import FORMS
+from mirage.passes.ugraph_io.data import Holds
 from mirage.passes.ugraph_io.table import ROWS
 from mirage.passes.ugraph_io.text import MalformedTextError
 from mirage.semantics.builder import Builder
@@ -200,6 +201,20 @@ def test_nested_loops() -> None:
     (outer,) = launch.body.ops
     assert isinstance(outer, Loop)
     assert isinstance(outer.body[0], Loop)
+
+
+def test_what_tensors_hold() -> None:
+    x = Value(TensorType((8,), DType.F32))
+    out = Value(TensorType((8,), DType.F32))
+    b = Builder()
+    y = Value(x.type)
+    z = b.unary(UnaryFn.SQUARE, y)
+    program = KernelGraph("p", (y,), tuple(b.ops), (z,))
+    holds = (Holds(False, ((0, 1, 2), (3, 4, 5))), Holds(True, ()))
+    op = Alternatives((x,), (out,), (program,) * 3, None, None, holds)
+    (found,) = round_trip(KernelGraph("g", (x,), (op,), (out,)), "candidates").ops
+    assert isinstance(found, Alternatives)
+    assert found.holds == holds
 
 
 def test_alternatives_verdicts_costs() -> None:

@@ -37,11 +37,10 @@ def two_layers() -> KernelGraph:
 def unfused(graph: KernelGraph) -> tuple[KernelGraph, Hint]:
     """A candidate of the search in several kernels."""
     limits = SearchLimits(candidates=4, matmuls=1, columns=300, plans=10)
-    result = Planner(graph, TARGETS["sm_90a"], limits).run()
-    assert result.source is not None
-    assert result.program is not None
+    planner = Planner(graph, TARGETS["sm_90a"], limits)
+    result = planner.run()
     best = max(result.candidates, key=lambda c: sum(isinstance(op, Launch) for op in c.graph.ops))
-    return stabilize(best.graph).graph, Hint(result.source, result.program, best.stored)
+    return stabilize(best.graph).graph, Hint(planner.source, planner.graph, best.stored)
 
 
 @pytest.fixture(scope="module")

@@ -142,8 +142,6 @@ def pieces_of(graph: KernelGraph) -> list[Piece]:
 
     planner._solve = keep
     result = planner.run()
-    assert result.source is not None
-    assert result.program is not None
     found: dict[str, Piece] = {}
 
     def look(piece: Piece) -> Shown:
@@ -152,7 +150,7 @@ def pieces_of(graph: KernelGraph) -> list[Piece]:
         return Shown(float("-inf"))
 
     for candidate in result.candidates:
-        hint = Hint(result.source, result.program, candidate.stored)
+        hint = Hint(planner.source, planner.graph, candidate.stored)
         accounts_of(hint, stabilize(candidate.graph).graph, look)
     for key, region in regions.items():
         for pick in planner.memo[key][:2]:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from mirage import ir
-from mirage.passes.ugraph_io.data import GraphIOError, VerdictNote
+from mirage.passes.ugraph_io.data import GraphIOError, Holds, VerdictNote
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TileMap
 
@@ -178,3 +178,15 @@ def write_form(form: str) -> ir.Attribute:
     from mirage.dialects import kernel
 
     return kernel.FormAttr.get(FORMS.index(form))
+
+
+def read_holds(attribute: ir.Attribute) -> Holds:
+    """The hints of one candidate: the decomposition, then triples."""
+    stable, *numbers = INTEGERS.read(attribute)
+    places = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+    return Holds(bool(stable), tuple(places))
+
+
+def write_holds(holds: Holds) -> ir.Attribute:
+    """What :func:`read_holds` reads."""
+    return INTEGERS.write((int(holds.stable), *(n for place in holds.places for n in place)))

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from mirage.errors import SourceLocation
 from mirage.passes.registry import PassError
 from mirage.semantics.ugraph import KernelGraph, Op
-from mirage.verify.pieces import Hint
 
 if TYPE_CHECKING:
     from mirage import ir
+
+
+HOLDS = "kernel.holds"
+"""The attribute of `kernel.alternatives` with :class:`Holds` of each candidate."""
 
 
 class GraphIOError(PassError):
@@ -30,18 +33,31 @@ class VerdictNote:
     evidence: str | None = None
 
 
+@dataclass(frozen=True)
+class Holds:
+    """What the tensors of a candidate are said to hold: a hint for verification.
+
+    Each triple has the number of a value of the program that was searched (the results of its ops,
+    counted), and the number of an op of the candidate with that of its result, which has the same
+    elements in row-major order. ``stable`` says with which decomposition of softmax the program was
+    searched."""
+
+    stable: bool
+    places: tuple[tuple[int, int, int], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Alternatives(Op):
     """`kernel.alternatives`: programs that are claimed to be equivalent, the reference first.
 
     Each program's inputs stand for the operands. ``verdicts`` has one entry for each candidate,
     ``costs`` (µs) one for each program, None (in the IR -1) where there is no prediction,
-    ``hints`` one for each candidate: what its tensors hold."""
+    ``holds`` one for each candidate."""
 
     programs: tuple[KernelGraph, ...]
     verdicts: tuple[VerdictNote, ...] | None = None
     costs: tuple[float | None, ...] | None = None
-    hints: tuple[Hint | None, ...] | None = None
+    holds: tuple[Holds, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mirage import ir
 from mirage.passes.ugraph_io import attributes as a
-from mirage.passes.ugraph_io.data import Alternatives, GraphIOError, InputNote, ReadGraph
+from mirage.passes.ugraph_io.data import HOLDS, Alternatives, GraphIOError, InputNote, ReadGraph
 from mirage.passes.ugraph_io.table import BY_NAME
 from mirage.passes.ugraph_io.types import read_type
 from mirage.semantics.numbers import nearest
@@ -156,7 +156,10 @@ class _Reader:
         if "costs" in op.attributes:
             numbers = ir.DenseF64ArrayAttr(op.attributes["costs"])
             costs = tuple(None if cost < 0 else cost for cost in numbers)
-        return Alternatives(self._operands(op), self._results(op), programs, verdicts, costs)
+        holds = None
+        if HOLDS in op.attributes:
+            holds = tuple(a.read_holds(h) for h in ir.ArrayAttr(op.attributes[HOLDS]))
+        return Alternatives(self._operands(op), self._results(op), programs, verdicts, costs, holds)
 
     def _launch(self, op: ir.Operation) -> Op:
         from mirage.dialects import kernel

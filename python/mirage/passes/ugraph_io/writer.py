@@ -9,7 +9,7 @@ from typing import Any
 from mirage import ir
 from mirage.errors import SourceLocation
 from mirage.passes.ugraph_io import attributes as a
-from mirage.passes.ugraph_io.data import Alternatives, GraphIOError, InputNote
+from mirage.passes.ugraph_io.data import HOLDS, Alternatives, GraphIOError, InputNote
 from mirage.passes.ugraph_io.table import BY_CLASS
 from mirage.passes.ugraph_io.types import write_type
 from mirage.semantics.numbers import as_number, nearest
@@ -158,6 +158,8 @@ class _Writer:
             attributes["costs"] = ir.DenseF64ArrayAttr.get(
                 [-1.0 if cost is None else cost for cost in op.costs]
             )
+        if op.holds is not None:
+            attributes[HOLDS] = ir.ArrayAttr.get([a.write_holds(h) for h in op.holds])
         created = self._create(op, "alternatives", attributes, regions=len(op.programs))
         for region, program in zip(created.regions, op.programs, strict=True):
             self.region(region, program, "kernel.yield")
