@@ -139,6 +139,8 @@ class EdgeAccounts:
     def _box(self, atom: InAtom) -> Num:
         """Where the tensor memory accelerator can copy a tile."""
         tensor = self.tensors[atom.tensor]
+        if not atom.dims:
+            return np.zeros(self.columns.count, dtype=bool)
         extents = [self.elements(dim) for dim in atom.dims]
         last = extents[-1] * tensor.dtype.bytes
         rows: Num = np.ones(self.columns.count)

@@ -144,7 +144,8 @@ _MOST_GROWN = 2
 def _targets(program: KernelGraph, candidate: KernelGraph, pairs: Pairs) -> Iterator[Pairs]:
     """What is to be shown, in the order of the candidate: the pairs whose values one op defines
     together; at last outputs that are inputs or the same value as another one."""
-    said = {c: p for p, c in pairs}
+    theirs, ours = set(_defined(program)), set(_defined(candidate))
+    said = {c: p for p, c in pairs if p in theirs and c in ours and p.type.size == c.type.size}
     said.update(zip(candidate.outputs, program.outputs, strict=True))
     for op in candidate.ops:
         group = tuple((said[v], v) for v in op.results if v in said)

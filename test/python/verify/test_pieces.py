@@ -130,6 +130,16 @@ def test_hints_that_lie_prove_nothing(case: tuple[KernelGraph, KernelGraph, Hint
             assert right or not verdict.equivalent
 
 
+def test_hints_that_make_no_sense_are_ignored(case: tuple[KernelGraph, KernelGraph, Hint]) -> None:
+    """Values of other programs, and of other sizes."""
+    reference, candidate, hint = case
+    stranger, inner = tensor(24, 48), hint.stored[0][0]
+    sizes = [v for v in candidate.inputs if v.type.size != inner.type.size]
+    for pairs in (((stranger, stranger),), ((inner, stranger),), ((inner, sizes[0]),)):
+        lie = replace(hint, stored=pairs)
+        assert verify(reference, candidate, OPTIONS, lie).kind is not Kind.REFUTED
+
+
 def test_a_hint_of_another_program_is_ignored(
     case: tuple[KernelGraph, KernelGraph, Hint],
 ) -> None:
