@@ -183,6 +183,17 @@ def _account_json(piece: Piece, shown: Shown) -> dict[str, Any]:
     }
 
 
+def other_sizes(first: KernelGraph, second: KernelGraph, seconds: float) -> HoldsFor | None:
+    """For which other sizes two programs, normalized, are equal as well, if a proof of both as a
+    whole says so within so much processor time."""
+    try:
+        with time_limit(math.inf, seconds):
+            general = prove_for_extents(small_pair(first, second))
+    except (Irregular, OutOfTime):
+        return None
+    return None if general is None else general[1]
+
+
 def show(
     piece: Piece, seed: int, seconds: float = math.inf, processor_seconds: float = math.inf
 ) -> Shown:

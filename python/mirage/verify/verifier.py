@@ -13,10 +13,18 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import nearest
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
-from mirage.verify.exact import ENOUGH_LOG2, Exact, accounts_of, compare_exactly, show, summary
+from mirage.verify.exact import (
+    ENOUGH_LOG2,
+    Exact,
+    accounts_of,
+    compare_exactly,
+    other_sizes,
+    show,
+    summary,
+)
 from mirage.verify.floats import Difference, compare_floats, decisive, measure_numerics
 from mirage.verify.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.normalize import normalize
@@ -26,6 +34,10 @@ from mirage.verify.sampling import choose_sample
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
 _OTHER_SAMPLES = 3
+_FEW_KERNELS = 4
+"""Programs of more kernels are not proved for other sizes."""
+_LITTLE_TIME = 0.5
+"""Seconds that such a proof may take."""
 CELLS = ", constant within cells of indices; the element is one of the cells"
 
 
@@ -222,7 +234,11 @@ class _Verification:
         places = {op: i for i, op in enumerate(self.candidate.ops)}
         failed = [op for a in accounts for piece, _ in a.failed for op in piece.ops]
         self.unshown = tuple(sorted({places[op] for op in failed if op in places}))
-        return summary(accounts)
+        found = summary(accounts)
+        kernels = sum(isinstance(op, Launch) for op in self.candidate.ops)
+        if found.proved and found.holds_for is None and kernels <= _FEW_KERNELS:
+            found.holds_for = other_sizes(first, second, _LITTLE_TIME)
+        return found
 
     def _look_again(
         self, instance: Instance, source: np.random.Generator
