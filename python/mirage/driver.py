@@ -56,7 +56,9 @@ Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
 def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimized:
     """Searches for faster equivalent programs, verifies each, takes the cheapest and compiles it.
 
-    Raises :class:`NothingFoundError` where no candidate is left, and the errors of the stages.
+    Where no candidate of a part is left, the part keeps its own ops, and the report says why.
+    Raises the errors of the stages, and :class:`NothingFoundError` where not even those can be
+    taken.
     """
     return _Run(_as_program(program), options or OptimizeOptions()).optimize()
 
@@ -166,6 +168,8 @@ class _Run:
                     continue
                 self._note(f"no candidate could be compiled: {what}")
                 break
+        if not finalists:
+            raise NothingFoundError("nothing can be compiled: " + "; ".join(self.report.notes))
         return self._finish(sorted(finalists, key=lambda f: (f.predicted, f.place)))
 
     def _finalists(self, verified: KernelGraph) -> list[Finalist]:

@@ -23,7 +23,7 @@ class OptionError(MirageError, TypeError):
 
 
 class NothingFoundError(MirageError):
-    """No candidate survived verification, or none could be compiled; the message says why."""
+    """There is no program to hand out, or not one artifact; the message says why."""
 
 
 def _start_worker() -> None:

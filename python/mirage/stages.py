@@ -71,6 +71,11 @@ def reference_graph(graph: KernelGraph) -> KernelGraph:
 
 # ---- search
 
+_FIRST = 0.6
+"""The share of its time that a search may take before it is known whether its kernels overflow."""
+_ROUNDS = 2
+"""Times that the search goes on without kernels that no rewrite can make safe from overflow."""
+
 
 def add_candidates(
     graph: KernelGraph,
@@ -135,12 +140,6 @@ def search_part(
             safe.report.note("rows in several kernels: searched with their maximum")
             return safe_planner, safe
     return planner, result
-
-
-_FIRST = 0.6
-"""The share of its time that a search may take before it is known whether its kernels overflow."""
-_ROUNDS = 2
-"""Times that the search goes on without kernels that no rewrite can make safe from overflow."""
 
 
 def _overflows(result: SearchResult) -> bool:

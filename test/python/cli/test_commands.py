@@ -252,3 +252,11 @@ def test_bugs_are_told_without_a_traceback(
     assert code == 70
     assert "internal error: RuntimeError: boom" in err
     assert "Traceback" not in err
+
+
+def test_a_search_of_which_nothing_is_left_is_a_negative_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "search", "lora_m1", "--budget", "0.000001")
+    assert code == 1
+    assert "part 0 keeps its own ops: the budget of 1e-06 s is used up" in out

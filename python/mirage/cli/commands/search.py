@@ -35,14 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Searches and reports; exit code 1 if no candidate survives."""
     from mirage.describe import describe
-    from mirage.driver import NothingFoundError
 
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
-    try:
-        optimized = optimize_shown(loaded.program, options, output, compile=False)
-    except NothingFoundError as e:
-        output.error(type(e).__name__, str(e), 1)
-        return 1
+    optimized = optimize_shown(loaded.program, options, output, compile=False)
     report = optimized.report
     show_candidates(output, report)
     if options.words:
@@ -59,8 +54,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
             write_text(path, optimized.mlir[stage])
             output.say(f"wrote {path}")
             data["written"][stage] = str(path)
+    for note in report.notes:
+        output.say(f"note: {note}")
     output.result(data)
-    return 0
+    return 1 if report.searches and not any(c.kept for c in report.checked) else 0
 
 
 def write_text(path: Path, text: str) -> None:
