@@ -11,8 +11,8 @@ class Deadline:
     """
 
     def __init__(self, seconds: float) -> None:
-        self.start = time.time()
-        self.at = self.start + seconds
+        self.seconds = seconds
+        self.at = time.time() + seconds
         self._stopped = ""
 
     @property
@@ -34,4 +34,4 @@ class Deadline:
         """Why the time is up; empty as long as it is not."""
         if self._stopped or self.left > 0.0:
             return self._stopped
-        return f"the budget of {self.at - self.start:.3g} s is used up"
+        return f"the budget of {self.seconds:.3g} s is used up"
