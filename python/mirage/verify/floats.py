@@ -103,6 +103,22 @@ def compare_floats(
     return results
 
 
+def compare_inputs(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    inputs: Sequence[Sampled],
+    permutation: Sequence[int],
+    scale: float,
+) -> Difference | None:
+    """The difference on given inputs, where the reference is defined; ``scale`` is theirs."""
+    expected = outputs_of(graphs[0], 0, Float64(), inputs, sample)
+    actual = _permuted(graphs[1], 1, Float64(), inputs, sample, permutation)
+    defined = [np.isfinite(x) for x in expected]
+    expected = [np.where(d, x, 0.0) for d, x in zip(defined, expected, strict=True)]
+    actual = [np.where(d, y, 0.0) for d, y in zip(defined, actual, strict=True)]
+    return _compare(expected, actual, sample, scale)
+
+
 def find_difference(
     graphs: Sequence[KernelGraph],
     sample: Sample,

@@ -6,12 +6,14 @@ import random
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import nearest
+from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify.calls import cut_calls
@@ -84,12 +86,14 @@ def verify(
     options: VerifyOptions = VerifyOptions(),
     hint: Hint | None = None,
     known: Mapping[str, Shown] = {},
+    contents: Mapping[int, Array] = {},
 ) -> Verdict:
     """Whether ``candidate`` is the same function of its inputs as ``reference``.
 
     With a ``hint`` of what the candidate's tensors hold it is verified kernel by kernel; ``known``
     has pieces that were looked at before, by their key. A candidate that is not shown to be
-    equivalent as it is may be with constants that compile to the same. Raises
+    equivalent as it is may be with constants that compile to the same. ``contents`` has what inputs
+    hold that are fixed: rounding errors are measured with that. Raises
     :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
     check_graph(reference)
@@ -103,13 +107,14 @@ def verify(
     count = len(reference.outputs)
     if hint is not None and (first.calls or not speaks_of(hint, reference)):
         hint = None
-    verdict = _Verification(first.graph, second.graph, count, options, seed, hint, known).run()
+    run = partial(_Verification, count, options, seed, known, contents)
+    verdict = run(first.graph, second.graph, hint).run()
     if verdict.equivalent:
         return verdict
     alike, read = read_alike(decompose(first.graph), second.graph)
     if not read:
         return verdict
-    again = _Verification(first.graph, alike, count, options, seed, None, known).run()
+    again = run(first.graph, alike, None).run()
     pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(read.items()))
     note = Evidence("constants", True, f"read what compiles to the same: {', '.join(pairs)}")
     return replace(again, evidence=(note, *again.evidence)) if again.equivalent else verdict
@@ -137,13 +142,14 @@ def _check_signature(reference: KernelGraph, candidate: KernelGraph, permute: bo
 class _Verification:
     def __init__(
         self,
-        reference: KernelGraph,
-        candidate: KernelGraph,
         permutable: int,
         options: VerifyOptions,
         seed: int,
-        hint: Hint | None,
         known: Mapping[str, Shown],
+        contents: Mapping[int, Array],
+        reference: KernelGraph,
+        candidate: KernelGraph,
+        hint: Hint | None,
     ) -> None:
         self.permutable = permutable  # outputs; what follows them are operands of calls
         self.reference = reference
@@ -151,6 +157,7 @@ class _Verification:
         self.options = options
         self.seed = seed
         self.hint, self.known = hint, known
+        self.contents = contents
         self.unshown: tuple[int, ...] = ()
         self.evidence: list[Evidence] = []
 
