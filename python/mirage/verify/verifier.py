@@ -27,11 +27,12 @@ from mirage.verify.exact import (
     show,
     summary,
 )
-from mirage.verify.floats import Difference, compare_floats, decisive, measure_numerics
+from mirage.verify.floats import Difference, compare_floats, decisive
 from mirage.verify.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.normalize import normalize
 from mirage.verify.pieces import Hint, Piece, Shown
 from mirage.verify.realsize import FieldDraw, field_draw, takes_logarithms
+from mirage.verify.rounding import measure_rounding
 from mirage.verify.sampling import choose_sample
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
@@ -341,20 +342,20 @@ class _Verification:
         self, instance: Instance, source: np.random.Generator, order: tuple[int, ...]
     ) -> bool:
         sample = instance.stable_sample
-        results = measure_numerics(instance.stable, sample, source, order)
+        contents = self.contents if instance.cells is None else {}
+        results = measure_rounding(instance.stable, sample, source, order, contents)
         holds = all(r.holds for r in results)
-        worst = max(results, key=lambda r: r.candidate / (r.reference or 1e-30))
+        worst = max(results, key=lambda r: (not r.holds, r.candidate / (r.reference or 1e-30)))
+        place = f" ({worst.where})" if worst.where and not holds else ""
         self.evidence.append(
             Evidence(
                 "rounding errors",
                 holds,
-                f"worst of {len(results)} magnitudes: {worst.candidate:.2g}, "
-                f"reference {worst.reference:.2g} "
-                f"(inputs times {worst.scale:.3g}, exponents up to {worst.exponent:.3g})",
+                f"worst of {len(results)} situations: {worst.candidate:.2g}, "
+                f"reference {worst.reference:.2g}{place}: {worst.situation}",
                 {
-                    "magnitudes": [
-                        [r.scale, r.exponent, r.reference, str(r.candidate), r.holds]
-                        for r in results
+                    "situations": [
+                        [r.situation, r.reference, str(r.candidate), r.holds] for r in results
                     ]
                 },
             )
