@@ -38,7 +38,7 @@ from mirage.verify.sampling import Sample
 LOWEST, HIGHEST = -14, 12
 """Powers of two between which the scales of inputs are."""
 _VIEWS = Cast | Reshape | Transpose | Broadcast | Slice
-_LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
+LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
 
 Rng = np.random.Generator
 Row = Callable[[Rng, int], Array]
@@ -262,7 +262,9 @@ class Activations:
                     if self.shapes[g][-1] == shape[-1] and g in self.free:
                         special[g] = 1.0 + 0.1 * self.rng.standard_normal(self.shapes[g])
                         special[g][..., channel] = gain
-                yield self.situation(f"channel of input {i} times {factor:g}, gain {gain:g}", special)
+                yield self.situation(
+                    f"channel of input {i} times {factor:g}, gain {gain:g}", special
+                )
 
     def zeros(self) -> Iterator[Situation]:
         """Rows and columns of zeros."""
@@ -301,6 +303,5 @@ def _powers(scales: Sequence[float]) -> str:
 
 def _representable(x: Array, dtype: DType) -> Array:
     """Numbers of the type; what is finite stays so."""
-    largest = _LARGEST[dtype]
+    largest = LARGEST[dtype]
     return dtype.round(np.where(np.isfinite(x), np.clip(x, -largest, largest), x))
-
