@@ -69,7 +69,7 @@ def parse() -> argparse.Namespace:
 def compile_all(arguments: argparse.Namespace) -> int:
     """Compiles a spread of candidates; ``kernels.json`` says what the model sees of each."""
     from mirage.errors import MirageError
-    from mirage.passes.ugraph_io import graph_to_text
+    from mirage.mlir_io import graph_to_text
     from mirage.runtime import write_artifact
 
     entries: dict[str, Any] = {}
@@ -107,11 +107,9 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, boo
     """``(rank, graph, whether the driver would compile it)``: those first, some of the others over
     a spread of ranks, and the first with other schedules.
     """
-    from mirage.optimize_options import OptimizeOptions
-    from mirage.passes.ugraph_io.data import Alternatives
-    from mirage.search import SearchLimits
-    from mirage.semantics.ugraph import Launch, Schedule
-    from mirage.stages import (
+    from mirage.mlir_io.data import Alternatives
+    from mirage.pipeline.options import OptimizeOptions
+    from mirage.pipeline.stages import (
         add_candidates,
         predict,
         ranking,
@@ -119,6 +117,8 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, boo
         stabilize_candidates,
         target_for,
     )
+    from mirage.search import SearchLimits
+    from mirage.semantics.ugraph import Launch, Schedule
     from mirage.workloads import get
 
     target = target_for(arguments.chip)
@@ -195,8 +195,8 @@ def compile_one(graph: Any, chip: str) -> Any:
 
 def kernels_of(graph: Any, chip: str, compiled: Any) -> list[dict[str, Any]]:
     """What the model sees of each kernel, and what the assembler said."""
+    from mirage.pipeline.stages import features_in, resources_of, target_for
     from mirage.semantics.ugraph import Launch
-    from mirage.stages import features_in, resources_of, target_for
 
     target = target_for(chip)
     resources = resources_of(compiled.artifact.manifest)

@@ -22,13 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from mirage.compiler import CHIPS, Compiled, CompileError, CompileOptions, compile_graph
-from mirage.describe import describe as words
 from mirage.errors import MirageError
-from mirage.passes.ugraph_io.data import Alternatives
-from mirage.runtime import write_artifact
-from mirage.search import SearchLimits
-from mirage.semantics.ugraph import KernelGraph
-from mirage.stages import (
+from mirage.mlir_io.data import Alternatives
+from mirage.pipeline.stages import (
     Checked,
     StageError,
     add_candidates,
@@ -41,6 +37,10 @@ from mirage.stages import (
     target_for,
     verify_candidates,
 )
+from mirage.runtime import write_artifact
+from mirage.search import SearchLimits
+from mirage.semantics.describe import describe as words
+from mirage.semantics.ugraph import KernelGraph
 from mirage.workloads import get
 
 SPARE = 3

@@ -21,10 +21,10 @@ import numpy as np
 from gallery import MissingPackageError, case
 from mirage import from_torch
 from mirage.cost import TARGETS
+from mirage.pipeline.stages import alternatives, claims_of, search_part
 from mirage.search import SearchLimits
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.stages import alternatives, claims_of, search_part
 from mirage.transforms import stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Kind, VerifyOptions, verify

@@ -24,10 +24,8 @@ from typing import Any
 from mirage.compiler import CHIPS, Compiled, CompileError, CompileOptions, compile_graph
 from mirage.compiler.ptxas import find_ptxas, ptxas_version
 from mirage.errors import MirageError
-from mirage.passes.ugraph_io import Alternatives, graph_from_text, graph_to_text
-from mirage.search import SearchLimits
-from mirage.semantics.ugraph import External, KernelGraph
-from mirage.stages import (
+from mirage.mlir_io import Alternatives, graph_from_text, graph_to_text
+from mirage.pipeline.stages import (
     StageError,
     add_candidates,
     select_cheapest,
@@ -35,6 +33,8 @@ from mirage.stages import (
     target_for,
     verify_candidates,
 )
+from mirage.search import SearchLimits
+from mirage.semantics.ugraph import External, KernelGraph
 from mirage.transforms.partition import partition
 from mirage.verify import VerifyOptions
 from mirage.workloads import get, names

@@ -18,8 +18,8 @@ from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, TensorType, Value
 
 if TYPE_CHECKING:
-    from mirage.driver import Optimized
     from mirage.frontend.block_graph import BlockGraphBuilder
+    from mirage.pipeline.result import Optimized
 
 
 class GraphBuilder(GraphOps[Tensor]):
@@ -258,7 +258,8 @@ class GraphBuilder(GraphOps[Tensor]):
 
         The result is called with torch tensors: ``out, = optimized(inputs=[q, k, v])``.
         """
-        from mirage.driver import OptimizeOptions, optimize
+        from mirage.pipeline.optimize import optimize
+        from mirage.pipeline.options import OptimizeOptions
 
         program = self.program()
         launch = next((op for op in program.graph.ops if isinstance(op, Launch)), None)
@@ -274,7 +275,8 @@ class GraphBuilder(GraphOps[Tensor]):
         """Compiles the graph as it stands; every op must be a customized kernel. Options as for
         :meth:`superoptimize`.
         """
-        from mirage.driver import OptimizeOptions, compile_graph
+        from mirage.pipeline.optimize import compile_graph
+        from mirage.pipeline.options import OptimizeOptions
 
         return compile_graph(self.program(), OptimizeOptions.of(**options))
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options")
 
 _PREFIX = "mirage-"
-_NOT_PASSES = frozenset({"registry", "worker", "options", "ugraph_io"})
+_NOT_PASSES = frozenset({"registry", "worker", "options"})
 
 
 class PassError(MirageError):

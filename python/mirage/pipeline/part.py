@@ -17,13 +17,9 @@ from functools import partial
 from typing import TypeVar
 
 from mirage.cost.target import Target
-from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
+from mirage.mlir_io.data import Alternatives, VerdictNote
 from mirage.pipeline.deadline import Deadline
-from mirage.search import Candidate, Pick, SearchLimits, SearchResult, Watch
-from mirage.semantics.decompose import decompose
-from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.stages import (
+from mirage.pipeline.stages import (
     Checked,
     alternatives,
     predict,
@@ -32,6 +28,10 @@ from mirage.stages import (
     stabilize_candidates,
     verify_candidates,
 )
+from mirage.search import Candidate, Pick, SearchLimits, SearchResult, Watch
+from mirage.semantics.decompose import decompose
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger

@@ -14,14 +14,8 @@ import mirage as mi
 import numpy as np
 import pytest
 from mirage.cost import H200
-from mirage.passes.ugraph_io import Alternatives, VerdictNote, graph_from_text, graph_to_text
-from mirage.search import SearchLimits
-from mirage.semantics.builder import Builder
-from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import TypedFloat, evaluate_floats
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Binary, External, KernelGraph, Launch, TensorType, Value
-from mirage.stages import (
+from mirage.mlir_io import Alternatives, VerdictNote, graph_from_text, graph_to_text
+from mirage.pipeline.stages import (
     Checked,
     StageError,
     UnknownTargetError,
@@ -34,6 +28,12 @@ from mirage.stages import (
     target_for,
     verify_candidates,
 )
+from mirage.search import SearchLimits
+from mirage.semantics.builder import Builder
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Binary, External, KernelGraph, Launch, TensorType, Value
 from mirage.transforms import Exponential, Stabilized, stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
@@ -252,7 +252,7 @@ def test_searched_with_the_maximum_where_no_rewrite_is_legal(
 
     program = softmax_rows("rows", 4, 96).graph()
     with monkeypatch.context() as patched:
-        patched.setattr("mirage.stages.stabilize", refused)
+        patched.setattr("mirage.pipeline.stages.stabilize", refused)
         graph, (result,) = add_candidates(program, TARGET, SearchLimits(candidates=2))
     assert any("searched with their maximum" in note for note in result.report.notes)
     for candidate in alternatives(graph).programs[1:]:

@@ -4,7 +4,7 @@
     selected
 
 In the middle forms each searchable part of the program is an
-:class:`~mirage.passes.ugraph_io.Alternatives` op."""
+:class:`~mirage.mlir_io.Alternatives` op."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mirage.cost import (
 from mirage.cost.copies import is_unfused, unfused_report
 from mirage.cost.model import KernelFeatures, report
 from mirage.errors import MirageError
-from mirage.passes.ugraph_io.data import Alternatives, Holds, VerdictNote
+from mirage.mlir_io.data import Alternatives, Holds, VerdictNote
 from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch, searched
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.substitute import rename_graph

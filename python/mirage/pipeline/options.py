@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mirage.errors import MirageError
+from mirage.pipeline.stages import target_for
 from mirage.search import BOUNDS, SearchLimits
-from mirage.stages import target_for
 
 
 class OptionError(MirageError, TypeError):

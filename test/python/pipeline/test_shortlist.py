@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from mirage.passes.ugraph_io.data import Alternatives
+from mirage.mlir_io.data import Alternatives
+from mirage.pipeline.stages import (
+    add_candidates,
+    predict,
+    shortlist,
+    stabilize_candidates,
+    target_for,
+)
 from mirage.search import SearchLimits
 from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.stages import add_candidates, predict, shortlist, stabilize_candidates, target_for
 from mirage.transforms import Exponential
 from mirage.workloads import get
 

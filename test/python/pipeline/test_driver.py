@@ -13,20 +13,16 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from mirage import stages
-from mirage.describe import describe
-from mirage.driver import (
-    OptimizeOptions,
-    OptionError,
-    compile_graph,
-    optimize,
-)
-from mirage.execution import NotCompiledError, call_external
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
-from mirage.passes.ugraph_io import graph_from_text
+from mirage.mlir_io import graph_from_text
+from mirage.pipeline import stages
+from mirage.pipeline.call import NotCompiledError, call_external
+from mirage.pipeline.optimize import compile_graph, optimize
+from mirage.pipeline.options import OptimizeOptions, OptionError
 from mirage.runtime.errors import ArgumentCountError
 from mirage.search import LimitError, Planner
 from mirage.semantics.builder import Builder
+from mirage.semantics.describe import describe
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
