@@ -23,11 +23,11 @@ import numpy as np
 from lowering import compile_mlir
 from mirage.compiler import CompileError
 from mirage.compiler.ptxas import assemble
+from mirage.cost.target import target_for
 from mirage.emulator.artifact import TOLERANCE, compare, random_inputs, run_artifact
 from mirage.errors import MirageError
 from mirage.ir import MLIRError
 from mirage.mlir_io import graph_to_text
-from mirage.pipeline.stages import target_for
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose

@@ -258,8 +258,6 @@ class GraphBuilder(GraphOps[Tensor]):
 
         The result is called with torch tensors: ``out, = optimized(inputs=[q, k, v])``.
         """
-        from mirage.pipeline.optimize import optimize
-        from mirage.pipeline.options import OptimizeOptions
 
         program = self.program()
         launch = next((op for op in program.graph.ops if isinstance(op, Launch)), None)
@@ -269,16 +267,14 @@ class GraphBuilder(GraphOps[Tensor]):
                 "compile()",
                 self._locations.get(launch),
             )
-        return optimize(program, OptimizeOptions.of(**options))
+        return program.superoptimize(**options)
 
     def compile(self, **options: object) -> Optimized:
         """Compiles the graph as it stands; every op must be a customized kernel. Options as for
         :meth:`superoptimize`.
         """
-        from mirage.pipeline.optimize import compile_graph
-        from mirage.pipeline.options import OptimizeOptions
 
-        return compile_graph(self.program(), OptimizeOptions.of(**options))
+        return self.program().compile(**options)
 
 
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

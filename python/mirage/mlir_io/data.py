@@ -1,4 +1,4 @@
-"""What the `kernel` dialect has beyond :mod:`mirage.semantics.ugraph`."""
+"""What IR says about a µGraph besides the µGraph, and what can be wrong with IR."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mirage.errors import SourceLocation
-from mirage.passes.registry import PassError
+from mirage.errors import OperationError, SourceLocation
 from mirage.semantics.ugraph import KernelGraph, Op
 
 if TYPE_CHECKING:
@@ -15,49 +14,12 @@ if TYPE_CHECKING:
 
 
 HOLDS = "kernel.holds"
-"""The attribute of `kernel.alternatives` with :class:`Holds` of each candidate."""
+"""The attribute of `kernel.alternatives` with what each candidate's tensors hold
+(:class:`~mirage.semantics.alternatives.Holds`)."""
 
 
-class GraphIOError(PassError):
-    """IR that has no counterpart as data; ``op`` is the operation."""
-
-
-@dataclass(frozen=True)
-class VerdictNote:
-    """`#kernel.verdict`: ``kind`` as in ``mirage.verify.Kind``, the bound as a base-2 logarithm
-    rounded up.
-    """
-
-    kind: str
-    bound_log2: int = 0
-    evidence: str | None = None
-
-
-@dataclass(frozen=True)
-class Holds:
-    """What the tensors of a candidate are said to hold: a hint for verification.
-
-    Each triple has the number of a value of the program that was searched (the results of its ops,
-    counted), and the number of an op of the candidate with that of its result, which has the same
-    elements in row-major order. ``stable`` says with which decomposition of softmax the program was
-    searched."""
-
-    stable: bool
-    places: tuple[tuple[int, int, int], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Alternatives(Op):
-    """`kernel.alternatives`: programs that are claimed to be equivalent, the reference first.
-
-    Each program's inputs stand for the operands. ``verdicts`` has one entry for each candidate,
-    ``costs`` (µs) one for each program, None (in the IR -1) where there is no prediction,
-    ``holds`` one for each candidate."""
-
-    programs: tuple[KernelGraph, ...]
-    verdicts: tuple[VerdictNote, ...] | None = None
-    costs: tuple[float | None, ...] | None = None
-    holds: tuple[Holds, ...] | None = None
+class GraphIOError(OperationError):
+    """IR that has no counterpart as data."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from typing import Any
 
 from mirage import ir
 from mirage.mlir_io import attributes as a
-from mirage.mlir_io.data import HOLDS, Alternatives, GraphIOError, InputNote, ReadGraph
+from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote, ReadGraph
 from mirage.mlir_io.table import BY_NAME
 from mirage.mlir_io.types import read_type
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.numbers import nearest
 from mirage.semantics.ugraph import (
     AccumulateFn,

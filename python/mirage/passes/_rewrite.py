@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mirage.errors import MirageError
+from mirage.errors import MirageError, OperationError
 from mirage.passes.registry import PassError
 from mirage.semantics.ugraph import KernelGraph
 
@@ -38,7 +38,7 @@ def rewrite_graphs(
             raise PassError(f"expected form {expected}, got {actual}", op)
         try:
             graph = stage(read, op)
-        except PassError:
+        except OperationError:
             raise
         except MirageError as error:
             raise PassError(error.message, op) from error

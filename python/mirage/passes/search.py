@@ -36,8 +36,10 @@ class SearchOptions:
 
 def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
     """Form ``reference`` (or none) to ``candidates``."""
+    from mirage.cost.target import target_for
     from mirage.passes.registry import PassError
-    from mirage.pipeline.stages import StageError, add_candidates, target_for
+    from mirage.pipeline.errors import StageError
+    from mirage.pipeline.search import add_candidates
     from mirage.search import SearchLimits
 
     target = target_for(options.chip)

@@ -18,7 +18,7 @@ def run(op: ir.Operation, options: NoOptions) -> Mapping[str, int]:
     """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is
     about what was verified.
     """
-    from mirage.pipeline.stages import stabilize_candidates
+    from mirage.pipeline.stabilize import stabilize_candidates
 
     def stage(read: ReadGraph, at: ir.Operation) -> KernelGraph:
         graph, exponentials = stabilize_candidates(read.graph)

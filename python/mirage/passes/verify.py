@@ -27,7 +27,7 @@ class VerifyPassOptions:
 def run(op: ir.Operation, options: VerifyPassOptions) -> Mapping[str, int]:
     """Form ``candidates`` to ``verified``."""
     from mirage.passes.registry import PassError
-    from mirage.pipeline.stages import verify_candidates
+    from mirage.pipeline.verify import verify_candidates
     from mirage.verify import Kind, VerifyOptions
 
     if options.draws < 1:

@@ -14,23 +14,22 @@ from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from mirage.compiler.cache import cache_folder
+from mirage.cost.predict import predict
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
-from mirage.mlir_io.data import Alternatives, InputNote
+from mirage.mlir_io.data import InputNote
 from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.errors import StageError
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
 from mirage.pipeline.part import PartOptions, SolvedPart, solve_part
+from mirage.pipeline.rank import resources_of
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
-from mirage.pipeline.stages import (
-    Checked,
-    StageError,
-    predict,
-    resources_of,
-    select_cheapest,
-    target_for,
-)
+from mirage.pipeline.select import select_cheapest
+from mirage.pipeline.verify import Checked
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op
 from mirage.transforms.calls import as_calls

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
-from mirage.pipeline.stages import target_for
 from mirage.search import BOUNDS, SearchLimits
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.cost import CostReport
+from mirage.cost.target import target_for
 from mirage.frontend.program import Program
 from mirage.mlir_io.data import InputNote
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
-from mirage.pipeline.stages import Checked, target_for
+from mirage.pipeline.verify import Checked
 from mirage.search import SearchResult
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.transforms import Exponential

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mirage.cost import H200
 from mirage.cost.copies import is_copy, unfused_report
-from mirage.pipeline.stages import predict
+from mirage.cost.predict import predict
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from mirage import ir
 from mirage.errors import SourceLocation
 from mirage.mlir_io import (
-    Alternatives,
     GraphIOError,
     InputNote,
-    VerdictNote,
     graph_from_text,
     graph_to_text,
     graphs_of,
@@ -25,9 +23,9 @@ from mirage.mlir_io import (
     write_graph,
 )
 from mirage.mlir_io.attributes import FORMS
-from mirage.mlir_io.data import Holds
 from mirage.mlir_io.table import ROWS
 from mirage.mlir_io.text import MalformedTextError
+from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import read

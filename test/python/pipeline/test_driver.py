@@ -13,9 +13,10 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
+from mirage.cost.target import UnknownTargetError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.mlir_io import graph_from_text
-from mirage.pipeline import stages
+from mirage.pipeline import search as search_stage
 from mirage.pipeline.call import NotCompiledError, call_external
 from mirage.pipeline.optimize import compile_graph, optimize
 from mirage.pipeline.options import OptimizeOptions, OptionError
@@ -121,7 +122,7 @@ def test_a_refuted_candidate_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> N
         b.mark_output(b.rms_norm(x, eps=0.5) @ w)
         return Planner(b.build(), *rest, **options)
 
-    monkeypatch.setattr(stages, "Planner", wrong_search)
+    monkeypatch.setattr(search_stage, "Planner", wrong_search)
     result = optimize(linear().program(), FAST)
     assert {c.verdict.kind for c in result.verdicts} == {Kind.REFUTED}
     assert not any(isinstance(op, Launch) for op in result.graph.ops)
@@ -190,7 +191,7 @@ BAD_OPTIONS = [
     ({"bounds": {"plan": 3}}, OptionError, "expected bounds among cuts, plans,"),
     ({"bounds": {"plans": 0}}, LimitError, "'plans' to be at least 1, got 0"),
     ({"candidates": 0}, OptionError, "expected a positive candidates, got 0"),
-    ({"chip": "sm_70"}, stages.UnknownTargetError, "got 'sm_70'"),
+    ({"chip": "sm_70"}, UnknownTargetError, "got 'sm_70'"),
 ]
 
 

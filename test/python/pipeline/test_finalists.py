@@ -5,11 +5,13 @@ from __future__ import annotations
 import mirage as mi
 import pytest
 import torch
+from mirage.cost.predict import predict
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.pipeline.measure import NothingToMeasureError, fastest
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
-from mirage.pipeline.stages import predict, resources_of, target_for
+from mirage.pipeline.rank import resources_of
 from mirage.runtime.errors import NoGpuError
 from mirage.semantics.ugraph import Launch
 
@@ -84,8 +86,8 @@ def test_bad_number_of_finalists() -> None:
 
 def test_select_keeps_the_cheapest_candidates(optimized: mi.Optimized) -> None:
     from mirage.mlir_io import graph_from_text
-    from mirage.mlir_io.data import Alternatives
-    from mirage.pipeline.stages import keep_cheapest, ranking, select_cheapest
+    from mirage.pipeline.select import keep_cheapest, ranking, select_cheapest
+    from mirage.semantics.alternatives import Alternatives
 
     target = target_for("sm_90a")
     verified = graph_from_text(optimized.mlir["verified"]).graph

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from mirage.mlir_io.data import Alternatives
-from mirage.pipeline.stages import (
-    add_candidates,
-    predict,
-    shortlist,
-    stabilize_candidates,
-    target_for,
-)
+from mirage.cost.predict import predict
+from mirage.cost.target import target_for
+from mirage.pipeline.search import add_candidates
+from mirage.pipeline.shortlist import shortlist
+from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import Exponential
 from mirage.workloads import get

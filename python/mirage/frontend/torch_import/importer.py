@@ -58,10 +58,8 @@ class ImportedGraph:
 
     def superoptimize(self, **options: object) -> Optimized:
         """As :meth:`mirage.GraphBuilder.superoptimize`."""
-        from mirage.pipeline.optimize import optimize
-        from mirage.pipeline.options import OptimizeOptions
 
-        return optimize(self.program, OptimizeOptions.of(**options))
+        return self.program.superoptimize(**options)
 
 
 def from_torch(
