@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirage.errors import MirageError
+
 
 @dataclass(frozen=True)
 class Target:
@@ -141,3 +143,19 @@ A100 = Target(
 )
 
 TARGETS = {t.name: t for t in (H200, A100)} | {t.chip: t for t in (H200, A100)}
+"""The parameters, by name of the card and of the chip."""
+
+
+class UnknownTargetError(MirageError, LookupError):
+    """No parameters are known for that chip."""
+
+
+def target_for(chip: str) -> Target:
+    """The parameters of a chip (``sm_90a``) or card (``h200``). Raises
+    :class:`UnknownTargetError`.
+    """
+    target = TARGETS.get(chip)
+    if target is None:
+        known = ", ".join(sorted(TARGETS))
+        raise UnknownTargetError(f"expected a chip among {known}, got {chip!r}")
+    return target

@@ -115,7 +115,7 @@ MASKS: tuple[tuple[str, Row], ...] = (
 """What else those of masks and scores look like."""
 
 OUTLIERS = (3000.0, 300.0, 1000.0)
-"""How many times a channel may be as large as the others; in models they are always the same ones."""
+"""How many times a channel may be as large as the others (in models always the same ones)."""
 GAINS = (24.0, 1.0, 30.0)
 """What a norm's gain may be there."""
 

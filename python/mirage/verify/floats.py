@@ -167,7 +167,8 @@ def permuted_outputs(
     sample: Sample,
     permutation: Sequence[int],
 ) -> list[Array]:
-    """As :func:`outputs_of`; output ``i`` of the result is output ``permutation[i]`` of the graph."""
+    """As :func:`outputs_of`, in another order: output ``i`` of the result is output
+    ``permutation[i]`` of the graph."""
     values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
     return [
         restrict(values[j], region, graph.outputs[j])[0]

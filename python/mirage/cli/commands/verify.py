@@ -94,7 +94,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _one_program(spec: str, files: dict[Path, ModuleType]) -> LoadedProgram:
-    from mirage.passes.ugraph_io import Alternatives
+    from mirage.semantics.alternatives import Alternatives
 
     loaded = load_program(spec, files=files)
     if any(isinstance(op, Alternatives) for op in loaded.graph.ops):

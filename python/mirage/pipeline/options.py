@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.search import BOUNDS, SearchLimits
-from mirage.stages import target_for
 
 
 class OptionError(MirageError, TypeError):
