@@ -100,8 +100,10 @@ class KernelSolver:
             )
             return []
         picks: list[Pick] = []
+        half = None if problem.combine else half_type(list(problem.leaves))
+        narrowing = narrowing_of(problem, half)
         for analysis in found:
-            picks.extend(self._solve_analysis(analysis, picks))
+            picks.extend(self._solve_analysis(analysis, picks, narrowing))
         picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
         while picks and self.write(picks[0]) is None:
             other = picks.pop(0).next()
@@ -109,7 +111,9 @@ class KernelSolver:
                 insort(picks, other, key=lambda p: p.time)
         return picks
 
-    def _solve_analysis(self, analysis: Analysis, others: list[Pick]) -> list[Pick]:
+    def _solve_analysis(
+        self, analysis: Analysis, others: list[Pick], narrowing: Narrowing
+    ) -> list[Pick]:
         picks: list[Pick] = []
 
         def late() -> bool:
@@ -123,21 +127,20 @@ class KernelSolver:
                 continue
             if late():
                 return picks
-            picks.extend(self._solve_type(analysis, kind))
+            picks.extend(self._solve_type(analysis, kind, narrowing))
         if analysis.problem.combine:
             return picks
         best = min((p.time for p in (*picks, *others)), default=inf)
         for kind in nested_types(analysis, self.target, best):
             if late():
                 break
-            picks.extend(self._solve_type(analysis, kind))
+            picks.extend(self._solve_type(analysis, kind, narrowing))
         return picks
 
     # ---- one frame type
 
-    def _solve_type(self, analysis: Analysis, kind: FrameType) -> list[Pick]:
+    def _solve_type(self, analysis: Analysis, kind: FrameType, narrowing: Narrowing) -> list[Pick]:
         picks: list[Pick] = []
-        narrowing = self._narrowing(analysis)
         with Timer(self.report, "derive"):
             graphs, doubtful = self.derive(analysis, kind, narrowing)
             again = kind.loop is not None and kind.inner is None and not analysis.problem.combine
@@ -201,10 +204,6 @@ class KernelSolver:
                         self._picks(times, Draft(analysis, measure, targets, edges, 0, kind))
                     )
         return picks
-
-    def _narrowing(self, analysis: Analysis) -> Narrowing:
-        problem = analysis.problem
-        return narrowing_of(problem, None if problem.combine else half_type(list(problem.leaves)))
 
     def derive(
         self,
