@@ -18,7 +18,6 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from mirage.cost import (
-    TARGETS,
     CheckError,
     CostReport,
     Resources,
@@ -28,6 +27,8 @@ from mirage.cost import (
 )
 from mirage.cost.copies import is_unfused, unfused_report
 from mirage.cost.model import KernelFeatures, report
+from mirage.cost.target import UnknownTargetError as UnknownTargetError
+from mirage.cost.target import target_for as target_for
 from mirage.errors import MirageError
 from mirage.passes.ugraph_io.data import Alternatives, Holds, VerdictNote
 from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch, searched
@@ -47,21 +48,6 @@ if TYPE_CHECKING:
 
 class StageError(MirageError):
     """A stage was given a graph that it does not take, or it found nothing."""
-
-
-class UnknownTargetError(MirageError, LookupError):
-    """No parameters are known for that chip."""
-
-
-def target_for(chip: str) -> Target:
-    """The parameters of a chip (``sm_90a``) or card (``h200``). Raises
-    :class:`UnknownTargetError`.
-    """
-    target = TARGETS.get(chip)
-    if target is None:
-        known = ", ".join(sorted(TARGETS))
-        raise UnknownTargetError(f"expected a chip among {known}, got {chip!r}")
-    return target
 
 
 def reference_graph(graph: KernelGraph) -> KernelGraph:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from mirage.cli.artifacts import chip_of
 from mirage.cli.output import Output
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -
     from mirage.driver import OptimizeOptions
 
     return OptimizeOptions.of(
-        chip=options.chip,
+        chip=chip_of(options),
         budget=options.budget,
         candidates=options.candidates,
         seed=options.seed,
