@@ -71,7 +71,7 @@ def parse() -> argparse.Namespace:
 def compile_all(arguments: argparse.Namespace) -> int:
     """Compiles a spread of candidates; ``kernels.json`` says what the model sees of each."""
     from mirage.errors import MirageError
-    from mirage.passes.ugraph_io import graph_to_text
+    from mirage.mlir_io import graph_to_text
     from mirage.runtime import write_artifact
 
     entries: dict[str, Any] = {}
@@ -109,18 +109,16 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, boo
     """``(rank, graph, whether the driver would compile it)``: those first, some of the others over
     a spread of ranks, and the first with other schedules.
     """
-    from mirage.optimize_options import OptimizeOptions
-    from mirage.passes.ugraph_io.data import Alternatives
+    from mirage.cost.predict import predict
+    from mirage.cost.target import target_for
+    from mirage.pipeline.options import OptimizeOptions
+    from mirage.pipeline.search import add_candidates
+    from mirage.pipeline.select import ranking
+    from mirage.pipeline.shortlist import shortlist
+    from mirage.pipeline.stabilize import stabilize_candidates
     from mirage.search import SearchLimits
+    from mirage.semantics.alternatives import Alternatives
     from mirage.semantics.ugraph import Launch, Schedule
-    from mirage.stages import (
-        add_candidates,
-        predict,
-        ranking,
-        shortlist,
-        stabilize_candidates,
-        target_for,
-    )
     from mirage.workloads import get
 
     target = target_for(arguments.chip)
@@ -197,8 +195,10 @@ def compile_one(graph: Any, chip: str) -> Any:
 
 def kernels_of(graph: Any, chip: str, compiled: Any) -> list[dict[str, Any]]:
     """What the model sees of each kernel, and what the assembler said."""
+    from mirage.cost.predict import features_in
+    from mirage.cost.target import target_for
+    from mirage.pipeline.rank import resources_of
     from mirage.semantics.ugraph import Launch
-    from mirage.stages import features_in, resources_of, target_for
 
     target = target_for(chip)
     resources = resources_of(compiled.artifact.manifest)

@@ -29,25 +29,21 @@ from mirage.compiler import (
     CompileOptions,
     compile_graph,
 )
-from mirage.describe import describe as words
+from mirage.cost.predict import predict
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
-from mirage.passes.ugraph_io.data import Alternatives
+from mirage.pipeline.errors import StageError
+from mirage.pipeline.rank import resources_of
+from mirage.pipeline.search import add_candidates
+from mirage.pipeline.select import ranking, select_cheapest
+from mirage.pipeline.shortlist import shortlist
+from mirage.pipeline.stabilize import stabilize_candidates
+from mirage.pipeline.verify import Checked, verify_candidates
 from mirage.runtime import write_artifact
 from mirage.search import SearchLimits
+from mirage.semantics.alternatives import Alternatives
+from mirage.semantics.describe import describe as words
 from mirage.semantics.ugraph import KernelGraph
-from mirage.stages import (
-    Checked,
-    StageError,
-    add_candidates,
-    predict,
-    ranking,
-    resources_of,
-    select_cheapest,
-    shortlist,
-    stabilize_candidates,
-    target_for,
-    verify_candidates,
-)
 from mirage.workloads import get
 
 SPARE = 3

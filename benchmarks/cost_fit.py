@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from mirage.cost.model import KernelFeatures, Known, estimate
-from mirage.cost.target import Target
-from mirage.stages import target_for
+from mirage.cost.target import Target, target_for
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -21,10 +21,11 @@ import numpy as np
 from gallery import MissingPackageError, case
 from mirage import from_torch
 from mirage.cost import TARGETS
+from mirage.pipeline.search import search_part, side_by_side
+from mirage.pipeline.verify import claims_of
 from mirage.search import SearchLimits
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.stages import alternatives, claims_of, search_part
 from mirage.transforms import stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Kind, VerifyOptions, verify
@@ -82,21 +83,20 @@ class LayerOutcome:
 
 
 def layer_subjects(
-    names: Sequence[str], folder: Path | None = None, seconds: float = SEARCH_SECONDS
-) -> Iterator[LayerSubject]:
-    """The best candidate of each layer, and the best one with another number of kernels; kept in a
+    name: str, folder: Path | None = None, seconds: float = SEARCH_SECONDS
+) -> list[LayerSubject]:
+    """The best candidate of a layer, and the best one with another number of kernels; kept in a
     ``folder`` if one is given."""
-    for name in names:
-        file = None if folder is None else folder / f"{name}.pkl"
-        if file is not None and file.exists():
-            found = pickle.loads(file.read_bytes())
-        else:
-            found = list(_found(name, seconds))
-            if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(pickle.dumps(found))
-        print(f"{name}: {len(found)} candidates", file=sys.stderr)
-        yield from found
+    file = None if folder is None else folder / f"{name}.pkl"
+    if file is not None and file.exists():
+        found = pickle.loads(file.read_bytes())
+    else:
+        found = list(_found(name, seconds))
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(pickle.dumps(found))
+    print(f"{name}: {len(found)} candidates", file=sys.stderr)
+    return found
 
 
 def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
@@ -111,7 +111,7 @@ def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
             continue
         target = TARGETS["sm_90a"]
         _, result = search_part(part.graph, target, SearchLimits(budget=seconds, candidates=6))
-        op = alternatives(part.graph, result)
+        op = side_by_side(part.graph, result)
         seen: set[int] = set()
         for claim in claims_of(op):
             kernels = sum(isinstance(x, Launch) for x in claim.candidate.ops)

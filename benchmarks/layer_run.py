@@ -16,8 +16,10 @@ from typing import Any
 from gallery import Case, Layer, Width
 from gallery.running import compare, emulated, interpreted
 from mirage import from_torch
-from mirage.driver import Optimized, OptimizeOptions, optimize
 from mirage.errors import MirageError
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.result import Optimized
 from mirage.semantics.ugraph import External, Launch
 
 Row = dict[str, Any]

@@ -49,7 +49,7 @@ STAGE = "stage: "  # leads lines on which the child says what is under way
 def one(name: str, width: Width, arguments: argparse.Namespace) -> Row:
     """The measurement, in this process."""
     from layer_run import measure
-    from mirage.driver import OptimizeOptions
+    from mirage.pipeline.options import OptimizeOptions
 
     def show(stage: str) -> None:
         print(f"{STAGE}{stage.partition(':')[0]}", file=sys.stderr, flush=True)

@@ -23,18 +23,17 @@ from typing import Any
 
 from mirage.compiler import CHIPS, Compiled, CompileError, CompileOptions, compile_graph
 from mirage.compiler.ptxas import find_ptxas, ptxas_version
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
-from mirage.passes.ugraph_io import Alternatives, graph_from_text, graph_to_text
+from mirage.mlir_io import graph_from_text, graph_to_text
+from mirage.pipeline.errors import StageError
+from mirage.pipeline.search import add_candidates
+from mirage.pipeline.select import select_cheapest
+from mirage.pipeline.stabilize import stabilize_candidates
+from mirage.pipeline.verify import verify_candidates
 from mirage.search import SearchLimits
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.ugraph import External, KernelGraph
-from mirage.stages import (
-    StageError,
-    add_candidates,
-    select_cheapest,
-    stabilize_candidates,
-    target_for,
-    verify_candidates,
-)
 from mirage.transforms.partition import partition
 from mirage.verify import VerifyOptions
 from mirage.workloads import get, names

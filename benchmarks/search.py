@@ -53,8 +53,9 @@ MEMORY_MIB = 2048
 
 def measure(name: str) -> Row:
     """One workload, in this process."""
-    from mirage.driver import OptimizeOptions, optimize
     from mirage.errors import MirageError
+    from mirage.pipeline.optimize import optimize
+    from mirage.pipeline.options import OptimizeOptions
 
     program = get(name).program()
     wall, cpu = time.perf_counter(), processor_time()

@@ -23,9 +23,6 @@ __path__ = extend_path(__path__, __name__)
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from mirage.driver import Optimized as Optimized
-    from mirage.driver import OptimizeOptions as OptimizeOptions
-    from mirage.driver import optimize as optimize
     from mirage.errors import MirageError as MirageError
     from mirage.frontend.block_graph import BlockGraphBuilder as BlockGraphBuilder
     from mirage.frontend.block_graph import new_threadblock_graph as new_threadblock_graph
@@ -37,11 +34,14 @@ if TYPE_CHECKING:
     from mirage.frontend.kernel_graph import GraphBuilder as GraphBuilder
     from mirage.frontend.kernel_graph import new_kernel_graph as new_kernel_graph
     from mirage.frontend.torch_import import from_torch as from_torch
+    from mirage.pipeline.optimize import optimize as optimize
+    from mirage.pipeline.options import OptimizeOptions as OptimizeOptions
+    from mirage.pipeline.result import Optimized as Optimized
 
 _WHERE = {
-    "Optimized": "mirage.driver",
-    "OptimizeOptions": "mirage.driver",
-    "optimize": "mirage.driver",
+    "Optimized": "mirage.pipeline.result",
+    "OptimizeOptions": "mirage.pipeline.options",
+    "optimize": "mirage.pipeline.optimize",
     "MirageError": "mirage.errors",
     "UnsupportedOpError": "mirage.frontend.errors",
     "GraphBuilder": "mirage.frontend.kernel_graph",

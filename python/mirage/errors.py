@@ -1,8 +1,12 @@
-"""The root of Mirage's exceptions, and places in a user's program."""
+"""The root of Mirage's exceptions, and places in a user's program and in IR."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirage import ir
 
 
 @dataclass(frozen=True)
@@ -32,3 +36,11 @@ class MirageError(Exception):
         if self.location is None:
             self.location = location
             self.args = (f"{location}: {self.message}",)
+
+
+class OperationError(MirageError):
+    """Something is wrong with an operation, or with the one at hand where ``op`` is None."""
+
+    def __init__(self, message: str, op: ir.Operation | None = None) -> None:
+        super().__init__(message)
+        self.op = op

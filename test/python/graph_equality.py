@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from mirage.passes.ugraph_io import Alternatives
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.ugraph import (
     Accumulator,
     BlockGraph,

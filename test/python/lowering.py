@@ -16,7 +16,7 @@ from mirage import ir
 from mirage.compiler.collect import collect
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.emulator.artifact import TOLERANCE, check_artifact
-from mirage.passes.ugraph_io import graph_to_text, graphs_of, read_graph
+from mirage.mlir_io import graph_to_text, graphs_of, read_graph
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Schedule, Value

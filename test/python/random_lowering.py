@@ -23,17 +23,17 @@ import numpy as np
 from lowering import compile_mlir
 from mirage.compiler import CompileError
 from mirage.compiler.ptxas import assemble
+from mirage.cost.target import target_for
 from mirage.emulator.artifact import TOLERANCE, compare, random_inputs, run_artifact
 from mirage.errors import MirageError
 from mirage.ir import MLIRError
-from mirage.passes.ugraph_io import graph_to_text
+from mirage.mlir_io import graph_to_text
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluate import Float64, TypedFloat, evaluate_floats
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Launch, Schedule
-from mirage.stages import target_for
 from mirage.transforms import stabilize
 from random_graphs import random_graph
 from random_programs import Generator

@@ -21,7 +21,7 @@ from mirage.semantics.ugraph import KernelGraph
 if TYPE_CHECKING:
     import torch
 
-    from mirage.driver import OptimizeOptions
+    from mirage.pipeline.options import OptimizeOptions
     from mirage.runtime.artifact import Artifact
 
 Array = np.ndarray[Any, Any]
@@ -75,8 +75,8 @@ def emulate_smaller(small: LoadedProgram, options: OptimizeOptions) -> Result:
     """A smaller version of the program, optimized in the same way, its PTX executed in the
     emulator.
     """
-    from mirage.driver import optimize
     from mirage.emulator.artifact import run_artifact
+    from mirage.pipeline.optimize import optimize
 
     start = time.monotonic()
     optimized = optimize(small.program, options)

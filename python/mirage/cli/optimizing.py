@@ -9,8 +9,9 @@ from mirage.cli.artifacts import chip_of
 from mirage.cli.output import Output
 
 if TYPE_CHECKING:
-    from mirage.driver import Optimized, OptimizeOptions, Report
     from mirage.frontend.program import Program
+    from mirage.pipeline.options import OptimizeOptions
+    from mirage.pipeline.result import Optimized, Report
 
 
 BOUNDS = {
@@ -68,7 +69,7 @@ def optimize_shown(
     program: Program, options: argparse.Namespace, output: Output, **more: Any
 ) -> Optimized:
     """Optimizes a program, and shows how far that is."""
-    from mirage.driver import optimize
+    from mirage.pipeline.optimize import optimize
 
     with output.progress() as progress:
         return optimize(program, optimize_options(options, output, progress=progress, **more))
@@ -76,7 +77,7 @@ def optimize_shown(
 
 def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -> OptimizeOptions:
     """The driver's options."""
-    from mirage.driver import OptimizeOptions
+    from mirage.pipeline.options import OptimizeOptions
 
     return OptimizeOptions.of(
         chip=chip_of(options),

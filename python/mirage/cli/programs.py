@@ -100,7 +100,7 @@ def read_text(path: Path) -> str:
 
 
 def _from_mlir(spec: str, path: Path, name: str | None) -> LoadedProgram:
-    from mirage.passes.ugraph_io import graph_from_text
+    from mirage.mlir_io import graph_from_text
 
     graph = graph_from_text(read_text(path), name=name, where=str(path)).graph
     return LoadedProgram(spec, Program(graph), lambda seed: random_inputs(graph, seed))

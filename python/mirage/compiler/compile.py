@@ -79,7 +79,7 @@ def compile_graph(
     ``parameters`` names the inputs that are weights. ``evidence`` and ``prediction`` (JSON data) go
     into the manifest. Raises :class:`CompileError`.
     """
-    from mirage.passes.ugraph_io import graph_to_text
+    from mirage.mlir_io import graph_to_text
 
     names = Names(tuple(v.name for v in graph.inputs), (), dict(parameters or {}))
     text = graph_to_text(graph, form="selected")

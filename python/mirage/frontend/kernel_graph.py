@@ -18,8 +18,8 @@ from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, TensorType, Value
 
 if TYPE_CHECKING:
-    from mirage.driver import Optimized
     from mirage.frontend.block_graph import BlockGraphBuilder
+    from mirage.pipeline.result import Optimized
 
 
 class GraphBuilder(GraphOps[Tensor]):
@@ -258,7 +258,6 @@ class GraphBuilder(GraphOps[Tensor]):
 
         The result is called with torch tensors: ``out, = optimized(inputs=[q, k, v])``.
         """
-        from mirage.driver import OptimizeOptions, optimize
 
         program = self.program()
         launch = next((op for op in program.graph.ops if isinstance(op, Launch)), None)
@@ -268,15 +267,14 @@ class GraphBuilder(GraphOps[Tensor]):
                 "compile()",
                 self._locations.get(launch),
             )
-        return optimize(program, OptimizeOptions.of(**options))
+        return program.superoptimize(**options)
 
     def compile(self, **options: object) -> Optimized:
         """Compiles the graph as it stands; every op must be a customized kernel. Options as for
         :meth:`superoptimize`.
         """
-        from mirage.driver import OptimizeOptions, compile_graph
 
-        return compile_graph(self.program(), OptimizeOptions.of(**options))
+        return self.program().compile(**options)
 
 
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import InvalidGraphError
 from mirage.semantics.ugraph import KernelGraph, Op, Value
+
+if TYPE_CHECKING:
+    from mirage.pipeline.result import Optimized
 
 T = TypeVar("T")
 
@@ -55,6 +58,20 @@ class Program:
         if self.results is None:
             return tuple(outputs)
         return tuple(r.value if isinstance(r, Fixed) else outputs[r] for r in self.results)
+
+    # The only imports of a higher layer, so that a program can be optimized by a method of it.
+
+    def superoptimize(self, **options: object) -> Optimized:
+        """:func:`mirage.optimize` with these options (fields of ``mirage.OptimizeOptions``)."""
+        from mirage.pipeline.optimize import OptimizeOptions, optimize
+
+        return optimize(self, OptimizeOptions.of(**options))
+
+    def compile(self, **options: object) -> Optimized:
+        """:func:`mirage.pipeline.optimize.compile_graph` with these options."""
+        from mirage.pipeline.optimize import OptimizeOptions, compile_graph
+
+        return compile_graph(self, OptimizeOptions.of(**options))
 
 
 def check_inputs_used(graph: KernelGraph, locations: Mapping[Value, SourceLocation | None]) -> None:

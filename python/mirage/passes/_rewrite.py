@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mirage.errors import MirageError
+from mirage.errors import MirageError, OperationError
 from mirage.passes.registry import PassError
 from mirage.semantics.ugraph import KernelGraph
 
 if TYPE_CHECKING:
     from mirage import ir
-    from mirage.passes.ugraph_io import ReadGraph
+    from mirage.mlir_io import ReadGraph
 
 
 def rewrite_graphs(
@@ -28,7 +28,7 @@ def rewrite_graphs(
     None in ``before`` stands for a graph without a form, as ``after`` for leaving the form as it
     is. Errors are :class:`PassError` at the graph."""
     from mirage import ir
-    from mirage.passes.ugraph_io import graphs_of, read_graph, write_graph
+    from mirage.mlir_io import graphs_of, read_graph, write_graph
 
     for op in list(graphs_of(module)):
         read = read_graph(op)
@@ -38,7 +38,7 @@ def rewrite_graphs(
             raise PassError(f"expected form {expected}, got {actual}", op)
         try:
             graph = stage(read, op)
-        except PassError:
+        except OperationError:
             raise
         except MirageError as error:
             raise PassError(error.message, op) from error

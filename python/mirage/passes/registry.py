@@ -34,7 +34,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from mirage.errors import MirageError
+from mirage.errors import MirageError, OperationError
 from mirage.passes.options import NoOptions as NoOptions
 from mirage.passes.options import PassOptionError, make_options
 
@@ -45,15 +45,11 @@ if TYPE_CHECKING:
 Options = TypeVar("Options")
 
 _PREFIX = "mirage-"
-_NOT_PASSES = frozenset({"registry", "worker", "options", "ugraph_io"})
+_NOT_PASSES = frozenset({"registry", "worker", "options"})
 
 
-class PassError(MirageError):
+class PassError(OperationError):
     """A pass cannot do its work; reported at `op`, or at the op that the pass ran on."""
-
-    def __init__(self, message: str, op: ir.Operation | None = None) -> None:
-        super().__init__(message)
-        self.op = op
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ def run_pass(
     try:
         counts = python_pass.run(op, options) or {}
         op.verify()
-    except PassError as error:
+    except OperationError as error:
         (error.op or op).location.emit_error(str(error))
     except MirageError as error:
         op.location.emit_error(str(error))

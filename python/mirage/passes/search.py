@@ -12,7 +12,7 @@ from mirage.passes.registry import PythonPass, remark
 
 if TYPE_CHECKING:
     from mirage import ir
-    from mirage.passes.ugraph_io import ReadGraph
+    from mirage.mlir_io import ReadGraph
     from mirage.semantics.ugraph import KernelGraph
 
 
@@ -37,9 +37,11 @@ class SearchOptions:
 
 def run(op: ir.Operation, options: SearchOptions) -> Mapping[str, int]:
     """Form ``reference`` (or none) to ``candidates``."""
+    from mirage.cost.target import target_for
     from mirage.passes.registry import PassError
+    from mirage.pipeline.errors import StageError
+    from mirage.pipeline.search import add_candidates
     from mirage.search import SearchLimits
-    from mirage.stages import StageError, add_candidates, target_for
 
     target = target_for(options.chip)
     if not options.time_limit > 0:

@@ -12,7 +12,7 @@ from mirage.passes.registry import PythonPass, warn
 
 if TYPE_CHECKING:
     from mirage import ir
-    from mirage.passes.ugraph_io import ReadGraph
+    from mirage.mlir_io import ReadGraph
     from mirage.semantics.ugraph import KernelGraph
 
 
@@ -28,7 +28,9 @@ def run(op: ir.Operation, options: SelectOptions) -> Mapping[str, int]:
     """Form ``verified`` to ``selected``; with ``keep`` above 1 it stays ``verified``, with so many
     candidates left to be measured, the cheapest first.
     """
-    from mirage.stages import StageError, keep_cheapest, select_cheapest, target_for
+    from mirage.cost.target import target_for
+    from mirage.pipeline.errors import StageError
+    from mirage.pipeline.select import keep_cheapest, select_cheapest
 
     target = target_for(options.chip)
 

@@ -10,7 +10,7 @@ from mirage.passes.registry import NoOptions, PythonPass, remark
 
 if TYPE_CHECKING:
     from mirage import ir
-    from mirage.passes.ugraph_io import ReadGraph
+    from mirage.mlir_io import ReadGraph
     from mirage.semantics.ugraph import KernelGraph
 
 
@@ -18,7 +18,7 @@ def run(op: ir.Operation, options: NoOptions) -> Mapping[str, int]:
     """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is
     about what was verified.
     """
-    from mirage.stages import stabilize_candidates
+    from mirage.pipeline.stabilize import stabilize_candidates
 
     def stage(read: ReadGraph, at: ir.Operation) -> KernelGraph:
         graph, exponentials = stabilize_candidates(read.graph)

@@ -11,7 +11,7 @@ from mirage.passes.registry import PythonPass, warn
 
 if TYPE_CHECKING:
     from mirage import ir
-    from mirage.passes.ugraph_io import ReadGraph
+    from mirage.mlir_io import ReadGraph
     from mirage.semantics.ugraph import KernelGraph
 
 
@@ -27,7 +27,7 @@ class VerifyPassOptions:
 def run(op: ir.Operation, options: VerifyPassOptions) -> Mapping[str, int]:
     """Form ``candidates`` to ``verified``."""
     from mirage.passes.registry import PassError
-    from mirage.stages import verify_candidates
+    from mirage.pipeline.verify import verify_candidates
     from mirage.verify import Kind, VerifyOptions
 
     if options.draws < 1:

@@ -14,29 +14,22 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
+from mirage.cost.predict import predict
 from mirage.cost.target import Target
-from mirage.passes.ugraph_io.data import Alternatives, VerdictNote
 from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.search import search_part, side_by_side
+from mirage.pipeline.shortlist import shortlist
+from mirage.pipeline.stabilize import stabilize_candidates
+from mirage.pipeline.verify import Checked, verify_candidates
 from mirage.search import Candidate, Pick, SearchLimits, SearchResult, Watch
+from mirage.semantics.alternatives import Alternatives, VerdictNote, joined
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.stages import (
-    Checked,
-    alternatives,
-    predict,
-    search_part,
-    shortlist,
-    stabilize_candidates,
-    verify_candidates,
-)
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
-
-_T = TypeVar("_T")
 
 ROUNDS = 6
 """Times that the search goes on without kernels that could not be shown to be right."""
@@ -167,7 +160,7 @@ class _Solver:
         new = [c for c in result.candidates if signature(c.graph) not in self.seen]
         self.seen.update(signature(c.graph) for c in new)
         result = replace(result, candidates=new)
-        found = alternatives(self.graph, result)
+        found = side_by_side(self.graph, result)
         with o.timed("stabilize"):
             graph, exponentials = stabilize_candidates(_around(found))
             graph, kept = shortlist(graph, exponentials, o.target, o.wanted)
@@ -182,9 +175,9 @@ class _Solver:
         with o.timed("verify"):
             graph, checked = verify_candidates(graph, o.verify, watch, o.executor, o.ledger, until)
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
-        self.found = _joined(self.found, found)
-        self.stable = _joined(self.stable, stable)
-        self.verified = _joined(self.verified, _alternatives_in(graph))
+        self.found = joined(self.found, found)
+        self.stable = joined(self.stable, stable)
+        self.verified = joined(self.verified, _alternatives_in(graph))
         refused: dict[int, Pick] = {}
         for c in checked:
             if not c.kept:
@@ -212,20 +205,3 @@ def _around(op: Alternatives) -> KernelGraph:
 def _alternatives_in(graph: KernelGraph) -> Alternatives:
     (op,) = (op for op in graph.ops if isinstance(op, Alternatives))
     return op
-
-
-def _both(first: tuple[_T, ...] | None, second: tuple[_T, ...] | None) -> tuple[_T, ...] | None:
-    return None if first is None or second is None else (*first, *second)
-
-
-def _joined(first: Alternatives | None, second: Alternatives) -> Alternatives:
-    """The candidates of both."""
-    if first is None:
-        return second
-    return replace(
-        first,
-        programs=(*first.programs, *second.programs[1:]),
-        verdicts=_both(first.verdicts, second.verdicts),
-        costs=None if first.costs is None else (*first.costs, *(second.costs or ())[1:]),
-        holds=_both(first.holds, second.holds),
-    )

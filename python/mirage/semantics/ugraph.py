@@ -1,7 +1,7 @@
 """µGraphs as plain data: kernel graphs over device tensors, block graphs over tiles.
 
 This is the form in which the search, the verifier, the interpreter and the cost model see a
-program. It mirrors the `kernel` and `block` dialects one to one (``mirage.passes.ugraph_io``
+program. It mirrors the `kernel` and `block` dialects one to one (``mirage.mlir_io``
 converts both ways) and imports nothing of MLIR.
 
 A program is SSA: a :class:`Value` is identified by the object itself, every :class:`Op` lists its

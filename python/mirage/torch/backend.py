@@ -34,7 +34,8 @@ def compile_program(program: Program, options: Mapping[str, Any]) -> Compiled:
     """Optimizes a program for the current device, with ``options`` of
     :class:`mirage.OptimizeOptions`.
     """
-    from mirage.driver import OptimizeOptions, optimize
+    from mirage.pipeline.optimize import optimize
+    from mirage.pipeline.options import OptimizeOptions
 
     chosen = dict(options)
     chosen.setdefault("chip", current_chip())

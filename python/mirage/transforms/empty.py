@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.frontend.errors import InvalidGraphError
+from mirage.errors import MirageError
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import (
     Broadcast,
@@ -20,12 +20,16 @@ from mirage.semantics.ugraph import (
 )
 
 
+class EmptyOperandError(MirageError, ValueError):
+    """An op whose value over no elements is not defined."""
+
+
 def without_empty(graph: KernelGraph) -> KernelGraph:
     """``graph`` without ops that compute or read tensors of no elements, calls of PyTorch and
     launches apart. Sums over nothing become zeros, joins leave out what is empty. Inputs and
     outputs stay, and some of the latter may be defined by nothing: those that are empty.
 
-    Raises :class:`InvalidGraphError` for a maximum of nothing.
+    Raises :class:`EmptyOperandError` for a maximum of nothing.
     """
     if not any(v.type.size == 0 for op in graph.ops for v in (*op.operands, *op.results)):
         return graph
@@ -51,8 +55,7 @@ def _of_nothing(op: Op) -> list[Op]:
             return [Constant((), op.results, 0.0)]
         zero = Constant((), (Value(TensorType((), result.dtype)),), 0.0)
         return [zero, Broadcast(zero.results, op.results)]
-    raise InvalidGraphError(
+    raise EmptyOperandError(
         f"expected operands with elements for {type(op).__name__.lower()}, got "
-        f"{', '.join(str(v.type) for v in op.operands)}",
-        None,
+        f"{', '.join(str(v.type) for v in op.operands)}"
     )

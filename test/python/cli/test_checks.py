@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from mirage.cli import checks
 from mirage.cli.programs import of_workload
-from mirage.driver import OptimizeOptions, optimize
 from mirage.frontend.kernel_graph import new_kernel_graph
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.workloads.attention import plain_attention

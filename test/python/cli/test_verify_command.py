@@ -9,7 +9,7 @@ from typing import Any
 import graphs
 import pytest
 from mirage.cli import main
-from mirage.passes.ugraph_io import graph_to_text
+from mirage.mlir_io import graph_to_text
 
 SCALED = """
 kernel.graph @{name}(%x: tensor<{type}>) -> tensor<{type}> {{

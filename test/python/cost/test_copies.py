@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from mirage.cost import H200
 from mirage.cost.copies import is_copy, unfused_report
+from mirage.cost.predict import predict
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from mirage.stages import predict
 
 
 def test_a_block_in_one_piece_is_copied_only_to_an_output() -> None:

@@ -13,8 +13,10 @@ from mirage.compiler.ptxas import find_ptxas
 from mirage.cost import H200, CheckError, check_launch
 from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory import shared_bytes
-from mirage.passes.ugraph_io.data import Alternatives
+from mirage.pipeline.search import add_candidates
+from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -29,7 +31,6 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
 )
-from mirage.stages import add_candidates, stabilize_candidates
 from mirage.workloads import get
 
 PROGRAMS = ("gqa_bs8_kv4096", "rms_mm6144_bs8", "lora_m16", "gmlp_m1", "decode_b1", "mm_1024")

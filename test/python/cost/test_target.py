@@ -23,7 +23,7 @@ from mirage.cost import (
 from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.registers import MOST, RegisterEstimator
 from mirage.cost.target import CHIPS, DEFAULT_CHIP, Target
-from mirage.optimize_options import OptimizeOptions
+from mirage.pipeline.options import OptimizeOptions
 
 ROOT = Path(__file__).parents[3]
 KIB, MIB = 1 << 10, 1 << 20

@@ -13,9 +13,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mirage.driver import NothingFoundError, optimize
-from mirage.emulator.optimized import emulate
 from mirage.frontend.errors import FrontendError
+from mirage.pipeline.emulate import emulate
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import NothingFoundError
 from mirage.semantics.ugraph import External, Launch
 
 Function = Callable[..., Any]

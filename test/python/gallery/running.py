@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from mirage.driver import Optimized, Step
 from mirage.emulator.artifact import run_artifact
-from mirage.execution import call_external
+from mirage.pipeline.call import call_external
+from mirage.pipeline.result import Optimized, Step
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value

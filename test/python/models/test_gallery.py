@@ -8,7 +8,8 @@ import pytest
 import torch
 from gallery import case, cases
 from gallery.running import call, compare, emulated
-from mirage.driver import OptimizeOptions, optimize
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import External

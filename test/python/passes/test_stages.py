@@ -14,26 +14,21 @@ import mirage as mi
 import numpy as np
 import pytest
 from mirage.cost import H200
-from mirage.passes.ugraph_io import Alternatives, VerdictNote, graph_from_text, graph_to_text
+from mirage.cost.predict import predict
+from mirage.cost.target import UnknownTargetError, target_for
+from mirage.mlir_io import graph_from_text, graph_to_text
+from mirage.pipeline.errors import StageError
+from mirage.pipeline.search import add_candidates
+from mirage.pipeline.select import select_cheapest
+from mirage.pipeline.stabilize import stabilize_candidates
+from mirage.pipeline.verify import Checked, note_of, verify_candidates
 from mirage.search import SearchLimits
+from mirage.semantics.alternatives import Alternatives, VerdictNote, reference_graph
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Binary, External, KernelGraph, Launch, TensorType, Value
-from mirage.stages import (
-    Checked,
-    StageError,
-    UnknownTargetError,
-    add_candidates,
-    note_of,
-    predict,
-    reference_graph,
-    select_cheapest,
-    stabilize_candidates,
-    target_for,
-    verify_candidates,
-)
 from mirage.transforms import Exponential, Stabilized, stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
@@ -252,7 +247,7 @@ def test_searched_with_the_maximum_where_no_rewrite_is_legal(
 
     program = softmax_rows("rows", 4, 96).graph()
     with monkeypatch.context() as patched:
-        patched.setattr("mirage.stages.stabilize", refused)
+        patched.setattr("mirage.pipeline.search.stabilize", refused)
         graph, (result,) = add_candidates(program, TARGET, SearchLimits(candidates=2))
     assert any("searched with their maximum" in note for note in result.report.notes)
     for candidate in alternatives(graph).programs[1:]:

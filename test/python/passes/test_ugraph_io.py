@@ -13,21 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage import ir
 from mirage.errors import SourceLocation
-from mirage.passes.ugraph_io import (
-    Alternatives,
+from mirage.mlir_io import (
     GraphIOError,
     InputNote,
-    VerdictNote,
     graph_from_text,
     graph_to_text,
     graphs_of,
     read_graph,
     write_graph,
 )
-from mirage.passes.ugraph_io.attributes import FORMS
-from mirage.passes.ugraph_io.data import Holds
-from mirage.passes.ugraph_io.table import ROWS
-from mirage.passes.ugraph_io.text import MalformedTextError
+from mirage.mlir_io.attributes import FORMS
+from mirage.mlir_io.table import ROWS
+from mirage.mlir_io.text import MalformedTextError
+from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import read

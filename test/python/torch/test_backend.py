@@ -10,8 +10,9 @@ from typing import Any
 import mirage.torch
 import pytest
 import torch
-from mirage.driver import OptimizeOptions, optimize
 from mirage.frontend.program import Program
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.ugraph import External, Launch
 from mirage.torch.backend import StaysEager, backend, check_inputs

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from mirage.driver import OptimizeOptions, optimize
-from mirage.emulator.optimized import emulate
 from mirage.frontend.program import Program
+from mirage.pipeline.emulate import emulate
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
 from mirage.torch.backend import backend
 
 

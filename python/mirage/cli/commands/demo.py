@@ -16,7 +16,7 @@ from mirage.cli.output import Output
 from mirage.cli.programs import LoadedProgram, load_program, of_workload
 
 if TYPE_CHECKING:
-    from mirage.driver import Optimized
+    from mirage.pipeline.result import Optimized
 
 SUMMARY = "optimize two real programs and show what was found"
 DESCRIPTION = """\
@@ -75,7 +75,8 @@ def show(
     output: Output,
 ) -> dict[str, Any]:
     """One program: optimized, described and checked."""
-    from mirage.driver import OptimizeOptions, optimize
+    from mirage.pipeline.optimize import optimize
+    from mirage.pipeline.options import OptimizeOptions
     from mirage.runtime.artifact import write_artifact
 
     name = Path(loaded.spec.partition(":")[0]).stem

@@ -13,8 +13,8 @@ from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, load_program
 
 if TYPE_CHECKING:
-    from mirage.driver import Optimized
     from mirage.emulator import Counters
+    from mirage.pipeline.result import Optimized
     from mirage.runtime.artifact import Artifact
 
 SUMMARY = "run an artifact or a program, on a GPU or in the emulator"
@@ -111,7 +111,8 @@ def _of_artifact(artifact: Artifact) -> _Runnable:
 
 def _of_optimized(o: Optimized) -> _Runnable:
     """The artifact, if it is one; else the program, with its weights as inputs like others."""
-    from mirage.driver import NothingFoundError, Optimized
+    from mirage.pipeline.options import NothingFoundError
+    from mirage.pipeline.result import Optimized
 
     with suppress(NothingFoundError):
         return _of_artifact(o.artifact)
@@ -134,7 +135,8 @@ def _runnable(
     compares = None if options.program is None else load_program(options.program)
     if _is_artifact(options.artifact):
         return _of_artifact(read_artifact(options.artifact)), compares
-    from mirage.driver import OptimizeOptions, compile_graph, optimize
+    from mirage.pipeline.optimize import compile_graph, optimize
+    from mirage.pipeline.options import OptimizeOptions
     from mirage.semantics.ugraph import Launch
 
     loaded = load_program(options.artifact)
@@ -210,7 +212,7 @@ def _emulate(
 def _emulate_program(
     what: _Runnable, inputs: tuple[Any, ...], checks: bool, counters: list[Counters]
 ) -> tuple[Any, ...]:
-    from mirage.emulator.optimized import emulate
+    from mirage.pipeline.emulate import emulate
 
     assert what.optimized is not None
     tensors = _tensors(what, inputs, "cpu")

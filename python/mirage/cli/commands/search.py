@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Searches and reports; exit code 1 if no candidate survives."""
-    from mirage.describe import describe
+    from mirage.semantics.describe import describe
 
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
     optimized = optimize_shown(loaded.program, options, output, compile=False)

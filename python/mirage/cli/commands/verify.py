@@ -67,7 +67,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _one_program(spec: str) -> KernelGraph:
-    from mirage.passes.ugraph_io import Alternatives
+    from mirage.semantics.alternatives import Alternatives
 
     graph = load_program(spec).graph
     if any(isinstance(op, Alternatives) for op in graph.ops):

@@ -34,7 +34,7 @@ from mirage.semantics.ugraph import External, KernelGraph, Op, TensorType, Value
 from mirage.transforms.copies import without_copies
 
 if TYPE_CHECKING:
-    from mirage.driver import Optimized
+    from mirage.pipeline.result import Optimized
 
 ir: Any = untyped_ir
 _TYPE = re.compile(r"!torch\.vtensor<\[([0-9,?]*)\],(\w+)>")
@@ -58,9 +58,8 @@ class ImportedGraph:
 
     def superoptimize(self, **options: object) -> Optimized:
         """As :meth:`mirage.GraphBuilder.superoptimize`."""
-        from mirage.driver import OptimizeOptions, optimize
 
-        return optimize(self.program, OptimizeOptions.of(**options))
+        return self.program.superoptimize(**options)
 
 
 def from_torch(

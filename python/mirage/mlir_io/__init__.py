@@ -7,23 +7,15 @@ What has a counterpart: every op of the `kernel` dialect but compiled calls, eve
 `block` dialect but those that layout assignment inserts. Anything else is a :class:`GraphIOError`
 at its operation."""
 
-from mirage.passes.ugraph_io.data import (
-    Alternatives,
-    GraphIOError,
-    InputNote,
-    ReadGraph,
-    VerdictNote,
-)
-from mirage.passes.ugraph_io.reader import graphs_of, read_graph
-from mirage.passes.ugraph_io.text import graph_from_text, graph_to_text
-from mirage.passes.ugraph_io.writer import write_graph
+from mirage.mlir_io.data import GraphIOError, InputNote, ReadGraph
+from mirage.mlir_io.reader import graphs_of, read_graph
+from mirage.mlir_io.text import graph_from_text, graph_to_text
+from mirage.mlir_io.writer import write_graph
 
 __all__ = [
-    "Alternatives",
     "GraphIOError",
     "InputNote",
     "ReadGraph",
-    "VerdictNote",
     "graph_from_text",
     "graph_to_text",
     "graphs_of",

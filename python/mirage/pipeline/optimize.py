@@ -14,25 +14,24 @@ from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from mirage.compiler.cache import cache_folder
+from mirage.cost.predict import predict
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
-from mirage.optimize_options import NothingFoundError, OptimizeOptions, OptionError
-from mirage.optimized import Finalist, Optimized, Report, Step
-from mirage.passes.ugraph_io.data import Alternatives, InputNote
+from mirage.mlir_io.data import InputNote
 from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.errors import StageError
+from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
 from mirage.pipeline.part import PartOptions, SolvedPart, solve_part
+from mirage.pipeline.rank import resources_of
+from mirage.pipeline.result import Finalist, Optimized, Report, Step
+from mirage.pipeline.select import select_cheapest
+from mirage.pipeline.verify import Checked
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op
-from mirage.stages import (
-    Checked,
-    StageError,
-    predict,
-    resources_of,
-    select_cheapest,
-    target_for,
-)
 from mirage.transforms.calls import as_calls
 from mirage.transforms.partition import Part, partition
 from mirage.verify import VerifyOptions
@@ -245,7 +244,7 @@ class _Run:
     def _compile(self, part: Part) -> Compiled:
         from mirage import ir
         from mirage.compiler import CompileOptions, Names, compile_module
-        from mirage.passes.ugraph_io import write_graph
+        from mirage.mlir_io import write_graph
 
         o = self.options
         weights = {self.program.graph.inputs[p.index]: p.name for p in self.program.parameters}
@@ -270,7 +269,7 @@ class _Run:
             )
 
     def _text(self, stage: str, graph: KernelGraph, form: str | None = None) -> None:
-        from mirage.passes.ugraph_io import graph_to_text
+        from mirage.mlir_io import graph_to_text
 
         notes = {p.index: InputNote(p.name) for p in self.program.parameters}
         self.mlir[stage] = graph_to_text(

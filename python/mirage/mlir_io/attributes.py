@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from mirage import ir
-from mirage.passes.ugraph_io.data import GraphIOError, Holds, VerdictNote
+from mirage.mlir_io.data import GraphIOError
+from mirage.semantics.alternatives import Holds, VerdictNote
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TileMap
 

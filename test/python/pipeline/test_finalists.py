@@ -5,12 +5,15 @@ from __future__ import annotations
 import mirage as mi
 import pytest
 import torch
-from mirage.driver import OptimizeOptions, optimize
+from mirage.cost.predict import predict
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
+from mirage.pipeline.measure import NothingToMeasureError, fastest
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.rank import resources_of
 from mirage.runtime.errors import NoGpuError
 from mirage.semantics.ugraph import Launch
-from mirage.stages import predict, resources_of, target_for
-from mirage.tuning import NothingToMeasureError, fastest
 
 
 def linear() -> mi.GraphBuilder:
@@ -82,9 +85,9 @@ def test_bad_number_of_finalists() -> None:
 
 
 def test_select_keeps_the_cheapest_candidates(optimized: mi.Optimized) -> None:
-    from mirage.passes.ugraph_io import graph_from_text
-    from mirage.passes.ugraph_io.data import Alternatives
-    from mirage.stages import keep_cheapest, ranking, select_cheapest
+    from mirage.mlir_io import graph_from_text
+    from mirage.pipeline.select import keep_cheapest, ranking, select_cheapest
+    from mirage.semantics.alternatives import Alternatives
 
     target = target_for("sm_90a")
     verified = graph_from_text(optimized.mlir["verified"]).graph

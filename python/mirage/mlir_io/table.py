@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirage.passes.ugraph_io import attributes as a
+from mirage.mlir_io import attributes as a
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from mirage.passes.ugraph_io.data import Alternatives
+from mirage.cost.predict import predict
+from mirage.cost.target import target_for
+from mirage.pipeline.search import add_candidates
+from mirage.pipeline.shortlist import shortlist
+from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.stages import add_candidates, predict, shortlist, stabilize_candidates, target_for
 from mirage.transforms import Exponential
 from mirage.workloads import get
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from mirage import ir
 from mirage.errors import MirageError, SourceLocation
-from mirage.passes.ugraph_io.data import InputNote, ReadGraph
-from mirage.passes.ugraph_io.reader import graphs_of, read_graph
-from mirage.passes.ugraph_io.writer import write_graph
+from mirage.mlir_io.data import InputNote, ReadGraph
+from mirage.mlir_io.reader import graphs_of, read_graph
+from mirage.mlir_io.writer import write_graph
 from mirage.semantics.ugraph import KernelGraph, Op
 
 
@@ -36,7 +36,7 @@ def graph_from_text(text: str, *, name: str | None = None, where: str = "<text>"
     """The graph called ``name`` (the only one by default) of the module in ``text``.
 
     The result's MLIR locations are gone with their context. Raises :class:`MalformedTextError` and
-    :class:`~mirage.passes.ugraph_io.GraphIOError`.
+    :class:`~mirage.mlir_io.GraphIOError`.
     """
     with ir.Context():
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage import ir
-from mirage.passes.ugraph_io.data import GraphIOError
+from mirage.mlir_io.data import GraphIOError
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import TensorType
 

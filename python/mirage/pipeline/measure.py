@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirage.errors import MirageError
-from mirage.execution import run_steps
+from mirage.pipeline.call import run_steps
 from mirage.runtime.errors import NoGpuError
 
 if TYPE_CHECKING:
     import torch
 
-    from mirage.optimized import Optimized
+    from mirage.pipeline.result import Optimized
 
 REPEATS = 32
 """Calls in one CUDA graph, at least."""

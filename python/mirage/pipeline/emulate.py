@@ -1,6 +1,6 @@
 """Executes an optimized program on a CPU: its kernels in the emulator, its calls by PyTorch.
 
-from mirage.emulator.optimized import emulate
+from mirage.pipeline.emulate import emulate
 
 y, = emulate(optimized, x, w)      # torch tensors on the CPU, all checks on
 """
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.emulator.artifact import run_artifact
 from mirage.emulator.counters import Counters
-from mirage.execution import run_steps
+from mirage.pipeline.call import run_steps
 
 if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
-    from mirage.optimized import Optimized
+    from mirage.pipeline.result import Optimized
 
 
 def emulate(

@@ -13,20 +13,17 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from mirage import stages
-from mirage.describe import describe
-from mirage.driver import (
-    OptimizeOptions,
-    OptionError,
-    compile_graph,
-    optimize,
-)
-from mirage.execution import NotCompiledError, call_external
+from mirage.cost.target import UnknownTargetError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
-from mirage.passes.ugraph_io import graph_from_text
+from mirage.mlir_io import graph_from_text
+from mirage.pipeline import search as search_stage
+from mirage.pipeline.call import NotCompiledError, call_external
+from mirage.pipeline.optimize import compile_graph, optimize
+from mirage.pipeline.options import OptimizeOptions, OptionError
 from mirage.runtime.errors import ArgumentCountError
 from mirage.search import LimitError, Planner
 from mirage.semantics.builder import Builder
+from mirage.semantics.describe import describe
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
@@ -125,7 +122,7 @@ def test_a_refuted_candidate_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> N
         b.mark_output(b.rms_norm(x, eps=0.5) @ w)
         return Planner(b.build(), *rest, **options)
 
-    monkeypatch.setattr(stages, "Planner", wrong_search)
+    monkeypatch.setattr(search_stage, "Planner", wrong_search)
     result = optimize(linear().program(), FAST)
     assert {c.verdict.kind for c in result.verdicts} == {Kind.REFUTED}
     assert not any(isinstance(op, Launch) for op in result.graph.ops)
@@ -194,7 +191,7 @@ BAD_OPTIONS = [
     ({"bounds": {"plan": 3}}, OptionError, "expected bounds among cuts, plans,"),
     ({"bounds": {"plans": 0}}, LimitError, "'plans' to be at least 1, got 0"),
     ({"candidates": 0}, OptionError, "expected a positive candidates, got 0"),
-    ({"chip": "sm_70"}, stages.UnknownTargetError, "got 'sm_70'"),
+    ({"chip": "sm_70"}, UnknownTargetError, "got 'sm_70'"),
 ]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
-    from mirage.driver import Step
+    from mirage.pipeline.result import Step
 
 Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor]], Sequence[torch.Tensor]]"
 """Runs a compiled part, given by its number among the steps, on contiguous tensors."""

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.cost import CostReport
+from mirage.cost.target import target_for
 from mirage.frontend.program import Program
-from mirage.optimize_options import NothingFoundError, OptimizeOptions
-from mirage.passes.ugraph_io.data import InputNote
+from mirage.mlir_io.data import InputNote
+from mirage.pipeline.options import NothingFoundError, OptimizeOptions
+from mirage.pipeline.verify import Checked
 from mirage.search import SearchResult
 from mirage.semantics.ugraph import External, KernelGraph, Launch
-from mirage.stages import Checked, target_for
 from mirage.transforms import Exponential
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Optimized:
 
     def describe(self) -> str:
         """The chosen µGraph in words."""
-        from mirage.describe import describe
+        from mirage.semantics.describe import describe
 
         return describe(self.graph)
 
@@ -160,7 +161,7 @@ class Optimized:
 
     def with_finalist(self, number: int) -> Optimized:
         """The same program with another of the finalists chosen."""
-        from mirage.passes.ugraph_io import graph_to_text
+        from mirage.mlir_io import graph_to_text
 
         chosen = self.finalists[number]
         notes = {p.index: InputNote(p.name) for p in self.program.parameters}
@@ -187,7 +188,7 @@ class Optimized:
         *tensors: torch.Tensor | Sequence[torch.Tensor],
         inputs: Sequence[torch.Tensor] | None = None,
     ) -> tuple[Any, ...]:
-        from mirage.execution import on_gpu, run_steps
+        from mirage.pipeline.call import on_gpu, run_steps
 
         launch = on_gpu(self._executables)
         return run_steps(self.program, self.graph, self.steps, launch, tensors, inputs)

@@ -20,7 +20,7 @@ def mirage_lsp_server() -> None:
 
 
 def _become(tool: str) -> None:
-    path = Path(__file__).parent / "bin" / tool
+    path = Path(__file__).parents[1] / "bin" / tool
     if not path.exists():
         raise MirageError(f"{tool} is not part of this installation: {path} does not exist")
     # Passes written in Python run in the interpreter that this package is installed for.

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mirage.compiler.chips import default_chip
+from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.search import BOUNDS, SearchLimits
-from mirage.stages import target_for
 
 
 class OptionError(MirageError, TypeError):

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mirage import ir
-from mirage.passes.ugraph_io import attributes as a
-from mirage.passes.ugraph_io.data import HOLDS, Alternatives, GraphIOError, InputNote, ReadGraph
-from mirage.passes.ugraph_io.table import BY_NAME
-from mirage.passes.ugraph_io.types import read_type
+from mirage.mlir_io import attributes as a
+from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote, ReadGraph
+from mirage.mlir_io.table import BY_NAME
+from mirage.mlir_io.types import read_type
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.numbers import nearest
 from mirage.semantics.ugraph import (
     AccumulateFn,

@@ -8,10 +8,11 @@ from typing import Any
 
 from mirage import ir
 from mirage.errors import SourceLocation
-from mirage.passes.ugraph_io import attributes as a
-from mirage.passes.ugraph_io.data import HOLDS, Alternatives, GraphIOError, InputNote
-from mirage.passes.ugraph_io.table import BY_CLASS
-from mirage.passes.ugraph_io.types import write_type
+from mirage.mlir_io import attributes as a
+from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote
+from mirage.mlir_io.table import BY_CLASS
+from mirage.mlir_io.types import write_type
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.numbers import as_number, nearest
 from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Loop, Op, Value
 

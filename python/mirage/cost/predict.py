@@ -1,0 +1,51 @@
+"""What a whole program is predicted to cost: its kernels, and the single ops between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mirage.cost.copies import is_unfused, unfused_report
+from mirage.cost.features import Resources, features_of
+from mirage.cost.limits import CheckError, check_launch
+from mirage.cost.model import CostReport, KernelFeatures, report
+from mirage.cost.target import Target
+from mirage.semantics.ugraph import KernelGraph, Launch, Value
+
+
+def features_in(
+    graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
+) -> list[KernelFeatures]:
+    """What each kernel of a graph does. What an earlier one has just written is read from L2.
+
+    ``compiled`` has what the compiler made of each launch, in order.
+    """
+    found: list[KernelFeatures] = []
+    written: set[Value] = set()
+    for op in graph.ops:
+        if isinstance(op, Launch):
+            hot = {v for v in op.operands if v in written and v.type.bytes < target.l2_size / 2}
+            resources = compiled[len(found)] if compiled else None
+            found.append(features_of(op, hot, resources))
+        written.update(op.results)
+    return found
+
+
+def predict(
+    graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
+) -> CostReport | None:
+    """The predicted cost of a graph's kernels, those of single ops included; None where one of them
+    breaks a limit of ``target``. ``compiled`` has what the compiler made of each launch, where that
+    is known.
+    """
+    try:
+        for op in graph.ops:
+            if isinstance(op, Launch) and not compiled:
+                check_launch(op, target)
+    except CheckError:
+        return None
+    parts = tuple(report(f, target) for f in features_in(graph, target, compiled))
+    if not all(math.isfinite(p.time) for p in parts):
+        return None
+    others = (unfused_report(op, target) for op in graph.ops if is_unfused(op, graph.outputs))
+    return CostReport.sequence((*parts, *others), target)

@@ -1,0 +1,120 @@
+"""From a program to candidates: each searchable part beside what the search found for it."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from mirage.cost import Target
+from mirage.pipeline.errors import StageError
+from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch
+from mirage.semantics.alternatives import Alternatives, Holds, result_values
+from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, Softmax
+from mirage.transforms import stabilize
+from mirage.transforms.partition import partition
+
+_FIRST = 0.6
+"""The share of its time that a search may take before it is known whether its kernels overflow."""
+_ROUNDS = 2
+"""Times that the search goes on without kernels that no rewrite can make safe from overflow."""
+
+
+def add_candidates(
+    graph: KernelGraph,
+    target: Target,
+    limits: SearchLimits | None = None,
+    executor: Executor | None = None,
+    watch: Watch | None = None,
+) -> tuple[KernelGraph, tuple[SearchResult, ...]]:
+    """Form ``candidates``: each part of the program beside what the search found for it, cheapest
+    first. The search's ``executor`` and ``watch`` are those of :func:`superoptimize`.
+
+    Raises :class:`StageError` for kernels that are there already.
+    """
+    for op in graph.ops:
+        if isinstance(op, Launch | Alternatives):
+            raise StageError(
+                f"search: expected predefined ops only, got {type(op).__name__.lower()}"
+            )
+    ops: list[Op] = []
+    results: list[SearchResult] = []
+    for step in partition(graph):
+        if isinstance(step, External):
+            ops.append(step)
+            continue
+        _, result = search_part(step.graph, target, limits, executor, watch)
+        results.append(result)
+        ops.append(side_by_side(step.graph, result))
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(results)
+
+
+def search_part(
+    graph: KernelGraph,
+    target: Target,
+    limits: SearchLimits | None = None,
+    executor: Executor | None = None,
+    watch: Watch | None = None,
+) -> tuple[Planner, SearchResult]:
+    """What the search finds for a program without external calls, and the search itself, which can
+    be continued."""
+    limits = limits or SearchLimits()
+    end = time.perf_counter() + limits.budget
+    exponentials = any(isinstance(op, Softmax) for op in graph.ops)
+    share = _FIRST * limits.budget if exponentials else limits.budget
+    planner = Planner(graph, target, replace(limits, budget=share), executor, watch)
+    result = planner.run()
+    if not exponentials:
+        return planner, result
+    for _ in range(_ROUNDS):
+        left = end - time.perf_counter()
+        if not _overflows(result) or left <= 0.0:
+            return planner, result
+        kernels = _overflowing(result)
+        if not kernels:
+            break
+        result = planner.again(kernels, _FIRST * left)
+    left = end - time.perf_counter()
+    if left > 0.0 and _overflows(result):
+        limits = replace(limits, budget=left)
+        safe_planner = Planner(graph, target, limits, executor, watch, stable=True)
+        safe = safe_planner.run()
+        if safe.candidates:
+            safe.report.note("rows in several kernels: searched with their maximum")
+            return safe_planner, safe
+    return planner, result
+
+
+def _overflows(result: SearchResult) -> bool:
+    """Whether no candidate can be made safe from overflow."""
+    return all(stabilize(c.graph).unstable for c in result.candidates)
+
+
+def _overflowing(result: SearchResult) -> list[Pick]:
+    """The kernels with exponentials that no rewrite can make safe."""
+    found: dict[int, Pick] = {}
+    for c in result.candidates:
+        for e in stabilize(c.graph).unstable:
+            pick = c.pick_of(c.graph.ops[e.launch])
+            if pick is not None:
+                found[id(pick)] = pick
+    return list(found.values())
+
+
+def side_by_side(reference: KernelGraph, result: SearchResult) -> Alternatives:
+    """A program beside what the search found for it."""
+    programs = (reference, *(c.graph for c in result.candidates))
+    costs = (None, *(c.cost.time for c in result.candidates))
+    holds = tuple(_holds(c, result) for c in result.candidates)
+    return Alternatives(reference.inputs, reference.outputs, programs, None, costs, holds)
+
+
+def _holds(candidate: Candidate, result: SearchResult) -> Holds:
+    """What the candidate's tensors hold, by the numbers of values."""
+    values = () if result.program is None else result_values(result.program)
+    numbers = {v: i for i, v in enumerate(values)}
+    ops = enumerate(candidate.graph.ops)
+    places = {v: (i, r) for i, op in ops for r, v in enumerate(op.results)}
+    return Holds(
+        result.stable, tuple((numbers[v], *places[c]) for v, c in candidate.stored if v in numbers)
+    )

@@ -1,0 +1,64 @@
+"""Of each part one candidate: the one that is predicted to be the fastest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirage.cost import Target
+from mirage.cost.predict import predict
+from mirage.pipeline.errors import StageError
+from mirage.semantics.alternatives import Alternatives, inlined, kept_of
+from mirage.semantics.ugraph import KernelGraph, Op
+
+
+def ranking(op: Alternatives, target: Target) -> list[tuple[float, int]]:
+    """``(predicted µs, position)`` of the candidates that can be compiled, cheapest first."""
+    ranked: list[tuple[float, int]] = []
+    for position, program in enumerate(op.programs[1:], start=1):
+        cost = predict(program, target)
+        if cost is not None:
+            ranked.append((cost.time, position))
+    return sorted(ranked)
+
+
+def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[KernelGraph, int]:
+    """Form ``selected``: of each part the candidate that the cost model likes best (after the
+    first ``skip``).
+
+    A part without a candidate keeps its reference; the second result counts such parts.
+    """
+    without = 0
+
+    def choose(op: Alternatives) -> int:
+        nonlocal without
+        if op.verdicts is None:
+            raise StageError(
+                "select: expected verified candidates, got candidates without verdicts"
+            )
+        ranked = ranking(op, target)
+        without += not ranked
+        return ranked[min(skip, len(ranked) - 1)][1] if ranked else 0
+
+    return inlined(graph, choose), without
+
+
+def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[KernelGraph, int]:
+    """Form ``verified`` still, with the ``count`` candidates of each part that the cost model likes
+    best, in that order, so that measurements can choose among them.
+
+    The second result counts parts that have no candidate.
+    """
+    without = 0
+    ops: list[Op] = []
+    for op in graph.ops:
+        if isinstance(op, Alternatives):
+            if op.verdicts is None:
+                raise StageError(
+                    "select: expected verified candidates, got candidates without verdicts"
+                )
+            ranked = ranking(op, target)[:count]
+            without += not ranked
+            op = kept_of(op, [position for _, position in ranked])
+            op = replace(op, costs=(None, *(time for time, _ in ranked)))
+        ops.append(op)
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), without

@@ -1,0 +1,40 @@
+"""Candidates made safe from overflow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirage.pipeline.errors import StageError
+from mirage.semantics.alternatives import Alternatives
+from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.transforms import Exponential, stabilize
+
+
+def stabilize_candidates(
+    graph: KernelGraph,
+) -> tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]]:
+    """Every candidate (or the graph itself, where its kernels are chosen) safe from overflow where
+    algebra allows it.
+
+    The second result has the exponentials of each. Verdicts speak about what was verified:
+    alternatives that have them are refused with :class:`StageError`."""
+    exponentials: list[tuple[Exponential, ...]] = []
+
+    def stable(program: KernelGraph) -> KernelGraph:
+        done = stabilize(program)
+        exponentials.append(done.exponentials)
+        return done.graph
+
+    if not any(isinstance(op, Alternatives) for op in graph.ops):
+        return stable(graph), tuple(exponentials)
+    ops: list[Op] = []
+    for op in graph.ops:
+        if isinstance(op, Alternatives):
+            if op.verdicts is not None:
+                raise StageError(
+                    "stabilize: expected candidates without verdicts, got verified ones; it "
+                    "comes before verify"
+                )
+            op = replace(op, programs=(op.programs[0], *map(stable, op.programs[1:])))
+        ops.append(op)
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(exponentials)

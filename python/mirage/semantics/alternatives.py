@@ -1,0 +1,106 @@
+"""Programs side by side: what the stages between search and selection exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph, Op, Value
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class VerdictNote:
+    """`#kernel.verdict`: ``kind`` as in ``mirage.verify.Kind``, the bound as a base-2 logarithm
+    rounded up.
+    """
+
+    kind: str
+    bound_log2: int = 0
+    evidence: str | None = None
+
+
+@dataclass(frozen=True)
+class Holds:
+    """What the tensors of a candidate are said to hold: a hint for verification.
+
+    Each triple has the number of a value of the program that was searched (the results of its ops,
+    counted), and the number of an op of the candidate with that of its result, which has the same
+    elements in row-major order. ``stable`` says with which decomposition of softmax the program was
+    searched."""
+
+    stable: bool
+    places: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Alternatives(Op):
+    """`kernel.alternatives`: programs that are claimed to be equivalent, the reference first.
+
+    Each program's inputs stand for the operands. ``verdicts`` has one entry for each candidate,
+    ``costs`` (µs) one for each program, None (in the IR -1) where there is no prediction,
+    ``holds`` one for each candidate."""
+
+    programs: tuple[KernelGraph, ...]
+    verdicts: tuple[VerdictNote, ...] | None = None
+    costs: tuple[float | None, ...] | None = None
+    holds: tuple[Holds, ...] | None = None
+
+
+def kept_of(op: Alternatives, places: Sequence[int]) -> Alternatives:
+    """``op`` with its reference and the programs at ``places`` (from 1), in that order."""
+    return replace(
+        op,
+        programs=(op.programs[0], *(op.programs[p] for p in places)),
+        verdicts=None if op.verdicts is None else tuple(op.verdicts[p - 1] for p in places),
+        costs=None if op.costs is None else (op.costs[0], *(op.costs[p] for p in places)),
+        holds=None if op.holds is None else tuple(op.holds[p - 1] for p in places),
+    )
+
+
+def _both(first: tuple[_T, ...] | None, second: tuple[_T, ...] | None) -> tuple[_T, ...] | None:
+    return None if first is None or second is None else (*first, *second)
+
+
+def joined(first: Alternatives | None, second: Alternatives) -> Alternatives:
+    """The candidates of both."""
+    if first is None:
+        return second
+    return replace(
+        first,
+        programs=(*first.programs, *second.programs[1:]),
+        verdicts=_both(first.verdicts, second.verdicts),
+        costs=None if first.costs is None else (*first.costs, *(second.costs or ())[1:]),
+        holds=_both(first.holds, second.holds),
+    )
+
+
+def reference_graph(graph: KernelGraph) -> KernelGraph:
+    """The program that ``graph`` claims to be: of each set of alternatives the reference."""
+    return inlined(graph, lambda op: 0)
+
+
+def inlined(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> KernelGraph:
+    """Alternatives replaced by the chosen program's ops."""
+    ops: list[Op] = []
+    names: dict[Value, Value] = {}
+    for op in graph.ops:
+        if not isinstance(op, Alternatives):
+            ops.append(op)
+            continue
+        program = op.programs[choose(op)]
+        mapping = dict(zip(program.inputs, op.operands, strict=True))
+        renamed = rename_graph(program, mapping)
+        ops.extend(renamed.ops)
+        names.update(zip(op.results, renamed.outputs, strict=True))
+    whole = KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+    changed = {old: new for old, new in names.items() if old is not new}
+    return rename_graph(whole, changed) if changed else whole
+
+
+def result_values(graph: KernelGraph) -> list[Value]:
+    """The results of all ops, in order."""
+    return [v for op in graph.ops for v in op.results]
