@@ -51,9 +51,9 @@ from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.floats import find_difference
+from mirage.verify.evidence.floats import find_difference
+from mirage.verify.evidence.sampling import choose_sample
 from mirage.verify.mutate import mutants
-from mirage.verify.sampling import choose_sample
 from mirage.workloads import names
 
 # Elements for one output sample; programs that need more are left to the small sizes.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from mirage.semantics.evaluate import evaluate_floats
-from mirage.verify.compress import Cells, compress
-from mirage.verify.digits import Structure
+from mirage.verify.compression.digits import Structure
+from mirage.verify.compression.small_program import Cells, compress
 
 
 def expand(x, cells, value):

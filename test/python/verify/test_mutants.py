@@ -11,7 +11,7 @@ import pytest
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.floats import Yardstick
+from mirage.verify.evidence.floats import Yardstick
 from mirage.verify.mutate import mutants
 
 PAIRS = graphs.small_pairs()
