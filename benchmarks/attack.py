@@ -37,6 +37,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -190,10 +191,11 @@ def run(subjects: list[Subject], count: int, seed: int, processes: int) -> list[
 
 def run_layers(count: int, seed: int, processes: int, folder: Path | None) -> list[LayerOutcome]:
     """``count`` mutants spread over candidates of layers."""
-    subjects = list(layer_subjects(LAYERS, folder))
-    share = -(-count // len(subjects))
     outcomes: list[LayerOutcome] = []
     with ProcessPoolExecutor(processes) as pool:
+        found = pool.map(partial(layer_subjects, folder=folder), LAYERS)
+        subjects = [subject for some in found for subject in some]
+        share = -(-count // len(subjects))
         jobs = [pool.submit(attack_layer, s, share, seed) for s in subjects]
         for subject, job in zip(subjects, jobs):
             outcomes.extend(job.result())

@@ -83,21 +83,20 @@ class LayerOutcome:
 
 
 def layer_subjects(
-    names: Sequence[str], folder: Path | None = None, seconds: float = SEARCH_SECONDS
-) -> Iterator[LayerSubject]:
-    """The best candidate of each layer, and the best one with another number of kernels; kept in a
+    name: str, folder: Path | None = None, seconds: float = SEARCH_SECONDS
+) -> list[LayerSubject]:
+    """The best candidate of a layer, and the best one with another number of kernels; kept in a
     ``folder`` if one is given."""
-    for name in names:
-        file = None if folder is None else folder / f"{name}.pkl"
-        if file is not None and file.exists():
-            found = pickle.loads(file.read_bytes())
-        else:
-            found = list(_found(name, seconds))
-            if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(pickle.dumps(found))
-        print(f"{name}: {len(found)} candidates", file=sys.stderr)
-        yield from found
+    file = None if folder is None else folder / f"{name}.pkl"
+    if file is not None and file.exists():
+        found = pickle.loads(file.read_bytes())
+    else:
+        found = list(_found(name, seconds))
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(pickle.dumps(found))
+    print(f"{name}: {len(found)} candidates", file=sys.stderr)
+    return found
 
 
 def _found(name: str, seconds: float) -> Iterator[LayerSubject]:

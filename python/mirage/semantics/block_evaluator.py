@@ -152,6 +152,12 @@ class BlockEvaluator:
             )
         index = parts[..., None] * tile + np.arange(tile)
         inside = index < size
+        if not inside.any():  # only what lies outside is read: zeros
+            shape = shape_of(planes)
+            planes = map_planes(
+                lambda p: np.zeros((*shape[:at], *inside.shape, *shape[at + 1 :]), p.dtype), planes
+            )
+            return self.domain.select(np.zeros((), bool), planes, 0.0, op.result.dtype)
         first = 0 if have is None else int(have[0])
         at_index = locate(np.where(inside, index, first), have)
         planes = map_planes(lambda p: np.take(p, at_index, axis=at), planes)

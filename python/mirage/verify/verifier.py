@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +29,7 @@ from mirage.verify.evidence.floats import Difference, compare_floats, decisive, 
 from mirage.verify.evidence.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
 from mirage.verify.evidence.sampling import choose_sample
-from mirage.verify.kernel_by_kernel import Hint, Piece, Shown
+from mirage.verify.kernel_by_kernel import Account, Hint, Piece, Shown
 from mirage.verify.normalize import normalize
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
@@ -38,6 +38,7 @@ _FEW_KERNELS = 4
 """Programs of more kernels are not proved for other sizes."""
 _LITTLE_TIME = 0.5
 """Seconds that such a proof may take."""
+_NO_IDENTITY = "equal in float64, but not by identities that hold in the finite field"
 CELLS = ", constant within cells of indices; the element is one of the cells"
 
 
@@ -152,6 +153,7 @@ class _Verification:
         self.seed = seed
         self.hint, self.known = hint, known
         self.unshown: tuple[int, ...] = ()
+        self.accounts: tuple[Account, ...] = ()
         self.evidence: list[Evidence] = []
 
     def run(self) -> Verdict:
@@ -162,12 +164,8 @@ class _Verification:
         try:
             instance = make_instance((first, second), stable, self.options.work, source)
         except TooMuchWork as reason:
-            self.evidence.append(Evidence("tests at the real sizes", None, str(reason)))
-            return self._verdict(Kind.UNKNOWN, None, None, None)
-        order = self._real_sizes(instance, rng)
-        if order is None and any(map(takes_logarithms, instance.exact)):
-            self.evidence.pop()
-            order = self._real_sizes(instance, rng, logarithms=True)
+            return self._piece_by_piece(first, second, str(reason), rng)
+        order = self._order(instance, rng)
         identity = tuple(range(len(self.reference.outputs)))
         small = Exact()
         if order is not None:
@@ -176,31 +174,18 @@ class _Verification:
             )
             small = self._exactly(first, permuted, order == identity, rng)
             self.evidence += small.evidence
-        sample = instance.stable_sample
-        results = compare_floats(instance.stable, sample, source, order or identity)
-        if order is None and decisive(results) is None:
-            results += self._look_again(instance, source)
-        difference = decisive(results)
-        self.evidence.append(
-            Evidence(
-                "float64 at the real sizes",
-                None if not results else difference is None,
-                f"{len(results)} random inputs, {instance.describe(sample)}",
-                {"inputs": len(results), "fraction": sample.fraction, "cells": instance.cells},
-            )
-        )
+        results, difference = self._in_floats(instance, source, order)
         useless = False
         if order is not None and small.agrees:
-            # The exact layers hold. Cancellation may still spoil float64 at one magnitude: that is
-            # for the numeric gate. Without right numbers at any magnitude the program is useless.
             useless = difference is not None and None not in results
-            wrong = [d for d in results if d is not None and np.isfinite(d.actual)]
-            difference = wrong[0] if results and len(wrong) == len(results) else None
+            difference = _everywhere(results)
         if difference is not None:
             where = "" if instance.cells is None else CELLS
             return self._refuted(difference, f"standard normal{where}")
         if small.difference is not None:
             return self._refuted(small.difference, f"standard normal{CELLS}")
+        if order is None and self.hint is not None and results:
+            return self._piece_by_piece(first, second, _NO_IDENTITY, rng)
         if order is None or small.agrees is False:
             return self._verdict(Kind.UNKNOWN, None, None, None)
         if small.bound is None and not small.proved:
@@ -216,6 +201,95 @@ class _Verification:
             return replace(verdict, holds_for=small.holds_for)
         return self._verdict(Kind.PROBABLE, small.bound, numerics, order)
 
+    def _piece_by_piece(
+        self, first: KernelGraph, second: KernelGraph, reason: str, rng: random.Random
+    ) -> Verdict:
+        """Where the whole is too large to be run: its pieces are, each on inputs of its own."""
+        name = "tests at the real sizes"
+        if self.hint is None or not self.options.prove:
+            self.evidence.append(Evidence(name, None, reason))
+            return self._verdict(Kind.UNKNOWN, None, None, None)
+        small = self._exactly(first, second, True, rng)
+        self.evidence += small.evidence
+        if not small.agrees or (small.bound is None and not small.proved):
+            self.evidence.append(Evidence(name, None, reason))
+            return self._verdict(Kind.UNKNOWN, None, None, None)
+        pieces = {p.key: p for a in self.accounts for p, _ in a.shown if not p.trivial}
+        numerics: bool | None = None
+        for piece in pieces.values():
+            test = _Verification(
+                piece.first, piece.second, 0, self.options, rng.getrandbits(128), None, {}
+            )
+            passed, rounding = test.tests(any(isinstance(op, Launch) for op in piece.ops))
+            if rounding is not None:
+                numerics = rounding and numerics is not False
+            if not passed or rounding is False:
+                self._blame([piece])
+                self.evidence += test.evidence
+            if not passed:
+                return self._verdict(Kind.UNKNOWN, None, None, None)
+        self.evidence.append(
+            Evidence(name, True, f"{len(pieces)} pieces, each on its own (the whole: {reason})")
+        )
+        order = tuple(range(len(self.reference.outputs)))
+        kind = Kind.PROVED if small.proved else Kind.PROBABLE
+        return self._verdict(kind, small.bound, numerics, order)
+
+    def tests(self, rounding: bool) -> tuple[bool | None, bool | None]:
+        """Whether the tests at the real sizes hold, and those of rounding errors where they are
+        asked for; None where there is no result."""
+        rng = random.Random(self.seed)
+        stable = (decompose(self.reference, stable=True), decompose(self.candidate, stable=True))
+        first, second = (normalize(decompose(g)) for g in (self.reference, self.candidate))
+        source = np.random.default_rng(rng.getrandbits(128))
+        try:
+            instance = make_instance((first, second), stable, self.options.work, source)
+        except TooMuchWork as reason:
+            self.evidence.append(Evidence("tests at the real sizes", None, str(reason)))
+            return None, None
+        order = self._order(instance, rng)
+        results, difference = self._in_floats(instance, source, order)
+        if order is None or _everywhere(results) is not None:
+            return False, None
+        if difference is not None and None not in results:
+            return True, False  # without right numbers at any magnitude
+        numerics = rounding and self.options.numerics
+        return True, self._numerics(instance, source, order) if numerics else None
+
+    def _order(self, instance: Instance, rng: random.Random) -> tuple[int, ...] | None:
+        """:meth:`_real_sizes`, with logarithms where nothing is found without them."""
+        order = self._real_sizes(instance, rng)
+        if order is None and any(map(takes_logarithms, instance.exact)):
+            self.evidence.pop()
+            order = self._real_sizes(instance, rng, logarithms=True)
+        return order
+
+    def _in_floats(
+        self, instance: Instance, source: np.random.Generator, order: tuple[int, ...] | None
+    ) -> tuple[list[Difference | None], Difference | None]:
+        """Comparisons in float64, and the first difference that decides."""
+        sample = instance.stable_sample
+        identity = tuple(range(len(self.reference.outputs)))
+        results = compare_floats(instance.stable, sample, source, order or identity)
+        if order is None and decisive(results) is None:
+            results += self._look_again(instance, source)
+        difference = decisive(results)
+        self.evidence.append(
+            Evidence(
+                "float64 at the real sizes",
+                None if not results else difference is None,
+                f"{len(results)} random inputs, {instance.describe(sample)}",
+                {"inputs": len(results), "fraction": sample.fraction, "cells": instance.cells},
+            )
+        )
+        return results, difference
+
+    def _blame(self, pieces: Iterable[Piece]) -> None:
+        """These are what the candidate could not be shown for."""
+        places = {op: i for i, op in enumerate(self.candidate.ops)}
+        found = (places[op] for piece in pieces for op in piece.ops if op in places)
+        self.unshown = tuple(sorted({*self.unshown, *found}))
+
     def _exactly(
         self, first: KernelGraph, second: KernelGraph, aligned: bool, rng: random.Random
     ) -> Exact:
@@ -230,10 +304,8 @@ class _Verification:
             found = self.known.get(piece.key)
             return found or show(piece, rng.getrandbits(128))
 
-        accounts = accounts_of(self.hint, self.candidate, prove)
-        places = {op: i for i, op in enumerate(self.candidate.ops)}
-        failed = [op for a in accounts for piece, _ in a.failed for op in piece.ops]
-        self.unshown = tuple(sorted({places[op] for op in failed if op in places}))
+        accounts = self.accounts = accounts_of(self.hint, self.candidate, prove)
+        self._blame(piece for a in accounts for piece, _ in a.failed)
         found = summary(accounts)
         kernels = sum(isinstance(op, Launch) for op in self.candidate.ops)
         if found.proved and found.holds_for is None and kernels <= _FEW_KERNELS:
@@ -353,6 +425,13 @@ class _Verification:
             )
         )
         return holds
+
+
+def _everywhere(results: Sequence[Difference | None]) -> Difference | None:
+    """A difference where the exact layers hold: right numbers at one magnitude of the inputs are
+    enough, as cancellation may spoil float64 at another (that is for the numeric gate)."""
+    wrong = [d for d in results if d is not None and np.isfinite(d.actual)]
+    return wrong[0] if results and len(wrong) == len(results) else None
 
 
 def match_outputs(allowed: Sequence[Sequence[bool]]) -> tuple[int, ...] | None:

@@ -16,7 +16,7 @@ from mirage.verify.kernel_by_kernel import Piece, Shown
 
 @pytest.fixture(scope="module")
 def subject() -> LayerSubject:
-    (found,) = layer_subjects(["swiglu"], seconds=60.0)
+    (found,) = layer_subjects("swiglu", seconds=60.0)
     return found
 
 
