@@ -33,7 +33,7 @@ from mirage.verify.evidence.exact import accounts_of, show
 from mirage.verify.evidence.floats import TOLERANCE
 from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.ledger import Ledger
-from mirage.verify.mutate import Mutant, mutants
+from program_mutants import Mutant, mutants
 
 LAYERS = (
     "swiglu", "convnext_tail", "moe_dense", "moe_shared", "mamba_projections", "mixer",

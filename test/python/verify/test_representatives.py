@@ -14,9 +14,9 @@ from mirage.verify.compression.independent_copies import parallel_digits
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence import small_model as smallmodel
 from mirage.verify.evidence.small_model import run_small_model, small_pair
-from mirage.verify.mutate import mutants
 from mirage.verify.normalize import normalize
 from one_liners import function
+from program_mutants import mutants
 
 F32 = DType.F32
 QUICK = VerifyOptions(seed=1, numerics=False)

@@ -31,8 +31,8 @@ from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.small_program import cells_of
 from mirage.verify.evidence.proof import prove
 from mirage.verify.evidence.small_model import run_small_model, small_pair
-from mirage.verify.mutate import mutants
 from mirage.verify.normalize import normalize
+from program_mutants import mutants
 from small_programs import assert_exact
 
 F32 = DType.F32

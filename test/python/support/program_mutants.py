@@ -29,7 +29,7 @@ from mirage.semantics.ugraph import (
     Value,
     walk,
 )
-from mirage.verify.faults import Fault, NotApplicable, Scope, faults_of
+from program_faults import Fault, NotApplicable, Scope, faults_of
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Random programs through the compiler: search, stabilise, lower, execute, compare with float64.
 
-    .venv/bin/python test/python/random_lowering.py 2000 2300 --out /tmp/failures
+    .venv/bin/python test/python/support/random_lowering.py 2000 2300 --out /tmp/failures
 
 checks the seeds 2000 to 2299 for both chips: the program itself (one kernel an op) and every
 candidate that the search finds. Failing programs are written to ``--out`` as MLIR of form

@@ -19,7 +19,7 @@ from mirage.emulator import Emulator, LaunchResult
 Array = np.ndarray[Any, Any]
 Vector = tuple[int, int]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def mirage_opt() -> str:
