@@ -39,6 +39,9 @@ Goal = tuple[int, int]
 
 Summands = list[tuple[Mono, Coefficient]]
 
+_SubAxes = frozenset[SubAxis]
+_Factors = tuple[tuple[tuple[int, tuple[SubAxis, ...]], ...], _SubAxes, _SubAxes]
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -69,6 +72,7 @@ class Derivations:
 
     def __post_init__(self) -> None:
         self.phases = Phases(self.algebra, self.kind)
+        self._products_known: dict[Mono, _Factors] = {}
 
     def solve(self, goal: Goal) -> bool:
         """Whether ``goal`` has a derivation; fills ``edges`` and ``order`` (children first)."""
@@ -404,21 +408,25 @@ class Derivations:
         phase, and the same of the factors that several of the terms have. They can be added before
         anything else at no loss: a common factor, a sum over an axis and a phase are those of all
         of them. Where all terms are so, those with the same axes never need to be told apart."""
-        algebra = self.algebra
-        # a factor is common to two terms only if the sums over its axes are the same
-        factors = [
-            [(x, self._own((x,), bound)) for x in dict.fromkeys(atoms)]
-            for (atoms, bound), _ in terms
-        ]
-        uses = Counter(f for own in factors for f in own)
+        factors = [self._factors(mono) for mono, _ in terms]
+        uses = Counter(f for own, _, _ in factors for f in own)
         groups: dict[object, Summands] = {}
         alike: dict[object, Summands] = {}
-        for term, own in zip(terms, factors, strict=True):
-            atoms, bound = mono = term[0]
-            free = algebra.mono_free(mono)
-            inside = (b for x in atoms for b in algebra.atom_bound[x])
-            steps = frozenset(b for b in (*inside, *free) if b[1] in "TG")
-            key = bound, steps, tuple(f for f in own if uses[f] > 1)
+        for term, (own, steps, free) in zip(terms, factors, strict=True):
+            key = term[0][1], steps, tuple(f for f in own if uses[f] > 1)
             groups.setdefault(key, []).append(term)
             alike.setdefault(free, []).append(term)
         return list((groups if len(groups) > 1 else alike).values())
+
+    def _factors(self, mono: Mono) -> _Factors:
+        """The factors of a product with the sums over their axes (a factor is common to two terms
+        only if those are the same), the sub-axes that say when it is computed, and its axes."""
+        found = self._products_known.get(mono)
+        if found is None:
+            atoms, bound = mono
+            free = self.algebra.mono_free(mono)
+            own = tuple((x, self._own((x,), bound)) for x in dict.fromkeys(atoms))
+            inside = (b for x in atoms for b in self.algebra.atom_bound[x])
+            steps = frozenset(b for b in (*inside, *free) if b[1] in "TG")
+            found = self._products_known[mono] = own, steps, free
+        return found

@@ -23,7 +23,7 @@ from math import inf
 from mirage.cost.target import Target
 from mirage.search.cuts import Cuts
 from mirage.search.dag import Part
-from mirage.search.kernel import Pick
+from mirage.search.kernel import HOPELESS, Pick
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.parallel import Region
 from mirage.search.partition import Partitions, search
@@ -43,8 +43,6 @@ class Kept:
 Step = Pick | Kept
 """A kernel to be written, or ops that stay as they are."""
 
-HOPELESS = 1.5
-"""Plans that take this many times as long as the best one are of no interest."""
 RELIEF = 0.9
 """A larger part of a value takes at least so much of what a smaller one takes, besides what it need
 not read."""
