@@ -32,6 +32,8 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, walk
 EXPAND_TERMS = 4
 """Sums with more terms are multiplied out only where no derivation exists otherwise."""
 EXPAND_TERMS_MAX = 6
+HOPELESS = 1.5
+"""Ways to compute a value that take this many times as long as the best one are of no interest."""
 OTHER_COLUMNS = 64
 """Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
 PASSES = 3
@@ -70,6 +72,14 @@ class Pick:
         return Pick(time, replace(self.draft, column=column), others=tuple(others))
 
 
+def _limit(times: list[float], count: int | None) -> float:
+    """µs from which on another way to compute a value is of no use beside others."""
+    if not times or count is None:
+        return inf
+    nth = sorted(times)[count - 1] if len(times) >= count else inf
+    return min(nth, HOPELESS * min(times))
+
+
 Combined = dict[tuple[str, frozenset[int]], KernelGraph]
 """Launches of combine programs, by their text and by which of their inputs L2 holds."""
 
@@ -83,10 +93,12 @@ class KernelSolver:
     report: SearchReport
     deadline: float = field(default=float("inf"))
     combined: Combined = field(default_factory=dict[tuple[str, frozenset[int]], KernelGraph])
+    _left_out: int = 0  # types of the problem that were not looked at
 
-    def solve(self, problem: KernelProblem) -> list[Pick]:
+    def solve(self, problem: KernelProblem, count: int | None = None) -> list[Pick]:
         """Ways to compute the output, cheapest first; empty where it cannot be labelled or does
-        not fit."""
+        not fit. Where no more than ``count`` are wanted, what cannot be among them, or is hopeless,
+        is not looked at."""
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
@@ -99,20 +111,24 @@ class KernelSolver:
                 f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
             )
             return []
-        picks: list[Pick] = []
         half = None if problem.combine else half_type(list(problem.leaves))
         narrowing = narrowing_of(problem, half)
-        for analysis in found:
-            picks.extend(self._solve_analysis(analysis, picks, narrowing))
-        picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
-        while picks and self.write(picks[0]) is None:
-            other = picks.pop(0).next()
-            if other is not None:
-                insort(picks, other, key=lambda p: p.time)
-        return picks
+        for enough in (None,) if count is None else (count, None):
+            picks: list[Pick] = []
+            self._left_out = 0
+            for analysis in found:
+                picks.extend(self._solve_analysis(analysis, picks, narrowing, enough))
+            picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
+            while picks and self.write(picks[0]) is None:
+                other = picks.pop(0).next()
+                if other is not None:
+                    insort(picks, other, key=lambda p: p.time)
+            if picks or not self._left_out:
+                return picks
+        return []
 
     def _solve_analysis(
-        self, analysis: Analysis, others: list[Pick], narrowing: Narrowing
+        self, analysis: Analysis, others: list[Pick], narrowing: Narrowing, count: int | None
     ) -> list[Pick]:
         picks: list[Pick] = []
 
@@ -127,6 +143,10 @@ class KernelSolver:
                 continue
             if late():
                 return picks
+            floor = 0.0 if count is None or kind.split is None else self._combined_floor(analysis)
+            if floor >= _limit([p.time for p in (*others, *picks)], count):
+                self._left_out += 1
+                continue
             picks.extend(self._solve_type(analysis, kind, narrowing))
         if analysis.problem.combine:
             return picks
@@ -136,6 +156,14 @@ class KernelSolver:
                 break
             picks.extend(self._solve_type(analysis, kind, narrowing))
         return picks
+
+    def _combined_floor(self, analysis: Analysis) -> float:
+        """µs that a kernel takes at least whose grid splits a sum, with the one that adds up."""
+        t = self.target
+        combine = t.launch + 1.6 * t.latency + t.combine
+        size = sum(v.type.bytes for v in analysis.problem.outputs)
+        own = t.launch + 1.6 * t.latency + t.block_start
+        return own + combine + size / (0.5 * t.l2_bytes) + time_before(analysis, t)
 
     # ---- one frame type
 

@@ -17,8 +17,8 @@ from mirage.semantics.evaluate import Sampled
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.bound import Aligned
-from mirage.verify.floats import Difference, compare_inputs, draw_inputs
-from mirage.verify.sampling import Sample, choose_sample
+from mirage.verify.evidence.floats import Difference, compare_inputs, draw_inputs
+from mirage.verify.evidence.sampling import Sample, choose_sample
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verifier import VerifyOptions, verify
 

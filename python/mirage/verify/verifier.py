@@ -19,7 +19,7 @@ from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
-from mirage.verify.exact import (
+from mirage.verify.evidence.exact import (
     ENOUGH_LOG2,
     Exact,
     accounts_of,
@@ -28,13 +28,13 @@ from mirage.verify.exact import (
     show,
     summary,
 )
-from mirage.verify.floats import Difference, compare_floats, decisive
-from mirage.verify.instance import Instance, TooMuchWork, make_instance
+from mirage.verify.evidence.floats import Difference, compare_floats, decisive
+from mirage.verify.evidence.instance import Instance, TooMuchWork, make_instance
+from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
+from mirage.verify.evidence.rounding import measure_rounding
+from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.kernel_by_kernel import Account, Hint, Piece, Shown
 from mirage.verify.normalize import normalize
-from mirage.verify.pieces import Account, Hint, Piece, Shown
-from mirage.verify.realsize import FieldDraw, field_draw, takes_logarithms
-from mirage.verify.rounding import measure_rounding
-from mirage.verify.sampling import choose_sample
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
 _OTHER_SAMPLES = 3

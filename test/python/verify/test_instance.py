@@ -9,7 +9,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.instance import TooMuchWork, make_instance
+from mirage.verify.evidence.instance import TooMuchWork, make_instance
 
 OPTIONS = VerifyOptions(seed=3, work=3e4)
 
