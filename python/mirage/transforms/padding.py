@@ -12,22 +12,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
+    Elementwise,
     Launch,
     Load,
     Loop,
     Mask,
     Matmul,
     Op,
+    Rearrangement,
     Reduce,
     Reshape,
     Transpose,
     Unary,
     Value,
+    Zeros,
     axis_extents,
 )
 
@@ -114,7 +117,7 @@ class Padding:
                 self._matmul(op)
             elif isinstance(op, Reduce):
                 self._reduce(op)
-            elif isinstance(op, Transpose | Reshape):
+            elif isinstance(op, Rearrangement):
                 self._view(op)
             elif len(op.results) == 1:
                 self._elementwise(op)
@@ -151,7 +154,7 @@ class Padding:
         if isinstance(op, Unary) and op.fn is UnaryFn.EXP:
             for d in range(rank):
                 taint[d] |= {(op, d, pad) for pad in self.exposed(op.operands[0], d)}
-        if not isinstance(op, Unary | Binary | Cast | Mask | Broadcast):
+        if not isinstance(op, Elementwise | Broadcast):
             for marks in taint:
                 self.unsafe.update(marks)
         self.pads[op.result] = tuple(map(frozenset, pads))
@@ -174,13 +177,10 @@ class Padding:
             self._zeros(v)[dim - rank] if len(v.shape) >= rank - dim else frozenset[Pad]()
             for v in op.operands
         ]
-        if isinstance(op, Cast | Mask) or (isinstance(op, Unary) and UNARY[op.fn].zero_at_zero):
-            return set(known[0])
-        if isinstance(op, Binary) and BINARY[op.fn].zero_at_either:
-            return set(known[0] | known[1])
-        if isinstance(op, Binary) and BINARY[op.fn].zero_at_zero:
-            return set(known[0] & known[1])
-        return set()
+        if not isinstance(op, Elementwise) or op.zeros is Zeros.NEVER:
+            return set()
+        both = frozenset.union if op.zeros is Zeros.ANY else frozenset.intersection
+        return set(both(*known))
 
     def _other_is_zero(self, op: Binary, dim: int, mark: tuple[Unary, int, Pad]) -> bool:
         rank = len(op.result.shape)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Op, Value
+from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Op, Value, View
 from mirage.transforms.calls import calls_of
 from mirage.transforms.empty import without_empty
-from mirage.transforms.exports import VIEWS, exports_as_calls
+from mirage.transforms.exports import exports_as_calls
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _Cutter:
             computed = [
                 op
                 for op in self.levels[level]
-                if not isinstance(op, External | VIEWS | Constant) or self._leaves(op)
+                if not isinstance(op, External | View | Constant) or self._leaves(op)
             ]
             part = self._part(computed, len(steps))
             if part.outputs:
@@ -90,7 +90,7 @@ class _Cutter:
         def local(value: Value) -> Value:
             """The value in this part, with the views that lead to it."""
             op = self.definitions.get(value)
-            if value in inside or not isinstance(op, VIEWS | Constant):
+            if value in inside or not isinstance(op, View | Constant):
                 return value
             if value not in own:
                 operands = tuple(map(local, op.operands))
@@ -121,11 +121,11 @@ class _Cutter:
         """
         wanted = set(self.graph.outputs)
         for op in self.graph.ops:
-            if op in inside or (isinstance(op, VIEWS | Constant) and not self._leaves(op)):
+            if op in inside or (isinstance(op, View | Constant) and not self._leaves(op)):
                 continue
             for value in op.operands:
                 while (source := self.definitions.get(value)) not in inside and isinstance(
-                    source, VIEWS
+                    source, View
                 ):
                     value = source.operands[0]
                 wanted.add(value)
