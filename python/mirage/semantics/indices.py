@@ -85,3 +85,29 @@ def reshape_groups(operand: tuple[int, ...], result: tuple[int, ...]) -> tuple[G
                 b, j = b * result[j], j + 1
         groups.append(Group(tuple(range(first_i, i)), tuple(range(first_j, j))))
     return tuple(groups)
+
+
+def unit_free_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int, int] | None:
+    """Result dimension -> source dimension for a reshape that adds or drops dimensions of size 1,
+    else None.
+    """
+    a = [d for d, n in enumerate(source) if n != 1]
+    b = [d for d, n in enumerate(result) if n != 1]
+    if [source[d] for d in a] != [result[d] for d in b]:
+        return None
+    found = dict(zip(b, a, strict=True))
+    # Dimensions of size 1 are matched too where that is unambiguous: those between the same
+    # neighbours, in order.
+    bounds_a, bounds_b = [-1, *a, len(source)], [-1, *b, len(result)]
+    for i in range(len(bounds_a) - 1):
+        ones_a = range(bounds_a[i] + 1, bounds_a[i + 1])
+        ones_b = range(bounds_b[i] + 1, bounds_b[i + 1])
+        if len(ones_a) == len(ones_b):
+            found.update(zip(ones_b, ones_a, strict=True))
+    return found
+
+
+def equal_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int, int]:
+    """Result dimension -> source dimension, counted from the last one, where their sizes agree."""
+    lead = len(result) - len(source)
+    return {d + lead: d for d, n in enumerate(source) if n == result[d + lead]}

@@ -25,7 +25,7 @@ import enum
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -163,6 +163,12 @@ class Movement(Op):
 @dataclass(frozen=True, eq=False)
 class View(Movement):
     """Elements of one operand in other places."""
+
+    @abstractmethod
+    def source_dims(self) -> Mapping[int, int] | None:
+        """For dimensions of the result the operand's dimension whose index they have; the others
+        repeat, or are cut. None where dimensions are merged or split.
+        """
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, map_planes, pad_rank, shape_of
-from mirage.semantics.indices import Indices, Region, aligned, inside, reshape_groups, simplify
+from mirage.semantics.indices import (
+    Indices,
+    Region,
+    aligned,
+    equal_dims,
+    inside,
+    reshape_groups,
+    simplify,
+    unit_free_dims,
+)
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.op import Contraction as Contraction
 from mirage.semantics.op import Elementwise as Elementwise
@@ -191,6 +200,9 @@ class Transpose(Rearrangement):
         order = (*range(lead), *(lead + d for d in self.permutation))
         return map_planes(lambda p: p.transpose(order), xs[0])
 
+    def source_dims(self) -> Mapping[int, int] | None:
+        return dict(enumerate(self.permutation))
+
     def needs(self, region: Region) -> tuple[Region, ...]:
         source: list[Indices] = [None] * len(self.permutation)
         for i, d in enumerate(self.permutation):
@@ -206,6 +218,9 @@ class Reshape(Rearrangement):
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
         return map_planes(lambda p: p.reshape(p.shape[:lead] + shape), xs[0])
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return unit_free_dims(self.operands[0].shape, self.result.shape)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         (x,) = self.operands
@@ -225,6 +240,9 @@ class Broadcast(View):
     ) -> Planes:
         x = pad_rank(xs[0], lead, len(shape))
         return map_planes(lambda p: np.broadcast_to(p, p.shape[:lead] + shape), x)
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return equal_dims(self.operands[0].shape, self.result.shape)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return (aligned(region, self.operands[0].shape),)
@@ -267,6 +285,9 @@ class Slice(View):
             slice(o, o + n) for o, n in zip(self.offsets, shape, strict=True)
         )
         return map_planes(lambda p: p[key], xs[0])
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return equal_dims(self.operands[0].shape, self.result.shape)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         (x,) = self.operands

@@ -23,15 +23,17 @@ from mirage.semantics.ugraph import (
     Loop,
     Mask,
     Matmul,
+    Movement,
     Op,
     Rearrangement,
     Reduce,
-    Reshape,
-    Transpose,
+    Scan,
+    Source,
     Unary,
     Value,
     Zeros,
     axis_extents,
+    no_rule,
 )
 
 LOW = -1e30
@@ -52,26 +54,6 @@ Pads = tuple[frozenset[Pad], ...]  # for each dimension
 Taint = tuple[
     frozenset[tuple[Unary, int, Pad]], ...
 ]  # for each dimension: (exponential, its dimension, padding)
-
-
-def same_unit_free_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int, int] | None:
-    """Result dimension -> source dimension for a reshape that adds or drops dimensions of size 1,
-    else None.
-    """
-    a = [d for d, n in enumerate(source) if n != 1]
-    b = [d for d, n in enumerate(result) if n != 1]
-    if [source[d] for d in a] != [result[d] for d in b]:
-        return None
-    found = dict(zip(b, a, strict=True))
-    # Dimensions of size 1 are matched too where that is unambiguous: those between the same
-    # neighbours, in order.
-    bounds_a, bounds_b = [-1, *a, len(source)], [-1, *b, len(result)]
-    for i in range(len(bounds_a) - 1):
-        ones_a = range(bounds_a[i] + 1, bounds_a[i + 1])
-        ones_b = range(bounds_b[i] + 1, bounds_b[i + 1])
-        if len(ones_a) == len(ones_b):
-            found.update(zip(ones_b, ones_a, strict=True))
-    return found
 
 
 class Padding:
@@ -155,6 +137,8 @@ class Padding:
             for d in range(rank):
                 taint[d] |= {(op, d, pad) for pad in self.exposed(op.operands[0], d)}
         if not isinstance(op, Elementwise | Broadcast):
+            if not isinstance(op, Source | Movement | Scan):
+                no_rule(op, "the analysis of padding")
             for marks in taint:
                 self.unsafe.update(marks)
         self.pads[op.result] = tuple(map(frozenset, pads))
@@ -233,12 +217,9 @@ class Padding:
             frozenset() if d in op.dims else t for d, t in enumerate(self._taint(x))
         )
 
-    def _view(self, op: Transpose | Reshape) -> None:
+    def _view(self, op: Rearrangement) -> None:
         (x,) = op.operands
-        if isinstance(op, Transpose):
-            source = dict(enumerate(op.permutation))
-        else:
-            source = same_unit_free_dims(x.shape, op.result.shape) or {}
+        source = op.source_dims() or {}
         for d, marks in enumerate(self._taint(x)):
             if d not in source.values():
                 self.unsafe.update(marks)
