@@ -36,6 +36,7 @@ lint: build ## check style and types as CI does
 	@$(venv)/ruff check . && $(venv)/ruff format --check .
 	@$(venv)/python tools/generate-stubs.py $(BUILD_DIR)/typings
 	@$(venv)/pyright
+	@$(venv)/lint-imports --no-cache
 	@tools/clang-format.sh --check
 
 format: setup ## format all sources in place

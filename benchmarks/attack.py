@@ -43,7 +43,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python")]
+sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python" / "support")]
 
 import graphs  # pyright: ignore[reportMissingImports]
 from found import found_candidates
@@ -52,10 +52,10 @@ from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.floats import find_difference
-from mirage.verify.mutate import mutants
-from mirage.verify.sampling import choose_sample
+from mirage.verify.evidence.floats import find_difference
+from mirage.verify.evidence.sampling import choose_sample
 from mirage.workloads import names
+from program_mutants import mutants
 
 # Elements for one output sample; programs that need more are left to the small sizes.
 MOST_WORK = 4e6

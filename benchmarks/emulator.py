@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-for folder in ("python", "test/python"):
+for folder in ("python", "test/python/support"):
     sys.path.insert(0, str(ROOT / folder))
 
 import numpy as np  # noqa: E402

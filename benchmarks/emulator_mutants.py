@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 ROOT = Path(__file__).resolve().parent.parent
-for folder in ("python", "test/python", "test/python/emulator"):
+for folder in ("python", "test/python", "test/python/support", "test/python/emulator"):
     sys.path.insert(0, str(ROOT / folder))
 
 import conftest  # noqa: E402, F401 - one thread each
-from mirage.emulator.mutate import Kind, mutants  # noqa: E402
+from ptx_mutants import Kind, mutants  # noqa: E402
 from test_compiled import KERNELS, compiled, fate, outputs  # noqa: E402
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from mirage.emulator import Dependent, TensorMap, Uninitialised
 from mirage.emulator.emulator import memory_of
-from mirage.emulator.syntax import Kernel
+from mirage.emulator.ptx.syntax import Kernel
 from mirage.runtime.driver import check, driver, ensure_context
 
 Array = np.ndarray[Any, Any]

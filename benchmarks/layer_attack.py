@@ -29,11 +29,11 @@ from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import stabilize
 from mirage.transforms.partition import Part, partition
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.exact import accounts_of, show
-from mirage.verify.floats import TOLERANCE
+from mirage.verify.evidence.exact import accounts_of, show
+from mirage.verify.evidence.floats import TOLERANCE
+from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.ledger import Ledger
-from mirage.verify.mutate import Mutant, mutants
-from mirage.verify.pieces import Account, Hint, Pairs, Piece, Shown
+from program_mutants import Mutant, mutants
 
 LAYERS = (
     "swiglu", "convnext_tail", "moe_dense", "moe_shared", "mamba_projections", "mixer",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Optimizes the gallery's layers (test/python/gallery) and checks what comes out.
+"""Optimizes the gallery's layers (test/python/support/gallery) and checks what comes out.
 
     python benchmarks/layers.py --out benchmarks/results
     python benchmarks/layers.py 'bert*' llama --width small
@@ -35,7 +35,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python")]
+sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python" / "support")]
 
 from gallery import Width, case, cases
 from gallery.case import WIDTHS

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-for folder in ("python", "test/python", "benchmarks"):
+for folder in ("python", "test/python/support", "benchmarks"):
     sys.path.insert(0, str(ROOT / folder))
 
 import numpy as np  # noqa: E402

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "test" / "python"))
+sys.path[:0] = [str(ROOT / "test" / "python"), str(ROOT / "test" / "python" / "support")]
 
 import conftest  # noqa: E402, F401 - one thread each
 import ml_dtypes  # noqa: E402

@@ -20,6 +20,11 @@ config.excludes = ["python", "gpu", "Inputs"]
 path = [config.mirage_tools_dir, config.llvm_tools_dir, os.environ["PATH"]]
 config.environment["PATH"] = os.pathsep.join(path)
 config.environment["MIRAGE_PYTHON"] = config.python
+# The pass that the tests of the worker are made of.
+passes = os.path.join(os.path.dirname(__file__), "PythonPasses", "Inputs")
+config.environment["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (passes, os.environ.get("PYTHONPATH")))
+)
 for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]

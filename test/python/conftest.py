@@ -13,4 +13,9 @@ for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
 # An op that an analysis has no rule for is an error here, not a safe default.
 os.environ.setdefault("MIRAGE_STRICT", "1")
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+# The pass that the tests of the worker are made of, in this process and in those that it starts.
+passes = str(Path(__file__).parents[1] / "PythonPasses" / "Inputs")
+sys.path.append(passes)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (passes, os.environ.get("PYTHONPATH"))))

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from mirage.emulator.compiled_kernel import Program
 from mirage.emulator.counters import Counters
 from mirage.emulator.errors import LaunchError, OutOfBoundsError
 from mirage.emulator.limits import Limits
-from mirage.emulator.machine import Machine
-from mirage.emulator.memory import SHARED_RESERVED, Allocation, GlobalMemory
-from mirage.emulator.parser import parse
-from mirage.emulator.program import Program
-from mirage.emulator.syntax import Kernel, Parameter, Variable
+from mirage.emulator.machine.machine import Machine
+from mirage.emulator.machine.memory import SHARED_RESERVED, Allocation, GlobalMemory
+from mirage.emulator.ptx.parser import parse
+from mirage.emulator.ptx.syntax import Kernel, Parameter, Variable
 from mirage.emulator.tensor_map import TensorMap
 
 Array = np.ndarray[Any, Any]

@@ -10,9 +10,10 @@ class Deadline:
     ``reason`` says why the time is up, where it is.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, within: Deadline | None = None) -> None:
         self.seconds = seconds
         self.at = time.time() + seconds
+        self._within = within
         self._stopped = ""
 
     @property
@@ -24,14 +25,22 @@ class Deadline:
         """Seconds until so much of what is left has passed."""
         return part * self.left
 
+    def portion(self, part: float) -> Deadline:
+        """One for so much of what is left."""
+        return Deadline(self.share(part), self)
+
     def stop(self, reason: str) -> None:
-        """Ends now."""
+        """Ends now, and what this is a portion of too."""
         self.at = time.time()
         self._stopped = reason
+        if self._within is not None:
+            self._within.stop(reason)
 
     @property
     def reason(self) -> str:
         """Why the time is up; empty as long as it is not."""
         if self._stopped or self.left > 0.0:
             return self._stopped
-        return f"the budget of {self.seconds:.3g} s is used up"
+        if self._within is None:
+            return f"the budget of {self.seconds:.3g} s is used up"
+        return self._within.reason or f"its {self.seconds:.3g} s of the budget are used up"

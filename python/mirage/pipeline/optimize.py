@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,9 +21,9 @@ from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
-from mirage.mlir_io.data import InputNote
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.errors import StageError
+from mirage.pipeline.forms import Forms
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
 from mirage.pipeline.part import PartOptions, SolvedPart, solve_part
 from mirage.pipeline.rank import resources_of
@@ -31,9 +32,10 @@ from mirage.pipeline.select import select_cheapest
 from mirage.pipeline.verify import Checked
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.decompose import decompose
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op
 from mirage.transforms.calls import as_calls
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.partition import Part, partition, parts_to_search
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
 
@@ -92,17 +94,19 @@ class _Run:
         self.target = target_for(options.chip)
         self.deadline = Deadline(options.budget)
         self.report = Report()
-        self.mlir: dict[str, str] = {}
+        self.forms = Forms(program)
 
     def optimize(self) -> Optimized:
-        self._text("reference", self.program.graph)
+        self.forms.add("reference", self.program.graph)
         return self._choose(self._verified())
 
     def _verified(self) -> KernelGraph:
         """The program with the verified candidates of each part."""
         o = self.options
         ledger = Ledger(cache_folder() / "verdicts" if o.use_cache else None)
-        steps = list(partition(self.program.graph))
+        steps = parts_to_search(self.program.graph)
+        different = {signature(s.graph) for s in steps if not isinstance(s, External)}
+        known: dict[str, SolvedPart] = {}
         solved: dict[int, SolvedPart] = {}
         with o.workers() as executor:
             options = PartOptions(
@@ -119,14 +123,22 @@ class _Run:
                 timed=self._timed,
             )
             for place, step in enumerate(steps):
-                if not isinstance(step, External):
-                    solved[place] = solve_part(step.graph, len(solved), options)
-        for number, part in enumerate(solved.values()):
+                if isinstance(step, External):
+                    continue
+                key = signature(step.graph)
+                if key in known:
+                    solved[place] = known[key].applied_to(step.graph)
+                    continue
+                left = len(different.difference(known))
+                portion = replace(options, deadline=self.deadline.portion(1.0 / left))
+                solved[place] = known[key] = solve_part(step.graph, len(known), portion)
+        for number, part in enumerate(known.values()):
             if part.fell_back:
                 self._note(f"part {number} keeps its own ops: {part.fell_back}")
-        self.report.searches = tuple(p.search for p in solved.values())
-        self.report.exponentials = tuple(e for p in solved.values() for e in p.exponentials)
-        self.report.checked = tuple(c for p in solved.values() for c in p.checked)
+        parts = known.values()
+        self.report.searches = tuple(p.search for p in parts)
+        self.report.exponentials = tuple(e for p in parts for e in p.exponentials)
+        self.report.checked = tuple(c for p in parts for c in p.checked)
         whole = self.program.graph
         graph = whole
         for stage, form in (("candidates",) * 2, ("stabilized", "candidates"), ("verified",) * 2):
@@ -134,7 +146,7 @@ class _Run:
             for place, step in enumerate(steps):
                 ops.append(step if isinstance(step, External) else getattr(solved[place], stage))
             graph = KernelGraph(whole.name, whole.inputs, tuple(ops), whole.outputs)
-            self._text(stage, graph, form)
+            self.forms.add(stage, graph, form)
         return graph
 
     def _watch_search(self, best: float, kernels: int) -> None:
@@ -209,7 +221,7 @@ class _Run:
 
     def _finish(self, finalists: list[Finalist]) -> Optimized:
         best = finalists[0]
-        self._text("selected", best.graph)
+        self.forms.add("selected", best.graph)
         self.report.prediction = best.prediction
         if best.place and len(finalists) > 1:
             self._note(
@@ -217,13 +229,13 @@ class _Run:
                 f"({best.predicted:.2f} us predicted)"
             )
         return Optimized(
-            self.program, self.options, best.graph, best.steps, dict(self.mlir), self.report,
+            self.program, self.options, best.graph, best.steps, self.forms, self.report,
             tuple(finalists),
         )  # fmt: skip
 
     def compile_only(self) -> Optimized:
         """For kernels written by hand."""
-        self._text("selected", self.program.graph)
+        self.forms.add("selected", self.program.graph)
         for op in self.program.graph.ops:
             if not isinstance(op, Launch | External):
                 raise InvalidGraphError(
@@ -267,14 +279,6 @@ class _Run:
                 evidence=evidence,
                 prediction={} if prediction is None else prediction.to_json(),
             )
-
-    def _text(self, stage: str, graph: KernelGraph, form: str | None = None) -> None:
-        from mirage.mlir_io import graph_to_text
-
-        notes = {p.index: InputNote(p.name) for p in self.program.parameters}
-        self.mlir[stage] = graph_to_text(
-            graph, form=form or stage, locations=self.program.locations, notes=notes
-        )
 
     @contextmanager
     def _timed(self, what: str) -> Generator[None]:

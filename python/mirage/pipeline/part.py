@@ -23,7 +23,7 @@ from mirage.pipeline.shortlist import shortlist
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked, verify_candidates
 from mirage.search import Candidate, Pick, SearchLimits, SearchResult, Watch
-from mirage.semantics.alternatives import Alternatives, VerdictNote, joined
+from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to, joined
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
@@ -69,6 +69,12 @@ class SolvedPart:
     exponentials: tuple[tuple[Exponential, ...], ...]
     checked: tuple[Checked, ...]
     fell_back: str = ""
+
+    def applied_to(self, graph: KernelGraph) -> SolvedPart:
+        """The same for another part that is equal."""
+        forms = (self.candidates, self.stabilized, self.verified)
+        candidates, stabilized, verified = (applied_to(form, graph) for form in forms)
+        return replace(self, candidates=candidates, stabilized=stabilized, verified=verified)
 
 
 def solve_part(graph: KernelGraph, number: int, options: PartOptions) -> SolvedPart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mirage.cost import CostReport
 from mirage.cost.target import target_for
 from mirage.frontend.program import Program
-from mirage.mlir_io.data import InputNote
+from mirage.pipeline.forms import Forms
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.verify import Checked
 from mirage.search import SearchResult
@@ -95,7 +95,7 @@ class Optimized:
         options: OptimizeOptions,
         graph: KernelGraph,
         steps: tuple[Step, ...],
-        mlir: Mapping[str, str],
+        mlir: Forms,
         report: Report,
         finalists: tuple[Finalist, ...] = (),
     ) -> None:
@@ -161,18 +161,12 @@ class Optimized:
 
     def with_finalist(self, number: int) -> Optimized:
         """The same program with another of the finalists chosen."""
-        from mirage.mlir_io import graph_to_text
-
         chosen = self.finalists[number]
-        notes = {p.index: InputNote(p.name) for p in self.program.parameters}
-        text = graph_to_text(
-            chosen.graph, form="selected", locations=self.program.locations, notes=notes
-        )
         others = (f for f in self.finalists if f is not chosen)
         report = replace(self.report, prediction=chosen.prediction)
         return Optimized(
             self.program, self.options, chosen.graph, chosen.steps,
-            {**self.mlir, "selected": text}, report, (chosen, *others),
+            self.mlir.having("selected", chosen.graph), report, (chosen, *others),
         )  # fmt: skip
 
     def save(self, folder: str | os.PathLike[str]) -> Path:

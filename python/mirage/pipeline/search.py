@@ -9,10 +9,11 @@ from dataclasses import replace
 from mirage.cost import Target
 from mirage.pipeline.errors import StageError
 from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch
-from mirage.semantics.alternatives import Alternatives, Holds, result_values
+from mirage.semantics.alternatives import Alternatives, Holds, applied_to, result_values
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, Softmax
 from mirage.transforms import stabilize
-from mirage.transforms.partition import partition
+from mirage.transforms.partition import parts_to_search
 
 _FIRST = 0.6
 """The share of its time that a search may take before it is known whether its kernels overflow."""
@@ -28,7 +29,8 @@ def add_candidates(
     watch: Watch | None = None,
 ) -> tuple[KernelGraph, tuple[SearchResult, ...]]:
     """Form ``candidates``: each part of the program beside what the search found for it, cheapest
-    first. The search's ``executor`` and ``watch`` are those of :func:`superoptimize`.
+    first; equal parts are searched once. The search's ``executor`` and ``watch`` are those of
+    :func:`superoptimize`.
 
     Raises :class:`StageError` for kernels that are there already.
     """
@@ -39,13 +41,19 @@ def add_candidates(
             )
     ops: list[Op] = []
     results: list[SearchResult] = []
-    for step in partition(graph):
+    known: dict[str, Alternatives] = {}
+    for step in parts_to_search(graph):
         if isinstance(step, External):
             ops.append(step)
             continue
-        _, result = search_part(step.graph, target, limits, executor, watch)
-        results.append(result)
-        ops.append(side_by_side(step.graph, result))
+        found = known.get(key := signature(step.graph))
+        if found is None:
+            _, result = search_part(step.graph, target, limits, executor, watch)
+            results.append(result)
+            known[key] = side_by_side(step.graph, result)
+            ops.append(known[key])
+        else:
+            ops.append(applied_to(found, step.graph))
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(results)
 
 

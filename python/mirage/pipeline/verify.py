@@ -13,8 +13,8 @@ from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of, re
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions
+from mirage.verify.kernel_by_kernel import Hint
 from mirage.verify.ledger import Ledger
-from mirage.verify.pieces import Hint
 from mirage.verify.together import Claim, Terms, verify_all
 
 

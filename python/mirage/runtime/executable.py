@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mirage.runtime.artifact import Artifact, read_artifact
-from mirage.runtime.driver import LoadedKernel, Packing, ensure_context, load_kernels
+from mirage.runtime.driver import LoadedKernel, ensure_context, load_kernels
 from mirage.runtime.errors import (
     ArgumentAliasError,
     ArgumentCountError,
@@ -21,6 +21,7 @@ from mirage.runtime.errors import (
     NoGpuError,
 )
 from mirage.runtime.manifest import TensorSpec
+from mirage.runtime.packing import Packing
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from mirage.semantics.substitute import rename_graph
+from mirage.semantics.substitute import rename_graph, renewed
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 _T = TypeVar("_T")
@@ -76,6 +76,12 @@ def joined(first: Alternatives | None, second: Alternatives) -> Alternatives:
         costs=None if first.costs is None else (*first.costs, *(second.costs or ())[1:]),
         holds=_both(first.holds, second.holds),
     )
+
+
+def applied_to(op: Alternatives, graph: KernelGraph) -> Alternatives:
+    """The same programs for another place where the reference stands, ``graph``."""
+    programs = tuple(map(renewed, op.programs))
+    return replace(op, operands=graph.inputs, results=graph.outputs, programs=programs)
 
 
 def reference_graph(graph: KernelGraph) -> KernelGraph:

@@ -14,6 +14,7 @@ from mirage.semantics.ugraph import (
     Op,
     Output,
     Value,
+    walk,
 )
 
 
@@ -78,6 +79,17 @@ def rename_graph(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGrap
         tuple(copy(op) for op in graph.ops),
         tuple(names.get(v, v) for v in graph.outputs),
     )
+
+
+def renewed(graph: KernelGraph) -> KernelGraph:
+    """A copy of ``graph`` that shares no value with it."""
+    values = list(graph.inputs)
+    for op in graph.ops:
+        values += op.results
+        if isinstance(op, Launch):
+            values += op.body.params
+            values += (v for inner in walk(op.body.ops) for v in inner.results)
+    return rename_graph(graph, {v: Value(v.type, v.name) for v in values})
 
 
 def without_dead_ops(graph: KernelGraph) -> KernelGraph:

@@ -1,4 +1,4 @@
-"""Cuts a program at the calls that stay with the framework.
+"""Cuts a program at the calls that stay with the framework, and where it is too large to search.
 
 What lies between two such calls is a program of its own, that is searched and compiled on its own.
 Ops go to the earliest part that has all their operands, so the number of parts is the depth of
@@ -9,10 +9,12 @@ What a part computes is all that leaves it: each of its outputs is the result of
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Op, Value, View
 from mirage.transforms.calls import calls_of
+from mirage.transforms.divide import LARGEST, divide, weight
 from mirage.transforms.empty import without_empty
 from mirage.transforms.exports import exports_as_calls
 
@@ -27,16 +29,23 @@ class Part:
 Step = Part | External
 
 
-def partition(graph: KernelGraph) -> tuple[Step, ...]:
+def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
     """The parts and external calls of ``graph``, in an order in which they can run. They define the
-    outputs of ``graph`` that are no inputs.
+    outputs of ``graph`` that are no inputs. Parts are divided where they are heavier than
+    ``largest`` (:mod:`mirage.transforms.divide`).
     """
     called = exports_as_calls(_narrow(without_empty(graph)))
     if called is graph and not any(isinstance(op, External) for op in graph.ops) and graph.ops:
         computed = set(graph.outputs).difference(graph.inputs)
-        if len(computed) == len(graph.outputs) and all(v.type.size for v in graph.inputs):
+        whole = largest == inf or sum(map(weight, graph.ops)) <= largest
+        if whole and len(computed) == len(graph.outputs) and all(v.type.size for v in graph.inputs):
             return (Part(graph),)
-    return _Cutter(called).steps()
+    return _Cutter(called, largest).steps()
+
+
+def parts_to_search(graph: KernelGraph) -> tuple[Step, ...]:
+    """:func:`partition` into parts that can be searched in seconds."""
+    return partition(graph, LARGEST)
 
 
 def _narrow(graph: KernelGraph) -> KernelGraph:
@@ -51,8 +60,8 @@ def _narrow(graph: KernelGraph) -> KernelGraph:
 
 
 class _Cutter:
-    def __init__(self, graph: KernelGraph) -> None:
-        self.graph = graph
+    def __init__(self, graph: KernelGraph, largest: float) -> None:
+        self.graph, self.largest = graph, largest
         self.definitions: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
         self.depth: dict[Value, int] = dict.fromkeys(graph.inputs, 0)
         self.levels: dict[int, list[Op]] = {}
@@ -72,9 +81,10 @@ class _Cutter:
                 for op in self.levels[level]
                 if not isinstance(op, External | View | Constant) or self._leaves(op)
             ]
-            part = self._part(computed, len(steps))
-            if part.outputs:
-                steps.append(Part(part))
+            for run in divide(computed, self.definitions, self.largest):
+                part = self._part(run, len(steps))
+                if part.outputs:
+                    steps.append(Part(part))
             steps.extend(op for op in self.levels[level] if isinstance(op, External))
         return tuple(steps)
 
@@ -107,8 +117,7 @@ class _Cutter:
             ops.append(op if operands == op.operands else replace(op, operands=operands))
         defined = {v for op in ops for v in op.results}
         read = dict.fromkeys(v for op in ops for v in op.operands if v not in defined)
-        inputs = [v for v in self.graph.inputs if v in read]
-        inputs += [v for v in read if v not in set(inputs)]
+        inputs = list(read)  # in the order of their use: equal parts are equal whatever they read
         wanted = self._wanted(set(computed))
         outputs = [v for v in dict.fromkeys(self.graph.outputs) if v in inside]
         outputs += [v for op in computed for v in op.results if v in wanted and v not in outputs]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import mirage
-from mirage.verify.pieces import Piece, Shown
+from mirage.verify.kernel_by_kernel import Piece, Shown
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor
 
 

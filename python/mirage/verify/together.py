@@ -13,10 +13,10 @@ from functools import partial
 from typing import TypeVar
 
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.exact import accounts_of, show
+from mirage.verify.evidence.exact import accounts_of, show
+from mirage.verify.kernel_by_kernel import Hint, Piece, Shown
 from mirage.verify.ledger import Ledger
-from mirage.verify.pieces import Hint, Piece, Shown
-from mirage.verify.timelimit import OutOfTime, time_limit
+from mirage.verify.time_limit import OutOfTime, time_limit
 from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verifier import VerifyOptions, speaks_of, verify
 

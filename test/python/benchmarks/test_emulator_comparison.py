@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mirage.emulator import TensorMap, Uninitialised
-from mirage.emulator.syntax import Kernel, Site
+from mirage.emulator.ptx.syntax import Kernel, Site
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 import gpu_worker

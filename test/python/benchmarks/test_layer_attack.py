@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 import layer_attack
 from layer_attack import WRONG, LayerSubject, attack_layer, layer_subjects, layer_summary
-from mirage.verify.pieces import Piece, Shown
+from mirage.verify.kernel_by_kernel import Piece, Shown
 
 
 @pytest.fixture(scope="module")

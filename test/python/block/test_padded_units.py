@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from mirage.emulator.artifact import check_artifact
-
-sys.path.insert(0, str(Path(__file__).parent))
 from lowering import compile_mlir
+from mirage.emulator.artifact import check_artifact
 
 # One query is the only column of the scores; the running maximum of one number rescales a tile.
 DECODE = """

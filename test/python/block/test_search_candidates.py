@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
+from lowering import check_graph
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
 from mirage.search.kernel import KernelSolver
@@ -16,9 +14,6 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import stabilize
 from search_programs import PROGRAMS, centred_sums, program_id
-
-sys.path.insert(0, str(Path(__file__).parent))
-from lowering import check_graph
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=program_id)

@@ -13,8 +13,8 @@ from mirage.compiler.errors import PtxasError
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator import EmulatorError
 from mirage.emulator.artifact import check_artifact, random_inputs, run_artifact
-from mirage.emulator.mutate import Kind, mutants
 from mirage.runtime.artifact import Artifact
+from ptx_mutants import Kind, mutants
 from warpgroup_graphs import Product
 
 SMALL = Product(128, 128, 192)

@@ -21,7 +21,7 @@ from mirage.emulator import (
     TensorMap,
     Uninitialised,
 )
-from mirage.emulator.swizzle import swizzled
+from mirage.emulator.ops.swizzle import swizzled
 
 Array = np.ndarray[Any, Any]
 # Two bytes of what fills a box outside a tensor where NaN is asked for, as an H200 does.

@@ -18,10 +18,10 @@ import pytest
 from lowering import compile_graph, with_schedule
 from mirage.emulator import Emulator, EmulatorError, Limits, Uninitialised
 from mirage.emulator.artifact import check_artifact
-from mirage.emulator.mutate import Kind, Mutant, mutants
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
+from ptx_mutants import Kind, Mutant, mutants
 from thread_kernels import compile_ptx
 
 TESTS = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ import pytest
 from emulator_support import ptx_kernels as ptx
 from emulator_support.ptx_matmul import matmul
 from mirage.emulator import Emulator, EmulatorError, TensorMap, Uninitialised
-from mirage.emulator.mutate import Kind, mutants
+from ptx_mutants import Kind, mutants
 
 
 def _matmul(text: str) -> bool:

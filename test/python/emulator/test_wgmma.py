@@ -11,7 +11,7 @@ import pytest
 from emulator_support.harness import HEADER, emulator, stated
 from emulator_support.tolerance import accumulation
 from mirage.emulator import DescriptorError, MissingFenceError, MissingWaitError, OutOfBoundsError
-from mirage.emulator.swizzle import swizzled
+from mirage.emulator.ops.swizzle import swizzled
 
 Array = np.ndarray[Any, Any]
 _NUMPY: dict[str, Any] = {

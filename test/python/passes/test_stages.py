@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import mirage as mi
 import numpy as np
 import pytest
+from graph_equality import assert_same
 from mirage.cost import H200
 from mirage.cost.predict import predict
 from mirage.cost.target import UnknownTargetError, target_for
@@ -34,9 +33,6 @@ from mirage.transforms.partition import Part, partition
 from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
 from mirage.workloads import get
 from mirage.workloads.linear import softmax_rows
-
-sys.path.insert(0, str(Path(__file__).parent))
-from graph_equality import assert_same
 
 TARGET = target_for("sm_90a")
 LIMITS = SearchLimits(candidates=3)

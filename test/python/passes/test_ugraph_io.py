@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
 from pathlib import Path
 
 import mirage as mi
 import pytest
+from graph_equality import assert_same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage import ir
@@ -44,9 +44,6 @@ from mirage.semantics.ugraph import (
     Value,
 )
 from mirage.workloads import all_workloads, get
-
-sys.path.insert(0, str(Path(__file__).parent))
-from graph_equality import assert_same
 
 WORKLOADS = [w.name for w in all_workloads() if "bs8" not in w.name and "bs16" not in w.name]
 

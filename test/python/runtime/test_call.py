@@ -10,7 +10,7 @@ import pytest
 import torch
 from mirage.runtime import NoGpuError
 from mirage.runtime import driver as driver_module
-from mirage.runtime.driver import Packing, load_kernels, runs_on
+from mirage.runtime.driver import load_kernels, runs_on
 from mirage.runtime.errors import (
     ArgumentCountError,
     ArgumentDeviceError,
@@ -23,6 +23,7 @@ from mirage.runtime.errors import (
     WrongChipError,
 )
 from mirage.runtime.executable import Executable
+from mirage.runtime.packing import Packing
 from small_artifact import small_artifact
 
 

@@ -7,7 +7,6 @@ import json
 
 import pytest
 from mirage.runtime import tensor_maps
-from mirage.runtime.driver import Packing
 from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.manifest import (
     Argument,
@@ -18,6 +17,7 @@ from mirage.runtime.manifest import (
     TensorSpec,
     from_json,
 )
+from mirage.runtime.packing import Packing
 
 MAP = TensorMap((128, 64), "f16", (64, 64), 128)
 X = TensorSpec("x", (128, 64), (64, 1), "f16")

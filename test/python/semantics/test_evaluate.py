@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 
 import graphs
+import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,9 +27,6 @@ from mirage.semantics.ugraph import (
     KernelGraph,
     Output,
 )
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
 
 PAIRS = graphs.small_pairs()
 CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.field import FieldPair, Modulus
-from mirage.verify.primes import draw, is_prime
+from mirage.verify.arithmetic.field import FieldPair, Modulus
+from mirage.verify.arithmetic.primes import draw, is_prime
 
 F32 = DType.F32
 

@@ -11,11 +11,11 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import AccumulateFn, Accumulator, Axis, KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
-from mirage.verify.field import FieldPair
-from mirage.verify.logarithms import common_part
-from mirage.verify.primes import draw
-from mirage.verify.proof import prove
-from mirage.verify.smallmodel import small_pair
+from mirage.verify.arithmetic.field import FieldPair
+from mirage.verify.arithmetic.logarithms import common_part
+from mirage.verify.arithmetic.primes import draw
+from mirage.verify.evidence.proof import prove
+from mirage.verify.evidence.small_model import small_pair
 from one_liners import function, kernel
 
 F32 = DType.F32

@@ -11,8 +11,8 @@ import pytest
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.floats import Yardstick
-from mirage.verify.mutate import mutants
+from mirage.verify.evidence.floats import Yardstick
+from program_mutants import mutants
 
 PAIRS = graphs.small_pairs()
 CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]

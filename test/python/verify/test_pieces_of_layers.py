@@ -12,8 +12,8 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms import stabilize
-from mirage.verify.exact import accounts_of, show
-from mirage.verify.pieces import Hint, Piece, Shown
+from mirage.verify.evidence.exact import accounts_of, show
+from mirage.verify.kernel_by_kernel import Hint, Piece, Shown
 
 ADD, SUB, MUL, DIV = BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.DIV
 LIMITS = SearchLimits(budget=600.0, candidates=3, choices=2, plans=12)

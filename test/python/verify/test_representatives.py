@@ -8,14 +8,15 @@ import graphs
 import pytest
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify import Kind, VerifyOptions, smallmodel, verify
-from mirage.verify.digits import Structure
-from mirage.verify.mutate import mutants
+from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify.compression.digits import Structure
+from mirage.verify.compression.independent_copies import parallel_digits
+from mirage.verify.compression.index_relations import Irregular
+from mirage.verify.evidence import small_model as smallmodel
+from mirage.verify.evidence.small_model import run_small_model, small_pair
 from mirage.verify.normalize import normalize
-from mirage.verify.parallel import parallel_digits
-from mirage.verify.slots import Irregular
-from mirage.verify.smallmodel import run_small_model, small_pair
 from one_liners import function
+from program_mutants import mutants
 
 F32 = DType.F32
 QUICK = VerifyOptions(seed=1, numerics=False)

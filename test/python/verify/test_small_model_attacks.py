@@ -20,11 +20,11 @@ from mirage.semantics.ugraph import (
     TensorType,
 )
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.digits import Structure
+from mirage.verify.compression.digits import Structure
+from mirage.verify.compression.index_relations import Irregular
+from mirage.verify.evidence.proof import prove
+from mirage.verify.evidence.small_model import run_small_model, small_pair
 from mirage.verify.normalize import normalize
-from mirage.verify.proof import prove
-from mirage.verify.slots import Irregular
-from mirage.verify.smallmodel import run_small_model, small_pair
 from one_liners import function, kernel
 from random_graphs import random_graph
 from small_programs import assert_exact

@@ -23,16 +23,16 @@ from mirage.semantics.ugraph import (
     Output,
     TensorType,
 )
-from mirage.verify.compress import cells_of
-from mirage.verify.digits import Digit, Structure
-from mirage.verify.formal import FormalExp
-from mirage.verify.mutate import mutants
+from mirage.verify.arithmetic.formal import FormalExp
+from mirage.verify.arithmetic.primes import draw
+from mirage.verify.arithmetic.symbolic import NoProof, Symbolic
+from mirage.verify.compression.digits import Digit, Structure
+from mirage.verify.compression.index_relations import Irregular
+from mirage.verify.compression.small_program import cells_of
+from mirage.verify.evidence.proof import prove
+from mirage.verify.evidence.small_model import run_small_model, small_pair
 from mirage.verify.normalize import normalize
-from mirage.verify.primes import draw
-from mirage.verify.proof import prove
-from mirage.verify.slots import Irregular
-from mirage.verify.smallmodel import run_small_model, small_pair
-from mirage.verify.symbolic import NoProof, Symbolic
+from program_mutants import mutants
 from small_programs import assert_exact
 
 F32 = DType.F32

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.symbolic import Symbolic
+from mirage.verify.arithmetic.symbolic import Symbolic
 
 F32 = DType.F32
 Factor = tuple[str, int]

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator import memory
-from mirage.emulator.cohort import Array, Cohort
-from mirage.emulator.operands import address_reader, reader
+from mirage.emulator.machine import memory
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.operands import address_reader, reader
 from mirage.emulator.ops.bulk import compile_bulk
 from mirage.emulator.ops.memory import count_shared
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands
-from mirage.emulator.syntax import Immediate, Instruction, Register
+from mirage.emulator.ptx.syntax import Immediate, Instruction, Register
 
 
 @opcode("cp")

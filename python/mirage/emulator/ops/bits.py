@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.cohort import Array
-from mirage.emulator.operands import reader, writer
+from mirage.emulator.machine.cohort import Array
+from mirage.emulator.machine.operands import reader, writer
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands, simple
-from mirage.emulator.syntax import TYPE_BYTES, Immediate, Instruction
+from mirage.emulator.ptx.syntax import TYPE_BYTES, Immediate, Instruction
 
 WORDS = ("b16", "b32", "b64", "pred")
 _LOGIC: dict[str, Any] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}

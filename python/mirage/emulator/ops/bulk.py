@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.cohort import Cohort
-from mirage.emulator.operands import Reader, address_reader, reader
+from mirage.emulator.machine.cohort import Cohort
+from mirage.emulator.machine.operands import Reader, address_reader, reader
 from mirage.emulator.ops.bulk_access import (
     Load,
     count_in_flight,
@@ -21,7 +21,7 @@ from mirage.emulator.ops.bulk_access import (
 )
 from mirage.emulator.ops.bulk_tensor import coordinates_of, load_tensor, store_tensor
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, operands
-from mirage.emulator.syntax import Immediate, Instruction
+from mirage.emulator.ptx.syntax import Immediate, Instruction
 
 SHARED = ("shared::cluster", "shared::cta")
 COMPLETE = "mbarrier::complete_tx::bytes"

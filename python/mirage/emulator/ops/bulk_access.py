@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import MisalignedAccessError, OutOfBoundsError, UninitialisedReadError
-from mirage.emulator.mbarriers import Mbarrier
-from mirage.emulator.memory import SHARED_RESERVED, check_dependent
-from mirage.emulator.operands import Reader
-from mirage.emulator.swizzle import swizzled
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.mbarriers import Mbarrier
+from mirage.emulator.machine.memory import SHARED_RESERVED, check_dependent
+from mirage.emulator.machine.operands import Reader
+from mirage.emulator.ops.swizzle import swizzled
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import (
     DescriptorError,
     MisalignedAccessError,
     OutOfBoundsError,
     UninitialisedReadError,
 )
-from mirage.emulator.memory import PARAM_WINDOW, Allocation, check_dependent
-from mirage.emulator.operands import Reader, items, reader
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.memory import PARAM_WINDOW, Allocation, check_dependent
+from mirage.emulator.machine.operands import Reader, items, reader
 from mirage.emulator.ops.bulk_access import (
     Load,
     count_in_flight,
@@ -26,7 +26,7 @@ from mirage.emulator.ops.bulk_access import (
     read_shared,
 )
 from mirage.emulator.ops.registry import Modifiers
-from mirage.emulator.syntax import Address, Instruction
+from mirage.emulator.ptx.syntax import Address, Instruction
 from mirage.emulator.tensor_map import SWIZZLE_BYTES, TensorMap
 
 _FILL = np.uint16(0x7FF7)

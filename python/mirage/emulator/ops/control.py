@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import DeadlockError, OutOfBoundsError, TrapError
-from mirage.emulator.operands import read_raw, reader
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.operands import read_raw, reader
 from mirage.emulator.ops.registry import (
     Compiled,
     Context,
@@ -15,7 +15,7 @@ from mirage.emulator.ops.registry import (
     opcode,
     operands,
 )
-from mirage.emulator.syntax import Immediate, Instruction, LabelRef
+from mirage.emulator.ptx.syntax import Immediate, Instruction, LabelRef
 
 
 def split(c: Cohort, instruction: Instruction) -> tuple[Array | None, Array | None]:

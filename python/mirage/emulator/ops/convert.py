@@ -7,12 +7,20 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mirage.emulator import numerics
-from mirage.emulator.cohort import Array, Cohort
-from mirage.emulator.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
-from mirage.emulator.operands import Reader, dtype_of, items, read_raw, reader, store, writer
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from mirage.emulator.machine.operands import (
+    Reader,
+    dtype_of,
+    items,
+    read_raw,
+    reader,
+    store,
+    writer,
+)
+from mirage.emulator.ops import numerics
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, Run, opcode, operands, simple
-from mirage.emulator.syntax import TYPE_BYTES, Address, Instruction, Operand, Register, Vector
+from mirage.emulator.ptx.syntax import TYPE_BYTES, Address, Instruction, Operand, Register, Vector
 
 INTEGERS = tuple(f"{k}{b}" for k in "us" for b in (8, 16, 32, 64))
 FLOATS = ("f16", "bf16", "f32", "f64")

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator import numerics
-from mirage.emulator.cohort import Array
-from mirage.emulator.operands import reader, writer
+from mirage.emulator.machine.cohort import Array
+from mirage.emulator.machine.operands import reader, writer
+from mirage.emulator.ops import numerics
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands, simple
-from mirage.emulator.syntax import Instruction
+from mirage.emulator.ptx.syntax import Instruction
 
 FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
 
@@ -242,7 +242,7 @@ COMPARISONS = (*_COMPARE, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"
 @opcode("setp", "set")
 def compile_setp(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
     """Comparison, optionally combined with a predicate: setp.lt.and.s32 p|q, a, b, c."""
-    from mirage.emulator.operands import split_pair
+    from mirage.emulator.machine.operands import split_pair
 
     kind = modifiers.type()
     result = "pred"

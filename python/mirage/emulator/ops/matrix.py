@@ -7,11 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mirage.emulator import memory
-from mirage.emulator.cohort import Array, Cohort
-from mirage.emulator.operands import address_reader, bf16_to_f32, items, reader, writer
+from mirage.emulator.machine import memory
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.operands import address_reader, bf16_to_f32, items, reader, writer
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
-from mirage.emulator.syntax import Instruction
+from mirage.emulator.ptx.syntax import Instruction
 
 _LANE = np.arange(32)
 _ROW, _PAIR = _LANE // 4, 2 * (_LANE % 4)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import MbarrierError
-from mirage.emulator.operands import Reader, Writer, address_reader, reader, writer
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.operands import Reader, Writer, address_reader, reader, writer
 from mirage.emulator.ops.control import split
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands
-from mirage.emulator.syntax import Address, Instruction, Sink
+from mirage.emulator.ptx.syntax import Address, Instruction, Sink
 
 SPACES = ("shared", "shared::cta", "shared::cluster")
 MAX_BYTES = (1 << 20) - 1

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator import memory, numerics
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import OutOfBoundsError
-from mirage.emulator.operands import (
+from mirage.emulator.machine import memory
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.operands import (
     FLOAT,
     address_reader,
     bf16_to_f32,
@@ -20,8 +20,9 @@ from mirage.emulator.operands import (
     reader,
     writer,
 )
+from mirage.emulator.ops import numerics
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands
-from mirage.emulator.syntax import TYPE_BYTES, Instruction, Sink
+from mirage.emulator.ptx.syntax import TYPE_BYTES, Instruction, Sink
 
 SPACES = (
     "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry",

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import UnknownInstructionError
-from mirage.emulator.operands import Reader, Writer, reader, writer
-from mirage.emulator.syntax import TYPE_BYTES, Instruction, Kernel, Operand
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.operands import Reader, Writer, reader, writer
+from mirage.emulator.ptx.syntax import TYPE_BYTES, Instruction, Kernel, Operand
 
 Run = Callable[[Cohort], None]
 Control = Callable[[Cohort, int], "int | None"]

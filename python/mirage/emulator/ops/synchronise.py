@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import DivergenceError, OutOfBoundsError
-from mirage.emulator.memory import RANK_SHIFT, SHARED_WINDOW
-from mirage.emulator.operands import Reader, read_raw, reader, writer
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.memory import RANK_SHIFT, SHARED_WINDOW
+from mirage.emulator.machine.operands import Reader, read_raw, reader, writer
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
 from mirage.emulator.ops.warp import members
-from mirage.emulator.syntax import Instruction, Operand, Register
+from mirage.emulator.ptx.syntax import Instruction, Operand, Register
 
 
 def _uniform(c: Cohort, read: Reader, what: str) -> Array:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import DivergenceError
-from mirage.emulator.operands import Reader, dtype_of, reader, split_pair, writer
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.operands import Reader, dtype_of, reader, split_pair, writer
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, Required, opcode, operands
-from mirage.emulator.syntax import Immediate, Instruction, Operand, Sink
+from mirage.emulator.ptx.syntax import Immediate, Instruction, Operand, Sink
 
 _LANES = np.arange(32)
 

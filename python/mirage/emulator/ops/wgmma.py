@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.cohort import Array, Cohort
 from mirage.emulator.errors import DescriptorError, DivergenceError, OutOfBoundsError
-from mirage.emulator.memory import SHARED_RESERVED
-from mirage.emulator.operands import Reader, items, reader
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.memory import SHARED_RESERVED
+from mirage.emulator.machine.operands import Reader, items, reader
 from mirage.emulator.ops.matrix import accumulator_words, fragment_a, unpack
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
-from mirage.emulator.swizzle import swizzled
-from mirage.emulator.syntax import Immediate, Instruction, Register, Vector
+from mirage.emulator.ops.swizzle import swizzled
+from mirage.emulator.ptx.syntax import Immediate, Instruction, Register, Vector
 
 _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}

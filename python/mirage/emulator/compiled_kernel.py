@@ -1,0 +1,200 @@
+"""A kernel compiled to closures, and the loop that executes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mirage.emulator import ops as _ops
+from mirage.emulator.errors import DivergenceError, PtxSyntaxError, Site
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.operands import read_raw
+from mirage.emulator.ops.registry import Compiled, Context, Control, Modifiers, Run
+from mirage.emulator.ptx.register_facts import analyse
+from mirage.emulator.ptx.syntax import Instruction, Kernel, LabelRef, Register
+
+if TYPE_CHECKING:
+    from mirage.emulator.machine.machine import Machine
+
+
+class Step:
+    """One compiled instruction and how often warps executed it."""
+
+    __slots__ = ("control", "count", "kind", "required", "run")
+
+    def __init__(self, compiled: Compiled, run: Run | None) -> None:
+        self.kind = compiled.kind
+        self.run = run
+        self.control: Control | None = compiled.control
+        self.required = compiled.required
+        self.count = 0
+
+
+class Program:
+    """Compiles every instruction once; `features` says which state the machine needs."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        last = kernel.body[-1] if kernel.body else None
+        if last is None or last.opcode not in ("ret", "exit", "bra") or last.guard is not None:
+            site = last.site if last else kernel.site
+            end = Instruction("ret", (), (), None, False, Site(site.line, "end of kernel"))
+            end.index = len(kernel.body)
+            kernel.body.append(end)
+        self._check_labels()
+        context = Context(kernel)
+        compiled = [_compile(context, instruction) for instruction in kernel.body]
+        self.steps = [Step(c, _guarded(c, i)) for c, i in zip(compiled, kernel.body, strict=True)]
+        self.features = context.features
+        self.shared_granule = context.shared_granule
+        polls = [i for i, c in enumerate(compiled) if c.polls]
+        self.polling_loops: set[int] = set()
+        for i, instruction in enumerate(kernel.body):
+            target = self.target(instruction)
+            if target is not None and target <= i and any(target <= p <= i for p in polls):
+                self.polling_loops.add(i)
+        leaders = {0, *kernel.labels.values()}
+        leaders |= {i + 1 for i, c in enumerate(compiled) if c.control is not None}
+        self.leader = [i in leaders for i in range(len(kernel.body) + 1)]
+        self.wgmma_registers = [
+            r
+            for r in kernel.registers
+            if any(r in i.wgmma_registers for i in kernel.body if i.opcode == "wgmma")
+        ]
+        self.live_registers = analyse(kernel, self.target)
+        self.local_bytes = _lay_out_local(kernel)
+
+    @property
+    def minimum_blocks(self) -> int:
+        """`.minnctapersm`, 1 if not given."""
+        return (self.kernel.directives.get("minnctapersm") or (1,))[0]
+
+    def registers_per_thread(self, threads: int) -> int:
+        """What ptxas may give a thread: `.maxnreg`, else the register file shared out over the
+        threads of the blocks that have to fit, in steps of 8, at most 255 (counted as 256 by
+        setmaxnreg, never more than the file holds)."""
+        given = self.kernel.directives.get("maxnreg")
+        if given:
+            return given[0]
+        warps = -(-threads // 32)
+        share = 65536 // (self.minimum_blocks * warps * 32)
+        return min(share // 8 * 8, 256)
+
+    def target(self, instruction: Instruction) -> int | None:
+        """Index that a branch goes to."""
+        if instruction.opcode != "bra" or not instruction.operands:
+            return None
+        label = instruction.operands[0]
+        return self.kernel.labels[label.name] if isinstance(label, LabelRef) else None
+
+    def forget(self) -> None:
+        """Frees the registers' values after a launch."""
+        for register in self.kernel.registers:
+            register.data = np.zeros((0, 32), np.uint32)
+            register.written = register.async_state = None
+
+    def _check_labels(self) -> None:
+        for instruction in self.kernel.body:
+            for operand in instruction.operands:
+                if isinstance(operand, LabelRef) and self.kernel.labels.get(operand.name, 0) >= len(
+                    self.kernel.body
+                ):
+                    raise PtxSyntaxError(
+                        "expected an instruction after the label, got the end of the kernel",
+                        site=instruction.site,
+                    )
+
+    def execute(self, machine: Machine, c: Cohort, pc: int) -> None:
+        """Runs a cohort from `pc` until it blocks, splits, or others are ready to merge with it."""
+        steps, leader, scheduler = self.steps, self.leader, machine.scheduler
+        counters, budget = machine.counters, machine.limits.max_instructions
+        while True:
+            step = steps[pc]
+            machine.step_index = pc
+            if step.required is not None and (c.mask is not None or pc in scheduler.converging):
+                complete = scheduler.converge(c, pc, step.required(c))
+                if complete is None:
+                    return
+                c = complete
+            step.count += c.n
+            counters.instructions += c.n
+            if step.control is not None:
+                if counters.instructions > budget:
+                    scheduler.fail_budget(pc, c)
+                following = step.control(c, pc)
+                if following is None:
+                    return
+                pc = following
+            else:
+                assert step.run is not None
+                step.run(c)
+                pc += 1
+                if not leader[pc]:
+                    continue
+            if scheduler.ready:
+                scheduler.push(pc, c.rows, c.mask)
+                return
+
+
+def _compile(context: Context, instruction: Instruction) -> Compiled:
+    modifiers = Modifiers(instruction)
+    function = _ops.OPCODES.get(instruction.opcode)
+    if function is None:
+        raise modifiers.unknown()
+    compiled = function(context, instruction, modifiers)
+    modifiers.finish()
+    return compiled
+
+
+def _guarded(compiled: Compiled, instruction: Instruction) -> Run | None:
+    """Adds the `@p` of an instruction; control instructions look at theirs themselves."""
+    run, guard = compiled.run, instruction.guard
+    if run is None or guard is None:
+        return run
+    inner: Run = run
+    negated, whole = instruction.guard_negated, compiled.whole_rows
+
+    def guarded(c: Cohort) -> None:
+        active = guard_mask(c, guard, negated)
+        if active is None:
+            return inner(c)
+        some = active.any(axis=1)
+        if not some.any():
+            return None
+        if whole:
+            torn = some & (active != c.active()).any(axis=1)
+            if torn.any():
+                c.machine.fail(
+                    DivergenceError,
+                    "expected the guard of an .aligned instruction to be the same in all lanes "
+                    "of the warp, but it differs",
+                    c,
+                    torn[:, None] & active,
+                )
+            return inner(c.keep(some))
+        if some.all():
+            return inner(c.masked(active))
+        return inner(Cohort(c.machine, c.rows[some], active[some]))
+
+    return guarded
+
+
+def guard_mask(c: Cohort, guard: Register, negated: bool) -> Array | None:
+    """Active lanes for which a guard holds; None if that is all active lanes of the cohort."""
+    value = read_raw(guard, c)
+    if negated:
+        value = ~value
+    if c.mask is None:
+        return None if value.all() else value.copy()
+    active = value & c.mask
+    return None if bool((active == c.mask).all()) else active
+
+
+def _lay_out_local(kernel: Kernel) -> int:
+    end = 0
+    for variable in kernel.variables:
+        if variable.space == "local":
+            variable.address = -(-end // variable.align) * variable.align
+            end = variable.address + variable.bytes
+    return end

@@ -1,0 +1,345 @@
+"""State of the blocks that are executed side by side: registers, memories, clocks, wait lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from mirage.emulator.counters import Counters
+from mirage.emulator.errors import EmulatorError, MissingWaitError, Thread
+from mirage.emulator.machine.barriers import BlockBarriers, ClusterBarriers
+from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.mbarriers import Mbarriers
+from mirage.emulator.machine.memory import GlobalMemory, LocalMemory
+from mirage.emulator.machine.scheduler import Scheduler
+from mirage.emulator.machine.shared_memory import SharedMemory
+from mirage.emulator.machine.wgmma_state import WgmmaState
+
+if TYPE_CHECKING:
+    from mirage.emulator.compiled_kernel import Program
+    from mirage.emulator.limits import Limits
+    from mirage.emulator.tensor_map import TensorMap
+
+Triple = tuple[int, int, int]
+
+
+class Machine:
+    """`first_block` .. `first_block + blocks` of the grid, in cluster order. Rows of all per-warp
+    arrays are block * warps_per_block + warp."""
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        grid: Triple,
+        block: Triple,
+        cluster: Triple,
+        first_block: int,
+        blocks: int,
+        shared_bytes: int,
+        dynamic_bytes: int,
+        memory: GlobalMemory,
+        parameters: Array,
+        tensor_maps: dict[int, TensorMap],
+        limits: Limits,
+        checks: bool,
+        stats: bool,
+        counters: Counters,
+    ) -> None:
+        self.program = program
+        self.grid, self.block, self.cluster = grid, block, cluster
+        self.cluster_blocks = cluster[0] * cluster[1] * cluster[2]
+        self.first_block, self.blocks = first_block, blocks
+        self.threads = block[0] * block[1] * block[2]
+        self.warps_per_block = -(-self.threads // 32)
+        self.warps = blocks * self.warps_per_block
+        self.checks, self.stats, self.limits, self.counters = checks, stats, limits, counters
+        self.memory, self.parameters, self.tensor_maps = memory, parameters, tensor_maps
+        self.dynamic_bytes = dynamic_bytes
+        rows = np.arange(self.warps)
+        self.block_of_row = rows // self.warps_per_block
+        self.warp_of_row = rows % self.warps_per_block
+        self.domain_of_row = self.block_of_row // self.cluster_blocks
+        self.domain_warps = self.cluster_blocks * self.warps_per_block
+        self.agent_of_row = rows % self.domain_warps
+        thread = self.warp_of_row[:, None] * 32 + np.arange(32)
+        self.live = thread < self.threads
+        self.valid = self.live.copy()
+        self.step_index = 0
+        self.events = 0
+        self.pattern_cache: dict[bytes, int] = {}
+        self._thread = thread
+        self._coordinates: dict[int, Triple] = {}
+        self._block_table = self._blocks_table()
+        self._specials: dict[str, Array] = {}
+
+        uses = program.features
+        self.bulk_agent = self.domain_warps
+        self.wgmma_agent = self.bulk_agent + self.domain_warps * ("bulk_store" in uses)
+        readers = self.wgmma_agent + self.domain_warps * ("wgmma" in uses)
+        self.copy_agent = readers
+        self.mbarrier_agent = readers + self.domain_warps * ("cp_async" in uses)
+        self.agents = self.mbarrier_agent + 8 * self.cluster_blocks * ("mbarrier" in uses)
+        self.clocks = np.zeros((self.warps, 2 * self.agents), np.int32)
+        self.clocks[rows, self.agent_of_row] = 1
+        self.generic_agent = self._generic_agents()
+        self.copy_group = np.ones(self.warps, np.int32)
+        self.copy_bytes: list[list[int]] = [[0] for _ in range(self.warps)]
+        self.bulk_group = np.ones(self.warps, np.int32)
+        self.bulk_issued = np.zeros(self.warps, np.int32)
+        self.bulk_step = np.zeros(self.warps, np.int32)
+        self.waited = np.zeros((self.warps, 32), bool)
+
+        self.registers_of_row = np.full(self.warps, program.registers_per_thread(self.threads))
+        self.free_registers = np.zeros(blocks, np.int64)
+        self.register_waits: list[tuple[Cohort, int, int]] = []
+
+        granule = program.shared_granule if checks else 16
+        self.shared = SharedMemory(self, shared_bytes, granule, readers)
+        self.local = LocalMemory(self, program.local_bytes)
+        self.barriers = BlockBarriers(self)
+        self.cluster_barriers = ClusterBarriers(self)
+        self.mbarriers = Mbarriers(self)
+        self.wgmma = WgmmaState(self)
+        self.scheduler = Scheduler(self)
+        for register in program.kernel.registers:
+            shape = (self.warps, 32)
+            if register.type == "pred":
+                register.data = np.zeros(shape, bool)
+            else:
+                register.data = np.full(shape, 0xFF, np.uint8).astype(f"u{min(8, register.bytes)}")
+                register.data[...] = np.iinfo(register.data.dtype).max
+            register.written = np.zeros(shape, bool) if register.tracked else None
+            register.async_state = None
+        for register in program.wgmma_registers:
+            register.async_state = self.wgmma.track(register)
+
+    # -- clocks ---------------------------------------------------------------------------------
+
+    def _generic_agents(self) -> Array:
+        generic = np.zeros(self.agents, bool)
+        generic[: self.domain_warps] = True
+        generic[self.copy_agent : self.mbarrier_agent] = True
+        return generic
+
+    def bump(self, rows: Array) -> None:
+        """After a release: what a warp does next is later than what it published."""
+        self.clocks[rows, self.agent_of_row[rows]] += 1
+
+    def grow_agents(self, count: int) -> None:
+        """Makes room for `count` agents in all; agents are only ever added at the end."""
+        extra = count - self.agents
+        left, right = self.clocks[:, : self.agents], self.clocks[:, self.agents :]
+        pad = np.zeros((self.warps, extra), np.int32)
+        self.clocks = np.concatenate([left, pad, right, pad], axis=1)
+        before, self.agents = self.agents, count
+        for owner in (self.barriers, self.cluster_barriers, self.mbarriers):
+            owner.grow_agents(before, count)
+        self.generic_agent = self._generic_agents()
+
+    def agent_name(self, c: Cohort, agent: int) -> str:
+        """Words for an agent of the cluster that the cohort's first row is in."""
+        warp = agent % self.domain_warps if agent < self.mbarrier_agent else 0
+        block, warp = divmod(warp, self.warps_per_block)
+        where = f" of block {self.block_coordinates(self._domain_first(c) + block)}"
+        where = where if self.cluster_blocks > 1 else ""
+        if agent < self.domain_warps:
+            return f"warp {warp}{where}"
+        if agent < self.mbarrier_agent:
+            kind = "cp.async copies"
+            if agent < self.wgmma_agent:
+                kind = "bulk copies"
+            elif agent < self.copy_agent:
+                kind = "a wgmma"
+            return f"{kind} of warp {warp}{where}"
+        return self.mbarriers.agent_name(int(self.domain_of_row[c.rows[0]]), agent)
+
+    def _domain_first(self, c: Cohort) -> int:
+        return int(self.domain_of_row[c.rows[0]]) * self.cluster_blocks
+
+    def note_in_flight(self, c: Cohort) -> None:
+        """Updates the peak of bytes that asynchronous copies of one block have not yet been waited
+        for."""
+        first = self.warps_per_block
+        for block in np.unique(self.block_of_row[c.rows]).tolist():
+            rows = range(block * first, (block + 1) * first)
+            amount = sum(sum(self.copy_bytes[row]) for row in rows)
+            low, high = block * self.shared.stride, (block + 1) * self.shared.stride
+            amount += sum(
+                b.in_flight for b in self.mbarriers.table.values() if low <= b.flat < high
+            )
+            if amount > self.counters.peak_bytes_in_flight_per_block:
+                self.counters.peak_bytes_in_flight_per_block = amount
+
+    def change_registers(self, c: Cohort, pc: int, count: int) -> int | None:
+        """setmaxnreg: gives back registers, or takes them once the block has enough free."""
+        self.register_waits.append((c, pc, count))
+        self._serve_registers()
+        return None
+
+    def _serve_registers(self) -> None:
+        progress = True
+        while progress:
+            progress = False
+            for entry in list(self.register_waits):
+                waiting, pc, count = entry
+                blocks = self.block_of_row[waiting.rows]
+                extra = (count - self.registers_of_row[waiting.rows]) * 32
+                demand = np.zeros(self.blocks, np.int64)
+                np.add.at(demand, blocks, extra)
+                good = (demand <= self.free_registers)[blocks]
+                if not good.any():
+                    continue
+                progress = True
+                self.register_waits.remove(entry)
+                if not good.all():
+                    self.register_waits.append((waiting.keep(~good), pc, count))
+                ready = waiting.keep(good)
+                np.subtract.at(self.free_registers, blocks[good], extra[good])
+                self.registers_of_row[ready.rows] = count
+                self.events += 1
+                self.scheduler.push(pc + 1, ready.rows, ready.mask)
+
+    def check_exit(self) -> None:
+        """When all threads have ended: nothing may still read or write the blocks' shared
+        memory."""
+        if not self.checks:
+            return
+        if "bulk_store" in self.program.features:
+            agent = self.bulk_agent + self.agent_of_row
+            seen = self.clocks[np.arange(self.warps), agent]
+            late = np.nonzero(self.bulk_issued > seen)[0]
+            if len(late):
+                raise MissingWaitError(
+                    "expected cp.async.bulk.wait_group before the warp exits: its bulk copies "
+                    "may still read shared memory",
+                    site=self.program.kernel.body[int(self.bulk_step[late[0]])].site,
+                    thread=self.thread(int(late[0])),
+                )
+        for barrier in self.mbarriers.table.values():
+            if barrier.in_flight:
+                raise MissingWaitError(
+                    f"expected a wait on {self.mbarriers.name(barrier.flat)} before the block "
+                    f"exits: {barrier.in_flight} bytes of bulk copies into shared memory are "
+                    "never waited for",
+                    site=self.program.kernel.body[barrier.copied_at].site,
+                    thread=barrier.copied_by,
+                    address=barrier.flat % self.shared.stride,
+                )
+        if self.cluster_blocks > 1:
+            self.shared.races.require_no_remote_access()
+
+    # -- identity -------------------------------------------------------------------------------
+
+    def _blocks_table(self) -> Array:
+        """(x, y, z) of each resident block; blocks of a cluster are consecutive."""
+        per_axis = [g // c for g, c in zip(self.grid, self.cluster, strict=True)]
+        index = self.first_block + np.arange(self.blocks)
+        cluster, rank = np.divmod(index, self.cluster_blocks)
+        table = np.zeros((self.blocks, 3), np.int64)
+        for axis in range(3):
+            table[:, axis] = (cluster % per_axis[axis]) * self.cluster[axis] + (
+                rank % self.cluster[axis]
+            )
+            cluster, rank = cluster // per_axis[axis], rank // self.cluster[axis]
+        return table
+
+    def block_coordinates(self, block: int) -> Triple:
+        """Grid coordinates of a resident block."""
+        x, y, z = (int(v) for v in self._block_table[block])
+        return (x, y, z)
+
+    def thread(self, row: int, lane: int | None = None) -> Thread:
+        """Who a row and lane are, for messages."""
+        return Thread(
+            self.block_coordinates(int(self.block_of_row[row])), int(self.warp_of_row[row]), lane
+        )
+
+    def special(self, name: str) -> Array:
+        """Values of a special register, int64, [rows, 32], [rows, 1] or [1, 1]."""
+        if name.startswith(("clock", "globaltimer")):
+            return np.asarray(self._special(name), np.int64)
+        known = self._specials.get(name)
+        if known is None:
+            known = self._specials[name] = np.asarray(self._special(name), np.int64)
+        return known
+
+    def _special(self, name: str) -> Array:
+        root, _, axis_name = name.partition(".")
+        axis = "xyz".find(axis_name) if axis_name else 0
+        blocks = self._block_table[self.block_of_row]
+        in_cluster = [blocks[:, i : i + 1] % self.cluster[i] for i in range(3)]
+        lane = np.arange(32)[None, :]
+        rank = (self.block_of_row % self.cluster_blocks)[:, None]
+        scalar = {
+            "ntid": self.block[axis],
+            "nctaid": self.grid[axis],
+            "nwarpid": self.warps_per_block,
+            "smid": 0,
+            "nsmid": 132,
+            "gridid": 0,
+            "clock": self.counters.instructions,
+            "clock64": self.counters.instructions,
+            "clock_hi": 0,
+            "globaltimer": self.counters.instructions,
+            "globaltimer_lo": self.counters.instructions,
+            "globaltimer_hi": 0,
+            "cluster_nctaid": self.cluster[axis],
+            "cluster_nctarank": self.cluster_blocks,
+            "nclusterid": self.grid[axis] // self.cluster[axis],
+            "is_explicit_cluster": int(self.cluster_blocks > 1),
+            "total_smem_size": self.shared.size if hasattr(self, "shared") else 0,
+            "aggr_smem_size": self.shared.size if hasattr(self, "shared") else 0,
+            "dynamic_smem_size": self.dynamic_bytes,
+        }
+        if root in scalar:
+            return np.full((1, 1), scalar[root])
+        if root == "tid":
+            x, y, _ = self.block
+            return (self._thread % x, self._thread // x % y, self._thread // (x * y))[axis]
+        table: dict[str, Array] = {
+            "ctaid": blocks[:, axis : axis + 1],
+            "laneid": lane,
+            "warpid": self.warp_of_row[:, None],
+            "clusterid": blocks[:, axis : axis + 1] // self.cluster[axis],
+            "cluster_ctaid": in_cluster[axis],
+            "cluster_ctarank": rank,
+            "lanemask_eq": 1 << lane,
+            "lanemask_lt": (1 << lane) - 1,
+            "lanemask_le": (2 << lane) - 1,
+            "lanemask_gt": 0xFFFFFFFF ^ ((2 << lane) - 1),
+            "lanemask_ge": 0xFFFFFFFF ^ ((1 << lane) - 1),
+        }
+        return table[root]
+
+    # -- errors ---------------------------------------------------------------------------------
+
+    def site_of(self, step: int) -> str:
+        """`ptx line N: ...` of an instruction."""
+        return str(self.program.kernel.body[step].site)
+
+    def fail(
+        self,
+        error: type[EmulatorError],
+        message: str,
+        c: Cohort,
+        bad: Array | None = None,
+        address: Array | None = None,
+    ) -> NoReturn:
+        """Raises `error` for the first lane of `bad` [n, 32] (default: the active ones).
+        `{address:#x}` in the message is filled in from `address`."""
+        bad = c.active() if bad is None else np.broadcast_to(bad, (c.n, 32))
+        row, lane = (int(v[0]) for v in np.nonzero(bad)) if bad.any() else (0, 0)
+        value: int | None = None
+        if address is not None:
+            value = int(np.broadcast_to(address, (c.n, 32))[row, lane])
+            message = message.replace("{address:#x}", f"{value:#x}")
+        site = self.program.kernel.body[self.step_index].site
+        who = self.thread(int(c.rows[row]), lane)
+        raise error(message, site=site, thread=who, address=value)
+
+    def note(self, **amounts: Any) -> None:
+        """Adds to counters."""
+        for name, amount in amounts.items():
+            setattr(self.counters, name, getattr(self.counters, name) + int(amount))

@@ -1,0 +1,317 @@
+"""Address spaces: where things live, and bounds-, alignment- and initialisation-checked access.
+
+Every global array has a window of its own in the 64-bit space, so an access outside an array hits
+nothing. Shared addresses are byte offsets in the block's shared memory; the first KiB belongs to
+the system, as on sm_90. An address from `mapa` carries the rank of its block plus one above bit 24.
+Values move as *carriers*: unsigned integers of the access size (complex128 for 16 bytes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mirage.emulator.errors import (
+    MisalignedAccessError,
+    MissingWaitError,
+    OutOfBoundsError,
+    UninitialisedReadError,
+)
+from mirage.emulator.machine.cohort import Array, Cohort
+
+if TYPE_CHECKING:
+    from mirage.emulator.machine.machine import Machine
+
+GLOBAL_BASE = 0x7F00_0000_0000
+GLOBAL_WINDOW = 1 << 36
+SHARED_WINDOW = 0x10_0000_0000
+LOCAL_WINDOW = 0x20_0000_0000
+PARAM_WINDOW = 0x30_0000_0000
+WINDOW_BYTES = 1 << 32
+SHARED_RESERVED = 1024
+RANK_SHIFT = 24
+
+CARRIER: dict[int, Any] = {
+    1: np.uint8,
+    2: np.uint16,
+    4: np.uint32,
+    8: np.uint64,
+    16: np.complex128,
+}
+
+
+@dataclass(eq=False)
+class Allocation:
+    """One array in global (or const) memory. `written` marks bytes where reads are checked;
+    `dependent` is memory that the previous grid writes until griddepcontrol.wait."""
+
+    name: str
+    base: int
+    data: Array
+    written: Array | None = None
+    dependent: bool = False
+
+    def view(self, size: int) -> Array:
+        """The bytes as carriers; an incomplete last one is left out."""
+        whole = len(self.data) // size * size
+        return self.data[:whole].view(CARRIER[size])
+
+
+class GlobalMemory:
+    """All allocations of a launch."""
+
+    def __init__(self) -> None:
+        self.allocations: list[Allocation] = []
+
+    def add(self, name: str, data: Array, written: Array | None = None) -> Allocation:
+        """Places bytes [size] in a window of their own."""
+        base = GLOBAL_BASE + (len(self.allocations) + 1) * GLOBAL_WINDOW
+        allocation = Allocation(name, base, data, written)
+        self.allocations.append(allocation)
+        return allocation
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation whose window holds an address, in bounds or not."""
+        index = (address - GLOBAL_BASE) // GLOBAL_WINDOW - 1
+        return self.allocations[index] if 0 <= index < len(self.allocations) else None
+
+    def locate(self, c: Cohort, address: Array, size: int) -> list[tuple[Allocation, Array, Array]]:
+        """For active lanes: (allocation, lanes [n, 32] bool, byte offsets [n, 32]). Offsets of
+        other lanes are 0. Raises for lanes out of bounds or misaligned."""
+        machine = c.machine
+        active = c.active()
+        if size > 1:
+            bad = (address & (size - 1)) != 0
+            if c.mask is not None:
+                bad = bad & active
+            if bad.any():
+                machine.fail(
+                    MisalignedAccessError,
+                    f"expected a global address that is a multiple of {size}, got {{address:#x}}",
+                    c,
+                    bad,
+                    address,
+                )
+        first = int(address[0, 0] if c.mask is None else address[active][0])
+        allocation = self.find(first)
+        if allocation is not None:
+            offset = address - allocation.base
+            good = (offset >= 0) & (offset <= len(allocation.data) - size)
+            if c.mask is not None:
+                good |= ~active
+                offset = np.where(active, offset, 0)
+            if good.all():
+                if allocation.dependent and machine.checks:
+                    check_dependent(c, allocation, active)
+                return [(allocation, active, offset)]
+        found: list[tuple[Allocation, Array, Array]] = []
+        windows = (address - GLOBAL_BASE) // GLOBAL_WINDOW - 1
+        for index in np.unique(windows[active]).tolist():
+            lanes = active & (windows == index)
+            if not 0 <= index < len(self.allocations):
+                machine.fail(
+                    OutOfBoundsError,
+                    f"expected a global address inside an array, got {{address:#x}} "
+                    f"({size} bytes), which is in none",
+                    c,
+                    lanes,
+                    address,
+                )
+            allocation = self.allocations[index]
+            offset = np.where(lanes, address - allocation.base, 0)
+            bad = lanes & ((offset < 0) | (offset > len(allocation.data) - size))
+            if bad.any():
+                where = int(offset[bad][0])
+                machine.fail(
+                    OutOfBoundsError,
+                    f"expected an access inside {allocation.name} ({len(allocation.data)} bytes), "
+                    f"got {size} bytes at byte {where}",
+                    c,
+                    bad,
+                    address,
+                )
+            if allocation.dependent and machine.checks:
+                check_dependent(c, allocation, lanes)
+            found.append((allocation, lanes, offset))
+        return found
+
+    def load(self, c: Cohort, address: Array, size: int) -> Array:
+        """Carriers [n, 32] at addresses [n, 32]; 0 in inactive lanes."""
+        result: Array | None = None
+        for allocation, lanes, offset in self.locate(c, address, size):
+            index = offset // size
+            view = allocation.view(size)
+            if len(view) == 0:
+                continue
+            if allocation.written is not None and c.machine.checks:
+                self.check_written(c, allocation, lanes, offset, address, size)
+            value = view[index]
+            result = value if result is None else np.where(lanes, value, result)
+        return np.zeros((c.n, 32), CARRIER[size]) if result is None else result
+
+    @staticmethod
+    def check_written(
+        c: Cohort, allocation: Allocation, lanes: Array, offset: Array, address: Array, size: int
+    ) -> None:
+        written = allocation.written
+        assert written is not None
+        bad = np.zeros(offset.shape, bool)
+        for byte in range(size):
+            bad |= ~written[offset + byte]
+        bad &= lanes
+        if bad.any():
+            where = int(offset[bad][0])
+            c.machine.fail(
+                UninitialisedReadError,
+                f"expected {allocation.name} to be written before this read, but bytes "
+                f"{where} to {where + size - 1} are not",
+                c,
+                bad,
+                address,
+            )
+
+    def store(self, c: Cohort, address: Array, value: Array, size: int) -> None:
+        """Writes carriers [n, 32] of the active lanes."""
+        for allocation, lanes, offset in self.locate(c, address, size):
+            if not allocation.data.flags.writeable:
+                c.machine.fail(
+                    OutOfBoundsError,
+                    f"expected {allocation.name} to be only read, got a write",
+                    c,
+                    lanes,
+                    address,
+                )
+            view = allocation.view(size)
+            if lanes.all():
+                view[offset // size] = value
+            else:
+                view[offset[lanes] // size] = value[lanes]
+            if allocation.written is not None:
+                flat = offset[lanes]
+                for byte in range(size):
+                    allocation.written[flat + byte] = True
+
+
+def check_dependent(c: Cohort, allocation: Allocation, lanes: Array) -> None:
+    """Memory of the previous grid may be touched only after griddepcontrol.wait."""
+    bad = lanes & ~c.machine.waited[c.rows]
+    if bad.any():
+        c.machine.fail(
+            MissingWaitError,
+            f"expected griddepcontrol.wait before {allocation.name}, which the previous "
+            "grid writes, "
+            "is accessed",
+            c,
+            bad,
+        )
+
+
+class LocalMemory:
+    """Per-thread memory, [rows * 32 threads, bytes]."""
+
+    def __init__(self, machine: Machine, size: int) -> None:
+        self.size = -(-size // 16) * 16
+        self.data = np.full(machine.warps * 32 * self.size, 0xFF, np.uint8)
+        self.written = np.zeros(machine.warps * 32 * self.size, bool)
+
+    def _index(self, c: Cohort, address: Array, size: int) -> Array:
+        bad = (address < 0) | (address > self.size - size)
+        _fail_where(c, bad, address, OutOfBoundsError, "local", f"within {self.size} bytes", size)
+        bad = (address & (size - 1)) != 0
+        _fail_where(c, bad, address, MisalignedAccessError, "local", f"a multiple of {size}", size)
+        thread = c.rows[:, None] * 32 + np.arange(32)
+        return np.where(c.active(), thread * self.size + address, 0)
+
+    def load(self, c: Cohort, address: Array, size: int) -> Array:
+        """Carriers [n, 32]."""
+        index = self._index(c, address, size)
+        if c.machine.checks:
+            bad = np.zeros(index.shape, bool)
+            for byte in range(size):
+                bad |= ~self.written[index + byte]
+            _fail_where(
+                c, bad, address, UninitialisedReadError, "local", "written before the read", size
+            )
+        return self.data.view(CARRIER[size])[index // size]
+
+    def store(self, c: Cohort, address: Array, value: Array, size: int) -> None:
+        """Writes carriers [n, 32] of the active lanes."""
+        index = self._index(c, address, size)
+        active = c.active()
+        flat = index[active]
+        self.data.view(CARRIER[size])[flat // size] = value[active]
+        for byte in range(size):
+            self.written[flat + byte] = True
+
+
+def _fail_where(
+    c: Cohort, bad: Array, address: Array, error: type[Any], space: str, expected: str, size: int
+) -> None:
+    if c.mask is not None:
+        bad = bad & c.mask
+    if bad.any():
+        c.machine.fail(
+            error,
+            f"expected {space} memory {expected}, got {size} bytes at {{address:#x}}",
+            c,
+            bad,
+            address,
+        )
+
+
+def sectors(address: Array, active: Array | None, size: int, cache: dict[bytes, int]) -> int:
+    """32-byte sectors that the accesses of each row touch, summed over rows."""
+    return _patterns(address, active, size, cache, _count_sectors, 32)
+
+
+def wavefronts(address: Array, active: Array | None, size: int, cache: dict[bytes, int]) -> int:
+    """Passes through the 32 four-byte banks that each row needs, summed over rows."""
+    return _patterns(address, active, size, cache, _count_wavefronts, 128)
+
+
+def _patterns(
+    address: Array,
+    active: Array | None,
+    size: int,
+    cache: dict[bytes, int],
+    count: Any,
+    modulus: int,
+) -> int:
+    """Counts are a function of the pattern relative to an aligned base: equal rows are done
+    once."""
+    if active is not None:
+        address = np.where(active, address, -1)
+        base = np.where(active, address, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+        relative = np.where(active, address - base + base % modulus, -1)
+    else:
+        base = address.min(axis=1, keepdims=True)
+        relative = address - base + base % modulus
+    relative = np.ascontiguousarray(relative)
+    repeat = 1
+    if len(relative) > 1 and bool((relative == relative[0]).all()):
+        repeat, relative = len(relative), relative[:1]
+    total = 0
+    for row in relative:
+        key = row.tobytes() + bytes((size, modulus))
+        known = cache.get(key)
+        if known is None:
+            known = cache[key] = count(row[row >= 0], size)
+        total += known
+    return total * repeat
+
+
+def _count_sectors(row: Array, size: int) -> int:
+    return len(np.unique(np.concatenate([row // 32, (row + size - 1) // 32])))
+
+
+def _count_wavefronts(row: Array, size: int) -> int:
+    """8- and 16-byte accesses are served in halves and quarters of a warp."""
+    lanes = 32 if size <= 4 else 32 * 4 // size
+    total = 0
+    for start in range(0, len(row), lanes):
+        part = row[start : start + lanes]
+        words = np.unique((part[:, None] // 4 + np.arange(max(1, size // 4))).ravel())
+        total += int(np.bincount(words % 32).max())
+    return total

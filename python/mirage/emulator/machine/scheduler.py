@@ -1,0 +1,261 @@
+"""Chooses what runs next: cohorts of warps at one instruction, lowest instruction first.
+
+Running the lowest instruction first merges warps, and lanes of a warp, where their paths meet
+again. A loop that polls memory (spin loop) is put aside at its backward branch until nothing else
+can run, so that whoever it waits for makes progress. Lanes that reach an instruction that their
+whole warp has to execute together wait there for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mirage.emulator.errors import DeadlockError, DivergenceError, InstructionBudgetError
+from mirage.emulator.machine.cohort import Array, Cohort
+
+if TYPE_CHECKING:
+    from mirage.emulator.machine.machine import Machine
+
+Group = tuple[Array, Array | None]
+_IDLE_ROUNDS = 200
+
+
+@dataclass(eq=False)
+class Waiting:
+    """Rows that wait for something: told apart by `kind` and `key`; `what` is for messages."""
+
+    rows: Array
+    mask: Array | None
+    pc: int
+    what: str | Callable[[], str]
+
+
+class Scheduler:
+    """See the module's docstring."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.ready: dict[int, list[Group]] = {}
+        self.deferred: list[tuple[int, Group]] = []
+        self.converging: dict[int, list[Group]] = {}
+        self.grouping: dict[int, list[Group]] = {}
+        self.blocked: list[Waiting] = []
+
+    def push(self, pc: int, rows: Array, mask: Array | None) -> None:
+        """Makes rows ready to run at `pc`; rows without active lanes are dropped."""
+        if mask is not None:
+            if mask.all():
+                mask = None
+            else:
+                some = mask.any(axis=1)
+                if not some.all():
+                    rows, mask = rows[some], mask[some]
+        if len(rows):
+            self.ready.setdefault(pc, []).append((rows, mask))
+
+    def defer(self, pc: int, rows: Array, mask: Array | None) -> None:
+        """Like push, but everything else runs first."""
+        if mask is not None:
+            some = mask.any(axis=1)
+            rows, mask = rows[some], mask[some]
+        if len(rows):
+            self.deferred.append((pc, (rows, mask)))
+
+    def block(self, pc: int, c: Cohort, what: str | Callable[[], str]) -> Waiting:
+        """Puts a cohort to sleep until someone calls `wake` on the result."""
+        waiting = Waiting(c.rows, c.mask, pc, what)
+        self.blocked.append(waiting)
+        return waiting
+
+    def wake(self, waiting: Waiting) -> None:
+        """Makes a sleeper ready."""
+        self.blocked.remove(waiting)
+        self.push(waiting.pc, waiting.rows, waiting.mask)
+
+    def merge(self, groups: list[Group]) -> Cohort:
+        """One cohort of several groups; masks of the same row are united."""
+        machine = self.machine
+        if len(groups) == 1:
+            return Cohort(machine, *groups[0])
+        rows = np.concatenate([g[0] for g in groups])
+        masks = [np.ones((len(g[0]), 32), bool) if g[1] is None else g[1] for g in groups]
+        mask = np.concatenate(masks)
+        order, inverse = np.unique(rows, return_inverse=True)
+        if len(order) == len(rows):
+            sort = np.argsort(rows)
+            rows, mask = rows[sort], mask[sort]
+        else:
+            united = np.zeros((len(order), 32), bool)
+            np.logical_or.at(united, inverse, mask)
+            rows, mask = order, united
+        return Cohort(machine, rows, None if mask.all() else mask)
+
+    # -- convergence ----------------------------------------------------------------------------
+
+    def converge(self, c: Cohort, pc: int, required: Array) -> Cohort | None:
+        """Lanes at an instruction that the lanes `required` [n, 32] execute together. Returns the
+        rows that are complete; the others wait here."""
+        parked = self.converging.pop(pc, None)
+        if parked is not None:
+            before = c
+            c = self.merge([*parked, (c.rows, c.mask)])
+            full = np.zeros((self.machine.warps, 32), bool)
+            full[before.rows] = required
+            required = full[c.rows] | c.active()
+        complete = ~(required & ~c.active()).any(axis=1)
+        if complete.all():
+            return c
+        rest = c.keep(~complete)
+        self.converging.setdefault(pc, []).append((rest.rows, rest.mask))
+        return c.keep(complete) if complete.any() else None
+
+    def gather_groups(self, c: Cohort, pc: int) -> Cohort | None:
+        """Warps of whole warpgroups at a wgmma; the others wait here for the rest of their
+        group."""
+        parked = self.grouping.pop(pc, None)
+        if parked is not None:
+            c = self.merge([*parked, (c.rows, c.mask)])
+        machine = self.machine
+        first = c.rows - machine.warp_of_row[c.rows] % 4
+        starts, counts = np.unique(first, return_counts=True)
+        whole = np.isin(first, starts[counts == 4])
+        if whole.all():
+            return c
+        rest = c.keep(~whole)
+        self.grouping.setdefault(pc, []).append((rest.rows, rest.mask))
+        return c.keep(whole) if whole.any() else None
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until all lanes have exited. Raises for deadlock, divergence or an empty budget."""
+        machine = self.machine
+        mask = None if machine.valid.all() else machine.valid.copy()
+        self.push(0, np.arange(machine.warps), mask)
+        program = machine.program
+        idle, events = 0, -1
+        while True:
+            if not self.ready:
+                if self.deferred:
+                    idle = idle + 1 if machine.events == events else 0
+                    events = machine.events
+                    if idle > _IDLE_ROUNDS:
+                        self._fail_stuck()
+                    for pc, group in self.deferred:
+                        self.ready.setdefault(pc, []).append(group)
+                    self.deferred = []
+                elif machine.mbarriers.time_out():
+                    continue
+                elif machine.live.any():
+                    self._fail_stuck()
+                else:
+                    return
+            pc = min(self.ready)
+            program.execute(machine, self.merge(self.ready.pop(pc)), pc)
+
+    def exit(self, c: Cohort) -> None:
+        """The active lanes end."""
+        live = self.machine.live
+        live[c.rows] &= ~c.active()
+        self.machine.events += 1
+
+    # -- reports --------------------------------------------------------------------------------
+
+    def _lanes(self, rows: Array, mask: Array | None, limit: int = 4) -> str:
+        names: list[str] = []
+        for i, row in enumerate(rows[:limit]):
+            lanes = "" if mask is None or mask[i].all() else f" lanes {_ranges(mask[i])}"
+            names.append(f"{self.machine.thread(int(row))}{lanes}")
+        more = f" and {len(rows) - limit} more warps" if len(rows) > limit else ""
+        return ", ".join(names) + more
+
+    def situation(self) -> str:
+        """Who waits for what, one a line."""
+        machine = self.machine
+        lines = [
+            f"{self._lanes(w.rows, w.mask)}: {w.what if isinstance(w.what, str) else w.what()}"
+            for w in self.blocked
+        ]
+        lines += [
+            f"{self._lanes(c.rows, c.mask)}: {count} registers for setmaxnreg at "
+            f"{machine.site_of(pc)}"
+            for c, pc, count in machine.register_waits
+        ]
+        for pc, groups in self.converging.items():
+            lines += [
+                f"{self._lanes(*g)}: for the other lanes of the warp at {machine.site_of(pc)}"
+                for g in groups
+            ]
+        for pc, groups in self.grouping.items():
+            lines += [
+                f"{self._lanes(*g)}: for the other warps of the warpgroup at {machine.site_of(pc)}"
+                for g in groups
+            ]
+        lines += [
+            f"{self._lanes(*g)}: polling memory at {machine.site_of(pc)}" for pc, g in self.deferred
+        ]
+        lines += [
+            f"{self._lanes(*g)}: running at {machine.site_of(pc)}"
+            for pc, groups in self.ready.items()
+            for g in groups
+        ]
+        exited = machine.valid & ~machine.live
+        if exited.any():
+            rows = np.nonzero(exited.any(axis=1))[0]
+            lines.append(f"{self._lanes(rows, exited[rows])}: exited")
+        return "\n".join("  " + line for line in lines)
+
+    def _fail_stuck(self) -> None:
+        machine = self.machine
+        for pc, groups in [*self.converging.items(), *self.grouping.items()]:
+            machine.step_index = pc
+            rows, mask = groups[0]
+            raise DivergenceError(
+                "expected all lanes of the warp (or warps of the warpgroup) to execute this "
+                "instruction together, but some "
+                f"never get here:\n{self.situation()}",
+                site=machine.program.kernel.body[pc].site,
+                thread=machine.thread(int(rows[0]), _first(mask)),
+            )
+        if not self.deferred:
+            machine.barriers.check_divergence()
+        total = machine.grid[0] * machine.grid[1] * machine.grid[2]
+        hint = ""
+        if machine.blocks < total and self.deferred:
+            hint = (
+                f"\n  only {machine.blocks} of {total} blocks are resident; blocks that wait for "
+                "each other need Limits(max_resident_bytes=...) large enough for all"
+            )
+        raise DeadlockError(f"expected progress, but every warp waits:\n{self.situation()}{hint}")
+
+    def fail_budget(self, pc: int, c: Cohort) -> None:
+        """The instruction budget is spent."""
+        machine = self.machine
+        self.push(pc, c.rows, c.mask)
+        raise InstructionBudgetError(
+            f"expected the launch to end within {machine.limits.max_instructions} "
+            f"warp-instructions, but it still runs:\n{self.situation()}",
+            site=machine.program.kernel.body[pc].site,
+        )
+
+
+def _first(mask: Array | None) -> int | None:
+    return None if mask is None else int(np.argmax(mask[0]))
+
+
+def _ranges(mask: Array) -> str:
+    lanes = np.nonzero(mask)[0].tolist()
+    parts: list[str] = []
+    start = previous = lanes[0]
+    for lane in [*lanes[1:], None]:
+        if lane is not None and lane == previous + 1:
+            previous = lane
+            continue
+        parts.append(str(start) if start == previous else f"{start}-{previous}")
+        if lane is not None:
+            start = previous = lane
+    return ",".join(parts)

@@ -1,0 +1,52 @@
+"""Parameter lists of kernels, as the CUDA driver reads them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from mirage.runtime.manifest import KernelLaunch
+from mirage.runtime.tensor_maps import TensorMapSlot
+
+
+class Packing:
+    """Parameter lists of all kernels of an artifact, laid out once.
+
+    Kernel parameters are addresses, or tensor maps made of one. Each has a slot with the address;
+    ``kernelParams`` of a launch is an array of pointers to slots, or to tensor maps, so writing the
+    slots and calling ``update_maps`` is all that a call has to do.
+    """
+
+    def __init__(self, launches: tuple[KernelLaunch, ...]) -> None:
+        count = sum(len(k.arguments) for k in launches)
+        self.slots = (ctypes.c_uint64 * max(count, 1))()
+        base, width = ctypes.addressof(self.slots), ctypes.sizeof(ctypes.c_uint64)
+        self.uses: dict[tuple[str, int], list[tuple[int, int]]] = {}  # buffer -> (slot, offset)
+        self.params: list[int] = []  # address of each launch's array of pointers
+        self._arrays: list[Any] = []  # keeps them alive
+        self._maps: list[tuple[int, TensorMapSlot]] = []  # by slot
+        slot = 0
+        for launch in launches:
+            pointers = (ctypes.c_void_p * max(len(launch.arguments), 1))()
+            for i, argument in enumerate(launch.arguments):
+                pointers[i] = base + slot * width
+                if argument.map is not None:
+                    tensor_map = TensorMapSlot(argument.map)
+                    self._maps.append((slot, tensor_map))
+                    pointers[i] = tensor_map.pointer
+                self.uses.setdefault((argument.kind, argument.index), []).append(
+                    (slot, argument.offset)
+                )
+                slot += 1
+            self._arrays.append(pointers)
+            self.params.append(ctypes.addressof(pointers))
+
+    def update_maps(self) -> None:
+        """Makes the tensor maps those of the addresses in the slots. Raises
+        :class:`DriverError`."""
+        for slot, tensor_map in self._maps:
+            tensor_map.update(self.slots[slot])
+
+    def slots_of(self, kind: str, count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each buffer of a kind the slots that take its address, with an offset in bytes."""
+        return tuple(tuple(self.uses.get((kind, i), ())) for i in range(count))

@@ -1,0 +1,1 @@
+"""Arithmetics in place of the reals: prime fields, formal exponentials, symbols."""

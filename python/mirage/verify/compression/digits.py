@@ -1,0 +1,349 @@
+"""Index structure shared by two programs: every dimension and axis written as mixed-radix digits.
+
+A tile map cuts a dimension of 4096 elements into, say, 8 parts x 4 steps x 128 local elements; a
+reshape cuts or joins dimensions likewise. All of these are statements about *digits* of indices.
+This module finds, for the two programs together, the coarsest digits such that every dimension,
+tile, grid axis and loop axis is a sequence of them, and which digits must be the same one because
+both programs meet in inputs, outputs and ops. Where a size does not divide, the last part is cut
+short; the positions where that happens are recorded as *cuts* of the digits.
+
+Told to ``sever``, it keeps of a tiling, reshape or slice that fits no common digits only those
+below the largest common block, and *pins* all above (every index is a cell): they need no relation.
+
+:class:`Irregular` says that there is no such structure (tilings of 96 and 64 over the same
+dimension, slices at odd places).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from math import gcd, prod
+
+from mirage.semantics.ugraph import KernelGraph, Launch, Value
+from mirage.verify.compression.index_relations import Cut, Irregular, Slot, Slots, Union
+
+_Name = tuple[Hashable, int]  # a digit before joining: its class, and the product of the lower ones
+_MAX_PINNED = 16
+_MAX_SEVERED = 512
+_Sides = tuple[tuple[Slot, ...], tuple[Slot, ...]]
+
+
+@dataclass
+class _Class:
+    """Slots that hold the same indices, ``range(size)``.
+
+    ``boundaries`` are the products of the lower digits: index ``i`` has the top digit ``i // max``.
+    The top digit is open: other classes may share it and go further. ``exact`` says that lower
+    digits of something else end here, so that the size is the full product of the digits.
+    """
+
+    size: int
+    boundaries: set[int] = field(default_factory=lambda: {1})
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One digit: indices ``range(radix)``, cut into segments; ``ordered`` where sums may depend on
+    the order of the steps.
+    """
+
+    radix: int
+    cuts: frozenset[int]
+    pinned: bool
+    ordered: bool
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """Lengths of the segments, from index 0 on."""
+        bounds = sorted({0, self.radix} | {c for c in self.cuts if 0 < c < self.radix})
+        return tuple(end - start for start, end in itertools.pairwise(bounds))
+
+
+class Structure:
+    """Digits of all dimensions and axes of several graphs with the same signature (primitive ops
+    only).
+    """
+
+    def __init__(self, graphs: Sequence[KernelGraph], *, sever: bool = False) -> None:
+        self._most_pinned = _MAX_SEVERED if sever else _MAX_PINNED
+        self._slots = Slots()
+        for graph in graphs:
+            self._slots.add(graph)
+        first = graphs[0]
+        for other in graphs[1:]:
+            for a, b in (
+                *zip(first.inputs, other.inputs, strict=True),
+                *zip(first.outputs, other.outputs, strict=True),
+            ):
+                self._slots.same_shape(a, b)
+        self._found: dict[Slot, tuple[Hashable, ...]] = {}
+        self._relations: list[_Sides] = [
+            (t.parts, (t.whole,)) for t in self._slots.tilings if t.whole is not None
+        ]
+        self._relations += self._slots.joins
+        self._relations += [((c.whole,), (c.part,)) for c in self._slots.cuts if c.offset == 0]
+        self._grains: dict[_Sides | Cut, int] = {}  # of the relations that are severed
+        while not self._solve(sever):
+            pass
+
+    @property
+    def severed(self) -> bool:
+        """Whether there are cuts that do not fit each other, or more of them than usual."""
+        return bool(self._grains) or any(
+            self._class(c.whole).size > _MAX_PINNED * self._grain(c) for c in self._slots.cuts
+            if c.offset > 0
+        )  # fmt: skip
+
+    def slot(self, value: Value, dim: int) -> Slot:
+        """The slot of a dimension of a tensor or tile."""
+        return self._slots.slot(value, dim)
+
+    def axis(self, launch: Launch, name: str) -> Slot:
+        """The slot of a grid or loop axis."""
+        return self._slots.axis(launch, name)
+
+    # ---- solving ---------------------------------------------------------------------------------
+
+    def _class(self, slot: Slot) -> _Class:
+        return self._classes[self._slots.union.find(slot)]
+
+    def _solve(self, sever: bool) -> bool:
+        """False if a relation had to be severed, so that all starts again."""
+        self._classes: dict[Hashable, _Class] = {}
+        for slot, size in self._slots.sizes.items():
+            root = self._slots.union.find(slot)
+            known = self._classes.setdefault(root, _Class(size))
+            if known.size != size:
+                raise Irregular(f"sizes {known.size} and {size} meet")
+        for sides in (*self._relations, *((t.parts, ()) for t in self._slots.tilings)):
+            for side in sides:
+                for slot in side[1:]:
+                    self._class(slot).exact = True
+        shifted = [(c, self._grain(c)) for c in self._slots.cuts if c.offset > 0]
+        at: _Sides | Cut | None = None
+        try:
+            changed = True
+            while changed:
+                changed = False
+                for at in self._relations:
+                    changed |= self._refine(*at, self._grains.get(at))
+                for at, grain in shifted:
+                    changed |= self._share_low(at, grain)
+        except _Conflict as reason:
+            if not sever or at is None:
+                raise
+            self._sever(at, reason)
+            return False
+        self._name_digits(shifted)
+        return True
+
+    def _sever(self, relation: _Sides | Cut, reason: _Conflict) -> None:
+        """Keeps of a relation what lies below the largest block that all its cuts keep whole. The
+        digits above it are pinned, so that it does not matter how they are related.
+        """
+        if isinstance(relation, Cut):
+            before, sides = self._grain(relation), ((relation.whole,), (relation.part,))
+        else:
+            before, sides = self._grains.get(relation, 0), relation
+        grain = gcd(reason.low, reason.high, before)
+        most = max(prod(self._class(s).size for s in side) for side in sides)
+        if grain == before or most > _MAX_SEVERED * grain:
+            raise reason
+        self._grains[relation] = grain
+
+    def _grain(self, cut: Cut) -> int:
+        """The largest block that the slice keeps whole."""
+        if cut in self._grains:
+            return self._grains[cut]
+        part = self._class(cut.part).size
+        if part == 1:
+            return 1
+        whole, grain = self._class(cut.whole).size, gcd(cut.offset, part)
+        if whole > self._most_pinned * grain:
+            raise Irregular(f"a slice of a dimension of {whole} starts at a multiple of {grain}")
+        return grain
+
+    def _refine(
+        self, left: tuple[Slot, ...], right: tuple[Slot, ...], grain: int | None = None
+    ) -> bool:
+        """Makes both sides, read as one index each, have the same boundaries; those below ``grain``
+        only if it is given.
+        """
+        every = self._suffixes(left) | self._suffixes(right)
+        if grain is not None:
+            every = {b for b in every if b < grain} | {grain}
+        _check_chain(every)
+        changed = False
+        for side in (left, right):
+            base = 1
+            for slot in reversed(side):
+                c = self._class(slot)
+                new = {b // base for b in every if base < b < base * c.size}
+                changed |= not new <= c.boundaries
+                c.boundaries |= new
+                _check_chain(c.boundaries | ({c.size} if c.exact else set()), base)
+                base *= c.size
+        return changed
+
+    def _suffixes(self, slots: tuple[Slot, ...]) -> set[int]:
+        base, result = 1, {1}
+        for slot in reversed(slots):
+            c = self._class(slot)
+            result |= {base * b for b in c.boundaries} | {base}
+            base *= c.size
+        return result
+
+    def _share_low(self, cut: Cut, grain: int) -> bool:
+        """Makes whole and part have the same digits below ``grain``."""
+        pair = (self._class(cut.whole), self._class(cut.part))
+        if pair[1].size == 1:
+            return False
+        low = {x for c in pair for x in c.boundaries if x < grain} | {grain}
+        changed = False
+        for c in pair:
+            new = {x for x in low if x < c.size}
+            changed |= not new <= c.boundaries
+            c.boundaries |= new
+            _check_chain(c.boundaries | ({c.size} if c.exact else set()))
+        return changed
+
+    # ---- digits ----------------------------------------------------------------------------------
+
+    def _name_digits(self, shifted: list[tuple[Cut, int]]) -> None:
+        self._digit_sets = Union()
+        self._names: dict[Hashable, tuple[_Name, ...]] = {
+            root: tuple((root, b) for b in sorted(c.boundaries, reverse=True) if b < c.size)
+            for root, c in self._classes.items()
+        }
+        pinned: set[Hashable] = set()
+        for sides in self._relations:
+            grain = self._grains.get(sides)
+            low = [self._low(side, grain) for side in sides]
+            # From the low end: the side that reaches less far has fewer digits.
+            for x, y in zip(*low, strict=False):
+                self._digit_sets.join(x, y)
+            if grain is not None:
+                for side, shared in zip(sides, low, strict=True):
+                    pinned.update({*self._reversed(side)} - {*shared})
+        for cut, grain in shifted:
+            if self._class(cut.part).size == 1:
+                continue
+            whole, part = (self._split(s, grain) for s in (cut.whole, cut.part))
+            for x, y in zip(whole[1], part[1], strict=True):
+                self._digit_sets.join(x, y)
+            pinned.update(whole[0], part[0])
+        self._find_radices()
+        for t in self._slots.tilings:
+            self._cut_at([d for s in t.parts for d in self._digits_of(s)], t.size)
+        for slot in self._slots.sizes:
+            self._cut_at(list(self._digits_of(slot)), self.size(slot))
+        for cut in self._slots.cuts:
+            for end in (cut.offset, cut.offset + self.size(cut.part)):
+                self._cut_at(list(self._digits_of(cut.whole)), end)
+        for slot in self._slots.last:
+            self._cut_at(list(self._digits_of(slot)), self.size(slot) - 1)
+        pinned.update(d for slot in self._slots.in_order for d in self._upper(slot))
+        fixed = {self._digit_sets.find(d) for d in pinned}
+        ordered = {
+            self._digit_sets.find(d) for s in self._slots.in_order for d in self._digits_of(s)
+        }
+        self.digits: dict[Hashable, Digit] = {
+            d: Digit(r, frozenset(self._positions.get(d, ())), d in fixed, d in ordered)
+            for d, r in self._radices.items()
+        }
+
+    def _upper(self, slot: Slot) -> list[_Name]:
+        """All digits of a loop axis but the lowest: steps that are equal, but not neighbours, may
+        contribute differently where the order matters.
+        """
+        upper = [d for d in self._digits_of(slot) if d[1] > 1]
+        for d in upper:
+            radix = self._radices[self._digit_sets.find(d)]
+            if radix > _MAX_PINNED:
+                raise Irregular(f"sums depend on the order of {radix} groups of steps")
+        return upper
+
+    def _find_radices(self) -> None:
+        self._radices: dict[Hashable, int] = {}
+        exact: dict[Hashable, int] = {}
+        for root, c in self._classes.items():
+            bounds = [b for b in sorted(c.boundaries) if b < c.size]
+            for low, high in itertools.zip_longest(bounds, bounds[1:]):
+                digit = self._digit_sets.find((root, low))
+                radix = -(-c.size // low) if high is None else high // low
+                known = exact.setdefault(digit, radix) if high or c.exact else radix
+                if known != radix:
+                    raise Irregular(f"digits of radix {known} and {radix} meet")
+                self._radices[digit] = max(radix, self._radices.get(digit, 1))
+        for digit, radix in exact.items():
+            if self._radices[digit] != radix:
+                raise Irregular(f"digits of radix {radix} and {self._radices[digit]} meet")
+        self._positions: dict[Hashable, set[int]] = {}
+
+    def _cut_at(self, names: Sequence[_Name], position: int) -> None:
+        """Cuts the digits so that the indices below ``position`` are whole cells."""
+        digits = [self._digit_sets.find(d) for d in names]
+        base = prod(self._radices[d] for d in digits)
+        rest = position
+        if not 0 < rest < base:
+            return
+        for digit in digits:
+            base //= self._radices[digit]
+            value, rest = divmod(rest, base)
+            self._positions.setdefault(digit, set()).add(value)
+            if rest == 0:
+                return
+            self._positions[digit].add(value + 1)
+
+    def _digits_of(self, slot: Slot) -> tuple[_Name, ...]:
+        return self._names[self._slots.union.find(slot)]
+
+    def _reversed(self, slots: tuple[Slot, ...]) -> list[_Name]:
+        return [d for s in slots for d in self._digits_of(s)][::-1]
+
+    def _low(self, slots: tuple[Slot, ...], grain: int | None) -> list[_Name]:
+        """The digits of a side from the low end, up to ``grain``."""
+        if grain is None:
+            return self._reversed(slots)
+        result: list[_Name] = []
+        base = 1
+        for slot in reversed(slots):
+            result += [d for d in reversed(self._digits_of(slot)) if base * d[1] < grain]
+            base *= self._class(slot).size
+        return result
+
+    def _split(self, slot: Slot, grain: int) -> tuple[list[_Name], list[_Name]]:
+        """The digits at and above ``grain``, and those below."""
+        names = self._digits_of(slot)
+        return [n for n in names if n[1] >= grain], [n for n in names if n[1] < grain]
+
+    # ---- results ---------------------------------------------------------------------------------
+
+    def digits_of(self, slot: Slot) -> tuple[Hashable, ...]:
+        """Keys (into :attr:`digits`) of a slot's digits, most significant first."""
+        found = self._found.get(slot)
+        if found is None:
+            found = tuple(self._digit_sets.find(d) for d in self._digits_of(slot))
+            self._found[slot] = found
+        return found
+
+    def size(self, slot: Slot) -> int:
+        """The real size."""
+        return self._class(slot).size
+
+
+class _Conflict(Irregular):
+    """Cuts that do not fit each other."""
+
+    def __init__(self, low: int, high: int, unit: int) -> None:
+        super().__init__(f"cuts at multiples of {low} and of {high} in one dimension")
+        self.low, self.high = low * unit, high * unit
+
+
+def _check_chain(boundaries: set[int], unit: int = 1) -> None:
+    for low, high in itertools.pairwise(sorted(boundaries)):
+        if high % low:
+            raise _Conflict(low, high, unit)

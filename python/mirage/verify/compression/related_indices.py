@@ -1,0 +1,424 @@
+"""How many indices of one axis a program's values can relate to each other.
+
+Clear all denominators in the statement "reference equals candidate". What remains is a sum of terms
+in which a number of index variables run over each digit of the index structure. If ``v`` variables
+at most run over a digit, then the statement holds for all inputs as soon as it holds for inputs
+that are constant but for ``v`` indices of that digit: a sum of functions of at most ``v`` indices'
+data is determined by its values there (Moebius inversion over the subsets of at most ``v``
+indices). So ``v`` single indices and the bulk are enough cells. This module bounds ``v`` for each
+digit, and the degrees of the polynomials for the probability of an error. ``docs/verification.md``
+has the argument in full.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from mirage.semantics.region import reshape_groups
+from mirage.semantics.scalar import UNARY, Algebra, BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Binary,
+    Broadcast,
+    Cast,
+    Concat,
+    Constant,
+    KernelGraph,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RunningMax,
+    Slice,
+    TileMap,
+    Transpose,
+    Unary,
+    Value,
+    axis_extents,
+)
+from mirage.verify.compression.index_relations import Slot
+from mirage.verify.compression.small_program import Cells
+
+Count = Counter[Hashable]
+Places = frozenset[int | str]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Bounds for one value, written as a quotient of polynomials in inputs and exponentials.
+
+    ``top`` and ``bottom`` count the summed index variables of each digit in a term of numerator and
+    denominator; ``degree`` and ``exps`` bound the degree and the number of exponential factors of
+    (numerator, denominator). ``varies`` are the dimensions (counted from the end: -1 is the last)
+    and grid or loop axes (by name) along which the denominator may not be constant, ``key``
+    identifies the denominator (None: it is 1). ``power`` counts the summed index variables in a
+    term of an exponent, ``power_degree`` bounds its degree: what a logarithm gives back.
+    """
+
+    top: Count = field(default_factory=Count)
+    bottom: Count = field(default_factory=Count)
+    degree: tuple[int, int] = (0, 0)
+    exps: tuple[int, int] = (0, 0)
+    varies: Places = frozenset()
+    key: Hashable = None
+    power: Count = field(default_factory=Count)
+    power_degree: int = 0
+
+
+@dataclass
+class Requirements:
+    """What a pair of programs needs."""
+
+    singles: Count = field(default_factory=Count)  # single indices of each digit
+    bits: int = 64  # of the largest number that is a factor: a constant, or the weight of a cell
+    degree: int = 1  # of an output's numerator after clearing denominators
+    argument_degree: int = 1  # the same for arguments of uninterpreted functions
+    exponent_degree: int = 1  # of a difference of two exponents
+
+
+def _most(a: Count, b: Count) -> Count:
+    return a | b
+
+
+def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def multiply(a: Shape, b: Shape) -> Shape:
+    """Bounds for a product."""
+    key = (a.key if b.key is None else b.key) if a.key is None or b.key is None else (a.key, b.key)
+    return Shape(
+        a.top + b.top,
+        a.bottom + b.bottom,
+        _sum(a.degree, b.degree),
+        _sum(a.exps, b.exps),
+        a.varies | b.varies,
+        key,
+        _most(a.power, b.power),
+        max(a.power_degree, b.power_degree),
+    )
+
+
+def add(a: Shape, b: Shape) -> Shape:
+    """Bounds for a sum."""
+    if a.key == b.key:
+        return Shape(
+            _most(a.top, b.top),
+            _most(a.bottom, b.bottom),
+            (max(a.degree[0], b.degree[0]), max(a.degree[1], b.degree[1])),
+            (max(a.exps[0], b.exps[0]), max(a.exps[1], b.exps[1])),
+            a.varies | b.varies,
+            a.key,
+            _most(a.power, b.power),
+            max(a.power_degree, b.power_degree),
+        )
+    return Shape(
+        _most(a.top + b.bottom, b.top + a.bottom),
+        a.bottom + b.bottom,
+        (max(a.degree[0] + b.degree[1], b.degree[0] + a.degree[1]), a.degree[1] + b.degree[1]),
+        (max(a.exps[0] + b.exps[1], b.exps[0] + a.exps[1]), a.exps[1] + b.exps[1]),
+        a.varies | b.varies,
+        b.key if a.key is None else a.key if b.key is None else ("sum", a.key, b.key),
+        _most(a.power, b.power),
+        max(a.power_degree, b.power_degree),
+    )
+
+
+class Interactions:
+    """Bounds for two programs (primitive ops) with the cells that were chosen so far."""
+
+    def __init__(
+        self,
+        graphs: tuple[KernelGraph, KernelGraph],
+        cells: Cells,
+        *,
+        reciprocals_as_symbols: bool = False,
+    ) -> None:
+        self._reciprocals_as_symbols = reciprocals_as_symbols
+        self.cells = cells
+        self.structure = cells.structure
+        self.needs = Requirements()
+        self._arguments: list[tuple[Shape, Count]] = []  # of uninterpreted functions
+        self._exponents: list[tuple[Shape, Count]] = []
+        self._factors = 1
+        self._around = Count()  # digits of the grid and of the loops around the current op
+        self._axes_around: list[str] = []
+        results = [self._graph(g) for g in graphs]
+        self._finish(graphs[0], results)
+
+    # ---- requirements ----------------------------------------------------------------------------
+
+    def _finish(self, reference: KernelGraph, results: list[list[Shape]]) -> None:
+        for value, a, b in zip(reference.outputs, results[0], results[1], strict=True):
+            bound = _most(a.top + b.bottom, b.top + a.bottom)
+            self._require(bound, self._free(value))
+            degree = max(a.degree[0] + b.degree[1], b.degree[0] + a.degree[1], 1)
+            self.needs.degree = max(self.needs.degree, degree)
+            self._factors = max(self._factors, a.exps[0] + b.exps[1], b.exps[0] + a.exps[1])
+        for which, shapes in (("argument", self._arguments), ("exponent", self._exponents)):
+            if not shapes:
+                continue
+            top, bottom, free = Count(), Count(), Count()
+            degree = [0, 0]
+            for s, f in shapes:
+                top, bottom, free = _most(top, s.top), _most(bottom, s.bottom), _most(free, f)
+                degree = [max(degree[0], s.degree[0]), max(degree[1], s.degree[1])]
+                self._factors = max(self._factors, s.exps[0] + s.exps[1])
+            # Values at two different positions are compared, hence twice the free indices.
+            self._require(top + bottom, free + free)
+            if which == "argument":
+                self.needs.argument_degree = max(1, degree[0] + degree[1])
+            else:
+                factors = 1 if degree[1] == 0 else 2 * self._factors
+                self.needs.exponent_degree = max(1, degree[0], factors * (degree[0] + degree[1]))
+
+    def _require(self, bound: Count, free: Count) -> None:
+        for digit in {*bound, *free}:
+            # Without summed indices the bulk serves as one of the free ones.
+            need = bound[digit] + free[digit] - (bound[digit] == 0)
+            self.needs.singles[digit] = max(self.needs.singles[digit], need, 1)
+
+    def _free(self, value: Value) -> Count:
+        """Index variables of one element of ``value``: its dimensions', and in a block those of the
+        block and step that it belongs to.
+        """
+        count = +self._around
+        for d in range(len(value.shape)):
+            count.update(self._digits(self.structure.slot(value, d)))
+        return count
+
+    def _places(self, value: Value) -> Places:
+        """All dimensions and axes that a value may vary along."""
+        rank = len(value.shape)
+        dims = (d - rank for d, n in enumerate(value.shape) if n > 1)
+        return frozenset((*dims, *self._axes_around))
+
+    def _digits(self, slot: Slot) -> tuple[Hashable, ...]:
+        return self.structure.digits_of(slot)
+
+    def _dims(self, value: Value, dims: tuple[int, ...]) -> tuple[Hashable, ...]:
+        return tuple(d for dim in dims for d in self._digits(self.structure.slot(value, dim)))
+
+    # ---- rules -----------------------------------------------------------------------------------
+
+    def _graph(self, graph: KernelGraph) -> list[Shape]:
+        shapes: dict[Value, Shape] = {v: Shape(degree=(1, 0)) for v in graph.inputs}
+        for op in graph.ops:
+            if isinstance(op, Launch):
+                self._launch(op, shapes)
+            else:
+                shapes[op.result] = self._op(op, shapes)
+        return [shapes[v] for v in graph.outputs]
+
+    def _launch(self, launch: Launch, outer: dict[Value, Shape]) -> None:
+        shapes = {p: outer[v] for p, v in zip(launch.body.params, launch.operands, strict=True)}
+        for axis in launch.grid:
+            self._around.update(self._digits(self.structure.axis(launch, axis.name)))
+            self._axes_around.append(axis.name)
+        self._block(launch, launch.body.ops, shapes)
+        self._around.clear()
+        self._axes_around.clear()
+        for output, result in zip(launch.body.outputs, launch.results, strict=True):
+            s = shapes[output.value]
+            place = _place(launch, output.map, output.value.shape)
+            outer[result] = _moved(s, ("store", s.key, place), _stored(s.varies, output.map))
+
+    def _block(self, launch: Launch, ops: tuple[Op, ...], shapes: dict[Value, Shape]) -> None:
+        for op in ops:
+            if isinstance(op, Load):
+                s = shapes[op.operands[0]]
+                place = _place(launch, op.map, op.result.shape)
+                shapes[op.result] = _moved(s, ("load", s.key, place), _loaded(s.varies, op.map))
+            elif isinstance(op, Loop):
+                digits = self._digits(self.structure.axis(launch, op.axis.name))
+                self._around.update(digits)
+                self._axes_around.append(op.axis.name)
+                self._block(launch, op.body, shapes)
+                for a, result in zip(op.accumulators, op.results, strict=True):
+                    s = shapes[a.value]
+                    if a.rescale is not None:
+                        s = multiply(s, Shape(exps=(1, 0), power_degree=1))
+                    if a.fn is AccumulateFn.SUM:
+                        s = self._summed(s, digits, result, frozenset({op.axis.name}))
+                    elif a.fn is AccumulateFn.MAX:
+                        s = self._uninterpreted(s, self._free(a.value) + Count(digits))
+                    else:
+                        s = _moved(s, ("last", result), s.varies - {op.axis.name})
+                    if a.rescale is not None:
+                        self._exponents.append((Shape(degree=(1, 0)), self._free(a.rescale)))
+                    shapes[result] = s
+                self._around.subtract(digits)
+                self._axes_around.pop()
+            else:
+                shapes[op.result] = self._op(op, shapes)
+
+    def _summed(
+        self, s: Shape, digits: tuple[Hashable, ...], result: Hashable, over: Places
+    ) -> Shape:
+        """Sum over indices made of ``digits``, which are those of the places ``over``."""
+        more = Count(digits)
+        if s.key is None or not s.varies & over:
+            return replace(s, top=s.top + more)
+        # Denominators differ from term to term: their product over the cells becomes the common
+        # one.
+        cells = 1
+        for d in digits:
+            cells *= len(self.cells.cells[d])
+        bottom = Count({d: n * cells for d, n in s.bottom.items()})
+        top = s.top + more + Count({d: n * (cells - 1) for d, n in s.bottom.items()})
+        degree = (s.degree[0] + (cells - 1) * s.degree[1], cells * s.degree[1])
+        exps = (s.exps[0] + (cells - 1) * s.exps[1], cells * s.exps[1])
+        return Shape(
+            top,
+            bottom,
+            degree,
+            exps,
+            s.varies - over,
+            ("summed", result),
+            s.power,
+            s.power_degree,
+        )
+
+    def _uninterpreted(self, s: Shape, free: Count) -> Shape:
+        self._arguments.append((s, free))
+        return Shape(degree=(1, 0))
+
+    def _op(self, op: Op, shapes: Mapping[Value, Shape]) -> Shape:
+        if isinstance(op, Constant):
+            return Shape(degree=(1, 0))  # counts for the size of coefficients
+        xs = [shapes[v] for v in op.operands]
+        if isinstance(op, Unary):
+            return self._unary(op, xs[0])
+        if isinstance(op, Binary):
+            return self._binary(op, xs)
+        if isinstance(op, Matmul):
+            a = op.operands[0]
+            digits = self._dims(a, (len(a.shape) - 1,))
+            # The contracted dimension is the last one of the left, the second last of the right.
+            contracted = -1 in xs[0].varies or -2 in xs[1].varies
+            left = _moved(xs[0], xs[0].key, xs[0].varies - {-1})
+            right = _moved(xs[1], xs[1].key, xs[1].varies - {-2})
+            product = multiply(left, right)
+            over: Places = frozenset({"contracted"} if contracted else ())
+            product = _moved(product, product.key, product.varies | over)
+            return self._summed(product, digits, op.result, over)
+        if isinstance(op, Reduce):
+            digits = self._dims(op.operands[0], op.dims)
+            if op.fn is ReduceFn.SUM:
+                rank = len(op.operands[0].shape)
+                return self._summed(xs[0], digits, op.result, frozenset(d - rank for d in op.dims))
+            return self._uninterpreted(xs[0], self._free(op.operands[0]))
+        if isinstance(op, RunningMax):
+            return self._uninterpreted(xs[0], self._free(op.operands[0]))
+        if isinstance(op, (Cast, Mask)):
+            return xs[0]
+        if isinstance(op, (Transpose, Reshape, Broadcast, Slice, Concat)):
+            result = xs[0]
+            for x in xs[1:]:
+                result = add(result, x)
+            # The same denominators, at other places.
+            return _moved(result, ("moved", op.result), _rearranged(op, result.varies))
+        raise TypeError(f"no bound for {type(op).__name__}")
+
+    def _unary(self, op: Unary, x: Shape) -> Shape:
+        algebra, degree = UNARY[op.fn].algebra, UNARY[op.fn].degree
+        if algebra is Algebra.RING:
+            assert degree is not None, op.fn
+            return reduce(multiply, [x] * degree)
+        if algebra is Algebra.FIELD:
+            return self._divided(Shape(), x, op.operands[0])
+        free = self._free(op.operands[0])
+        if algebra is Algebra.EXP:
+            # Where an exponential went in already, exp is uninterpreted as well: count it as both.
+            self._exponents.append((x, free))
+            if x.exps != (0, 0):
+                return self._uninterpreted(x, free)
+            return Shape(exps=(1, 0), power=x.top, power_degree=x.degree[0])
+        result = self._uninterpreted(x, free)
+        if op.fn is UnaryFn.LOG:
+            # log(e^c a) = c + log(a): a part of an exponent comes out.
+            return Shape(top=x.power, degree=(max(1, x.power_degree), 0))
+        return result
+
+    def _divided(self, a: Shape, b: Shape, divisor: Value) -> Shape:
+        if self._reciprocals_as_symbols:
+            # Arguments are compared up to a factor that is one of their terms.
+            self._arguments.append((multiply(b, b), self._free(divisor)))
+            factor = Shape(degree=(1, 0), power=b.power, power_degree=b.power_degree)
+            return multiply(a, factor)
+        inverse = Shape(
+            b.bottom,
+            b.top,
+            (b.degree[1], b.degree[0]),
+            (b.exps[1], b.exps[0]),
+            b.varies | self._places(divisor),
+            ("divisor", divisor),
+            b.power,
+            b.power_degree,
+        )
+        return multiply(a, inverse)
+
+    def _binary(self, op: Binary, xs: list[Shape]) -> Shape:
+        a, b = xs
+        if op.fn in (BinaryFn.ADD, BinaryFn.SUB):
+            return add(a, b)
+        if op.fn is BinaryFn.MUL:
+            return multiply(a, b)
+        if op.fn is BinaryFn.DIV:
+            return self._divided(a, b, op.operands[1])
+        free = self._free(op.result)
+        self._uninterpreted(a, free)
+        return self._uninterpreted(b, free)
+
+
+def _place(launch: Launch, tile_map: TileMap, tile: tuple[int, ...]) -> Hashable:
+    """Which elements a tile holds in each block and step."""
+    extents = axis_extents(launch)
+    return tuple(
+        (t, *((a, extents[a]) for a in axes)) for t, axes in zip(tile, tile_map, strict=True)
+    )
+
+
+def _moved(s: Shape, key: Hashable, varies: Places) -> Shape:
+    """The same bounds for denominators at other places, which vary along those given."""
+    if s.key is None:
+        return s
+    return replace(s, key=key, varies=varies)
+
+
+def _loaded(varies: Places, tile_map: TileMap) -> Places:
+    rank = len(tile_map)
+    axes = (a for d, group in enumerate(tile_map) if d - rank in varies for a in group)
+    return frozenset((*varies, *axes))
+
+
+def _stored(varies: Places, tile_map: TileMap) -> Places:
+    rank = len(tile_map)
+    return frozenset(
+        d - rank
+        for d, group in enumerate(tile_map)
+        if d - rank in varies or any(a in varies for a in group)
+    )
+
+
+def _rearranged(op: Transpose | Reshape | Broadcast | Slice | Concat, varies: Places) -> Places:
+    shape = op.operands[0].shape
+    rank, new = len(shape), len(op.result.shape)
+    axes: set[int | str] = {v for v in varies if isinstance(v, str)}
+    if isinstance(op, Transpose):
+        return frozenset(
+            (*axes, *(i - new for i, d in enumerate(op.permutation) if d - rank in varies))
+        )
+    if isinstance(op, Reshape):
+        for group in reshape_groups(shape, op.result.shape):
+            if any(d - rank in varies for d in group.operand):
+                axes.update(d - new for d in group.result)
+        return frozenset(axes)
+    return varies | {op.dim - new} if isinstance(op, Concat) else varies

@@ -1,0 +1,1 @@
+"""Evidence for and against equivalence: proofs, small models, tests at the real sizes, rounding."""

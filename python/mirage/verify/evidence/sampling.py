@@ -1,0 +1,224 @@
+"""Which part of the outputs to compute so that a test at the real sizes ends in time.
+
+The free dimensions of the outputs are cut down until the estimated work fits: runs of indices at
+both ends (where masks and tails are) and at random places between. What the chosen part needs is
+computed in full: no reduction is ever shortened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+import numpy as np
+
+from mirage.semantics.region import Demand, Positions, Region, demand, region_shape, union, whole
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Mask, Matmul, Op, Value
+
+_FEWEST = 64  # output elements: fewer say too little about rounding errors
+_FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one element of another op
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A part of the outputs, what each graph needs for it, and which part of the inputs that is."""
+
+    outputs: tuple[Region, ...]
+    demands: tuple[Demand, ...]
+    inputs: tuple[Region, ...]
+    fraction: float
+    work: float
+    elements: int
+    fixed: Mapping[int, Array] = field(default_factory=dict[int, Array])
+    """Inputs that are not random, by number: the weights of a program over cells of indices."""
+
+    def fixed_part(self, number: int) -> Array | None:
+        """The sampled part of a fixed input (fixed inputs have rank 1)."""
+        if number not in self.fixed:
+            return None
+        (index,) = self.inputs[number]
+        return self.fixed[number] if index is None else self.fixed[number][index]
+
+
+class Sampler:
+    """Samples of programs that have the same outputs; all of them are taken at the same indices.
+
+    The graphs that are sampled have the same signature and no composite ops.
+    """
+
+    def __init__(
+        self, outputs: Sequence[Value], rng: np.random.Generator, columns: int = 1
+    ) -> None:
+        shapes = [v.shape for v in outputs]
+        self._columns = {s[-1] for s in shapes if s}
+        self._fewest_columns = columns
+        self.counts = {n: n for shape in shapes for n in shape}
+        # Equal sizes get equal indices, so that several outputs need the same parts of their
+        # inputs.
+        self._order = {n: _Indices(n, rng) for n in self.counts}
+
+    def least_work(self, graphs: Sequence[KernelGraph]) -> float:
+        """The work for a single element: no sample needs less."""
+        return _sample(graphs, dict.fromkeys(self.counts, 1), self._order).work
+
+    def sample(
+        self,
+        graphs: Sequence[KernelGraph],
+        budget: float,
+        fixed: Mapping[int, Array] | None = None,
+    ) -> Sample:
+        """The largest sample (by halving, not larger than the one before) whose work, in elements
+        of elementwise ops, is at most ``budget``.
+        """
+        sample = _sample(graphs, self.counts, self._order)
+        while sample.work > budget:
+            steps = [s for s in (16, 4, 2) if s == 2 or sample.work > 2 * s * budget]
+            best = next(filter(None, (self._smaller(graphs, sample, step) for step in steps)), None)
+            if best is None:
+                break
+            sample, self.counts = best
+        return replace(sample, fixed=fixed or {})
+
+    def _smaller(
+        self, graphs: Sequence[KernelGraph], sample: Sample, step: int
+    ) -> tuple[Sample, dict[int, int]] | None:
+        """The cheapest sample with one size divided by ``step``."""
+        options: list[tuple[Sample, dict[int, int]]] = []
+        for n, count in self.counts.items():
+            fewest = self._fewest_columns if n in self._columns else 1
+            if count > fewest:
+                counts = {**self.counts, n: max(fewest, count // step)}
+                option = _sample(graphs, counts, self._order)
+                if option.work < sample.work and option.elements >= _FEWEST:
+                    options.append((option, counts))
+        return min(options, key=lambda o: o[0].work, default=None)
+
+
+def choose_sample(
+    graphs: Sequence[KernelGraph],
+    budget: float,
+    rng: np.random.Generator,
+    fixed: Mapping[int, Array] | None = None,
+    columns: int = 1,
+) -> Sample:
+    """:meth:`Sampler.sample` of one pair of programs; of the outputs' last dimensions at least so
+    many ``columns`` are kept.
+    """
+    return Sampler(graphs[0].outputs, rng, columns).sample(graphs, budget, fixed)
+
+
+class _Indices:
+    """Nested samples of ``range(n)``: a quarter at each end, the rest in a run between."""
+
+    def __init__(self, n: int, rng: np.random.Generator) -> None:
+        self.n = n
+        self.at = float(rng.random())
+
+    def first(self, count: int) -> Array | None:
+        """About ``count`` indices, sorted."""
+        if count >= self.n:
+            return None
+        if count == 1:
+            return np.array([int(self.at * self.n)])
+        ends = max(1, count // 4)
+        inner = count - 2 * ends
+        start = ends + int(self.at * (self.n - 2 * ends - inner))
+        return np.unique(
+            np.concatenate(
+                [np.arange(ends), np.arange(start, start + inner), np.arange(self.n - ends, self.n)]
+            )
+        )
+
+
+def _sample(
+    graphs: Sequence[KernelGraph], counts: dict[int, int], order: dict[int, _Indices]
+) -> Sample:
+    # Outputs of equal shapes get equal regions, in whatever order the graphs have them.
+    regions: list[tuple[Region, ...]] = [
+        tuple(tuple(order[n].first(counts[n]) for n in v.shape) for v in g.outputs) for g in graphs
+    ]
+    outputs = regions[0]
+    demands = tuple(demand(g, r) for g, r in zip(graphs, regions, strict=True))
+    inputs: list[Region] = []
+    for i, v in enumerate(graphs[0].inputs):
+        region: Region | None = None
+        for g, d in zip(graphs, demands, strict=True):
+            part = d.regions.get(g.inputs[i])
+            if part is not None:
+                region = part if region is None else union(region, part, v.shape)
+        # An input that nothing reads still exists; one element of it is as good as all.
+        inputs.append(tuple(np.arange(1) for _ in v.shape) if region is None else region)
+    computed = sum(
+        prod(region_shape(r, v.shape)) for r, v in zip(outputs, graphs[0].outputs, strict=True)
+    )
+    work = sum(graph_work(g, d) for g, d in zip(graphs, demands, strict=True))
+    work += sum(
+        prod(region_shape(r, v.shape)) for r, v in zip(inputs, graphs[0].inputs, strict=True)
+    )
+    return Sample(
+        outputs,
+        demands,
+        tuple(inputs),
+        computed / sum(v.type.size for v in graphs[0].outputs),
+        work,
+        computed,
+    )
+
+
+def graph_work(graph: KernelGraph, wanted: Demand) -> float:
+    """Estimated work of an evaluation, in elements of elementwise ops."""
+    work = 0.0
+    for op in graph.ops:
+        if isinstance(op, Launch):
+            if op in wanted.positions:
+                work += _launch_work(op, wanted.positions[op])
+        elif op.result in wanted.regions:
+            region = wanted.regions[op.result]
+            elements = prod(region_shape(region, op.result.shape))
+            work += elements
+            if isinstance(op, Matmul):
+                work += elements * op.operands[0].shape[-1] / _FLOPS_PER_ELEMENT
+            for v in op.operands:  # a reduction reads more than it writes
+                r = wanted.regions.get(v, whole(len(v.shape)))
+                work += 0.25 * prod(region_shape(r, v.shape))
+    return work
+
+
+def _launch_work(launch: Launch, positions: Positions) -> float:
+    steps = {axis: len(p) for axis, p in positions.items()}
+    depends: dict[Value, frozenset[str]] = {}
+
+    def run(ops: tuple[Op, ...], trips: int) -> float:
+        work = 0.0
+        for op in ops:
+            if isinstance(op, Loop):
+                work += run(op.body, trips * op.axis.extent)
+                for a, result in zip(op.accumulators, op.results, strict=True):
+                    depends[result] = depends[a.value] | (
+                        depends[a.rescale] if a.rescale else frozenset()
+                    )
+                    blocks = prod(steps[x] for x in depends[result])
+                    work += trips * op.axis.extent * blocks * result.type.size
+                continue
+            axes = frozenset[str]().union(*(depends[v] for v in op.operands if v in depends))
+            if isinstance(op, Load):
+                axes = frozenset(a for group in op.map for a in group if a in steps)
+            if isinstance(op, Mask):
+                axes |= frozenset(a for a in op.axes if a in steps)
+            depends[op.result] = axes
+            elements = (
+                trips
+                * prod(steps[a] for a in axes)
+                * max((v.type.size for v in op.operands), default=1)
+            )
+            if isinstance(op, Load):
+                elements = trips * prod(steps[a] for a in axes) * op.result.type.size * 0.25
+            work += elements
+            if isinstance(op, Matmul):
+                flops = op.result.type.size * op.operands[0].shape[-1]
+                work += trips * prod(steps[a] for a in axes) * flops / _FLOPS_PER_ELEMENT
+        return work
+
+    return run(launch.body.ops, 1)

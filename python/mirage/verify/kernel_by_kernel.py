@@ -1,0 +1,261 @@
+"""Verification kernel by kernel.
+
+A candidate stores tensors, and most of them are values that the reference computes too. Between
+stored values lie *pieces*: what one kernel (or a few of them) computes, and what of the reference
+computes the same values from the same stored ones. A piece is a pair of small programs whose inputs
+are free; each is shown to be equal by the verifier's own means, and by induction in the order of
+the candidate all stored values are equal, the outputs among them (``docs/verification.md``).
+
+Which tensor holds which value is a hint of whoever made the candidate, or a guess
+(:mod:`mirage.verify.evidence.value_by_value`); nothing rests on it. A pair of which this cannot be
+shown is dropped: the kernels that read it are compared together with those that write it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.signature import signature
+from mirage.semantics.substitute import with_operands
+from mirage.semantics.ugraph import Constant, KernelGraph, Op, TensorType, Value
+from mirage.verify.verdict import Evidence, HoldsFor
+
+Pairs = tuple[tuple[Value, Value], ...]
+"""Values of a program and of a candidate that are said to be equal, up to a reshape."""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What the tensors of a candidate are said to hold: ``stored`` pairs values of ``program`` with
+    values of the candidate. ``source`` is the reference in primitive ops, and ``program`` the same
+    with some of its ops rewritten; values that both have are said to be equal.
+    """
+
+    source: KernelGraph
+    program: KernelGraph
+    stored: Pairs
+
+    @property
+    def rewritten(self) -> Pairs:
+        """Pairs of values of ``source`` and ``program``."""
+        theirs = {v for op in self.program.ops for v in op.results}
+        return tuple((v, v) for op in self.source.ops for v in op.results if v in theirs)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Two programs with the same inputs that are to be shown equal. ``targets`` are the
+    candidate's values that they compute, ``ops`` its ops within.
+    """
+
+    first: KernelGraph
+    second: KernelGraph
+    targets: tuple[Value, ...]
+    ops: tuple[Op, ...]
+
+    @cached_property
+    def _signatures(self) -> tuple[str, str]:
+        return signature(self.first), signature(self.second)
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal pieces, whatever their values are called."""
+        return hashlib.sha256("\n=\n".join(self._signatures).encode()).hexdigest()
+
+    @property
+    def trivial(self) -> bool:
+        """Whether both programs are the same ops."""
+        return self._signatures[0] == self._signatures[1]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is known of a piece: ``bound_log2`` is 0 where it is not shown, minus infinity for a
+    proof, else the chance that a wrong piece passes (base 2)."""
+
+    bound_log2: float
+    evidence: tuple[Evidence, ...] = ()
+    holds_for: HoldsFor | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the piece is shown, by a proof or with a bound."""
+        return self.bound_log2 < 0.0
+
+
+SAME_OPS = Shown(float("-inf"), (Evidence("the same ops", True, "on the same operands"),))
+
+
+@dataclass(frozen=True)
+class Account:
+    """The pieces that all outputs follow from, each with what is known of it, in order; or, first,
+    those that could not be shown.
+    """
+
+    shown: tuple[tuple[Piece, Shown], ...]
+    failed: tuple[tuple[Piece, Shown], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all outputs are shown to be equal."""
+        return not self.failed
+
+
+Prove = Callable[[Piece], Shown]
+
+
+def account_for(
+    program: KernelGraph, candidate: KernelGraph, pairs: Pairs, prove: Prove
+) -> Account:
+    """Shows the outputs of ``candidate`` to be those of ``program``, from what it stores."""
+    known = _Known(program, candidate)
+    shown: list[tuple[Piece, Shown]] = []
+    failed: list[tuple[Piece, Shown]] = []
+    for group in _targets(program, candidate, pairs):
+        if known.is_same(group):
+            known.add(group)
+            continue
+        tried: list[tuple[Piece, Shown]] = []
+        for grown in range(_MOST_GROWN + 1):
+            piece = known.piece(group, grown)
+            if tried and piece.key == tried[-1][0].key:
+                break
+            tried.append((piece, SAME_OPS if piece.trivial else prove(piece)))
+            if tried[-1][1].holds:
+                break
+        if tried[-1][1].holds:
+            shown.append(tried[-1])
+            known.add(group)
+        else:
+            failed.append(tried[0])
+    outputs = set(candidate.outputs)
+    if not any(outputs.intersection(piece.targets) for piece, _ in failed):
+        failed = []  # what could not be shown is not needed: larger pieces hold
+    return Account(tuple(shown), tuple(failed))
+
+
+_MOST_GROWN = 2
+
+
+def _targets(program: KernelGraph, candidate: KernelGraph, pairs: Pairs) -> Iterator[Pairs]:
+    """What is to be shown, in the order of the candidate: the pairs whose values one op defines
+    together; at last outputs that are inputs or the same value as another one."""
+    theirs, ours = set(_defined(program)), set(_defined(candidate))
+    said = {c: p for p, c in pairs if p in theirs and c in ours and p.type.size == c.type.size}
+    said.update(zip(candidate.outputs, program.outputs, strict=True))
+    for op in candidate.ops:
+        group = tuple((said[v], v) for v in op.results if v in said)
+        if group:
+            yield group
+    # an output may stand for several of the program's, or be one of the inputs
+    left = [
+        (p, c)
+        for p, c in zip(program.outputs, candidate.outputs, strict=True)
+        if said[c] is not p or c in candidate.inputs
+    ]
+    for pair in left:
+        yield (pair,)
+
+
+class _Known:
+    """The pairs that are shown; cuts pieces between them."""
+
+    def __init__(self, program: KernelGraph, candidate: KernelGraph) -> None:
+        self.program, self.candidate = program, candidate
+        self.defining = {v: op for op in program.ops for v in op.results}
+        self.defined = {v: op for op in candidate.ops for v in op.results}
+        # of each value of the candidate that is known the program's value; inputs by position
+        self.equal: dict[Value, Value] = dict(zip(candidate.inputs, program.inputs, strict=True))
+
+    def is_same(self, pairs: Pairs) -> bool:
+        """Whether both programs have the very op, with operands that are the same values."""
+        defined = [(self.defining.get(p), self.defined.get(c)) for p, c in pairs]
+        return all(
+            op is not None and op is other and all(self._is_itself(v) for v in op.operands)
+            for op, other in defined
+        )
+
+    def _is_itself(self, value: Value) -> bool:
+        if self.equal.get(value) is value:
+            return True
+        op = self.defining.get(value)
+        return isinstance(op, Constant) and self.defined.get(value) is op
+
+    def add(self, pairs: Pairs) -> None:
+        self.equal.update((c, p) for p, c in pairs)
+
+    def piece(self, targets: Pairs, grown: int) -> Piece:
+        """What computes ``targets`` from what is known. The candidate's side ends at the nearest
+        known values and the program's at the same ones (``grown`` 0) or at all known ones (1), or
+        both go on to the known values before those (2)."""
+        equal = self.equal
+        ops, read = _back(self.candidate, [c for _, c in targets], equal)
+        if grown == 2:
+            nearest = set(read) - set(self.candidate.inputs)
+            equal = {c: p for c, p in equal.items() if c not in nearest}
+            ops, read = _back(self.candidate, [c for _, c in targets], equal)
+        ends = set(equal.values()) if grown == 1 else {equal[c] for c in read}
+        ends |= set(self.program.inputs)
+        program_ops, program_read = _back(self.program, [p for p, _ in targets], ends)
+        order = {v: i for i, v in enumerate(_defined(self.program))}
+        needed = {*program_read, *(equal[c] for c in read)}
+        values = sorted(needed, key=order.__getitem__)
+        new = {v: Value(v.type, v.name) for v in values}
+        wanted = [p for p, _ in targets]
+        values = tuple(c for _, c in targets)
+        types = [p.type for p in wanted]
+        first = _graph(program_ops, new, {v: v for v in program_read}, wanted, types)
+        second = _graph(ops, new, {c: equal[c] for c in read}, values, types)
+        return Piece(first, second, values, tuple(ops))
+
+
+def _defined(graph: KernelGraph) -> Iterator[Value]:
+    yield from graph.inputs
+    for op in graph.ops:
+        yield from op.results
+
+
+def _back(
+    graph: KernelGraph, targets: Sequence[Value], ends: Mapping[Value, object] | set[Value]
+) -> tuple[list[Op], list[Value]]:
+    """The ops that compute ``targets`` from ``ends``, and which of those are read. A target that
+    is an end itself is read."""
+    needed = {v for v in targets if v not in ends}
+    read = dict.fromkeys(v for v in targets if v in ends)
+    ops: list[Op] = []
+    for op in reversed(graph.ops):
+        if needed.isdisjoint(op.results):
+            continue
+        ops.append(op)
+        for v in op.operands:
+            if v in ends:
+                read[v] = None
+            else:
+                needed.add(v)
+    return ops[::-1], list(read)
+
+
+def _graph(
+    ops: Sequence[Op],
+    inputs: Mapping[Value, Value],
+    ends: Mapping[Value, Value],
+    outputs: Sequence[Value],
+    types: Sequence[TensorType],
+) -> KernelGraph:
+    """A program of ``ops`` in which each of ``ends`` is the input that stands for its equal, with
+    the outputs in the shapes of ``types``."""
+    before, after = Builder(), Builder()
+    names = {v: _in_shape(before, inputs[equal], v.shape) for v, equal in ends.items()}
+    own = [with_operands(op, tuple(names.get(v, v) for v in op.operands)) for op in ops]
+    results = tuple(
+        _in_shape(after, names.get(v, v), t.shape) for v, t in zip(outputs, types, strict=True)
+    )
+    return KernelGraph("piece", tuple(inputs.values()), (*before.ops, *own, *after.ops), results)
+
+
+def _in_shape(builder: Builder, value: Value, shape: tuple[int, ...]) -> Value:
+    return value if value.shape == shape else builder.reshape(value, shape)

@@ -1,0 +1,180 @@
+"""Wrong programs on purpose: single faults of the kinds that a search or a code generator makes.
+
+A mutant is a graph with one op changed. It is structurally valid
+(:func:`mirage.semantics.check.check_graph`) and has the original's signature; whether it computes
+another function is for the caller to find out: some faults change nothing (operands of an addition
+swapped, a mask that never bites).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from mirage.semantics.builder import Builder, ShapeError
+from mirage.semantics.check import InvalidGraph, check_graph, result_type
+from mirage.semantics.ugraph import (
+    Accumulator,
+    BlockGraph,
+    KernelGraph,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Op,
+    Output,
+    RunningMax,
+    TensorType,
+    Value,
+    walk,
+)
+from program_faults import Fault, NotApplicable, Scope, faults_of
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A graph with one fault. ``values`` has what became of the original's values, except of those
+    that are the same. ``wrong`` are the positions of the ops with the fault; those that read it
+    where an op is gone.
+    """
+
+    kind: str
+    description: str
+    graph: KernelGraph
+    values: Mapping[Value, Value]
+    wrong: tuple[int, ...]
+
+
+def mutants(graph: KernelGraph, rng: random.Random, count: int) -> Iterator[Mutant]:
+    """At most ``count`` random mutants; the same one may come twice."""
+    tries = 0
+    produced = 0
+    while produced < count and tries < 60 * count:
+        tries += 1
+        mutant = _mutate(graph, rng)
+        if mutant is not None:
+            produced += 1
+            yield mutant
+
+
+def _mutate(graph: KernelGraph, rng: random.Random) -> Mutant | None:
+    faults = list(faults_of(graph, rng))
+    if not faults:
+        return None
+    # Kinds first, so that frequent ops do not crowd out rare faults.
+    kind = rng.choice(sorted({f.kind for f in faults}))
+    fault = rng.choice([f for f in faults if f.kind == kind])
+    rebuilder = _Rebuilder(fault)
+    try:
+        result = rebuilder.graph(graph)
+        check_graph(result)
+    except (NotApplicable, InvalidGraph, ShapeError):
+        return None
+    if [v.type for v in result.outputs] != [v.type for v in graph.outputs]:
+        return None
+    wrong = _faulty(graph, result, fault, rebuilder.names)
+    return Mutant(fault.kind, fault.description, result, rebuilder.names, wrong)
+
+
+def _faulty(
+    graph: KernelGraph, mutant: KernelGraph, fault: Fault, names: Mapping[Value, Value]
+) -> tuple[int, ...]:
+    def holds_fault(op: Op) -> bool:
+        inner = (op.body, *walk(op.body.ops)) if isinstance(op, Launch) else ()
+        return any(x is fault.target for x in (op, *inner))
+
+    intact = {names[v] for op in graph.ops if not holds_fault(op) for v in op.results}
+    places = tuple(i for i, op in enumerate(mutant.ops) if intact.isdisjoint(op.results))
+    if places:
+        return places
+    gone = {v for op in graph.ops if holds_fault(op) for v in op.results}
+    readers = (op for op in graph.ops if not gone.isdisjoint(op.operands))
+    written = {names[v] for op in readers for v in op.results}
+    return tuple(i for i, op in enumerate(mutant.ops) if not written.isdisjoint(op.results))
+
+
+class _Rebuilder:
+    """Copies a graph with one change, types inferred anew."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self.names: dict[Value, Value] = {}
+
+    def now(self, value: Value) -> Value:
+        return self.names.get(value, value)
+
+    def graph(self, graph: KernelGraph) -> KernelGraph:
+        ops = self.ops(graph.ops, list(graph.inputs), in_block=False)
+        return KernelGraph(
+            graph.name + "_mutant", graph.inputs, ops, tuple(map(self.now, graph.outputs))
+        )
+
+    def ops(self, ops: tuple[Op, ...], visible: list[Value], *, in_block: bool) -> tuple[Op, ...]:
+        result: list[Op] = []
+        for op in ops:
+            builder = Builder(in_block)
+            operands = tuple(map(self.now, op.operands))
+            if op is self.fault.target:
+                scope = Scope(op, operands, builder, list(visible), self.now)
+                changed = self.fault.change(scope)
+                if isinstance(changed, Value):
+                    result.extend(builder.ops)
+                    self.names[op.result] = changed
+                    visible.append(changed)
+                    continue
+                assert isinstance(changed, Op)
+                result.extend(builder.ops)
+                new = self.copy(changed, changed.operands, in_block, visible)
+            else:
+                new = self.copy(op, operands, in_block, visible)
+            result.append(new)
+            for old, v in zip(op.results, new.results, strict=True):
+                self.names[old] = v
+            visible.extend(new.results)
+        return tuple(result)
+
+    def copy(self, op: Op, operands: tuple[Value, ...], in_block: bool, visible: list[Value]) -> Op:
+        """``op`` (possibly changed) reading ``operands``, with new results."""
+        if isinstance(op, Launch):
+            return self.launch(op, operands)
+        if isinstance(op, Loop):
+            body = self.ops(op.body, list(visible), in_block=True)
+            accumulators = tuple(
+                Accumulator(
+                    a.fn, self.now(a.value), None if a.rescale is None else self.now(a.rescale)
+                )
+                for a in op.accumulators
+            )
+            results = tuple(Value(a.value.type) for a in accumulators)
+            return replace(op, body=body, accumulators=accumulators, results=results)
+        if isinstance(op, Load):
+            return replace(
+                op,
+                operands=operands,
+                results=(Value(TensorType(op.result.shape, operands[0].dtype)),),
+            )
+        if isinstance(op, (Mask, RunningMax)):
+            return replace(op, operands=operands, results=(Value(operands[0].type),))
+        new = replace(op, operands=operands)
+        try:
+            type_ = result_type(new, "mutant", in_block=in_block)
+        except (ValueError, IndexError) as error:
+            raise NotApplicable from error
+        return replace(new, results=(Value(type_),))
+
+    def launch(self, op: Launch, operands: tuple[Value, ...]) -> Launch:
+        body = op.body
+        ops = self.ops(body.ops, [], in_block=True)
+        outputs = tuple(Output(self.now(o.value), o.map) for o in body.outputs)
+        new = BlockGraph(body.params, ops, outputs)
+        if self.fault.target is body:
+            scope = Scope(op, operands, Builder(True), [], self.now)
+            changed = self.fault.change(scope)
+            assert isinstance(changed, BlockGraph)
+            new = BlockGraph(
+                body.params, ops, tuple(Output(self.now(o.value), o.map) for o in changed.outputs)
+            )
+        return replace(
+            op, operands=operands, results=tuple(Value(v.type) for v in op.results), body=new
+        )

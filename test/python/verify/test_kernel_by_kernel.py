@@ -1,0 +1,236 @@
+"""Candidates verified kernel by kernel: nothing rests on what their tensors are said to hold."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from mirage.cost import TARGETS
+from mirage.search import Planner, SearchLimits
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Unary, Value
+from mirage.transforms import stabilize
+from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify.evidence.exact import accounts_of, show, summary
+from mirage.verify.kernel_by_kernel import Hint, Piece, Shown, account_for
+from mirage.verify.ledger import Ledger, from_json, to_json
+from mirage.verify.together import Claim, Terms, verify_all
+
+OPTIONS = VerifyOptions(seed=1, draws=1, numerics=False)
+
+
+def tensor(*shape: int) -> Value:
+    return Value(TensorType(shape, DType.F16))
+
+
+def two_layers() -> KernelGraph:
+    """``silu(x u) v`` with 24 rows: two products."""
+    b = Builder()
+    x, u, v = tensor(24, 32), tensor(32, 48), tensor(48, 16)
+    y = b.matmul(b.unary(UnaryFn.SILU, b.matmul(x, u)), v)
+    return KernelGraph("two", (x, u, v), tuple(b.ops), (y,))
+
+
+def unfused(graph: KernelGraph) -> tuple[KernelGraph, Hint]:
+    """A candidate of the search in several kernels."""
+    limits = SearchLimits(candidates=4, matmuls=1, columns=300, plans=10)
+    planner = Planner(graph, TARGETS["sm_90a"], limits)
+    result = planner.run()
+    best = max(result.candidates, key=lambda c: sum(isinstance(op, Launch) for op in c.graph.ops))
+    return stabilize(best.graph).graph, Hint(planner.source, planner.graph, best.stored)
+
+
+@pytest.fixture(scope="module")
+def case() -> tuple[KernelGraph, KernelGraph, Hint]:
+    graph = two_layers()
+    return graph, *unfused(graph)
+
+
+def prove(piece: Piece) -> Shown:
+    return show(piece, 7)
+
+
+def test_each_kernel_is_shown(case: tuple[KernelGraph, KernelGraph, Hint]) -> None:
+    reference, candidate, hint = case
+    assert sum(isinstance(op, Launch) for op in candidate.ops) == 2
+    verdict = verify(reference, candidate, OPTIONS, hint)
+    assert verdict.kind is Kind.PROVED
+    assert verdict.unshown == ()
+    (evidence,) = (e for e in verdict.evidence if e.name == "kernel by kernel")
+    assert [p["verdict"] for p in evidence.figures["pieces"]] == ["proved", "proved"]
+
+
+def with_fault(candidate: KernelGraph, number: int) -> KernelGraph:
+    """Kernel ``number`` stores its result negated."""
+    launches = [op for op in candidate.ops if isinstance(op, Launch)]
+    old = launches[number]
+    (output,) = old.body.outputs
+    negated = Value(output.value.type)
+    body = replace(
+        old.body,
+        ops=(*old.body.ops, Unary((output.value,), (negated,), UnaryFn.NEG)),
+        outputs=(replace(output, value=negated),),
+    )
+    new = replace(old, body=body)
+    return replace(candidate, ops=tuple(new if op is old else op for op in candidate.ops))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_wrong_kernel_is_named(
+    case: tuple[KernelGraph, KernelGraph, Hint], number: int
+) -> None:
+    reference, candidate, hint = case
+    wrong = with_fault(candidate, number)
+    account = summary(accounts_of(hint, wrong, prove))
+    assert not account.proved
+    assert account.agrees is not True
+    verdict = verify(reference, wrong, OPTIONS, hint)
+    assert verdict.kind is Kind.REFUTED  # by the tests of the whole program
+    accounts = accounts_of(hint, wrong, prove)
+    launches = [op for op in wrong.ops if isinstance(op, Launch)]
+    assert any(launches[number] in piece.ops for a in accounts for piece, _ in a.failed)
+
+
+def test_faults_that_undo_each_other_need_a_larger_piece() -> None:
+    """``-x`` is stored where ``x`` is said to be, and read negated: the pair is dropped, and both
+    kernels are shown together."""
+    b = Builder()
+    x, w = tensor(16, 16), tensor(16, 16)
+    y = b.unary(UnaryFn.EXP, x)
+    z = b.matmul(y, w)
+    program = KernelGraph("p", (x, w), tuple(b.ops), (z,))
+    c = Builder()
+    x2, w2 = tensor(16, 16), tensor(16, 16)
+    stored = c.unary(UnaryFn.NEG, c.unary(UnaryFn.EXP, x2))
+    out = c.matmul(c.unary(UnaryFn.NEG, stored), w2)
+    candidate = KernelGraph("c", (x2, w2), tuple(c.ops), (out,))
+    account = account_for(program, candidate, ((y, stored),), prove)
+    assert account.holds
+    ((piece, shown),) = account.shown
+    assert shown.holds
+    assert piece.targets == (out,)
+    assert len(piece.second.inputs) == 2  # not what is stored between
+
+
+def test_hints_that_lie_prove_nothing(case: tuple[KernelGraph, KernelGraph, Hint]) -> None:
+    """All ways to exchange what the tensors are said to hold, of a right and of a wrong one."""
+    reference, candidate, hint = case
+    values = [p for p, _ in hint.stored]
+    same = [v for op in hint.program.ops for v in op.results if v.type == values[0].type]
+    for graph, right in ((candidate, True), (with_fault(candidate, 0), False)):
+        for order in permutations(same, 1):
+            pairs = tuple((order[0], c) for _, c in hint.stored[:1]) + hint.stored[1:]
+            lie = replace(hint, stored=pairs)
+            found = summary(accounts_of(lie, graph, prove))
+            assert right or found.agrees is not True
+            verdict = verify(reference, graph, OPTIONS, lie)
+            assert right or not verdict.equivalent
+
+
+def test_hints_that_make_no_sense_are_ignored(case: tuple[KernelGraph, KernelGraph, Hint]) -> None:
+    """Values of other programs, and of other sizes."""
+    reference, candidate, hint = case
+    stranger, inner = tensor(24, 48), hint.stored[0][0]
+    sizes = [v for v in candidate.inputs if v.type.size != inner.type.size]
+    for pairs in (((stranger, stranger),), ((inner, stranger),), ((inner, sizes[0]),)):
+        lie = replace(hint, stored=pairs)
+        assert verify(reference, candidate, OPTIONS, lie).kind is not Kind.REFUTED
+
+
+def test_a_hint_of_another_program_is_ignored(
+    case: tuple[KernelGraph, KernelGraph, Hint],
+) -> None:
+    reference, candidate, hint = case
+    b = Builder()
+    x, u, v = (Value(i.type) for i in reference.inputs)
+    y = b.matmul(b.unary(UnaryFn.RELU, b.matmul(x, u)), v)
+    other = KernelGraph("other", (x, u, v), tuple(b.ops), (y,))
+    verdict = verify(other, candidate, OPTIONS, hint)
+    assert verdict.kind is Kind.REFUTED
+    assert not any(e.name == "kernel by kernel" for e in verdict.evidence)
+
+
+def test_equal_kernels_are_shown_once() -> None:
+    """A layer twice in a row."""
+    b = Builder()
+    x = tensor(16, 32)
+    weights = [tensor(32, 32) for _ in range(4)]
+    y = x
+    for u, v in (weights[:2], weights[2:]):
+        y = b.matmul(b.unary(UnaryFn.SILU, b.matmul(y, u)), v)
+    graph = KernelGraph("twice", (x, *weights), tuple(b.ops), (y,))
+    candidate, hint = unfused(graph)
+    ledger = Ledger()
+    terms = Terms(OPTIONS, ledger)
+    (verdict,) = verify_all(graph, [Claim(candidate, hint)], terms)
+    assert verdict.kind is Kind.PROVED
+    kernels = sum(isinstance(op, Launch) for op in candidate.ops)
+    assert kernels >= 3
+    assert len(ledger) < kernels
+    asked: list[Piece] = []
+
+    def ask(piece: Piece) -> Shown:
+        asked.append(piece)
+        return ledger[piece.key]
+
+    accounts_of(hint, candidate, ask)
+    assert len({p.key for p in asked}) == len(ledger)
+
+
+def test_what_is_known_is_kept_on_disk(tmp_path, case) -> None:
+    reference, candidate, hint = case
+    first = Ledger(tmp_path)
+    list(verify_all(reference, [Claim(candidate, hint)], Terms(OPTIONS, first)))
+    files = list(tmp_path.rglob("*.json"))
+    assert len(files) == len(first) == 2
+    again = Ledger(tmp_path)
+    for key, shown in first.items():
+        assert again[key] == shown
+        assert from_json(to_json(shown)) == shown
+    files[0].write_text("{")  # one that cannot be read counts as absent
+    assert sum(key in Ledger(tmp_path) for key in first) == 1
+
+
+def test_what_is_not_shown_is_not_kept(tmp_path, case) -> None:
+    reference, candidate, hint = case
+    ledger = Ledger(tmp_path)
+    wrong = with_fault(candidate, 1)
+    (verdict,) = verify_all(reference, [Claim(wrong, hint)], Terms(OPTIONS, ledger))
+    assert not verdict.equivalent
+    assert any(not shown.holds for shown in ledger.values())
+    assert all(shown.holds for shown in (Ledger(tmp_path).get(k) for k in ledger) if shown)
+
+
+def test_at_the_deadline_nothing_is_shown(case) -> None:
+    reference, candidate, hint = case
+    terms = Terms(OPTIONS, Ledger(), deadline=0.0)
+    (verdict,) = verify_all(reference, [Claim(candidate, hint)], terms)
+    assert verdict.kind is Kind.UNKNOWN
+
+
+def test_random_programs_and_hints() -> None:
+    """Chains of elementwise ops in which values are said to be others at random: whatever holds
+    does so in truth."""
+    for seed in range(60):
+        rng = random.Random(seed)
+        fns = [rng.choice((UnaryFn.NEG, UnaryFn.SQUARE, UnaryFn.EXP)) for _ in range(4)]
+        changed = [
+            rng.choice((UnaryFn.NEG, UnaryFn.SQUARE)) if rng.random() < 0.3 else f for f in fns
+        ]
+        graphs: list[KernelGraph] = []
+        values: list[list[Value]] = []
+        for chain in (fns, changed):
+            b, x = Builder(), tensor(4, 4)
+            steps = [x]
+            for fn in chain:
+                steps.append(b.unary(fn, steps[-1]))
+            steps.append(b.binary(BinaryFn.ADD, steps[-1], x))
+            graphs.append(KernelGraph("chain", (x,), tuple(b.ops), (steps[-1],)))
+            values.append(steps[1:-1])
+        pairs = tuple((rng.choice(values[0]), c) for c in values[1] if rng.random() < 0.7)
+        account = account_for(graphs[0], graphs[1], pairs, prove)
+        if account.holds:
+            assert verify(graphs[0], graphs[1], OPTIONS).equivalent

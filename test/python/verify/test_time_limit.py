@@ -1,0 +1,47 @@
+"""Calculations that are ended: by the clock, or by the processor's time."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+from mirage.verify.time_limit import OutOfTime, time_limit
+
+
+def busy() -> None:
+    while True:
+        sum(range(1000))
+
+
+@pytest.mark.parametrize("limits", [(0.05, 1e9), (1e9, 0.05), (0.0, 1.0), (1.0, -1.0)])
+def test_an_endless_calculation_ends(limits: tuple[float, float]) -> None:
+    before = signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGPROF)
+    with pytest.raises(OutOfTime), time_limit(*limits):
+        busy()
+    assert (signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGPROF)) == before
+
+
+def test_what_ends_by_itself_is_left_alone() -> None:
+    with time_limit(0.2, 0.2):
+        pass
+    time.sleep(0.3)  # no signal is left over
+
+
+def test_waiting_takes_no_processor_time() -> None:
+    with time_limit(float("inf"), 0.2):
+        time.sleep(0.3)
+
+
+def test_other_threads_have_no_limit() -> None:
+    done: list[int] = []
+
+    def run() -> None:
+        with time_limit(0.0):
+            done.append(1)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert done == [1]
