@@ -13,7 +13,7 @@ rounding errors are acceptable, and proves nothing: the verifier measures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -94,7 +94,8 @@ class Narrowing:
             for (atoms, _), _ in algebra.polys[poly]:
                 product = _STILL
                 for atom in atoms:
-                    product = frozenset(sorted(_product(product, self._atom(algebra, atom)), key=str)[:_MOST])
+                    both = _product(product, self._atom(algebra, atom))
+                    product = frozenset(sorted(both, key=str)[:_MOST])
                 growths |= product
             self._polys[key] = frozenset(growths)
         return self._polys[key]
@@ -112,8 +113,9 @@ class Narrowing:
                 return self._of(algebra, arg)
 
 
-def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
-    """What may be rounded to ``half``, the type of the operands of products."""
+def narrowing_of(problem: KernelProblem, half: DType | None, views: Sequence[Op] = ()) -> Narrowing:
+    """What may be rounded to ``half``, the type of the operands of products. ``views`` make leaves
+    of other tensors, which the program reads."""
     if half is not DType.F16:
         return Narrowing(None)
     allowed: set[Powers] = {NOTHING}
@@ -121,18 +123,21 @@ def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
     for i, v in enumerate(problem.leaves):
         known[v] = frozenset({frozenset({(i, Fraction(1))})})
         allowed |= known[v]
-    for value, op in _in_order(problem):
+    for view in views:
+        if view.results[0] in known:
+            known[view.operands[0]] = known[view.results[0]]
+    for value, op in _in_order(problem, known):
         known[value] = _of_op(op, [known[v] for v in op.operands])
         if value.dtype.is_half and value not in problem.outputs:
             allowed |= known[value]
     return Narrowing(frozenset(allowed))
 
 
-def _in_order(problem: KernelProblem) -> Iterable[tuple[Value, Op]]:
+def _in_order(problem: KernelProblem, known: Mapping[Value, Growth]) -> Iterable[tuple[Value, Op]]:
     done: dict[Value, Op] = {}
 
     def visit(value: Value) -> None:
-        if value in done or value in problem.leaves or value not in problem.definitions:
+        if value in done or value in known or value not in problem.definitions:
             return
         op = problem.definitions[value]
         for operand in op.operands:

@@ -235,7 +235,8 @@ class KernelSolver:
 
     def _narrowing(self, analysis: Analysis) -> Narrowing:
         problem = analysis.problem
-        return narrowing_of(problem, None if problem.combine else half_type(list(problem.leaves)))
+        half = None if problem.combine else half_type(list(problem.leaves))
+        return narrowing_of(problem, half, analysis.before)
 
     def derive(
         self,
