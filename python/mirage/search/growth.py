@@ -13,7 +13,7 @@ rounding errors are acceptable, and proves nothing: the verifier measures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -123,10 +123,7 @@ def narrowing_of(problem: KernelProblem, half: DType | None, views: Sequence[Op]
     for i, v in enumerate(problem.leaves):
         known[v] = frozenset({frozenset({(i, Fraction(1))})})
         allowed |= known[v]
-    for view in views:
-        if view.results[0] in known:
-            known[view.operands[0]] = known[view.results[0]]
-    for value, op in _in_order(problem, known):
+    for value, op in _in_order(problem):
         known[value] = _of_op(op, [known[v] for v in op.operands])
         if value.dtype.is_half and value not in problem.outputs:
             allowed |= known[value]
@@ -137,7 +134,7 @@ def _in_order(problem: KernelProblem, known: Mapping[Value, Growth]) -> Iterable
     done: dict[Value, Op] = {}
 
     def visit(value: Value) -> None:
-        if value in done or value in known or value not in problem.definitions:
+        if value in done or value in problem.leaves or value not in problem.definitions:
             return
         op = problem.definitions[value]
         for operand in op.operands:

@@ -112,11 +112,13 @@ class KernelSolver:
                 f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
             )
             return []
+        half = None if problem.combine else half_type(list(problem.leaves))
+        narrowing = narrowing_of(problem, half)
         for enough in (None,) if count is None else (count, None):
             picks: list[Pick] = []
             self._left_out = 0
             for analysis in found:
-                picks.extend(self._solve_analysis(analysis, picks, enough))
+                picks.extend(self._solve_analysis(analysis, picks, narrowing, enough))
             picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
             while picks and self.write(picks[0]) is None:
                 other = picks.pop(0).next()
@@ -127,7 +129,7 @@ class KernelSolver:
         return []
 
     def _solve_analysis(
-        self, analysis: Analysis, others: list[Pick], count: int | None
+        self, analysis: Analysis, others: list[Pick], narrowing: Narrowing, count: int | None
     ) -> list[Pick]:
         picks: list[Pick] = []
 
@@ -146,14 +148,14 @@ class KernelSolver:
             if floor >= _limit([p.time for p in (*others, *picks)], count):
                 self._left_out += 1
                 continue
-            picks.extend(self._solve_type(analysis, kind))
+            picks.extend(self._solve_type(analysis, kind, narrowing))
         if analysis.problem.combine:
             return picks
         best = min((p.time for p in (*picks, *others)), default=inf)
         for kind in nested_types(analysis, self.target, best):
             if late():
                 break
-            picks.extend(self._solve_type(analysis, kind))
+            picks.extend(self._solve_type(analysis, kind, narrowing))
         return picks
 
     def _combined_floor(self, analysis: Analysis) -> float:
@@ -166,9 +168,8 @@ class KernelSolver:
 
     # ---- one frame type
 
-    def _solve_type(self, analysis: Analysis, kind: FrameType) -> list[Pick]:
+    def _solve_type(self, analysis: Analysis, kind: FrameType, narrowing: Narrowing) -> list[Pick]:
         picks: list[Pick] = []
-        narrowing = self._narrowing(analysis)
         with Timer(self.report, "derive"):
             graphs, doubtful = self.derive(analysis, kind, narrowing)
             again = kind.loop is not None and kind.inner is None and not analysis.problem.combine
@@ -232,11 +233,6 @@ class KernelSolver:
                         self._picks(times, Draft(analysis, measure, targets, edges, 0, kind))
                     )
         return picks
-
-    def _narrowing(self, analysis: Analysis) -> Narrowing:
-        problem = analysis.problem
-        half = None if problem.combine else half_type(list(problem.leaves))
-        return narrowing_of(problem, half, analysis.before)
 
     def derive(
         self,
