@@ -13,10 +13,10 @@ from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import stabilize
 from mirage.verify.evidence.cut_kernels import Site, cut_at, sites, with_stores
-
-from test.python import search_programs as programs
 from test.python.graphs import small_pairs
 from test.python.random_graphs import random_graph
+
+from test.python import search_programs as programs
 
 SEARCHED = {
     "layer_norm": programs.layer_norm_linear_gelu(16, 32, 32),
