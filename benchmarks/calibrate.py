@@ -9,7 +9,7 @@
 ``compile`` takes candidates of many programs over a spread of ranks, some with other schedules, and
 keeps beside each artifact what the model sees of it. ``measure`` checks their results against
 PyTorch and times them with cold L2 into ``cost_model.json``. ``fit`` looks for parameters of the
-chip that explain the times and prints them for ``mirage/cost/target.py``, with rank correlations on
+chip that explain the times and prints them for ``lib/Target/Chip.cpp``, with rank correlations on
 kernels and on whole programs that it did not see. ``report`` predicts with the parameters as they
 are in the table, writes predictions beside measurements and draws them.
 """
@@ -50,12 +50,14 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
+    from mirage.cost import DEFAULT_CHIP
+
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("what", choices=("compile", "measure", "fit", "report"))
     parser.add_argument("--programs", nargs="*", help="workloads (default: a selection)")
     parser.add_argument("--artifacts", type=Path, help="folder of the compiled kernels")
     parser.add_argument("--out", type=Path, help="folder for the results")
-    parser.add_argument("--chip", default="sm_90a")
+    parser.add_argument("--chip", default=DEFAULT_CHIP)
     parser.add_argument("--each", type=int, default=10, help="kernels of a program")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=11, help="rounds a median is taken over")

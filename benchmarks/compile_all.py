@@ -21,7 +21,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mirage.compiler import CHIPS, Compiled, CompileError, CompileOptions, compile_graph
+from mirage.compiler import (
+    CHIPS,
+    DEFAULT_CHIP,
+    Compiled,
+    CompileError,
+    CompileOptions,
+    compile_graph,
+)
 from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
@@ -74,7 +81,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("programs", nargs="*", help="workloads (default: those of the GPU proof)")
     parser.add_argument("--out", type=Path, required=True, help="folder for the artifacts")
-    parser.add_argument("--chip", choices=CHIPS, default="sm_90a")
+    parser.add_argument("--chip", choices=CHIPS, default=DEFAULT_CHIP)
     parser.add_argument("--top", type=int, default=1, help="candidates to compile of each program")
     parser.add_argument(
         "--candidates", type=int, default=8, help="candidates to verify of each program"

@@ -39,6 +39,7 @@ sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python"
 
 from gallery import Width, case, cases
 from gallery.case import WIDTHS
+from mirage.cost import DEFAULT_CHIP
 
 Row = dict[str, Any]
 RESULT, PARTIAL = "layers.json", "layers.partial.json"
@@ -184,7 +185,7 @@ def arguments_of() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("layers", nargs="*", help="names or patterns; all by default")
     parser.add_argument("--width", choices=WIDTHS, help="one of the widths; both by default")
-    parser.add_argument("--chip", default="sm_90a")
+    parser.add_argument("--chip", default=DEFAULT_CHIP)
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of search")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for a layer in all")
     parser.add_argument("--jobs", type=int, help="processes that search and verify")

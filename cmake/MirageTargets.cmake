@@ -50,6 +50,15 @@ function(mirage_add_passes_ods group)
   add_public_tablegen_target(Mirage${group}PassesIncGen)
 endfunction()
 
+# mirage_searchable_tables(<output> <file>.td): the GenericTables of a file, by llvm-tblgen.
+find_program(MIRAGE_TABLEGEN_EXE llvm-tblgen HINTS "${LLVM_TOOLS_BINARY_DIR}" REQUIRED)
+set(MIRAGE_TABLEGEN_TARGET "")
+function(mirage_searchable_tables output file)
+  set(LLVM_TARGET_DEFINITIONS ${file})
+  tablegen(MIRAGE ${output} -gen-searchable-tables EXTRA_INCLUDES ${MLIR_INCLUDE_DIRS})
+  set(TABLEGEN_OUTPUT ${TABLEGEN_OUTPUT} PARENT_SCOPE)
+endfunction()
+
 # mirage_own_code(<target>): the compile settings of this project's own C++.
 function(mirage_own_code target)
   llvm_update_compile_flags(${target})

@@ -1,6 +1,7 @@
 //===- ThreadToPTX.cpp - the pipeline from thread ops to PTX --------------===//
 
 #include "mirage/Conversion/ThreadToNVVM/Passes.h"
+#include "mirage/Dialect/Thread/Transforms/Passes.h"
 #include "mirage/Pipelines/Passes.h"
 
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
@@ -15,6 +16,7 @@
 using namespace mlir;
 
 void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &options) {
+  manager.addPass(thread::createCheckChip({options.chip.getValue()}));
   OpPassManager &kernels = manager.nest<gpu::GPUModuleOp>();
   kernels.addPass(createConvertThreadToNVVM());
   kernels.addPass(createCanonicalizerPass());
@@ -37,7 +39,9 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
   }
 
   GpuNVVMAttachTargetOptions target;
-  target.chip = options.chip;
+  // What is no chip at all has been refused by then.
+  const Chip *chip = Chip::find(options.chip.getValue());
+  target.chip = chip ? std::string(chip->name) : options.chip.getValue();
   target.features = options.features;
   target.optLevel = options.optLevel;
   manager.addPass(createGpuNVVMAttachTarget(target));

@@ -14,7 +14,7 @@ def ConvertBlockToThread : Pass<"mirage-convert-block-to-thread", "::mlir::Modul
 
     Each launch becomes a `gpu.func` in a `gpu.module` named after the graph,
     with the operands and then the results as memref parameters, and a
-    `kernel.invoke`. The axes of the grid become one dimension, the first axis
+    `kernel.invoke`; equal launches share a function. The axes of the grid become one dimension, the first axis
     being the most significant. Loops become `scf.for` with accumulators in
     registers; copies to shared memory are issued ahead, with the waits and
     barriers that they need. With `engine = warpgroup` the tiles of loops are in

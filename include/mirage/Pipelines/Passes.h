@@ -4,6 +4,7 @@
 #define MIRAGE_PIPELINES_PASSES_H
 
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Target/Chip.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -17,8 +18,8 @@ namespace mirage {
 
 /// Options of `mirage-thread-to-ptx`.
 struct ThreadToPTXOptions : public mlir::PassPipelineOptions<ThreadToPTXOptions> {
-  Option<std::string> chip{*this, "chip", llvm::cl::desc("compilation target: sm_80, sm_90a"),
-                           llvm::cl::init("sm_90a")};
+  Option<std::string> chip{*this, "chip", llvm::cl::desc("chip (sm_90a) or card (h200)"),
+                           llvm::cl::init(defaultChip)};
   Option<std::string> features{*this, "features",
                                llvm::cl::desc("target features, among them the PTX version"),
                                llvm::cl::init("+ptx80")};
@@ -34,8 +35,8 @@ void buildThreadToPTX(mlir::OpPassManager &manager, const ThreadToPTXOptions &op
 
 /// Options of `mirage-lower-block`.
 struct LowerBlockOptions : public mlir::PassPipelineOptions<LowerBlockOptions> {
-  Option<std::string> chip{*this, "chip", llvm::cl::desc("compilation target: sm_80, sm_90a"),
-                           llvm::cl::init("sm_90a")};
+  Option<std::string> chip{*this, "chip", llvm::cl::desc("chip (sm_90a) or card (h200)"),
+                           llvm::cl::init(defaultChip)};
 };
 
 /// From graphs of launches with schedules to GPU functions of thread ops.

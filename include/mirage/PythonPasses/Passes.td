@@ -37,7 +37,7 @@ def MirageSearch : Mirage_PythonPass<"mirage-search"> {
            "seconds of search per graph, after which the best so far is kept">,
     Option<"maxCandidates", "max-candidates", "int64_t", "8",
            "candidates kept per graph, cheapest first">,
-    Option<"chip", "chip", "std::string", "\"sm_90a\"",
+    Option<"chip", "chip", "std::string", "::mirage::defaultChip",
            "the GPU whose limits and cost model are used">,
     Option<"maxPlans", "max-plans", "int64_t", "0",
            "at most so many sets of stored intermediates whose kernels are "
@@ -106,7 +106,7 @@ def MirageSelect : Mirage_PythonPass<"mirage-select"> {
     choose among; the form stays `verified`.
   }];
   let options = [
-    Option<"chip", "chip", "std::string", "\"sm_90a\"",
+    Option<"chip", "chip", "std::string", "::mirage::defaultChip",
            "the GPU whose cost model is used">,
     Option<"keep", "keep", "int64_t", "1", "how many alternatives to keep">];
 }

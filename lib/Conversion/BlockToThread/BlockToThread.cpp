@@ -113,35 +113,63 @@ private:
     std::string prefix = getIdentifier(graph.getName());
     auto module = gpu::GPUModuleOp::create(builder, graph.getLoc(), prefix + "_kernels");
     symbols.insert(module);
+    SmallVector<Kernel> kernels;
     for (auto [number, op] : llvm::enumerate(ops)) {
       std::string name = prefix + "_" + std::to_string(number);
       if (auto launch = dyn_cast<kernel::LaunchOp>(op)) {
         if (failed(checkInput(launch)))
           return failure();
-        convert(launch, module, name);
+        Kernel *known = llvm::find_if(kernels, [&](Kernel &kernel) {
+          return areSameKernel(kernel.launch, launch);
+        });
+        if (known == kernels.end()) {
+          kernels.push_back(convert(launch, module, name));
+          known = &kernels.back();
+        }
+        replaceWithInvoke(launch, known->function, launch.getNumBlocks(),
+                          32 * launch.getSchedule()->getBlockWarps(), known->tensorMaps);
       } else if (failed(convertCopy(op, module, name))) {
         return failure();
       }
     }
+    for (Operation *op : ops)
+      op->erase();
     if (graph.getForm())
       graph.setForm(kernel::Form::Thread);
     return success();
   }
 
   /// The kernel `name` of `module`, empty; `builder` is set to its body.
-  static gpu::GPUFuncOp createKernel(OpBuilder &builder, Location loc, gpu::GPUModuleOp module,
+  gpu::GPUFuncOp createKernel(OpBuilder &builder, Location loc, gpu::GPUModuleOp module,
                                      StringRef name, ArrayRef<Type> parameters, int64_t threads) {
     builder.setInsertionPointToEnd(module.getBody());
     auto function =
         gpu::GPUFuncOp::create(builder, loc, name, builder.getFunctionType(parameters, {}));
     function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+    ++numKernels;
     function.setKnownBlockSizeAttr(
         builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
     builder.setInsertionPointToStart(&function.getBody().front());
     return function;
   }
 
-  /// Replaces `op` by a call of `function` with as many blocks.
+  /// A function, and the launch that it was made of.
+  struct Kernel {
+    kernel::LaunchOp launch;
+    gpu::GPUFuncOp function;
+    SmallVector<Attribute> tensorMaps;
+  };
+
+  /// Whether two launches do the same with tensors of the same types.
+  static bool areSameKernel(kernel::LaunchOp first, kernel::LaunchOp second) {
+    return llvm::equal(first->getOperandTypes(), second->getOperandTypes()) &&
+           llvm::equal(first->getResultTypes(), second->getResultTypes()) &&
+           first->getAttrDictionary() == second->getAttrDictionary() &&
+           OperationEquivalence::isRegionEquivalentTo(&first.getBody(), &second.getBody(),
+                                                      OperationEquivalence::IgnoreLocations);
+  }
+
+  /// Puts a call of `function` with as many blocks in the place of `op`, which stays without uses.
   void replaceWithInvoke(Operation *op, gpu::GPUFuncOp function, int64_t blocks, int64_t threads,
                          ArrayRef<Attribute> tensorMaps = {}) {
     OpBuilder builder(op);
@@ -153,11 +181,9 @@ private:
         ArrayRef<int64_t>{blocks, 1, 1}, ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
         DenseI64ArrayAttr(), tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps));
     op->replaceAllUsesWith(invoke->getResults());
-    op->erase();
-    ++numKernels;
   }
 
-  void convert(kernel::LaunchOp launch, gpu::GPUModuleOp module, StringRef name) {
+  Kernel convert(kernel::LaunchOp launch, gpu::GPUModuleOp module, StringRef name) {
     OpBuilder builder(&getContext());
     SmallVector<Type> parameters;
     for (Type type : llvm::concat<const Type>(launch->getOperandTypes(), launch->getResultTypes()))
@@ -176,7 +202,7 @@ private:
                 arguments.slice(numInputs, numOutputs), arguments.take_back(tensorMaps.size()))
         .run();
     gpu::ReturnOp::create(builder, launch.getLoc());
-    replaceWithInvoke(launch, function, launch.getNumBlocks(), threads, tensorMaps);
+    return {launch, function, tensorMaps};
   }
 
   LogicalResult convertCopy(Operation *op, gpu::GPUModuleOp module, StringRef name) {

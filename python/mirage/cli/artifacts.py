@@ -12,9 +12,26 @@ if TYPE_CHECKING:
     from mirage.compiler import Compiled, CompileOptions
 
 
+def add_chip_argument(parser: argparse.ArgumentParser, what: str = "") -> None:
+    """``--chip``, to be read with :func:`chip_of`; ``what`` it is for."""
+    parser.add_argument(
+        "--chip",
+        metavar="NAME",
+        help=what + "chip (sm_80, sm_90a) or card (a100, h200) of the table in docs/chips.md "
+        "(default: this machine's GPU; sm_90a without one)",
+    )
+
+
+def chip_of(options: argparse.Namespace) -> str:
+    """The chip that was asked for, else the default."""
+    from mirage.compiler import default_chip
+
+    return default_chip() if options.chip is None else str(options.chip)
+
+
 def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that :func:`compile_options` reads."""
-    parser.add_argument("--chip", default="sm_90a", help="sm_80 or sm_90a (default: %(default)s)")
+    add_chip_argument(parser)
     parser.add_argument(
         "--no-cubin", action="store_true", help="PTX only, even where ptxas is there"
     )
@@ -27,7 +44,9 @@ def compile_options(options: argparse.Namespace) -> CompileOptions:
     """The options of the compiler."""
     from mirage.compiler import CompileOptions
 
-    return CompileOptions(options.chip, cubin=not options.no_cubin, use_cache=not options.no_cache)
+    return CompileOptions(
+        chip_of(options), cubin=not options.no_cubin, use_cache=not options.no_cache
+    )
 
 
 def describe(output: Output, compiled: Compiled, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from mirage.cli.artifacts import chip_of
 from mirage.cli.output import Output
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -
     from mirage.pipeline.options import OptimizeOptions
 
     return OptimizeOptions.of(
-        chip=options.chip,
+        chip=chip_of(options),
         budget=options.budget,
         candidates=options.candidates,
         seed=options.seed,

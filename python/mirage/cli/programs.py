@@ -8,8 +8,8 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,6 +46,10 @@ class LoadedProgram:
     module: Callable[..., Any] | None = None
     example_inputs: tuple[Any, ...] | None = None
     workload: Workload | None = None
+    named: bool = True
+    """Whether it is known which inputs a caller passes and which the program holds."""
+    held: Mapping[int, str] = field(default_factory=dict[int, str])
+    """Of a program that is IR: the names of inputs that stand for tensors of a module."""
 
     @property
     def graph(self) -> KernelGraph:
@@ -53,15 +57,18 @@ class LoadedProgram:
         return self.program.graph
 
 
-def load_program(spec: str, *, allow_fallback: bool = False) -> LoadedProgram:
-    """The program that ``spec`` names. Raises :class:`BadProgramError` and what the front ends
-    raise.
+def load_program(
+    spec: str, *, allow_fallback: bool = False, files: dict[Path, ModuleType] | None = None
+) -> LoadedProgram:
+    """The program that ``spec`` names. With ``files`` a file that is there already is not run
+    again: two programs of one file hold the same tensors. Raises :class:`BadProgramError` and what
+    the front ends raise.
     """
     path, colon, name = spec.rpartition(":")
     if not colon or "." not in Path(path).name:
         path, name = spec, ""
     if path.endswith(".py"):
-        return _from_python(spec, Path(path), name, allow_fallback)
+        return _from_python(spec, Path(path), name, allow_fallback, files)
     if path.endswith(".mlir"):
         return _from_mlir(spec, Path(path), name or None)
     if Path(spec).exists():
@@ -102,8 +109,12 @@ def read_text(path: Path) -> str:
 def _from_mlir(spec: str, path: Path, name: str | None) -> LoadedProgram:
     from mirage.mlir_io import graph_from_text
 
-    graph = graph_from_text(read_text(path), name=name, where=str(path)).graph
-    return LoadedProgram(spec, Program(graph), lambda seed: random_inputs(graph, seed))
+    read = graph_from_text(read_text(path), name=name, where=str(path))
+    graph = read.graph
+    held = {i: note.parameter for i, note in read.notes.items() if note.parameter}
+    return LoadedProgram(
+        spec, Program(graph), lambda seed: random_inputs(graph, seed), held=held, named=bool(held)
+    )
 
 
 def random_inputs(graph: KernelGraph, seed: int) -> tuple[Array, ...]:
@@ -122,8 +133,12 @@ def _carrier(dtype: DType) -> np.dtype[Any]:
 # ---- Python --------------------------------------------------------------------------------------
 
 
-def _from_python(spec: str, path: Path, name: str, allow_fallback: bool) -> LoadedProgram:
-    file = run_file(path)
+def _from_python(
+    spec: str, path: Path, name: str, allow_fallback: bool, files: dict[Path, ModuleType] | None
+) -> LoadedProgram:
+    known = {} if files is None else files
+    where = path.resolve()
+    file = known[where] = known.get(where) or run_file(path)
     item = getattr(file, name, None) if name else _only_program(file, path)
     if item is None:
         raise BadProgramError(
@@ -155,14 +170,17 @@ def _from_torch(
             f"{type(item).__name__}"
         )
     example: Any = getattr(file, "example_inputs", None)
+    if isinstance(example, dict):  # for several programs: by their names
+        names = [n for n, there in vars(file).items() if there is item]
+        example = next((example[n] for n in names if n in example), None)  # pyright: ignore
     if callable(example):
         example = example()
     if isinstance(example, torch.Tensor):
         example = (example,)
     if not isinstance(example, tuple | list):
         raise BadProgramError(
-            f"{path}: expected a tuple `example_inputs` of tensors beside the program, got "
-            f"{type(example).__name__}"
+            f"{path}: expected a tuple `example_inputs` of tensors beside the program (or a "
+            f"dict of such tuples by the programs' names), got {type(example).__name__}"
         )
     from mirage.frontend.torch_import import from_torch
 
@@ -252,16 +270,19 @@ def _programs(file: ModuleType) -> str:
 
 
 def _only_program(file: ModuleType, path: Path) -> object:
-    found = {
+    found: dict[str, Any] = {
         name: item
         for name, item in vars(file).items()
         if not name.startswith("_") and _is_program(item)
     }
     distinct = {id(item): name for name, item in found.items()}
+    for item in tuple(found.values()):
+        for part in list(item.modules())[1:] if hasattr(item, "modules") else ():
+            distinct.pop(id(part), None)  # a part of another one
     if len(distinct) != 1:
         there = ", ".join(found) or "none"
         raise BadProgramError(
             f"{path}: expected one module or graph in the file, got {there}; name one as "
             f"{path.name}:NAME"
         )
-    return next(iter(found.values()))
+    return found[next(iter(distinct.values()))]

@@ -2,14 +2,13 @@
 
 from mirage.compiler import CompileOptions, compile_module
 
-compiled = compile_module(module, CompileOptions(chip="sm_90a"))
+compiled = compile_module(module, CompileOptions(chip="h200"))
 mirage.runtime.write_artifact(compiled.artifact, "program.mirage")
 """
 
+from mirage.compiler.chips import default_chip
 from mirage.compiler.collect import Names
 from mirage.compiler.compile import (
-    CHIPS,
-    DEFAULT_CHIP,
     Compiled,
     CompileOptions,
     compile_graph,
@@ -17,6 +16,7 @@ from mirage.compiler.compile import (
     compile_text,
 )
 from mirage.compiler.errors import CompileError, PtxasError, UnsupportedChipError
+from mirage.cost.target import CHIPS, DEFAULT_CHIP
 
 __all__ = [
     "CHIPS",
@@ -30,4 +30,5 @@ __all__ = [
     "compile_graph",
     "compile_module",
     "compile_text",
+    "default_chip",
 ]

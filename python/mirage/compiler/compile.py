@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import mirage
 from mirage.compiler import cache
+from mirage.compiler.chips import default_chip
 from mirage.compiler.collect import Names, collect
 from mirage.compiler.errors import CompileError, PtxasError, UnsupportedChipError
 from mirage.compiler.ptxas import (
@@ -17,14 +18,12 @@ from mirage.compiler.ptxas import (
     find_ptxas,
     ptxas_version,
 )
+from mirage.cost.target import UnknownTargetError, target_for
 from mirage.runtime.artifact import Artifact, sha256
 
 if TYPE_CHECKING:
     from mirage import ir
     from mirage.semantics.ugraph import KernelGraph
-
-CHIPS = ("sm_80", "sm_90a")
-DEFAULT_CHIP = "sm_90a"
 
 PASSES = ("mirage-lower-block", "mirage-thread-to-ptx")
 """From form ``selected`` (or ``scheduled``) to ``binary``; each takes the chip as an option."""
@@ -32,19 +31,24 @@ PASSES = ("mirage-lower-block", "mirage-thread-to-ptx")
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """``cubin``: also assemble machine code where ptxas is there. ``use_cache``: reuse earlier
-    results.
+    """``chip``: a chip or card of the table, by default this machine's GPU. ``cubin``: also
+    assemble machine code where ptxas is there. ``use_cache``: reuse earlier results.
     """
 
-    chip: str = DEFAULT_CHIP
+    chip: str = field(default_factory=default_chip)
     cubin: bool = True
     use_cache: bool = True
 
     def __post_init__(self) -> None:
-        if self.chip not in CHIPS:
-            raise UnsupportedChipError(
-                f"expected a chip among {', '.join(CHIPS)}, got {self.chip!r}"
-            )
+        self.code_chip  # noqa: B018  (an unknown one is an error here)
+
+    @property
+    def code_chip(self) -> str:
+        """The chip whose code is generated. Raises :class:`UnsupportedChipError`."""
+        try:
+            return target_for(self.chip).chip
+        except UnknownTargetError as e:
+            raise UnsupportedChipError(str(e)) from None
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def compile_text(
         "cubin": ptxas_version(ptxas) if ptxas else None,
         "names": [names.inputs, names.outputs, sorted(names.parameters.items())],
     }
-    key = cache.cache_key(text, options.chip, settings)
+    key = cache.cache_key(text, options.code_chip, settings)
     found = cache.lookup(key) if options.use_cache else None
     if found is None:
         compiled = _compile(text, options, names)
@@ -151,8 +155,8 @@ def _diagnostics(error: Any) -> str:
 
 
 def _compile(text: str, options: CompileOptions, names: Names) -> Compiled:
-    module = lower(text, options.chip)
-    artifact = collect(module, f"mirage {mirage.__version__}", options.chip, names)
+    module = lower(text, options.code_chip)
+    artifact = collect(module, f"mirage {mirage.__version__}", options.code_chip, names)
     if not options.cubin:
         return Compiled(artifact)
     return with_machine_code(artifact)

@@ -3,10 +3,20 @@
 from mirage.cost.features import Resources, features_of
 from mirage.cost.limits import CheckError, check_launch
 from mirage.cost.model import CostReport, KernelFeatures, estimate
-from mirage.cost.target import A100, H200, TARGETS, Target
+from mirage.cost.target import (
+    A100,
+    DEFAULT_CHIP,
+    H200,
+    TARGETS,
+    Target,
+    UnknownTargetError,
+    target_for,
+    target_of_device,
+)
 
 __all__ = [
     "A100",
+    "DEFAULT_CHIP",
     "H200",
     "TARGETS",
     "CheckError",
@@ -14,7 +24,10 @@ __all__ = [
     "KernelFeatures",
     "Resources",
     "Target",
+    "UnknownTargetError",
     "check_launch",
     "estimate",
     "features_of",
+    "target_for",
+    "target_of_device",
 ]

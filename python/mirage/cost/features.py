@@ -10,7 +10,7 @@ from mirage.cost.accountant import Accountant, Around
 from mirage.cost.model import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, with_enough_warps
 from mirage.cost.shared_memory import shared_bytes
-from mirage.semantics.scalar import UNARY, BinaryFn, DType
+from mirage.semantics.scalar import BINARY, UNARY, DType
 from mirage.semantics.ugraph import (
     Binary,
     Cast,
@@ -153,8 +153,8 @@ def _count(
             info = UNARY[op.fn]
             account.elementwise(size, info.flops, info.special, in_loop)
         case Binary():
-            cost = (1.0, 0.0) if op.fn not in (BinaryFn.DIV, BinaryFn.POW) else (8.0, 1.0)
-            account.elementwise(size, *cost, in_loop)
+            info = BINARY[op.fn]
+            account.elementwise(size, info.flops, info.special, in_loop)
         case Reduce() | RunningMax():
             account.reduce(float(op.operands[0].type.size), in_loop)
         case Cast() if op.result.dtype.is_half and not op.operands[0].dtype.is_half:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from mirage import _target
 from mirage.cost.shared_memory import shared_bytes
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import Launch, Load, Loop, Matmul, axis_extents, walk
@@ -15,9 +16,9 @@ MAX_ROWS = 128
 MAX_COLUMNS = 256
 """Columns of a matmul tile."""
 MAX_WARPS = 16
-MAX_BOX = 256
+MAX_BOX = _target.MAX_BOX_ROWS
 """Rows that one copy of the tensor memory accelerator moves."""
-MAX_BOX_RANK = 5
+MAX_BOX_RANK = _target.MAX_BOX_RANK
 GRID_LIMIT = 2**31 - 1
 
 

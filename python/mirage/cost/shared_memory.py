@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from mirage import _target
 from mirage.cost.analysis import BlockAnalysis, round_up
 from mirage.semantics.ugraph import (
     Binary,
@@ -35,13 +36,13 @@ from mirage.semantics.ugraph import (
     walk,
 )
 
-STAGED_BYTES = 512
+STAGED_BYTES = _target.MIN_STAGED_BYTES
 """Smaller tiles of a loop are loaded into registers."""
 SLACK = 2.0
 """Sharings of a matmul that cost up to this factor of the best are taken to be possible."""
-BARRIER_BYTES = 16
+BARRIER_BYTES = _target.SLOT_BARRIER_BYTES
 """Of the two mbarriers of a slot that another warp fills."""
-ROW_PAD = 8
+ROW_PAD = _target.EXCHANGE_PAD
 """Elements between the rows of an exchanged tile."""
 
 
@@ -172,7 +173,7 @@ class _Planner(BlockAnalysis):
         shape = self.fed.get(load)
         if shape is None:
             copied = slots > 1 and load.result.type.bytes >= STAGED_BYTES
-            if not copied or load.result.shape[-1] * width % 4:
+            if not copied or load.result.shape[-1] * width % _target.ASYNC_COPY_UNIT:
                 return 0
             wide = [n for n in load.result.shape if n > 1][-2:]
             rows, cols = (1, 1, *wide)[-2:]
@@ -180,10 +181,10 @@ class _Planner(BlockAnalysis):
         else:
             rows, cols = (self.padded(n) for n in shape)
         row = cols * width
-        alignment = next((8 * s for s in (128, 64, 32) if rows > 1 and row % s == 0), 16)
-        if alignment == 16 and rows > 1:
-            row += 16
-        return slots * round_up(rows * row, alignment)
+        swizzle, _ = _target.shared_rows(rows, row)
+        if not swizzle and rows > 1:
+            row += 16  # rows of odd sizes get no pad: a bound from above
+        return slots * round_up(rows * row, _target.shared_alignment(swizzle))
 
     def _spread(self, extent: int) -> int:
         """Extent of a tile that no instruction reads: a power of two, or up to a quarter more; or

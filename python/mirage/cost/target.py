@@ -1,15 +1,27 @@
-"""What the cost model knows about a chip: one row of parameters each.
+"""What the cost model knows about a GPU: one row of the table in ``include/mirage/Target/Chip.h``.
 
-H200: sizes and counts from the data sheet; rates and latencies fitted to kernels measured on one
-card (CUDA-graph replay, cold L2; ``benchmarks/calibrate.py``). A100 (SXM4, 40 GB): public data
-sheets, and the H200's latencies in clocks; not measured.
+The table is in C++, where the code generator asks it what a chip can do; here the same rows are
+read for the search and the cost model. :func:`target_for` finds a row by name, and
+:func:`target_of_device` that of a GPU.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from mirage import _target
 from mirage.errors import MirageError
+
+DEFAULT_CHIP = _target.DEFAULT_CHIP
+"""What code is generated for where nobody names a chip and there is no GPU."""
+
+
+CHIPS: tuple[str, ...] = tuple(row["chip"] for row in _target.chips())
+"""The chips for which code is generated."""
+
+
+class UnknownTargetError(MirageError, LookupError):
+    """A chip that is not in the table."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +30,10 @@ class Target:
 
     name: str
     chip: str
+    capability: tuple[int, int]  # compute capability
+    abilities: frozenset[str]  # mechanisms that not all chips have
+    product: str  # words of the name under which the driver knows it
+    measured: bool  # whether rates and latencies are fitted to measurements; else from data sheets
     sms: int
     dram_bytes: float  # streaming read, bytes per µs
     l2_bytes: float  # bytes per µs that all SMs together read from L2
@@ -34,6 +50,8 @@ class Target:
     shared_block: int  # shared memory that one block may have
     shared_sm: int  # shared memory of one SM
     registers_sm: int
+    registers_thread: int
+    threads_block: int
     threads_sm: int
     blocks_sm: int
     launch: float  # an empty kernel in graph replay
@@ -56,7 +74,7 @@ class Target:
     @property
     def has_warpgroups(self) -> bool:
         """Whether four warps together can multiply tiles in shared memory."""
-        return self.mma_group > 0
+        return "warpgroup_mma" in self.abilities
 
     @property
     def flight_total(self) -> float:
@@ -64,98 +82,49 @@ class Target:
         return self.flight * self.sms
 
 
-H200 = Target(
-    name="h200",
-    chip="sm_90a",
-    sms=132,
-    dram_bytes=4.4e6,
-    l2_bytes=5.1e6,
-    sm_bytes=54e3,
-    box_l2_bytes=9.0e6,
-    box_sm_bytes=70e3,
-    l2_size=60 << 20,
-    mma_half=4.0e6,
-    mma_group=5.6e6,
-    mma_f32=0.6e6,
-    alu=1.62e5,
-    sfu=2.26e4,
-    shared_bytes=2.48e5,
-    shared_block=227 << 10,
-    shared_sm=228 << 10,
-    registers_sm=65536,
-    threads_sm=2048,
-    blocks_sm=32,
-    launch=0.68,
-    latency=1.2,
-    clock=1755.0,
-    chain=0.81,
-    step=186.0,
-    ring_step=60.0,
-    step_latency=0.76,
-    step_warp=8.4,
-    exchange=174.0,
-    exchange_warp=14.3,
-    gather=10.0,
-    combine=0.45,
-    block_start=0.054,
-    flight=30e3,
-    alone=0.52,
-    spill_bytes=6.2e6,
-)
-
-A100 = Target(
-    name="a100",
-    chip="sm_80",
-    sms=108,
-    dram_bytes=1.4e6,
-    l2_bytes=3.4e6,
-    sm_bytes=45e3,
-    box_l2_bytes=3.4e6,
-    box_sm_bytes=45e3,
-    l2_size=40 << 20,
-    mma_half=2.4e6,
-    mma_group=0.0,
-    mma_f32=0.35e6,
-    alu=64 * 1410.0 * 0.8,
-    sfu=16 * 1410.0,
-    shared_bytes=128 * 1410.0,
-    shared_block=163 << 10,
-    shared_sm=164 << 10,
-    registers_sm=65536,
-    threads_sm=2048,
-    blocks_sm=32,
-    launch=1.5,
-    latency=1.2,
-    clock=1410.0,
-    chain=0.81,
-    step=186.0,
-    ring_step=186.0,
-    step_latency=0.76,
-    step_warp=8.4,
-    exchange=174.0,
-    exchange_warp=14.3,
-    gather=10.0,
-    combine=1.0,
-    block_start=0.09,
-    flight=22e3,
-    alone=0.52,
-    spill_bytes=3.0e6,
-)
-
-TARGETS = {t.name: t for t in (H200, A100)} | {t.chip: t for t in (H200, A100)}
-"""The parameters, by name of the card and of the chip."""
+def _read() -> dict[str, Target]:
+    known = {f.name for f in fields(Target)}
+    rows: dict[str, Target] = {}
+    for row in _target.cards():
+        if set(row) != known:
+            raise ImportError(
+                f"the compiled half of mirage has other columns than mirage.cost.Target "
+                f"({', '.join(sorted(set(row) ^ known))}); build it again"
+            )
+        target = Target(**{**row, "abilities": frozenset(row["abilities"])})
+        rows[target.name] = target
+        rows.setdefault(target.chip, target)
+    return rows
 
 
-class UnknownTargetError(MirageError, LookupError):
-    """No parameters are known for that chip."""
+TARGETS = _read()
+"""All rows by the names of cards and of chips; of a chip's cards the first stands for it."""
+
+H200, A100 = TARGETS["h200"], TARGETS["a100"]
 
 
-def target_for(chip: str) -> Target:
-    """The parameters of a chip (``sm_90a``) or card (``h200``). Raises
-    :class:`UnknownTargetError`.
-    """
-    target = TARGETS.get(chip)
+def target_for(name: str) -> Target:
+    """The row of a chip (``sm_90a``) or card (``h200``). Raises :class:`UnknownTargetError`."""
+    target = TARGETS.get(name)
     if target is None:
-        known = ", ".join(sorted(TARGETS))
-        raise UnknownTargetError(f"expected a chip among {known}, got {chip!r}")
+        raise UnknownTargetError(f"expected {_target.known_chips()}, got {name!r}")
     return target
+
+
+def target_of_device(capability: tuple[int, int], device: str) -> Target:
+    """The row of a GPU that the driver calls ``device``: that of its card, else of its chip.
+
+    Raises :class:`UnknownTargetError` where the table has no row for its compute capability.
+    """
+    card = _target.card_of_device(*capability, device)
+    if card is None:
+        known = ", ".join(
+            f"{major}.{minor} ({chip})"
+            for chip, (major, minor) in {t.chip: t.capability for t in TARGETS.values()}.items()
+        )
+        raise UnknownTargetError(
+            f"expected a GPU of compute capability {known}, got {device} of "
+            f"{capability[0]}.{capability[1]}; name a chip whose code it runs (chip='sm_80') or "
+            "add a row to the table (docs/chips.md)"
+        )
+    return TARGETS[card]

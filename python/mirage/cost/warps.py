@@ -1,7 +1,8 @@
 """How the warps of a block may share a matmul, and what that costs them.
 
 The code generator chooses the sharing for all matmuls of a block together, by estimated
-instructions of one warp; here each matmul is looked at alone (and with the one that computes its
+instructions of one warp (``include/mirage/Target/WarpSharing.h``, whose functions count here too);
+here each matmul is looked at alone (and with the one that computes its
 operand), so the answer is a set: every sharing that is not clearly worse than the best.
 """
 
@@ -12,13 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
+from mirage import _target
+
 T = TypeVar("T")
 
-EXCHANGE = 150.0
+EXCHANGE = _target.EXCHANGE_COST
 """Instructions' worth of waiting when warps exchange values through shared memory."""
-HELD = 128
-"""f32 values of one tile that a thread can hold; more count as spilled."""
-SPILL = 20.0
 
 
 @dataclass(frozen=True)
@@ -46,31 +46,18 @@ class WarpGrid:
 @lru_cache(maxsize=4096)
 def grid_costs(p: Product, warps: int) -> tuple[tuple[WarpGrid, float], ...]:
     """Every way to share a product, with the instructions of a warp that it takes."""
-    step = 16 if p.width == 2 else 8
-    found: list[tuple[WarpGrid, float]] = []
-    size = warps
-    while size >= 1:
-        for gm in _powers(size):
-            for gn in _powers(size // gm):
-                grid = WarpGrid(gm, gn, size // (gm * gn))
-                if size < warps and grid.k > 1:
-                    continue  # warps that are left over hold copies, which must not be summed
-                if _fits(p.m, 16 * gm) and _fits(p.n, 8 * gn) and _fits(p.k, step * grid.k):
-                    found.append((grid, _cost(p, grid)))
-        size //= 2
-    return tuple(found)
+    grids = [WarpGrid(*g) for g in _target.warp_grids(p.m, p.n, p.k, p.width, warps)]
+    return tuple((grid, _cost(p, grid)) for grid in grids)
 
 
 def _cost(p: Product, grid: WarpGrid) -> float:
-    m, n, k = p.m / grid.m, p.n / grid.n, p.k / grid.k
-    products = m / 16 * (n / 8) * (k * p.width / 32) * (1 if p.width == 2 else 6)
-    reads = (m + n) * k * p.width / 512
-    cost = p.trips * (2 * products + 4 * reads)
+    product = _target.product_cost(p.m, p.n, p.k, p.width, grid.m, grid.n, grid.k)
+    held = p.m * p.n / (32 * grid.m * grid.n)
+    cost = p.trips * product
     if grid.k > 1:
-        held, summed = m * n / 32, p.m * p.n / (32 * grid.m * grid.n * grid.k)
-        sums = EXCHANGE + 2 * held + 2 * grid.k * summed
+        sums = _target.warp_sum_cost(held, grid.k, held / grid.k)
         cost += sums * (1 if p.accumulated else p.trips)
-    return cost + p.trips * SPILL * max(0.0, m * n / 32 - HELD)
+    return cost + p.trips * _target.spill_cost(held)
 
 
 @lru_cache(maxsize=4096)
@@ -86,7 +73,7 @@ def chain_costs(
         for b, cost_b in grid_costs(second, warps):
             stays = (a.m, a.n, 1) == (b.m, b.k, b.n) and a.k == 1
             # sums of what warps share can go to any warp
-            move = 0.0 if stays or a.k > 1 else EXCHANGE + 8 * registers
+            move = 0.0 if stays or a.k > 1 else _target.exchange_cost(2 * registers)
             # work on each value in between, more where warps hold copies
             between = 4 * registers + (EXCHANGE if a.n > 1 else 0.0)
             pairs.append(((a, b, not stays), cost_a + cost_b + first.trips * (move + between)))
@@ -97,11 +84,3 @@ def near_best(options: Sequence[tuple[T, float]], slack: float) -> list[T]:
     """Options that cost at most ``slack`` times the least and an exchange more, the best first."""
     ordered = sorted(options, key=lambda option: option[1])
     return [option for option, cost in ordered if cost <= slack * ordered[0][1] + EXCHANGE]
-
-
-def _powers(limit: int) -> list[int]:
-    return [1 << i for i in range(limit.bit_length())]
-
-
-def _fits(extent: int, multiple: int) -> bool:
-    return extent & -extent >= multiple

@@ -24,8 +24,11 @@ class Parameter:
     seen."""
 
     index: int  # position among the graph's inputs
-    name: str  # as in ``module.state_dict()``
+    name: str  # as in ``module.state_dict()``; of a constant the name that the program gives it
     data: object
+    trained: bool = True
+    """Whether it may hold anything (an ``nn.Parameter``); what a buffer or a constant holds is part
+    of the program."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,17 @@ class Fixed:
 class Program:
     """A kernel graph with what else is known of it: where its ops stand in the user's program,
     bound inputs, and which results are no tensors (``results`` has the others' places among the
-    graph's outputs; left out, the outputs are the results).
+    graph's outputs; left out, the outputs are the results). ``keys`` says where each result stands
+    in what the program returns (``['loss']``, ``[0]``; empty: not known), ``unread`` names bound
+    tensors that no result depends on.
     """
 
     graph: KernelGraph
     locations: Mapping[Op, SourceLocation] = field(default_factory=dict[Op, SourceLocation])
     parameters: tuple[Parameter, ...] = ()
     results: tuple[int | Fixed, ...] | None = None
+    keys: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def call_inputs(self) -> tuple[Value, ...]:

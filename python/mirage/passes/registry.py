@@ -5,7 +5,7 @@ A pass `mirage-foo-bar` is the module `mirage.passes.foo_bar` with an object `PA
     @dataclass(frozen=True)
     class FooBarOptions:
         seed: int = 0
-        chip: str = "sm_90a"
+        limit: float = 10.0
 
     def run(op: ir.Operation, options: FooBarOptions) -> Mapping[str, int] | None:
         ...

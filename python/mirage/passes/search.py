@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mirage.cost.target import DEFAULT_CHIP
 from mirage.passes._rewrite import rewrite_graphs
 from mirage.passes.registry import PythonPass, remark
 
@@ -22,7 +23,7 @@ class SearchOptions:
     seed: int = 0
     time_limit: float = 60.0
     max_candidates: int = 8
-    chip: str = "sm_90a"
+    chip: str = DEFAULT_CHIP
     max_plans: int = 0
     max_cuts: int = 0
     max_matmuls: int = 0

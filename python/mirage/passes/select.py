@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mirage.cost.target import DEFAULT_CHIP
 from mirage.passes._rewrite import rewrite_graphs
 from mirage.passes.registry import PythonPass, warn
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class SelectOptions:
     """Options of the pass."""
 
-    chip: str = "sm_90a"
+    chip: str = DEFAULT_CHIP
     keep: int = 1
 
 

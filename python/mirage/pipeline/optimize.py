@@ -1,6 +1,6 @@
 """The whole way, from a program to something that can be called.
 
-optimized = optimize(program, OptimizeOptions(chip="sm_90a"))
+optimized = optimize(program, OptimizeOptions(chip="h200"))
 print(optimized.describe())
 out, = optimized(x, w)
 """

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from mirage.compiler.chips import default_chip
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.search import BOUNDS, SearchLimits
@@ -43,6 +44,7 @@ _PATIENCE = 0.5
 class OptimizeOptions:
     """How to optimize. Times in seconds.
 
+    ``chip`` is a chip (``sm_90a``) or card (``h200``) of the table, by default this machine's GPU.
     ``budget`` is the time of search, verification and compilation together: when it is used up, the
     best verified program so far is compiled. ``candidates`` are verified, ``finalists`` of them
     compiled.
@@ -52,7 +54,7 @@ class OptimizeOptions:
     the choice. ``bounds`` of the search are those of :class:`mirage.search.SearchLimits`, by name.
     ``watch`` is told what happened, in sentences; ``progress`` what is under way."""
 
-    chip: str = "sm_90a"
+    chip: str = field(default_factory=default_chip)
     budget: float = 60.0
     candidates: int = 6
     finalists: int = 4

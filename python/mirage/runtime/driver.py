@@ -62,6 +62,19 @@ def compute_capability(device: int) -> tuple[int, int]:
     return major, minor
 
 
+def first_device() -> tuple[tuple[int, int], str] | None:
+    """Compute capability and name of this machine's first GPU, or None where there is none. No
+    context is made.
+    """
+    try:
+        d = driver()
+    except NoGpuError:
+        return None
+    handle = check(d.cuDeviceGet(0), "device 0")
+    name: bytes = check(d.cuDeviceGetName(128, handle), "name of device 0")
+    return compute_capability(0), name.split(b"\0")[0].decode(errors="replace")
+
+
 def runs_on(chip: str, capability: tuple[int, int]) -> bool:
     """Whether code for ``chip`` runs on a device: ``sm_80`` on that or anything later, ``sm_90a``
     on 9.0 only.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mirage.semantics.numbers import nearest
-from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.scalar import BINARY
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
@@ -38,13 +38,6 @@ from mirage.semantics.ugraph import (
     walk,
 )
 
-_INFIX = {
-    BinaryFn.ADD: "+",
-    BinaryFn.SUB: "-",
-    BinaryFn.MUL: "*",
-    BinaryFn.DIV: "/",
-    BinaryFn.POW: "**",
-}
 _UPDATE = {AccumulateFn.SUM: "+=", AccumulateFn.MAX: "max=", AccumulateFn.LAST: "="}
 
 
@@ -164,7 +157,7 @@ class _Kernel:
         if isinstance(op, Matmul):
             return f"({xs[0]} @ {xs[1]})"
         if isinstance(op, Binary):
-            sign = _INFIX.get(op.fn)
+            sign = BINARY[op.fn].infix
             return f"({xs[0]} {sign} {xs[1]})" if sign else f"{op.fn.value}({xs[0]}, {xs[1]})"
         what = type(op).__name__.lower()
         if isinstance(op, Unary):

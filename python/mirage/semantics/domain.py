@@ -107,7 +107,7 @@ class Float64(Domain):
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
-            return (BINARY[fn](a[0], b[0]),)
+            return (BINARY[fn].evaluate(a[0], b[0]),)
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
@@ -154,7 +154,7 @@ class TypedFloat(Domain):
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
-            return self._round(BINARY[fn](self._in(a, dtype), self._in(b, dtype)), dtype)
+            return self._round(BINARY[fn].evaluate(self._in(a, dtype), self._in(b, dtype)), dtype)
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

@@ -43,11 +43,13 @@ def compile_program(program: Program, options: Mapping[str, Any]) -> Compiled:
 
 
 def current_chip() -> str:
-    """The chip that code for torch's current device is compiled for."""
-    major, minor = torch.cuda.get_device_capability()
-    if (major, minor) < (8, 0):
-        raise StaysEager(f"no code is generated for compute capability {major}.{minor}")
-    return "sm_90a" if (major, minor) == (9, 0) else "sm_80"
+    """The card that torch's current device is, by its name in the table of chips.
+
+    Raises :class:`mirage.cost.UnknownTargetError` where the table has no row for the device.
+    """
+    from mirage.cost import target_of_device
+
+    return target_of_device(torch.cuda.get_device_capability(), torch.cuda.get_device_name()).name
 
 
 def backend(

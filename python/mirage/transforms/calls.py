@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from mirage.semantics.builder import promote
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, UNARY, DType, ReduceFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
@@ -32,31 +32,6 @@ from mirage.semantics.ugraph import (
 
 Arguments: TypeAlias = "tuple[tuple[str, object], ...]"
 
-UNARY: dict[UnaryFn, tuple[str, Arguments]] = {
-    UnaryFn.NEG: ("neg.default", ()),
-    UnaryFn.ABS: ("abs.default", ()),
-    UnaryFn.EXP: ("exp.default", ()),
-    UnaryFn.LOG: ("log.default", ()),
-    UnaryFn.SQRT: ("sqrt.default", ()),
-    UnaryFn.RSQRT: ("rsqrt.default", ()),
-    UnaryFn.RECIPROCAL: ("reciprocal.default", ()),
-    UnaryFn.SQUARE: ("square.default", ()),
-    UnaryFn.SIGMOID: ("sigmoid.default", ()),
-    UnaryFn.SILU: ("silu.default", ()),
-    UnaryFn.GELU: ("gelu.default", (("approximate", "none"),)),
-    UnaryFn.GELU_TANH: ("gelu.default", (("approximate", "tanh"),)),
-    UnaryFn.RELU: ("relu.default", ()),
-    UnaryFn.TANH: ("tanh.default", ()),
-}
-BINARY: dict[BinaryFn, tuple[str, Arguments]] = {
-    BinaryFn.ADD: ("add.Tensor", (("alpha", 1),)),
-    BinaryFn.SUB: ("sub.Tensor", (("alpha", 1),)),
-    BinaryFn.MUL: ("mul.Tensor", ()),
-    BinaryFn.DIV: ("div.Tensor", ()),
-    BinaryFn.POW: ("pow.Tensor_Tensor", ()),
-    BinaryFn.MAX: ("maximum.default", ()),
-    BinaryFn.MIN: ("minimum.default", ()),
-}
 REDUCE = {ReduceFn.SUM: "sum.dim_IntList", ReduceFn.MAX: "amax.default"}
 
 DTYPE = "dtype"
@@ -144,11 +119,11 @@ def _constant(w: _Writer, op: Constant) -> None:
 
 
 def _unary(w: _Writer, op: Unary) -> None:
-    w.typed(op, *UNARY[op.fn])
+    w.typed(op, *UNARY[op.fn].call)
 
 
 def _binary(w: _Writer, op: Binary) -> None:
-    w.typed(op, *BINARY[op.fn])
+    w.typed(op, *BINARY[op.fn].call)
 
 
 def _reduce(w: _Writer, op: Reduce) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
@@ -49,18 +49,6 @@ Pads = tuple[frozenset[Pad], ...]  # for each dimension
 Taint = tuple[
     frozenset[tuple[Unary, int, Pad]], ...
 ]  # for each dimension: (exponential, its dimension, padding)
-
-_ZERO_AT_ZERO = {
-    UnaryFn.NEG,
-    UnaryFn.ABS,
-    UnaryFn.SQRT,
-    UnaryFn.SQUARE,
-    UnaryFn.SILU,
-    UnaryFn.GELU,
-    UnaryFn.GELU_TANH,
-    UnaryFn.RELU,
-    UnaryFn.TANH,
-}
 
 
 def same_unit_free_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int, int] | None:
@@ -186,16 +174,11 @@ class Padding:
             self._zeros(v)[dim - rank] if len(v.shape) >= rank - dim else frozenset[Pad]()
             for v in op.operands
         ]
-        if isinstance(op, Cast | Mask) or (isinstance(op, Unary) and op.fn in _ZERO_AT_ZERO):
+        if isinstance(op, Cast | Mask) or (isinstance(op, Unary) and UNARY[op.fn].zero_at_zero):
             return set(known[0])
-        if isinstance(op, Binary) and op.fn is BinaryFn.MUL:
+        if isinstance(op, Binary) and BINARY[op.fn].zero_at_either:
             return set(known[0] | known[1])
-        if isinstance(op, Binary) and op.fn in (
-            BinaryFn.ADD,
-            BinaryFn.SUB,
-            BinaryFn.MAX,
-            BinaryFn.MIN,
-        ):
+        if isinstance(op, Binary) and BINARY[op.fn].zero_at_zero:
             return set(known[0] & known[1])
         return set()
 

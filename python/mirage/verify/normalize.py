@@ -1,8 +1,9 @@
 """Functions written out by others, so that less stays uninterpreted.
 
-``silu(x) = x sigmoid(x)``, ``rsqrt(x) = 1 / sqrt(x)``, ``relu(x) = max(x, 0)`` and powers with a
-constant exponent that is an integer or plus or minus a half. Only the verifier does this, to both
-programs, before it reads them in a finite field.
+Those with a definition in the table of scalar functions (``silu(x) = x sigmoid(x)``, ``rsqrt(x) =
+1 / sqrt(x)``, ``relu(x) = max(x, 0)``) and powers with a constant exponent that is an integer or
+plus or minus a half. Only the verifier does this, to both programs, before it reads them in a
+finite field.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.scalar import UNARY, BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_ops, with_operands
 from mirage.semantics.ugraph import (
     Accumulator,
@@ -83,12 +84,9 @@ class _Rewriter:
     def _rule(self, op: Op) -> Callable[[Builder], Value] | None:
         if isinstance(op, Unary):
             (x,) = op.operands
-            if op.fn is UnaryFn.SILU:
-                return lambda b: b.binary(BinaryFn.MUL, x, b.unary(UnaryFn.SIGMOID, x))
-            if op.fn is UnaryFn.RSQRT:
-                return lambda b: b.unary(UnaryFn.RECIPROCAL, b.unary(UnaryFn.SQRT, x))
-            if op.fn is UnaryFn.RELU:
-                return lambda b: b.binary(BinaryFn.MAX, x, b.constant(0.0))
+            definition = UNARY[op.fn].definition
+            if definition is not None:
+                return lambda b: definition(b, x)
         if isinstance(op, Binary) and op.fn is BinaryFn.POW and op.operands[1] in self.constants:
             x, exponent = op.operands[0], self.constants[op.operands[1]]
             if exponent in (0.5, -0.5):

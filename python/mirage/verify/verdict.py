@@ -149,6 +149,8 @@ class Verdict:
             lines[0] += f" ({'for other sizes too' if self.holds_for else 'for these sizes'})"
         if self.kind is Kind.PROBABLE:
             lines[0] += f" (error at most 2^{self.bound_log2:.1f})"
+        if self.equivalent and not self.accepted:
+            lines[0] += ", but not accepted: its rounding errors are too large"
         if self.witness:
             lines.append(f"  witness: {self.witness}")
         marks = {True: "holds", False: "fails", None: "does not apply"}
@@ -159,10 +161,12 @@ class Verdict:
         """Plain data, for reports and for the IR."""
         return {
             "kind": self.kind.value,
+            "accepted": self.accepted,
             "bound_log2": self.bound_log2,
             "numerics_hold": self.numerics_hold,
             "seed": str(self.seed),
             "permutation": None if self.permutation is None else list(self.permutation),
+            "unshown": list(self.unshown),
             "holds_for": None if self.holds_for is None else self.holds_for.to_json(),
             "witness": None if self.witness is None else self.witness.to_json(),
             "evidence": [e.to_json() for e in self.evidence],

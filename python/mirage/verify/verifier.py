@@ -6,12 +6,14 @@ import random
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import nearest
+from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify.calls import cut_calls
@@ -25,9 +27,10 @@ from mirage.verify.evidence.exact import (
     show,
     summary,
 )
-from mirage.verify.evidence.floats import Difference, compare_floats, decisive, measure_numerics
+from mirage.verify.evidence.floats import Difference, compare_floats, decisive
 from mirage.verify.evidence.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
+from mirage.verify.evidence.rounding import measure_rounding
 from mirage.verify.evidence.sampling import choose_sample
 from mirage.verify.kernel_by_kernel import Account, Hint, Piece, Shown
 from mirage.verify.normalize import normalize
@@ -85,12 +88,14 @@ def verify(
     options: VerifyOptions = VerifyOptions(),
     hint: Hint | None = None,
     known: Mapping[str, Shown] = {},
+    contents: Mapping[int, Array] = {},
 ) -> Verdict:
     """Whether ``candidate`` is the same function of its inputs as ``reference``.
 
     With a ``hint`` of what the candidate's tensors hold it is verified kernel by kernel; ``known``
     has pieces that were looked at before, by their key. A candidate that is not shown to be
-    equivalent as it is may be with constants that compile to the same. Raises
+    equivalent as it is may be with constants that compile to the same. ``contents`` has what inputs
+    hold that are fixed: rounding errors are measured with that. Raises
     :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
     check_graph(reference)
@@ -104,13 +109,14 @@ def verify(
     count = len(reference.outputs)
     if hint is not None and (first.calls or not speaks_of(hint, reference)):
         hint = None
-    verdict = _Verification(first.graph, second.graph, count, options, seed, hint, known).run()
+    held = partial(_Verification, known=known, contents=contents)
+    verdict = held(first.graph, second.graph, count, options, seed, hint).run()
     if verdict.equivalent:
         return verdict
     alike, read = read_alike(decompose(first.graph), second.graph)
     if not read:
         return verdict
-    again = _Verification(first.graph, alike, count, options, seed, None, known).run()
+    again = held(first.graph, alike, count, options, seed, None).run()
     pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(read.items()))
     note = Evidence("constants", True, f"read what compiles to the same: {', '.join(pairs)}")
     return replace(again, evidence=(note, *again.evidence)) if again.equivalent else verdict
@@ -145,6 +151,7 @@ class _Verification:
         seed: int,
         hint: Hint | None,
         known: Mapping[str, Shown],
+        contents: Mapping[int, Array] = {},
     ) -> None:
         self.permutable = permutable  # outputs; what follows them are operands of calls
         self.reference = reference
@@ -152,6 +159,7 @@ class _Verification:
         self.options = options
         self.seed = seed
         self.hint, self.known = hint, known
+        self.contents = contents
         self.unshown: tuple[int, ...] = ()
         self.accounts: tuple[Account, ...] = ()
         self.evidence: list[Evidence] = []
@@ -406,20 +414,20 @@ class _Verification:
         self, instance: Instance, source: np.random.Generator, order: tuple[int, ...]
     ) -> bool:
         sample = instance.stable_sample
-        results = measure_numerics(instance.stable, sample, source, order)
+        contents = self.contents if instance.cells is None else {}
+        results = measure_rounding(instance.stable, sample, source, order, contents)
         holds = all(r.holds for r in results)
-        worst = max(results, key=lambda r: r.candidate / (r.reference or 1e-30))
+        worst = max(results, key=lambda r: (not r.holds, r.candidate / (r.reference or 1e-30)))
+        place = f" ({worst.where})" if worst.where and not holds else ""
         self.evidence.append(
             Evidence(
                 "rounding errors",
                 holds,
-                f"worst of {len(results)} magnitudes: {worst.candidate:.2g}, "
-                f"reference {worst.reference:.2g} "
-                f"(inputs times {worst.scale:.3g}, exponents up to {worst.exponent:.3g})",
+                f"worst of {len(results)} situations: {worst.candidate:.2g}, "
+                f"reference {worst.reference:.2g}{place}: {worst.situation}",
                 {
-                    "magnitudes": [
-                        [r.scale, r.exponent, r.reference, str(r.candidate), r.holds]
-                        for r in results
+                    "situations": [
+                        [r.situation, r.reference, str(r.candidate), r.holds] for r in results
                     ]
                 },
             )

@@ -13,7 +13,7 @@
 // NONE: error: expected max-candidates of at least 1, got 0
 // SEED: error: expected a seed of at least 0, got -1
 // BOUND: error: expected max-plans of at least 1, or 0, got -1
-// CHIP: error: expected a chip among a100, h200, sm_80, sm_90a, got 'sm_10'
+// CHIP: error: expected a known chip (sm_80, sm_86, sm_89, sm_90a) or card (a100, {{.*}}gh200), got 'sm_10'
 // OPTION: no such option budget
 // FORM: errors.mlir:[[#@LINE+3]]:3: error: expected form none or 'reference', got 'candidates'
 

@@ -118,7 +118,7 @@ def test_a_pass_that_is_run_too_early_says_which_form_is_missing(
 
 
 def test_unknown_chip_is_an_error() -> None:
-    with pytest.raises(ir.MLIRError, match="expected a chip among"):
+    with pytest.raises(ir.MLIRError, match="expected a known chip"):
         run(REFERENCE, ("mirage-search", {"chip": "sm_1"}))
 
 

@@ -304,7 +304,9 @@ def softmax(m: int, n: int, *, row_blocks: int, steps: int, dtype: DType = F16) 
     tm, tn = cut(m, row_blocks), cut(n, steps)
     inner = Builder(in_block=True)
     tile = inner.mask(inner.load(p, (("m",), ("n",)), (tm, tn)), 1, ("n",), n, -inf)
-    top = inner.running_max(inner.cast(inner.reduce(ReduceFn.MAX, tile, (1,)), F32))
+    # Rows may be masked: a maximum of minus infinity would give NaN.
+    most = inner.cast(inner.reduce(ReduceFn.MAX, tile, (1,)), F32)
+    top = inner.running_max(inner.binary(BinaryFn.MAX, most, inner.constant(-1e30)))
     part = inner.reduce(
         ReduceFn.SUM, inner.unary(UnaryFn.EXP, inner.binary(BinaryFn.SUB, tile, top)), (1,)
     )

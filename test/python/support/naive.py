@@ -61,7 +61,7 @@ def _op(op, xs):
         return UNARY[op.fn].evaluate(xs[0])
     if isinstance(op, Binary):
         with np.errstate(all="ignore"):
-            return BINARY[op.fn](*xs)
+            return BINARY[op.fn].evaluate(*xs)
     if isinstance(op, Cast):
         return xs[0]
     if isinstance(op, Matmul):

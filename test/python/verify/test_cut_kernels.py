@@ -6,6 +6,8 @@ import random
 
 import numpy as np
 import pytest
+import search_programs as programs
+from graphs import small_pairs
 from mirage.cost import TARGETS
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import check_graph
@@ -13,10 +15,7 @@ from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import stabilize
 from mirage.verify.evidence.cut_kernels import Site, cut_at, sites, with_stores
-from test.python.graphs import small_pairs
-from test.python.random_graphs import random_graph
-
-from test.python import search_programs as programs
+from random_graphs import random_graph
 
 SEARCHED = {
     "layer_norm": programs.layer_norm_linear_gelu(16, 32, 32),

@@ -20,6 +20,16 @@ from mirage.verify.verifier import match_outputs
 F32 = DType.F32
 PAIRS = graphs.small_pairs()
 CASES = [(p, c) for p, pair in PAIRS.items() for c in pair.candidates]
+INACCURATE = {
+    # Without a running maximum large scores overflow.
+    ("attention", "split"),
+    ("attention_scaled", "split"),
+    # x times its gain leaves f16 where the norm of it does not.
+    ("rms_linear", "one_kernel"),
+    # E[x^2] - E[x]^2 has no digits left where the mean is large.
+    ("layer_norm", "moments"),
+}
+"""Equal as functions, not acceptable in floating point."""
 REAL = {
     "rms_linear": graphs.rms_linear(16, 4096, 6144, blocks=96, steps=64),
     "attention": graphs.attention(4, 256, 4096, 64, splits=8, steps=4, row_blocks=2),
@@ -35,10 +45,8 @@ REAL = {
 def test_correct_candidates_are_proved(pair, candidate):
     verdict = verify(PAIRS[pair].reference, PAIRS[pair].candidates[candidate])
     assert verdict.kind is Kind.PROVED, verdict
-    # Without a running maximum large scores overflow: equal as functions, not acceptable in
-    # floating point.
-    assert verdict.numerics_hold is (candidate != "split"), verdict
-    assert verdict.accepted is (candidate != "split")
+    assert verdict.numerics_hold is ((pair, candidate) not in INACCURATE), verdict
+    assert verdict.accepted is verdict.numerics_hold
     json.dumps(verdict.to_json())
 
 
@@ -47,7 +55,9 @@ def test_real_sizes(pair):
     for name, candidate in REAL[pair].candidates.items():
         verdict = verify(REAL[pair].reference, candidate, VerifyOptions(seed=4, work=5e5))
         assert verdict.equivalent, verdict
-        assert verdict.numerics_hold is (name != "split"), verdict
+        assert verdict.numerics_hold is ((pair.removesuffix("_odd"), name) not in INACCURATE), (
+            verdict
+        )
 
 
 @pytest.mark.parametrize(("pair", "candidate"), CASES)

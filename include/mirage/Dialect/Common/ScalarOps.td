@@ -1,43 +1,61 @@
 //===- ScalarOps.td - scalar functions shared by all dialects ---*- tablegen -*-===//
 //
-// The names of the scalar functions. Their meaning stands in
-// python/mirage/semantics/scalar.py, their lowering in lib/Conversion/ThreadToNVVM/.
+// The names of the scalar functions, and the facts about them that passes in C++
+// need (ScalarOps.h). Their meaning stands in python/mirage/semantics/scalar.py,
+// their lowering in lib/Conversion/ThreadToNVVM/.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MIRAGE_DIALECT_COMMON_SCALAROPS_TD
 #define MIRAGE_DIALECT_COMMON_SCALAROPS_TD
 
+include "llvm/TableGen/SearchableTable.td"
 include "mlir/IR/EnumAttr.td"
 
-class Mirage_EnumCase<string name, int value, string spelling> : I32EnumAttrCase<name, value, spelling>;
+class Mirage_EnumCase<string name, int value, string spelling> : I32EnumAttrCase<name, value, spelling> {
+  bits<8> number = value;
+}
+
+/// A function of one scalar: whether it is 0 at 0, and an element's work in
+/// instructions, to rank layouts.
+class Mirage_UnaryCase<string name, int value, string spelling, bit zero, int instructions>
+    : Mirage_EnumCase<name, value, spelling> {
+  bit zeroAtZero = zero;
+  bits<8> work = instructions;
+}
+
+/// A function of two scalars: whether it is 0 where both are.
+class Mirage_BinaryCase<string name, int value, string spelling, bit zero>
+    : Mirage_EnumCase<name, value, spelling> {
+  bit zeroAtZero = zero;
+}
 
 def Mirage_UnaryFn : I32EnumAttr<"UnaryFn", "a function of one scalar", [
-    Mirage_EnumCase<"Neg", 0, "neg">,
-    Mirage_EnumCase<"Abs", 1, "abs">,
-    Mirage_EnumCase<"Exp", 2, "exp">,
-    Mirage_EnumCase<"Log", 3, "log">,
-    Mirage_EnumCase<"Sqrt", 4, "sqrt">,
-    Mirage_EnumCase<"Rsqrt", 5, "rsqrt">,
-    Mirage_EnumCase<"Reciprocal", 6, "reciprocal">,
-    Mirage_EnumCase<"Square", 7, "square">,
-    Mirage_EnumCase<"Sigmoid", 8, "sigmoid">,
-    Mirage_EnumCase<"Silu", 9, "silu">,
-    Mirage_EnumCase<"Gelu", 10, "gelu">,
-    Mirage_EnumCase<"GeluTanh", 11, "gelu_tanh">,
-    Mirage_EnumCase<"Relu", 12, "relu">,
-    Mirage_EnumCase<"Tanh", 13, "tanh">]> {
+    Mirage_UnaryCase<"Neg", 0, "neg", 1, 1>,
+    Mirage_UnaryCase<"Abs", 1, "abs", 1, 1>,
+    Mirage_UnaryCase<"Exp", 2, "exp", 0, 4>,
+    Mirage_UnaryCase<"Log", 3, "log", 0, 4>,
+    Mirage_UnaryCase<"Sqrt", 4, "sqrt", 1, 4>,
+    Mirage_UnaryCase<"Rsqrt", 5, "rsqrt", 0, 4>,
+    Mirage_UnaryCase<"Reciprocal", 6, "reciprocal", 0, 4>,
+    Mirage_UnaryCase<"Square", 7, "square", 1, 1>,
+    Mirage_UnaryCase<"Sigmoid", 8, "sigmoid", 0, 4>,
+    Mirage_UnaryCase<"Silu", 9, "silu", 1, 4>,
+    Mirage_UnaryCase<"Gelu", 10, "gelu", 1, 20>,
+    Mirage_UnaryCase<"GeluTanh", 11, "gelu_tanh", 1, 20>,
+    Mirage_UnaryCase<"Relu", 12, "relu", 1, 1>,
+    Mirage_UnaryCase<"Tanh", 13, "tanh", 1, 4>]> {
   let cppNamespace = "::mirage";
 }
 
 def Mirage_BinaryFn : I32EnumAttr<"BinaryFn", "a function of two scalars", [
-    Mirage_EnumCase<"Add", 0, "add">,
-    Mirage_EnumCase<"Sub", 1, "sub">,
-    Mirage_EnumCase<"Mul", 2, "mul">,
-    Mirage_EnumCase<"Div", 3, "div">,
-    Mirage_EnumCase<"Pow", 4, "pow">,
-    Mirage_EnumCase<"Max", 5, "max">,
-    Mirage_EnumCase<"Min", 6, "min">]> {
+    Mirage_BinaryCase<"Add", 0, "add", 1>,
+    Mirage_BinaryCase<"Sub", 1, "sub", 1>,
+    Mirage_BinaryCase<"Mul", 2, "mul", 1>,
+    Mirage_BinaryCase<"Div", 3, "div", 0>,
+    Mirage_BinaryCase<"Pow", 4, "pow", 0>,
+    Mirage_BinaryCase<"Max", 5, "max", 1>,
+    Mirage_BinaryCase<"Min", 6, "min", 1>]> {
   let cppNamespace = "::mirage";
 }
 
@@ -45,6 +63,17 @@ def Mirage_ReduceFn : I32EnumAttr<"ReduceFn", "an associative, commutative reduc
     Mirage_EnumCase<"Sum", 0, "sum">,
     Mirage_EnumCase<"Max", 1, "max">]> {
   let cppNamespace = "::mirage";
+}
+
+// As tables in C++ (llvm-tblgen -gen-searchable-tables).
+def UnaryFacts : GenericTable {
+  let FilterClass = "Mirage_UnaryCase";
+  let Fields = ["number", "zeroAtZero", "work"];
+}
+
+def BinaryFacts : GenericTable {
+  let FilterClass = "Mirage_BinaryCase";
+  let Fields = ["number", "zeroAtZero"];
 }
 
 #endif // MIRAGE_DIALECT_COMMON_SCALAROPS_TD

@@ -25,6 +25,7 @@ static void printTileShape(AsmPrinter &printer, ArrayRef<int64_t> shape, Type el
 
 #include "mirage/Dialect/Block/IR/BlockDialect.cpp.inc"
 #include "mirage/Dialect/Block/IR/BlockEnums.cpp.inc"
+#include "mirage/Dialect/Block/IR/BlockOpInterfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "mirage/Dialect/Block/IR/BlockAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES

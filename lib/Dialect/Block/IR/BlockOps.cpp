@@ -15,6 +15,11 @@ using namespace mlir;
 using namespace mirage;
 using namespace mirage::block;
 
+unsigned mirage::block::getAlignedDim(Operation *op, unsigned operand, unsigned dim) {
+  auto rankOf = [](Value value) { return cast<TileType>(value.getType()).getRank(); };
+  return dim + rankOf(op->getResult(0)) - rankOf(op->getOperand(operand));
+}
+
 #define GET_OP_CLASSES
 #include "mirage/Dialect/Block/IR/BlockOps.cpp.inc"
 

@@ -2,12 +2,12 @@
 
 #include "PrepareLayouts.h"
 
-#include "mirage/Dialect/Block/Transforms/Chip.h"
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Target/Resolve.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -144,8 +144,10 @@ private:
   }
 
   void visit(Operation *op) {
+    if (isElementwise(op))
+      return visitElementwise(op);
     TypeSwitch<Operation *>(op)
-        .Case<ConstantOp>([](ConstantOp) {})
+        .Case<ConstantOp, StoreOp>([](Operation *) {})
         .Case<LoadOp>([&](LoadOp load) { visitLoad(load); })
         .Case<ReshapeOp>([&](ReshapeOp reshape) {
           setHolder(reshape.getResult(), getHolder(getTile(reshape.getInput())));
@@ -155,8 +157,6 @@ private:
           setHolder(read.getResult(),
                     getTarget(read.getResult(), layouts.lookup(read.getResult())));
         })
-        .Case<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp, BroadcastOp>(
-            [&](Operation *other) { visitElementwise(other); })
         .Case<ReduceOp>([&](ReduceOp reduce) {
           Value result = reduce.getResult();
           setResult(result, getNatural(result), partial.contains(result));
@@ -173,6 +173,10 @@ private:
           for (auto [operand, result] :
                llvm::zip_equal(accumulate.getValuesMutable(), op->getParentOp()->getResults()))
             convertOperand(operand, layouts.lookup(result), partial.contains(result));
+        })
+        .Default([](Operation *other) {
+          llvm::report_fatal_error("mirage-assign-layouts: no rule for " +
+                                   other->getName().getStringRef());
         });
   }
 
@@ -194,8 +198,8 @@ private:
       // These ask for the layout that they want, and get the sum in it.
       SmallVector<OpOperand *> uses;
       for (OpOperand &use : result.getUses())
-        if (!isa<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp, BroadcastOp, MatmulOp,
-                 AccumulateOp, ConvertLayoutOp>(use.getOwner()))
+        if (!isElementwise(use.getOwner()) &&
+            !isa<MatmulOp, AccumulateOp, ConvertLayoutOp>(use.getOwner()))
           uses.push_back(&use);
       if (uses.empty())
         continue;
@@ -253,7 +257,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
   using AssignLayoutsBase::AssignLayoutsBase;
 
   void runOnOperation() override {
-    FailureOr<const Chip *> target = Chip::get(getOperation()->getLoc(), chip);
+    FailureOr<const Chip *> target = getChip(getOperation()->getLoc(), chip);
     if (failed(target))
       return signalPassFailure();
     SmallVector<kernel::LaunchOp> launches;
@@ -340,7 +344,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     prepareLayouts(launch, numWarps);
     ValueSet staged = findStaged(launch);
     PaddingAnalysis padding(launch, numWarps);
-    LayoutModel model(launch, padding, numWarps, staged, target.maxSharedBytes);
+    LayoutModel model(launch, padding, numWarps, staged, target.sharedBlock);
     const AssignmentProblem &problem = model.getProblem();
     if (auto wrong = problem.check())
       return launch.emitOpError("layout assignment is ill-posed: ") << *wrong;

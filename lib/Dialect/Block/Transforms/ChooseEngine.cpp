@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Target/Resolve.h"
 
 namespace mirage::block {
 #define GEN_PASS_DEF_CHOOSEENGINE
@@ -17,7 +18,7 @@ struct ChooseEngine : block::impl::ChooseEngineBase<ChooseEngine> {
   using ChooseEngineBase::ChooseEngineBase;
 
   void runOnOperation() override {
-    FailureOr<const Chip *> target = Chip::get(getOperation()->getLoc(), chip);
+    FailureOr<const Chip *> target = getChip(getOperation()->getLoc(), chip);
     if (failed(target))
       return signalPassFailure();
     getOperation()->walk([&](kernel::LaunchOp launch) { check(launch, **target); });

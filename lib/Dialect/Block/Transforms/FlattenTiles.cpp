@@ -1,6 +1,7 @@
 //===- FlattenTiles.cpp - every tile becomes a matrix ---------------------===//
 
 #include "mirage/Dialect/Block/IR/Block.h"
+#include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 
@@ -102,7 +103,7 @@ private:
     for (Value value : op->getResults())
       if (isa<TileType>(value.getType()))
         classes.insert(value);
-    if (isa<UnaryOp, BinaryOp, CastOp, ReduceOp, BroadcastOp, MaskOp, RunningMaxOp>(op))
+    if (isElementwise(op) || isa<ReduceOp>(op))
       for (Value operand : op->getOperands())
         tie(operand, op->getResult(0));
     auto accumulate = dyn_cast<AccumulateOp>(op);

@@ -16,7 +16,7 @@ double mirage::block::getConversionCost(const LinearLayout &from, const LinearLa
     return 0;
   double registers = from.getNumRegisters() + to.getNumRegisters();
   if (from.getWarp() != to.getWarp())
-    return exchangeCost + 4 * registers;
+    return getExchangeCost(registers);
   if (from.getLane() != to.getLane())
     return 2 + 2 * registers;
   return 0.01;
@@ -26,7 +26,7 @@ double mirage::block::getWarpSumCost(const LinearLayout &from, const LinearLayou
   double summands = 1;
   for (Coord vector : from.getWarp())
     summands *= vector.isZero() ? 2 : 1;
-  return exchangeCost + 2 * from.getNumRegisters() + 2 * summands * to.getNumRegisters();
+  return mirage::getWarpSumCost(from.getNumRegisters(), summands, to.getNumRegisters());
 }
 
 double mirage::block::getReductionCost(const LinearLayout &from, int64_t dim, bool partial) {
@@ -62,6 +62,5 @@ double mirage::block::getSharedAccessCost(const LinearLayout &layout, int64_t el
 }
 
 double mirage::block::getSpillCost(const LinearLayout &layout, int64_t elementBytes) {
-  double registers = double(layout.getNumRegisters()) * elementBytes / 4;
-  return registers <= 128 ? 0 : 20 * (registers - 128);
+  return mirage::getSpillCost(double(layout.getNumRegisters()) * elementBytes / 4);
 }

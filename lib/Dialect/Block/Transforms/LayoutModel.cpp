@@ -4,6 +4,8 @@
 
 #include "mirage/Dialect/Block/Transforms/LayoutCosts.h"
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Target/Staging.h"
+#include "mirage/Target/WarpSharing.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -15,7 +17,6 @@ using namespace mirage;
 using namespace mirage::block;
 using thread::Coord;
 using thread::LinearLayout;
-using thread::WarpGrid;
 
 //===----------------------------------------------------------------------===//
 // Helpers
@@ -108,7 +109,7 @@ void LayoutModel::group(Operation *op) {
     if (def->getBlock() == op->getBlock() && !isa<LoopOp>(def))
       classes.unionSets(operand, result);
   };
-  if (isa<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp>(op))
+  if (isElementwise(op, /*repeats=*/false))
     for (Value operand : op->getOperands())
       join(operand, op->getResult(0));
   if (auto accumulate = dyn_cast<AccumulateOp>(op))
@@ -148,24 +149,12 @@ void LayoutModel::addMatmul(MatmulOp op) {
     matmuls.push_back(std::move(model));
     return;
   }
-  int64_t instructionK = thread::mmaInstructionK(model.elementBytes);
-  auto fits = [](int64_t extent, int64_t multiple) { return (extent & -extent) >= multiple; };
-  for (int64_t size = numWarps; size >= 1; size /= 2)
-    for (int64_t gm = 1; gm <= size; gm *= 2)
-      for (int64_t gn = 1; gm * gn <= size; gn *= 2) {
-        WarpGrid grid{gm, gn, size / (gm * gn)};
-        // Left-over warps hold copies, which must not count as summands.
-        if (size < numWarps && grid.k > 1)
-          continue;
-        // After the loop the summands have the shared memory to themselves.
-        int64_t exchanged = grid.k * model.m * (model.n + 8) * 4;
-        if (grid.k > 1 &&
-            exchanged > (canStayPartial(result) ? maxSharedBytes : maxSharedBytes / 4))
-          continue;
-        if (fits(model.m, 16 * grid.m) && fits(model.n, 8 * grid.n) &&
-            fits(model.k, instructionK * grid.k))
-          model.grids.push_back(grid);
-      }
+  for (const WarpGrid &grid : getWarpGrids(model.getProduct(), numWarps)) {
+    // After the loop the summands have the shared memory to themselves.
+    int64_t exchanged = grid.k * model.m * (model.n + exchangePad) * 4;
+    if (grid.k == 1 || exchanged <= (canStayPartial(result) ? maxSharedBytes : maxSharedBytes / 4))
+      model.grids.push_back(grid);
+  }
   matmuls.push_back(std::move(model));
 }
 
@@ -217,7 +206,7 @@ void LayoutModel::shareCandidates() {
   };
   auto same = [](const LinearLayout &layout) { return layout; };
   auto visit = [&](Operation *op) {
-    if (isa<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp, BroadcastOp>(op)) {
+    if (isElementwise(op)) {
       Value result = op->getResult(0);
       for (Value operand : op->getOperands()) {
         if (isScalar(operand))
@@ -270,22 +259,9 @@ static int64_t getContiguousDim(TileType memoryTile, TileType matrix) {
 }
 
 /// Work per register of an op on a tile.
-static double getWork(Operation *op) {
-  if (auto unary = dyn_cast<UnaryOp>(op)) {
-    switch (unary.getFn()) {
-    case UnaryFn::Neg:
-    case UnaryFn::Abs:
-    case UnaryFn::Square:
-    case UnaryFn::Relu:
-      return 1;
-    case UnaryFn::Gelu:
-    case UnaryFn::GeluTanh:
-      return 20;
-    default:
-      return 4;
-    }
-  }
-  return isa<BinaryOp, CastOp, MaskOp, RunningMaxOp>(op) ? 1 : 0;
+static double getElementWork(Operation *op) {
+  auto tile = dyn_cast<TileOpInterface>(op);
+  return tile ? tile.getElementWork() : 0;
 }
 
 void LayoutModel::addUnaryCosts() {
@@ -295,7 +271,7 @@ void LayoutModel::addUnaryCosts() {
       for (Value value : entry.members) {
         Operation *op = value.getDefiningOp();
         double times = getTripCount(op->getBlock());
-        cost += times * (getWork(op) * layout.getNumRegisters() +
+        cost += times * (getElementWork(op) * layout.getNumRegisters() +
                          getSpillCost(layout, getElementBytes(value)));
         Value source = stripReshape(value);
         if (auto load = source.getDefiningOp<LoadOp>(); load && (isa<LoadOp, ReshapeOp>(op)))
@@ -323,19 +299,15 @@ void LayoutModel::addUnaryCosts() {
     for (auto [choice, grid] : llvm::enumerate(matmul.grids)) {
       MatmulOp op = matmul.op;
       double times = getTripCount(op->getBlock());
-      double m = double(matmul.m) / grid.m, n = double(matmul.n) / grid.n,
-             k = double(matmul.k) / grid.k;
       if (matmul.warpgroup) {
+        double m = double(matmul.m) / grid.m, n = double(matmul.n) / grid.n,
+               k = double(matmul.k) / grid.k;
         // What the instructions of 64 rows read from shared memory, in 512 bytes.
         problem.variables[groups.size() + index].costs[choice] +=
             times * m / 64 * (64 + n) * k * matmul.elementBytes / 512;
         continue;
       }
-      // Instructions of 16 x 8 x 32 bytes; operands by ldmatrix of 512 bytes.
-      double products =
-          m / 16 * (n / 8) * (k * matmul.elementBytes / 32) * (matmul.elementBytes == 2 ? 1 : 6);
-      double reads = (m + n) * k * matmul.elementBytes / 512;
-      double cost = times * (2 * products + 4 * reads);
+      double cost = times * getProductCost(matmul.getProduct(), grid);
       cost += times * getSpillCost(matmul.getResult(grid, numWarps), 4);
       problem.variables[groups.size() + index].costs[choice] += cost;
     }
@@ -396,7 +368,7 @@ void LayoutModel::addConversion(Value from, LayoutFn fromMap, Value to, LayoutFn
 
 void LayoutModel::addEdges(Operation *op) {
   auto same = [](const LinearLayout &layout) { return layout; };
-  if (isa<UnaryOp, BinaryOp, CastOp, MaskOp, RunningMaxOp, BroadcastOp>(op)) {
+  if (isElementwise(op)) {
     Value result = op->getResult(0);
     for (Value operand : op->getOperands()) {
       if (isScalar(operand) || staged.contains(operand))

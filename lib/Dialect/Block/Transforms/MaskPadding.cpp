@@ -40,47 +40,29 @@ public:
   }
 
 private:
-  static bool mapsZeroToZero(UnaryFn fn) {
-    switch (fn) {
-    case UnaryFn::Neg:
-    case UnaryFn::Abs:
-    case UnaryFn::Sqrt:
-    case UnaryFn::Square:
-    case UnaryFn::Silu:
-    case UnaryFn::Gelu:
-    case UnaryFn::GeluTanh:
-    case UnaryFn::Relu:
-    case UnaryFn::Tanh:
+  bool compute(Operation *op, int64_t dim) const {
+    // Loads fill with zeros what lies outside of the tensor. A reshape of units and
+    // a reduction leave the padding along each dimension as it is.
+    if (isa<LoadOp>(op))
       return true;
-    default:
-      return false;
-    }
+    if (isa<ReshapeOp, ReduceOp>(op))
+      return isZero(op->getOperand(0), dim);
+    auto tile = dyn_cast<TileOpInterface>(op);
+    return tile && tile.isZeroAtZero() && llvm::all_of(op->getOpOperands(), [&](OpOperand &use) {
+             return isZeroAlong(tile, use, dim);
+           });
   }
 
-  bool compute(Operation *op, int64_t dim) const {
-    return TypeSwitch<Operation *, bool>(op)
-        .Case<LoadOp>([](LoadOp) { return true; })
-        .Case<ReshapeOp, ConvertLayoutOp, CastOp, RunningMaxOp>(
-            [&](Operation *same) { return isZero(same->getOperand(0), dim); })
-        .Case<TransposeOp>(
-            [&](TransposeOp transpose) { return isZero(transpose.getInput(), 1 - dim); })
-        .Case<UnaryOp>([&](UnaryOp unary) {
-          return mapsZeroToZero(unary.getFn()) && isZero(unary.getInput(), dim);
-        })
-        .Case<BinaryOp>([&](BinaryOp binary) {
-          bool preserves = llvm::is_contained(
-              {BinaryFn::Add, BinaryFn::Sub, BinaryFn::Mul, BinaryFn::Max, BinaryFn::Min},
-              binary.getFn());
-          return preserves && llvm::all_of(op->getOperands(), [&](Value operand) {
-                   return !isScalar(operand) && isZero(operand, dim) &&
-                          getTile(operand).getShape()[dim] ==
-                              getTile(binary.getResult()).getShape()[dim];
-                 });
-        })
-        .Case<MaskOp>(
-            [&](MaskOp mask) { return mask.getFill().isZero() && isZero(mask.getInput(), dim); })
-        .Case<ReduceOp>([&](ReduceOp reduce) { return isZero(reduce.getInput(), dim); })
-        .Default(false);
+  /// Whether the padding along the dimension of the operand that is `dim` of the
+  /// result is zero.
+  bool isZeroAlong(TileOpInterface tile, OpOperand &use, int64_t dim) const {
+    if (isScalar(use.get()))
+      return false;
+    for (unsigned from : {0u, 1u})
+      if (tile.getResultDim(use.getOperandNumber(), from) == dim)
+        return isZero(use.get(), from) &&
+               getTile(use.get()).getShape()[from] == getTile(tile->getResult(0)).getShape()[dim];
+    return false;
   }
 
   void visitLoop(LoopOp loop) {

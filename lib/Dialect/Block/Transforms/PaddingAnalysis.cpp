@@ -4,6 +4,7 @@
 
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
+#include "mirage/Target/Staging.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -14,7 +15,7 @@ using namespace mirage::block;
 
 bool mirage::block::prefersSwapped(MatmulOp matmul) {
   ArrayRef<int64_t> shape = getTile(matmul.getResult()).getShape();
-  return shape[0] <= 8 && shape[1] > 8;
+  return shape[0] <= narrowRows && shape[1] > narrowRows;
 }
 
 PaddingAnalysis::PaddingAnalysis(kernel::LaunchOp launch, int64_t numWarps) : numWarps(numWarps) {
@@ -39,39 +40,35 @@ void PaddingAnalysis::require(Value value, unsigned dim, int64_t multiple) {
 }
 
 void PaddingAnalysis::visit(Operation *op) {
-  TypeSwitch<Operation *>(op)
-      .Case<UnaryOp, BinaryOp, CastOp, BroadcastOp, MaskOp, RunningMaxOp, ConvertLayoutOp>(
-          [&](Operation *same) {
-            for (Value operand : same->getOperands())
-              tieEqual(operand, same->getResult(0));
-          })
-      .Case<ReduceOp>([&](ReduceOp reduce) {
-        for (unsigned dim : {0u, 1u})
-          if (!llvm::is_contained(reduce.getDims(), dim))
-            tie({reduce.getInput(), dim}, {reduce.getResult(), dim});
-      })
-      .Case<TransposeOp>([&](TransposeOp transpose) {
-        tie({transpose.getInput(), 0}, {transpose.getResult(), 1});
-        tie({transpose.getInput(), 1}, {transpose.getResult(), 0});
-      })
-      .Case<AccumulateOp>([&](AccumulateOp accumulate) {
-        for (auto [index, value] : llvm::enumerate(accumulate.getValues())) {
-          tieEqual(value, accumulate->getParentOp()->getResult(index));
-          if (Value rescale = accumulate.getRescale(index))
-            tieEqual(value, rescale);
-        }
-      })
-      .Case<MatmulOp>([&](MatmulOp matmul) {
-        Value lhs = matmul.getLhs(), rhs = matmul.getRhs(), result = matmul.getResult();
-        tie({lhs, 0}, {result, 0});
-        tie({rhs, 1}, {result, 1});
-        tie({lhs, 1}, {rhs, 0});
-        bool swapped = prefersSwapped(matmul);
-        int64_t bytes = getTile(lhs).getElementType().getIntOrFloatBitWidth() / 8;
-        require(result, 0, swapped ? 8 : 16);
-        require(result, 1, swapped ? 16 : 8);
-        require(lhs, 1, thread::mmaInstructionK(bytes));
-      });
+  if (auto tile = dyn_cast<TileOpInterface>(op))
+    for (OpOperand &use : op->getOpOperands())
+      tieDims(tile, use);
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    for (auto [index, value] : llvm::enumerate(accumulate.getValues())) {
+      tieEqual(value, accumulate->getParentOp()->getResult(index));
+      if (Value rescale = accumulate.getRescale(index))
+        tieEqual(value, rescale);
+    }
+  if (auto matmul = dyn_cast<MatmulOp>(op)) {
+    Value lhs = matmul.getLhs(), rhs = matmul.getRhs(), result = matmul.getResult();
+    tie({lhs, 1}, {rhs, 0});
+    bool swapped = prefersSwapped(matmul);
+    int64_t bytes = getTile(lhs).getElementType().getIntOrFloatBitWidth() / 8;
+    require(result, 0, swapped ? 8 : 16);
+    require(result, 1, swapped ? 16 : 8);
+    require(lhs, 1, thread::mmaInstructionK(bytes));
+  }
+}
+
+void PaddingAnalysis::tieDims(TileOpInterface tile, OpOperand &use) {
+  if (!isa<TileType>(use.get().getType()) || isScalar(use.get()))
+    return;
+  Value result = tile->getResult(0);
+  for (unsigned dim : {0u, 1u}) {
+    std::optional<unsigned> to = tile.getResultDim(use.getOperandNumber(), dim);
+    if (to && getTile(use.get()).getShape()[dim] == getTile(result).getShape()[*to])
+      tie({use.get(), dim}, {result, *to});
+  }
 }
 
 int64_t PaddingAnalysis::getExtent(Value value, int64_t dim) const {

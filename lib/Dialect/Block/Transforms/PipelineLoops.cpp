@@ -1,11 +1,11 @@
 //===- PipelineLoops.cpp - which copies run ahead of a loop ---------------===//
 
-#include "mirage/Dialect/Block/Transforms/Chip.h"
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
+#include "mirage/Target/Resolve.h"
 
 namespace mirage::block {
 #define GEN_PASS_DEF_PIPELINELOOPS
@@ -22,7 +22,7 @@ struct PipelineLoops : block::impl::PipelineLoopsBase<PipelineLoops> {
   using PipelineLoopsBase::PipelineLoopsBase;
 
   void runOnOperation() override {
-    FailureOr<const Chip *> target = Chip::get(getOperation()->getLoc(), chip);
+    FailureOr<const Chip *> target = getChip(getOperation()->getLoc(), chip);
     if (failed(target))
       return signalPassFailure();
     WalkResult walk = getOperation()->walk([&](kernel::LaunchOp launch) {
@@ -142,15 +142,15 @@ private:
       return launch.emitOpError("expected a schedule (#kernel.schedule), got none");
     if (failed(checkLayouts(launch)))
       return failure();
-    int64_t wanted = target.hasAsyncCopy ? launch.getSchedule()->getStages() : 1;
+    int64_t wanted = target.has(Ability::AsyncCopy) ? launch.getSchedule()->getStages() : 1;
     int64_t stages = wanted;
-    while (stages > 1 && getBytes(launch, stages) > target.maxSharedBytes)
+    while (stages > 1 && getBytes(launch, stages) > target.sharedBlock)
       --stages;
     if (stages < wanted)
       launch.emitRemark("pipeline of ")
           << stages << " stages instead of " << wanted << ": the latter needs "
           << getBytes(launch, wanted) << " bytes of shared memory, " << target.name << " has "
-          << target.maxSharedBytes;
+          << target.sharedBlock;
     launch.getBody().walk([&](LoopOp loop) { makeRings(loop, stages); });
     return success();
   }

@@ -3,6 +3,7 @@
 #include "PrepareLayouts.h"
 
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+#include "mirage/Target/Staging.h"
 
 #include "mlir/IR/PatternMatch.h"
 
@@ -33,12 +34,11 @@ static bool feedsMatmul(Value value) {
 static bool canCopyAsync(LoadOp load) {
   auto tensor = cast<RankedTensorType>(load.getSource().getType());
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8;
-  return tensor.getRank() > 0 && tensor.getShape().back() * bytes % 4 == 0 &&
-         load.getType().getShape().back() * bytes % 4 == 0;
+  return tensor.getRank() > 0 && tensor.getShape().back() * bytes % asyncCopyUnit == 0 &&
+         load.getType().getShape().back() * bytes % asyncCopyUnit == 0;
 }
 
 ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
-  constexpr int64_t minBytes = 512;
   ValueSet staged;
   auto addWithViews = [&](auto &self, Value value) -> void {
     staged.insert(value);
@@ -49,7 +49,7 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
   launch.getBody().walk([&](LoadOp load) {
     bool inLoop = isa<LoopOp>(load->getParentOp());
     bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
-                      load.getType().getSizeInBytes() >= minBytes;
+                      load.getType().getSizeInBytes() >= minStagedBytes;
     if (feedsMatmul(load.getResult()) || prefetched)
       addWithViews(addWithViews, load.getResult());
   });

@@ -126,10 +126,6 @@ int64_t mirage::block::estimateTileRegisters(kernel::LaunchOp launch) {
 }
 
 int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps) {
-  // Each of four partitions of a multiprocessor has a quarter of the registers
-  // and every fourth warp.
-  constexpr int64_t fileRegisters = 65536, others = 13, partitions = 4, unit = 8;
-  int64_t threads = 32 * llvm::alignTo(numWarps, partitions);
-  int64_t most = fileRegisters / threads / unit * unit;
-  return std::min(chip.maxRegisters, most) - others;
+  constexpr int64_t others = 13;
+  return chip.getMostRegisters(numWarps) - others;
 }

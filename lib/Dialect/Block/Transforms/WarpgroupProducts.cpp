@@ -3,6 +3,8 @@
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Target/Staging.h"
+#include "mirage/Target/WarpSharing.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -10,15 +12,11 @@ using namespace mlir;
 using namespace mirage;
 using namespace mirage::block;
 using thread::SharedType;
-using thread::WarpGrid;
 
 SharedType mirage::block::getSharedType(int64_t rows, int64_t cols, Type elementType) {
   int64_t bytes = elementType.getIntOrFloatBitWidth() / 8;
-  for (int64_t swizzle : {128, 64, 32})
-    if (rows > 1 && cols * bytes % swizzle == 0)
-      return SharedType::get({rows, cols}, elementType, swizzle);
-  int64_t pad = rows > 1 && cols * bytes % 16 == 0 ? 16 / bytes : 0;
-  return SharedType::get({rows, cols}, elementType, 0, pad);
+  SharedRows how = getSharedRows(rows, cols * bytes);
+  return SharedType::get({rows, cols}, elementType, how.swizzle, how.pad / bytes);
 }
 
 SmallVector<LoadOp> mirage::block::getStagedLoads(LoopOp loop) {
@@ -27,24 +25,6 @@ SmallVector<LoadOp> mirage::block::getStagedLoads(LoopOp loop) {
     if (getShared(load.getResult()))
       loads.push_back(load);
   return loads;
-}
-
-SmallVector<WarpGrid> mirage::block::getWarpgroupGrids(int64_t m, int64_t n, int64_t warps) {
-  // Instructions are 64 rows by a multiple of 8 columns. Of a tile whose columns
-  // are contiguous, groups own whole panels of up to 64.
-  constexpr int64_t rows = 64, cols = 8, panel = 64;
-  SmallVector<WarpGrid> grids;
-  if (warps % 4 || n % cols)
-    return grids;
-  int64_t groups = warps / 4;
-  for (int64_t gm = groups; gm >= 1; gm /= 2) {
-    if (groups % gm)
-      continue;
-    int64_t gn = groups / gm, multiple = gn > 1 ? panel : cols;
-    if ((m & -m) >= rows * gm && (n & -n) >= multiple * gn)
-      grids.push_back({gm, gn, 1});
-  }
-  return grids;
 }
 
 //===----------------------------------------------------------------------===//
@@ -60,20 +40,20 @@ template <typename... Parts> static std::string say(const Parts &...parts) {
 
 /// Why a tile is no box that the tensor memory accelerator copies.
 static std::optional<std::string> whyNoBox(RankedTensorType tensor, TileType type) {
-  constexpr int64_t maxRank = 5, maxBox = 256, unit = 16, swizzle = 32;
   ArrayRef<int64_t> tile = type.getShape();
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8, rank = tensor.getRank();
-  if (rank < 2 || rank > maxRank)
-    return say("a tensor of 2 to ", maxRank, " dimensions, got ", tensor);
-  if (tensor.getShape().back() * bytes % unit)
-    return say("rows of the tensor that start at multiples of ", unit, " bytes, got ", tensor);
-  if (tile.back() * bytes % swizzle)
-    return say("rows of the tile of a multiple of ", swizzle, " bytes, got ", type);
+  if (rank < minBoxRank || rank > maxBoxRank)
+    return say("a tensor of ", minBoxRank, " to ", maxBoxRank, " dimensions, got ", tensor);
+  if (tensor.getShape().back() * bytes % boxRowUnit)
+    return say("rows of the tensor that start at multiples of ", boxRowUnit, " bytes, got ",
+               tensor);
+  if (tile.back() * bytes % boxTileUnit)
+    return say("rows of the tile of a multiple of ", boxTileUnit, " bytes, got ", type);
   int64_t rows = 1;
   for (int64_t extent : tile.drop_back())
     rows *= extent;
-  if (rows > maxBox)
-    return say("at most ", maxBox, " rows of a tile, got ", type);
+  if (rows > maxBoxRows)
+    return say("at most ", maxBoxRows, " rows of a tile, got ", type);
   return std::nullopt;
 }
 
@@ -169,8 +149,8 @@ static std::optional<std::string> whyNoLoop(LoopOp loop, int64_t warps) {
 
 std::optional<std::string> mirage::block::whyNoWarpgroups(kernel::LaunchOp launch, int64_t warps,
                                                           const Chip &chip) {
-  if (!chip.hasWarpgroupMma || !chip.hasTensorCopy)
-    return say("a chip that multiplies tiles in shared memory, got ", chip.name);
+  if (!chip.has(Ability::WarpgroupMma) || !chip.has(Ability::TensorCopy))
+    return say("a chip that multiplies tiles in shared memory, got ", StringRef(chip.name));
   if (warps % 4 || (warps + 1) * 32 > chip.maxThreads)
     return say("a multiple of 4 warps and less than ", chip.maxThreads / 32, ", got ", warps);
   std::optional<std::string> why;

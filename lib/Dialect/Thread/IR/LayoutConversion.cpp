@@ -2,6 +2,8 @@
 
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 
+#include "mirage/Target/Staging.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mirage::thread;
@@ -68,8 +70,6 @@ std::optional<WarpConversion> mirage::thread::planWarpConversion(const LinearLay
 }
 
 SharedType mirage::thread::getExchangeType(FragmentType fragment) {
-  // With 8 elements between rows, the accesses of tensor-core layouts (8 rows,
-  // pairs of columns) reach all banks.
   return SharedType::get(fragment.getShape(), fragment.getElementType(), /*swizzle=*/0,
-                         /*pad=*/8);
+                         /*pad=*/exchangePad);
 }

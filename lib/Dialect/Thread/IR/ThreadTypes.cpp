@@ -1,6 +1,7 @@
 //===- ThreadTypes.cpp - types of the thread dialect ----------------------===//
 
 #include "mirage/Dialect/Thread/IR/Thread.h"
+#include "mirage/Target/Staging.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -127,7 +128,7 @@ int64_t SharedType::getRowPitch() const {
   return getSwizzle() ? getSwizzle() : (getCols() + getPad()) * getElementBytes();
 }
 
-int64_t SharedType::getAlignment() const { return getSwizzle() ? 8 * getSwizzle() : 16; }
+int64_t SharedType::getAlignment() const { return mirage::getSharedAlignment(getSwizzle()); }
 
 int64_t SharedType::getSlotBytes() const {
   int64_t bytes =

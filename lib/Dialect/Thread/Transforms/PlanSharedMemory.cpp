@@ -1,10 +1,10 @@
 //===- PlanSharedMemory.cpp - offsets of shared tiles and scratch ---------===//
 
-#include "mirage/Dialect/Block/Transforms/Chip.h"
-#include "mirage/Dialect/Block/Transforms/SharedMemoryProblem.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
 #include "mirage/Dialect/Thread/Transforms/Passes.h"
+#include "mirage/Dialect/Thread/Transforms/SharedMemoryProblem.h"
+#include "mirage/Target/Resolve.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -40,7 +40,7 @@ public:
   }
 
   ArrayRef<Buffer> getBuffers() const { return buffers; }
-  const block::SharedMemoryProblem &getProblem() const { return problem; }
+  const SharedMemoryProblem &getProblem() const { return problem; }
 
   /// Inserts barriers where a buffer takes over memory of an earlier one.
   int64_t separate(ArrayRef<int64_t> offsets);
@@ -58,8 +58,8 @@ private:
       collectAccesses(alloc.getResult(), buffer.accesses);
       if (buffer.accesses.empty())
         return;
-      block::SharedBuffer extent{alloc.getType().getTotalBytes(), alloc.getType().getAlignment(),
-                                 std::numeric_limits<int64_t>::max(), 0};
+      SharedBuffer extent{alloc.getType().getTotalBytes(), alloc.getType().getAlignment(),
+                          std::numeric_limits<int64_t>::max(), 0};
       for (Operation *access : buffer.accesses) {
         auto [first, last] = getTime(access);
         extent.start = std::min(extent.start, first);
@@ -149,7 +149,7 @@ private:
   std::pair<int64_t, int64_t> roles{std::numeric_limits<int64_t>::max(), -1};
   WarpsOp reader;
   SmallVector<Buffer> buffers;
-  block::SharedMemoryProblem problem;
+  SharedMemoryProblem problem;
 };
 
 } // namespace
@@ -190,7 +190,7 @@ int64_t FunctionBuffers::separate(ArrayRef<int64_t> offsets) {
     Operation *first = *llvm::min_element(
         buffers[later].accesses, [&](Operation *a, Operation *b) { return order[a] < order[b]; });
     for (size_t earlier = 0; earlier < buffers.size(); ++earlier) {
-      const block::SharedBuffer &a = problem.buffers[earlier], &b = problem.buffers[later];
+      const SharedBuffer &a = problem.buffers[earlier], &b = problem.buffers[later];
       bool sharesMemory = offsets[earlier] < offsets[later] + b.bytes &&
                           offsets[later] < offsets[earlier] + a.bytes;
       if (earlier == later || !sharesMemory || a.end >= b.start)
@@ -213,7 +213,7 @@ struct PlanSharedMemory : thread::impl::PlanSharedMemoryBase<PlanSharedMemory> {
   using PlanSharedMemoryBase::PlanSharedMemoryBase;
 
   void runOnOperation() override {
-    FailureOr<const Chip *> target = Chip::get(getOperation()->getLoc(), chip);
+    FailureOr<const Chip *> target = getChip(getOperation()->getLoc(), chip);
     if (failed(target))
       return signalPassFailure();
     DenseMap<Attribute, int64_t> bytes;
@@ -239,15 +239,14 @@ private:
   FailureOr<int64_t> plan(gpu::GPUFuncOp function, const Chip &target) {
     constexpr size_t maxExact = 10;
     FunctionBuffers all(function);
-    const block::SharedMemoryProblem &problem = all.getProblem();
+    const SharedMemoryProblem &problem = all.getProblem();
     if (auto wrong = problem.check())
       return function.emitOpError("shared memory plan is ill-posed: ") << *wrong;
-    block::SharedMemoryPlan plan = problem.buffers.size() <= maxExact
-                                       ? block::solveExactly(problem)
-                                       : block::solveFirstFitBySize(problem);
+    SharedMemoryPlan plan =
+        problem.buffers.size() <= maxExact ? solveExactly(problem) : solveFirstFitBySize(problem);
     if (auto wrong = problem.verify(plan.offsets))
       return function.emitOpError("shared memory plan is wrong: ") << *wrong;
-    if (plan.total > target.maxSharedBytes)
+    if (plan.total > target.sharedBlock)
       return reportOverflow(function, target, all, plan);
     Builder builder(&getContext());
     for (auto [buffer, offset] : llvm::zip_equal(all.getBuffers(), plan.offsets)) {
@@ -265,11 +264,10 @@ private:
   }
 
   static LogicalResult reportOverflow(gpu::GPUFuncOp function, const Chip &target,
-                                      const FunctionBuffers &all,
-                                      const block::SharedMemoryPlan &plan) {
+                                      const FunctionBuffers &all, const SharedMemoryPlan &plan) {
     InFlightDiagnostic diag = function.emitOpError("expected at most ")
-                              << target.maxSharedBytes << " bytes of shared memory on "
-                              << target.name << ", got " << plan.total
+                              << target.sharedBlock << " bytes of shared memory on "
+                              << StringRef(target.name) << ", got " << plan.total
                               << "; use smaller tiles or fewer stages";
     for (auto [buffer, extent] : llvm::zip_equal(all.getBuffers(), all.getProblem().buffers)) {
       Diagnostic &note = diag.attachNote(buffer.owner->getLoc());

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mirage
-from mirage.cli.artifacts import describe, describe_json
+from mirage.cli.artifacts import add_chip_argument, chip_of, describe, describe_json
 from mirage.cli.optimizing import optimized_json, show_candidates, show_choice, show_seconds
 from mirage.cli.output import Output
 from mirage.cli.programs import LoadedProgram, load_program, of_workload
@@ -31,7 +31,7 @@ EXAMPLES = Path(mirage.__file__).resolve().parents[2] / "examples"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("programs", nargs="*", help="other programs to show instead")
-    parser.add_argument("--chip", default="sm_90a", help="sm_80 or sm_90a (default: %(default)s)")
+    add_chip_argument(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="where artifacts go (default: the cache)"
     )
@@ -81,7 +81,9 @@ def show(
 
     name = Path(loaded.spec.partition(":")[0]).stem
     output.heading(f"==== {name} ====")
-    settings = OptimizeOptions(chip=options.chip, watch=lambda text: output.say(text, style="dim"))
+    settings = OptimizeOptions(
+        chip=chip_of(options), watch=lambda text: output.say(text, style="dim")
+    )
     optimized = optimize(loaded.program, settings)
     show_candidates(output, optimized.report)
     show_choice(output, optimized)

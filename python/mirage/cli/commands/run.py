@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mirage.cli.artifacts import add_chip_argument, chip_of
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, load_program
 
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("artifact", help=f"folder of an artifact, or a program: {HELP}")
     parser.add_argument("--program", help=f"what the artifact should compute: {HELP}")
-    parser.add_argument("--chip", default="sm_90a", help="for a program: sm_80 or sm_90a")
+    add_chip_argument(parser, what="for a program: ")
     parser.add_argument("--emulate", action="store_true", help="execute the PTX on the CPU")
     parser.add_argument("--stats", action="store_true", help="with --emulate: print its counters")
     parser.add_argument(
@@ -139,7 +140,9 @@ def _runnable(
     from mirage.semantics.ugraph import Launch
 
     loaded = load_program(options.artifact)
-    settings = OptimizeOptions(chip=options.chip, watch=lambda text: output.say(text, style="dim"))
+    settings = OptimizeOptions(
+        chip=chip_of(options), watch=lambda text: output.say(text, style="dim")
+    )
     written = all(isinstance(op, Launch) for op in loaded.graph.ops)
     optimized = (compile_graph if written else optimize)(loaded.program, settings)
     return _of_optimized(optimized), compares or loaded

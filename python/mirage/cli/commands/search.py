@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from mirage.cli.artifacts import add_chip_argument
 from mirage.cli.optimizing import add_search_arguments, optimize_shown, show_candidates
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, load_program
@@ -20,7 +21,7 @@ report: what was covered and why it stopped."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("program", help=HELP)
-    parser.add_argument("--chip", default="sm_90a", help="sm_80 or sm_90a (default: %(default)s)")
+    add_chip_argument(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write the candidates as MLIR"
     )

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, load_program
+from mirage.frontend.program import Parameter, Program
 
 if TYPE_CHECKING:
-    from mirage.semantics.ugraph import KernelGraph
+    from pathlib import Path
+    from types import ModuleType
+
+    from mirage.cli.programs import LoadedProgram
 
 SUMMARY = "decide whether two programs are equivalent"
 DESCRIPTION = """\
 Compares two programs with the same signature: a proof by normal forms, random tests over finite
-fields with a computed error bound, tests at the real sizes, and rounding errors against float64."""
+fields with a computed error bound, tests at the real sizes, and rounding errors against float64.
+
+What modules hold is compared too: parameters by name, for all that they may hold; buffers and
+constants by what they hold. Results go by their keys."""
 EPILOG = """\
 exit codes:
   0 equivalent (proved or probable)   1 refuted; the witness is printed   2 bad input   3 unknown
+  4 equivalent as functions of real numbers, but rounding errors are too large
 """
 
-EQUIVALENT, REFUTED, UNKNOWN = 0, 1, 3
+EQUIVALENT, REFUTED, UNKNOWN, INACCURATE = 0, 1, 3, 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,17 +45,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--permute", action="store_true", help="accept the outputs in another order"
     )
+    parser.add_argument(
+        "--match",
+        action="append",
+        default=[],
+        metavar="REFERENCE=CANDIDATE",
+        help="a tensor that the reference holds under one name and the candidate under another; "
+        "they may hold anything (can be repeated)",
+    )
     parser.add_argument("--no-numerics", action="store_true", help="do not measure rounding errors")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Prints the verdict; the exit code says it too."""
+    from mirage.pipeline.compare import verify_programs
     from mirage.semantics.check import InvalidGraph
-    from mirage.verify import Kind, SignatureMismatch, VerifyOptions, verify
+    from mirage.verify import Kind, SignatureMismatch, VerifyOptions
 
     if options.draws < 1:
         raise BadProgramError(f"expected at least one draw, got {options.draws}")
-    reference, candidate = (_one_program(spec) for spec in (options.reference, options.candidate))
+    files: dict[Path, ModuleType] = {}
+    reference, candidate = (
+        _one_program(spec, files) for spec in (options.reference, options.candidate)
+    )
     settings = VerifyOptions(
         seed=options.seed,
         draws=options.draws,
@@ -54,7 +75,13 @@ def run(options: argparse.Namespace, output: Output) -> int:
         numerics=not options.no_numerics,
     )
     try:
-        verdict = verify(reference, candidate, settings)
+        verdict = verify_programs(
+            _with_names(reference),
+            _with_names(candidate),
+            settings,
+            _pairs(options.match),
+            named=reference.named and candidate.named,
+        )
     except (SignatureMismatch, InvalidGraph) as e:
         raise BadProgramError(f"{options.reference} and {options.candidate}: {e}") from None
     output.say(str(verdict))
@@ -62,17 +89,35 @@ def run(options: argparse.Namespace, output: Output) -> int:
         {"reference": options.reference, "candidate": options.candidate, **verdict.to_json()}
     )
     if verdict.equivalent:
-        return EQUIVALENT
+        return EQUIVALENT if verdict.accepted else INACCURATE
     return REFUTED if verdict.kind is Kind.REFUTED else UNKNOWN
 
 
-def _one_program(spec: str) -> KernelGraph:
+def _one_program(spec: str, files: dict[Path, ModuleType]) -> LoadedProgram:
     from mirage.semantics.alternatives import Alternatives
 
-    graph = load_program(spec).graph
-    if any(isinstance(op, Alternatives) for op in graph.ops):
+    loaded = load_program(spec, files=files)
+    if any(isinstance(op, Alternatives) for op in loaded.graph.ops):
         raise BadProgramError(
             f"{spec}: expected one program, got kernel.alternatives; --mirage-verify checks each "
             "of them against its reference, --mirage-select keeps one"
         )
-    return graph
+    return loaded
+
+
+def _with_names(loaded: LoadedProgram) -> Program:
+    """The program; one that is IR knows the names of the tensors that it holds."""
+    held = tuple(Parameter(i, name, None, trained=False) for i, name in loaded.held.items())
+    return replace(loaded.program, parameters=held) if held else loaded.program
+
+
+def _pairs(options: list[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in options:
+        first, equals, second = text.partition("=")
+        if not (first and equals and second):
+            raise BadProgramError(f"--match: expected REFERENCE=CANDIDATE, got {text!r}")
+        if first in pairs:
+            raise BadProgramError(f"--match: expected {first!r} once, got it twice")
+        pairs[first] = second
+    return pairs

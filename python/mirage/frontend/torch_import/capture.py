@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils import _pytree as pytree
 from torch_mlir import ir as untyped_ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import FxImporter
@@ -37,6 +38,7 @@ class Argument:
     name: str
     data: torch.Tensor | None
     inline: bool = False  # a scalar written in the program, rather than a weight
+    trained: bool = False  # an ``nn.Parameter``, rather than a buffer or a constant
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Captured:
     module: Any  # keeps the context alive
     function: Any
     arguments: tuple[Argument, ...]
+    keys: tuple[str, ...]  # of the results, in order: ``['loss']``, ``[0]``
 
 
 class _FunctionModule(torch.nn.Module):
@@ -119,7 +122,17 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
         raise ImportFailedError(
             f"torch-mlir could not import the program: {_first_line(error)}", user_location()
         ) from error
-    return Captured(importer.module, function, tuple(arguments))
+    return Captured(importer.module, function, tuple(arguments), _result_keys(exported))
+
+
+def _result_keys(exported: torch.export.ExportedProgram) -> tuple[str, ...]:
+    """Where each result stands in what the program returns."""
+    spec = exported.call_spec.out_spec
+    if spec is None:
+        return ()
+    structure = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    paths, _ = pytree.tree_flatten_with_path(structure)
+    return tuple(pytree.keystr(path) for path, _ in paths)
 
 
 def _export(program: object, example_inputs: Sequence[object]) -> torch.export.ExportedProgram:
@@ -223,7 +236,25 @@ def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any
         raise ImportFailedError(
             f"expected a tensor for {target!r}, got {type(data).__name__}", user_location()
         )
-    return Argument(target, data, inline=spec.kind is InputKind.CONSTANT_TENSOR and data.dim() == 0)
+    constant = spec.kind is InputKind.CONSTANT_TENSOR
+    return Argument(
+        _constant_name(program, data) or target if constant else target,
+        data,
+        inline=constant and data.dim() == 0,
+        trained=spec.kind is InputKind.PARAMETER,
+    )
+
+
+def _constant_name(program: object, data: torch.Tensor) -> str | None:
+    """What the code of the program calls a tensor that it takes from around it."""
+    function = type(program).forward if isinstance(program, torch.nn.Module) else program
+    if not isinstance(function, FunctionType):
+        return None
+    around = inspect.getclosurevars(function)
+    for name, value in (*around.nonlocals.items(), *around.globals.items()):
+        if value is data:
+            return name
+    return None
 
 
 def _with_parameter_names(arguments: list[Argument], program: object) -> list[Argument]:

@@ -6,7 +6,7 @@ import math
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, unary_row
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value
 
 
@@ -111,23 +111,13 @@ def _same(b: Lowering, c: Call) -> Value:
     return c.value(0)
 
 
-_UNARY = {
-    "neg": UnaryFn.NEG,
-    "abs": UnaryFn.ABS,
-    "exp": UnaryFn.EXP,
-    "log": UnaryFn.LOG,
-    "sqrt": UnaryFn.SQRT,
-    "rsqrt": UnaryFn.RSQRT,
-    "reciprocal": UnaryFn.RECIPROCAL,
-    "square": UnaryFn.SQUARE,
-    "sigmoid": UnaryFn.SIGMOID,
-    "silu": UnaryFn.SILU,
-    "relu": UnaryFn.RELU,
-    "tanh": UnaryFn.TANH,
-}
-
 ELEMENTWISE: dict[str, Row] = {
-    **{f"aten.{name}": unary_row(fn) for name, fn in _UNARY.items()},
+    # Functions that one overload of PyTorch computes, without further arguments.
+    **{
+        f"aten.{row.call[0].removesuffix('.default')}": unary_row(fn)
+        for fn, row in UNARY.items()
+        if not row.call[1]
+    },
     "aten.gelu": _gelu,
     "aten.exp2": _exp2,
     "aten.log1p": _log1p,

@@ -234,14 +234,18 @@ class _Importer:
         bound = [(v, a) for v, a in self.inputs if a.data is not None and v in read]
         graph = KernelGraph(self.name, (*passed, *(v for v, _ in bound)), graph.ops, graph.outputs)
         parameters = tuple(
-            Parameter(len(passed) + i, a.name, a.data) for i, (_, a) in enumerate(bound)
+            Parameter(len(passed) + i, a.name, a.data, a.trained) for i, (_, a) in enumerate(bound)
         )
+        named = {p.name for p in parameters}
+        unread = (a.name for a in self.arguments if a.data is not None and a.name not in named)
         kept = set(graph.ops)
         return Program(
             graph,
             {op: at for op, at in self.locations.items() if op in kept},
             parameters,
             None if results == list(range(len(outputs))) else tuple(results),
+            self.captured.keys if len(self.captured.keys) == len(results) else (),
+            tuple(unread),
         )
 
 

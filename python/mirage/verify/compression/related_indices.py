@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from mirage.semantics.region import reshape_groups
 from mirage.semantics.scalar import UNARY, Algebra, BinaryFn, ReduceFn, UnaryFn
@@ -327,11 +328,10 @@ class Interactions:
         raise TypeError(f"no bound for {type(op).__name__}")
 
     def _unary(self, op: Unary, x: Shape) -> Shape:
-        algebra = UNARY[op.fn].algebra
-        if op.fn is UnaryFn.SQUARE:
-            return multiply(x, x)
+        algebra, degree = UNARY[op.fn].algebra, UNARY[op.fn].degree
         if algebra is Algebra.RING:
-            return x
+            assert degree is not None, op.fn
+            return reduce(multiply, [x] * degree)
         if algebra is Algebra.FIELD:
             return self._divided(Shape(), x, op.operands[0])
         free = self._free(op.operands[0])

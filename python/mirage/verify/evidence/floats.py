@@ -1,13 +1,7 @@
-"""The programs in floating point: do they differ as real functions, and how large are their
-rounding errors?
+"""Do the programs differ as real functions? Both in float64 on the same inputs.
 
-*Difference.* Both programs in float64 on the same inputs. Rounding there is about 1e-16, so a
-relative difference of 1e-9 is a difference of the functions, and a witness that anybody can check.
-
-*Numerics.* Both programs as a GPU computes them (each op rounded to its type), against float64, on
-several magnitudes of inputs, among them one that brings the arguments of exponentials to 1e4. The
-candidate's error may be at most twice the reference's. Both are measured with respect to the scale
-of each output.
+Rounding there is about 1e-16, so a relative difference of 1e-9 is a difference of the functions,
+and a witness that anybody can check.
 """
 
 from __future__ import annotations
@@ -17,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat
+from mirage.semantics.domain import Domain, Float64, Planes
 from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType, UnaryFn
@@ -27,9 +21,6 @@ from mirage.verify.evidence.sampling import Sample
 
 # Relative to the largest output: far above float64's rounding, far below any real difference.
 TOLERANCE = 1e-9
-_SCORE = 1e4
-_LARGE = 64.0
-_ROUNDING = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}
 
 
 class Yardstick(Float64):
@@ -97,10 +88,26 @@ def compare_floats(
     for scale in (1.0, 0.05):
         inputs = draw_inputs(graphs[0], sample, rng, scale)
         expected = outputs_of(graphs[0], 0, Yardstick(), inputs, sample)
-        actual = _permuted(graphs[1], 1, Yardstick(), inputs, sample, permutation)
+        actual = permuted_outputs(graphs[1], 1, Yardstick(), inputs, sample, permutation)
         if all(np.isfinite(x).all() for x in expected):
             results.append(_compare(expected, actual, sample, scale))
     return results
+
+
+def compare_inputs(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    inputs: Sequence[Sampled],
+    permutation: Sequence[int],
+    scale: float,
+) -> Difference | None:
+    """The difference on given inputs, where the reference is defined; ``scale`` is theirs."""
+    expected = outputs_of(graphs[0], 0, Float64(), inputs, sample)
+    actual = permuted_outputs(graphs[1], 1, Float64(), inputs, sample, permutation)
+    defined = [np.isfinite(x) for x in expected]
+    expected = [np.where(d, x, 0.0) for d, x in zip(defined, expected, strict=True)]
+    actual = [np.where(d, y, 0.0) for d, y in zip(defined, actual, strict=True)]
+    return _compare(expected, actual, sample, scale)
 
 
 def find_difference(
@@ -152,7 +159,7 @@ def _difference(
     return Difference(output, element, float(x[at]), float(y[at]), scale)
 
 
-def _permuted(
+def permuted_outputs(
     graph: KernelGraph,
     number: int,
     domain: Domain,
@@ -160,97 +167,10 @@ def _permuted(
     sample: Sample,
     permutation: Sequence[int],
 ) -> list[Array]:
+    """As :func:`outputs_of`, in another order: output ``i`` of the result is output
+    ``permutation[i]`` of the graph."""
     values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
     return [
         restrict(values[j], region, graph.outputs[j])[0]
         for j, region in zip(permutation, sample.outputs, strict=True)
     ]
-
-
-@dataclass(frozen=True)
-class Numerics:
-    """Errors for one magnitude of inputs, relative to the largest element of each output."""
-
-    scale: float
-    exponent: float  # largest argument of an exponential
-    reference: float  # root mean squares
-    candidate: float
-    holds: bool
-
-
-def measure_numerics(
-    graphs: Sequence[KernelGraph],
-    sample: Sample,
-    rng: np.random.Generator,
-    permutation: Sequence[int],
-) -> list[Numerics]:
-    """Errors on inputs of several magnitudes. Graphs are free of composites and the reference is
-    stable.
-    """
-    unit = _moderate_scale(graphs[0], sample, rng) if sample.fixed else 1.0
-    first = _numerics(graphs, sample, rng, permutation, unit, Yardstick())
-    results = [first, _numerics(graphs, sample, rng, permutation, unit / 64.0, Yardstick())]
-    if first.exponent > 0.0:
-        # Scores are mostly products of two inputs, so the square root of the factor brings them to
-        # 1e4.
-        scale = unit * min(float(np.sqrt(_SCORE / first.exponent)), 256.0)
-        results.append(_numerics(graphs, sample, rng, permutation, scale, Yardstick()))
-    else:
-        # Sums of squares of f16 numbers leave f16 long before the numbers do.
-        scale = unit * _LARGE
-        results.append(_numerics(graphs, sample, rng, permutation, scale, Yardstick()))
-    return results
-
-
-def _moderate_scale(reference: KernelGraph, sample: Sample, rng: np.random.Generator) -> float:
-    """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay
-    well inside the range of the reference's types.
-    """
-    scale = 1.0
-    while scale > 2.0**-12:
-        inputs = draw_inputs(reference, sample, rng, scale)
-        outputs = outputs_of(reference, 0, TypedFloat(), inputs, sample)
-        if all(np.isfinite(x).all() for x in outputs):
-            break
-        scale /= 4.0
-    return scale / 4.0
-
-
-def _numerics(
-    graphs: Sequence[KernelGraph],
-    sample: Sample,
-    rng: np.random.Generator,
-    permutation: Sequence[int],
-    scale: float,
-    domain: Yardstick,
-) -> Numerics:
-    inputs = draw_inputs(graphs[0], sample, rng, scale)
-    exact_outputs = outputs_of(graphs[0], 0, domain, inputs, sample)
-    reference = outputs_of(graphs[0], 0, TypedFloat(), inputs, sample)
-    candidate = _permuted(graphs[1], 1, TypedFloat(), inputs, sample, permutation)
-    worst_reference = worst_candidate = 0.0
-    holds = True
-    for x, r, c, v in zip(exact_outputs, reference, candidate, graphs[0].outputs, strict=True):
-        size = float(np.abs(x).max(initial=0.0)) or 1.0
-        (rms_r, max_r), (rms_c, max_c) = _errors(x, r, size), _errors(x, c, size)
-        worst_reference, worst_candidate = max(worst_reference, rms_r), max(worst_candidate, rms_c)
-        # What rounding the output alone may cost (f16 has numbers below 2^-14 in steps of 2^-24).
-        floor = max(_ROUNDING[v.dtype], 2.0**-25 / size if v.dtype is DType.F16 else 0.0)
-        # The largest of a sample of errors is uncertain by itself: twice that of the mean.
-        # An infinite error of the reference excuses an infinite one of the candidate.
-        fine = rms_c <= 2.0 * max(rms_r, floor / 2.0) and max_c <= 4.0 * max(max_r, floor)
-        holds = holds and fine
-    return Numerics(scale, domain.largest_exponent, worst_reference, worst_candidate, holds)
-
-
-def _errors(exact_value: Array, value: Array, size: float) -> tuple[float, float]:
-    """Root mean square and maximum of the errors, relative to ``size``."""
-    if not exact_value.size:
-        return 0.0, 0.0
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(exact_value - value.astype(np.float64)) / size
-        # Where float64 itself has no number, nothing can be said.
-        error = np.where(np.isfinite(exact_value), error, 0.0)
-        if np.isnan(error).any():
-            return float("inf"), float("inf")
-        return float(np.sqrt(np.mean(error**2))), float(error.max())

@@ -48,8 +48,12 @@ class Sampler:
     The graphs that are sampled have the same signature and no composite ops.
     """
 
-    def __init__(self, outputs: Sequence[Value], rng: np.random.Generator) -> None:
+    def __init__(
+        self, outputs: Sequence[Value], rng: np.random.Generator, columns: int = 1
+    ) -> None:
         shapes = [v.shape for v in outputs]
+        self._columns = {s[-1] for s in shapes if s}
+        self._fewest_columns = columns
         self.counts = {n: n for shape in shapes for n in shape}
         # Equal sizes get equal indices, so that several outputs need the same parts of their
         # inputs.
@@ -83,8 +87,9 @@ class Sampler:
         """The cheapest sample with one size divided by ``step``."""
         options: list[tuple[Sample, dict[int, int]]] = []
         for n, count in self.counts.items():
-            if count > 1:
-                counts = {**self.counts, n: max(1, count // step)}
+            fewest = self._fewest_columns if n in self._columns else 1
+            if count > fewest:
+                counts = {**self.counts, n: max(fewest, count // step)}
                 option = _sample(graphs, counts, self._order)
                 if option.work < sample.work and option.elements >= _FEWEST:
                     options.append((option, counts))
@@ -96,9 +101,12 @@ def choose_sample(
     budget: float,
     rng: np.random.Generator,
     fixed: Mapping[int, Array] | None = None,
+    columns: int = 1,
 ) -> Sample:
-    """:meth:`Sampler.sample` of one pair of programs."""
-    return Sampler(graphs[0].outputs, rng).sample(graphs, budget, fixed)
+    """:meth:`Sampler.sample` of one pair of programs; of the outputs' last dimensions at least so
+    many ``columns`` are kept.
+    """
+    return Sampler(graphs[0].outputs, rng, columns).sample(graphs, budget, fixed)
 
 
 class _Indices:

@@ -3,6 +3,7 @@
 #ifndef MIRAGE_DIALECT_BLOCK_IR_BLOCK_H
 #define MIRAGE_DIALECT_BLOCK_IR_BLOCK_H
 
+#include "mirage/Dialect/Common/ScalarFacts.h"
 #include "mirage/Dialect/Common/ScalarOps.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -17,6 +18,14 @@
 #include "mirage/Dialect/Block/IR/BlockAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "mirage/Dialect/Block/IR/BlockTypes.h.inc"
+
+namespace mirage::block {
+/// The dimension of an op's result that an operand's dimension is aligned with,
+/// counted from the last one.
+unsigned getAlignedDim(mlir::Operation *op, unsigned operand, unsigned dim);
+} // namespace mirage::block
+
+#include "mirage/Dialect/Block/IR/BlockOpInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "mirage/Dialect/Block/IR/BlockOps.h.inc"
 

@@ -5,6 +5,7 @@
 
 include "mirage/Dialect/Block/IR/BlockAttrs.td"
 include "mirage/Dialect/Block/IR/BlockDialect.td"
+include "mirage/Dialect/Block/IR/BlockInterfaces.td"
 include "mirage/Dialect/Block/IR/BlockTypes.td"
 include "mirage/Dialect/Common/ScalarOps.td"
 include "mlir/IR/BuiltinAttributes.td"
@@ -19,18 +20,36 @@ def Block_MapAttr : TypedArrayAttrBase<StrArrayAttr, "map from tensor dimensions
 
 class Block_Op<string mnemonic, list<Trait> traits = []> : Op<Block_Dialect, mnemonic, traits>;
 
-/// An op without side effects that computes one tile.
-class Block_TileOp<string mnemonic, list<Trait> traits = []>
-    : Block_Op<mnemonic, !listconcat([Pure], traits)> {
+/// An op without side effects that computes one tile, and what it says of itself
+/// (`TileOpInterface`, in C++).
+class Block_TileOp<string mnemonic, list<Trait> traits, string isElementwise, string work,
+                   string resultDim, string isZeroAtZero>
+    : Block_Op<mnemonic, !listconcat([Pure, Block_TileOpInterface], traits)> {
   let results = (outs Block_TileType:$result);
   let hasVerifier = 1;
+  let extraClassDeclaration = "bool isElementwise() { return " # isElementwise # "; }\n"
+      # "int64_t getElementWork() { return " # work # "; }\n"
+      # "::std::optional<unsigned> getResultDim(unsigned operand, unsigned dim) { return "
+      # resultDim # "; }\n"
+      # "bool isZeroAtZero() { return " # isZeroAtZero # "; }\n";
 }
+
+/// One that computes each element from the operands' elements at its index.
+class Block_ElementwiseOp<string mnemonic, string work, string isZeroAtZero,
+                          list<Trait> traits = []>
+    : Block_TileOp<mnemonic, traits, "true", work,
+                   "getAlignedDim(getOperation(), operand, dim)", isZeroAtZero>;
+
+/// One whose elements come from elsewhere: `resultDim` says where dimensions go.
+class Block_OtherTileOp<string mnemonic, string resultDim, string isZeroAtZero,
+                        list<Trait> traits = []>
+    : Block_TileOp<mnemonic, traits, "false", "0", resultDim, isZeroAtZero>;
 
 //===----------------------------------------------------------------------===//
 // Between device tensors and tiles
 //===----------------------------------------------------------------------===//
 
-def Block_LoadOp : Block_TileOp<"load"> {
+def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
   let summary = "this block's tile of a device tensor";
   let description = [{
     The part that `map` selects at this point of the grid and this step of the
@@ -138,7 +157,7 @@ def Block_AccumulateOp : Block_Op<"accumulate", [Pure, Terminator, AttrSizedOper
   let hasVerifier = 1;
 }
 
-def Block_RunningMaxOp : Block_TileOp<"running_max", [AllTypesMatch<["input", "result"]>]> {
+def Block_RunningMaxOp : Block_ElementwiseOp<"running_max", "1", "true", [AllTypesMatch<["input", "result"]>]> {
   let summary = "maximum over the steps of the loop so far";
   let description = [{
     The element-wise maximum of the operand over all steps of the innermost
@@ -175,7 +194,7 @@ def Block_ConstantOp : Block_Op<"constant", [Pure, ConstantLike]> {
   let hasVerifier = 1;
 }
 
-def Block_UnaryOp : Block_TileOp<"unary"> {
+def Block_UnaryOp : Block_ElementwiseOp<"unary", "::mirage::getWork(getFn())", "::mirage::isZeroAtZero(getFn())"> {
   let summary = "a scalar function of each element";
   let description = [{
     ```mlir
@@ -186,7 +205,7 @@ def Block_UnaryOp : Block_TileOp<"unary"> {
   let assemblyFormat = "$fn $input attr-dict `:` functional-type($input, $result)";
 }
 
-def Block_BinaryOp : Block_TileOp<"binary"> {
+def Block_BinaryOp : Block_ElementwiseOp<"binary", "1", "::mirage::isZeroAtZero(getFn())"> {
   let summary = "a function of each pair of elements";
   let description = [{
     Operands broadcast as in NumPy.
@@ -200,7 +219,7 @@ def Block_BinaryOp : Block_TileOp<"binary"> {
   let hasCanonicalizer = 1;
 }
 
-def Block_CastOp : Block_TileOp<"cast"> {
+def Block_CastOp : Block_ElementwiseOp<"cast", "1", "true"> {
   let summary = "conversion to another element type";
   let description = [{
     ```mlir
@@ -212,7 +231,9 @@ def Block_CastOp : Block_TileOp<"cast"> {
   let hasFolder = 1;
 }
 
-def Block_MatmulOp : Block_TileOp<"matmul"> {
+// Its leading dimensions are gone by the time anyone asks.
+def Block_MatmulOp : Block_OtherTileOp<"matmul",
+    "operand == dim ? ::std::optional<unsigned>(dim) : ::std::optional<unsigned>()", "false"> {
   let summary = "matrix product over the last two dimensions";
   let description = [{
     `[..., m, k] x [..., k, n] -> [..., m, n]`; leading dimensions broadcast.
@@ -231,7 +252,8 @@ def Block_MatmulOp : Block_TileOp<"matmul"> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
 }
 
-def Block_ReduceOp : Block_TileOp<"reduce"> {
+def Block_ReduceOp : Block_OtherTileOp<"reduce",
+    "::llvm::is_contained(getDims(), dim) ? ::std::optional<unsigned>() : ::std::optional<unsigned>(dim)", "true"> {
   let summary = "reduction over dimensions of a tile";
   let description = [{
     Reduced dimensions keep size 1; `dims` is sorted.
@@ -245,7 +267,8 @@ def Block_ReduceOp : Block_TileOp<"reduce"> {
   let hasFolder = 1;
 }
 
-def Block_TransposeOp : Block_TileOp<"transpose"> {
+def Block_TransposeOp : Block_OtherTileOp<"transpose",
+    "unsigned(::llvm::find(getPermutation(), dim) - getPermutation().begin())", "true"> {
   let summary = "dimensions in another order";
   let description = [{
     Dimension `i` of the result is dimension `permutation[i]` of the operand.
@@ -259,7 +282,7 @@ def Block_TransposeOp : Block_TileOp<"transpose"> {
   let hasFolder = 1;
 }
 
-def Block_ReshapeOp : Block_TileOp<"reshape"> {
+def Block_ReshapeOp : Block_OtherTileOp<"reshape", "::std::nullopt", "true"> {
   let summary = "dimensions of size 1 added or dropped";
   let description = [{
     Shapes that differ in dimensions of size 1 only.
@@ -273,7 +296,7 @@ def Block_ReshapeOp : Block_TileOp<"reshape"> {
   let hasFolder = 1;
 }
 
-def Block_BroadcastOp : Block_TileOp<"broadcast"> {
+def Block_BroadcastOp : Block_ElementwiseOp<"broadcast", "0", "false"> {
   let summary = "dimensions of size 1 repeated";
   let description = [{
     ```mlir
@@ -285,7 +308,7 @@ def Block_BroadcastOp : Block_TileOp<"broadcast"> {
   let hasFolder = 1;
 }
 
-def Block_ConvertLayoutOp : Block_TileOp<"convert_layout"> {
+def Block_ConvertLayoutOp : Block_OtherTileOp<"convert_layout", "dim", "true"> {
   let summary = "the same tile, held in another place or layout";
   let description = [{
     Inserted by `mirage-assign-layouts`: from shared memory to registers, from
@@ -301,7 +324,7 @@ def Block_ConvertLayoutOp : Block_TileOp<"convert_layout"> {
   let hasFolder = 1;
 }
 
-def Block_MaskOp : Block_TileOp<"mask", [AllTypesMatch<["input", "result"]>]> {
+def Block_MaskOp : Block_ElementwiseOp<"mask", "1", "getFill().isZero()", [AllTypesMatch<["input", "result"]>]> {
   let summary = "overwrite what lies outside of the tensor";
   let description = [{
     Element `i` along `dim` is kept where `part(axes) * tile + i < extent` and

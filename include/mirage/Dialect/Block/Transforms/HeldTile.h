@@ -45,6 +45,13 @@ inline thread::SharedType getShared(mlir::Value value) {
 /// A scalar constant (rank 0), which is not held anywhere.
 inline bool isScalar(mlir::Value value) { return value.getDefiningOp<ConstantOp>() != nullptr; }
 
+/// Whether the op computes each element of a tile from the operands' elements at
+/// its index; `repeats` counts ops that only repeat them too.
+inline bool isElementwise(mlir::Operation *op, bool repeats = true) {
+  auto tile = llvm::dyn_cast<TileOpInterface>(op);
+  return tile && tile.isElementwise() && (repeats || tile.getElementWork() > 0);
+}
+
 /// The value without the reshape beside a load or a store.
 inline mlir::Value stripReshape(mlir::Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())

@@ -8,11 +8,9 @@
 #define MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTCOSTS_H
 
 #include "mirage/Dialect/Thread/IR/LinearLayout.h"
+#include "mirage/Target/WarpSharing.h"
 
 namespace mirage::block {
-
-/// A barrier and the latency of a round trip through shared memory.
-inline constexpr double exchangeCost = 150;
 
 /// Change of layout of a tile.
 double getConversionCost(const thread::LinearLayout &from, const thread::LinearLayout &to);

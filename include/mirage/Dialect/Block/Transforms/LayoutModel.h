@@ -47,6 +47,8 @@ struct MatmulModel {
   int64_t elementBytes;
   std::vector<thread::WarpGrid> grids;
 
+  Product getProduct() const { return {m, n, k, elementBytes}; }
+
   /// Layouts of the tiles as the matmul op names them (not of the transposed
   /// product). Warps that the grid leaves over hold copies.
   thread::LinearLayout getResult(const thread::WarpGrid &grid, int64_t numWarps) const;

@@ -36,6 +36,7 @@ private:
 
   void tie(Key a, Key b);
   void tieEqual(mlir::Value a, mlir::Value b);
+  void tieDims(TileOpInterface tile, mlir::OpOperand &use);
   void visit(mlir::Operation *op);
   void require(mlir::Value value, unsigned dim, int64_t multiple);
 

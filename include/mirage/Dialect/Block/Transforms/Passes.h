@@ -3,6 +3,8 @@
 #ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_PASSES_H
 #define MIRAGE_DIALECT_BLOCK_TRANSFORMS_PASSES_H
 
+#include "mirage/Target/Chip.h"
+
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 

@@ -69,7 +69,7 @@ def ChooseEngine : Pass<"mirage-choose-engine"> {
 
     Elsewhere the engine becomes `warp`, with a remark that says why.
   }];
-  let options = [Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">];
+  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [
     Statistic<"numKept", "warpgroup-launches", "launches that use warpgroups">,
     Statistic<"numDropped", "dropped", "launches whose engine became 'warp'">];
@@ -103,7 +103,7 @@ def AssignLayouts : Pass<"mirage-assign-layouts"> {
     warps of its schedule, where that does.
   }];
   let options = [
-    Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">,
+    Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">,
     Option<"maxTable", "max-table", "int64_t", "1 << 22",
            "entries of a table of the exact solver before local search takes over">];
   let statistics = [
@@ -138,7 +138,7 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
     scratch memory of the loop's ops and the other shared tiles exceed the chip's
     limit.
   }];
-  let options = [Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">];
+  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [Statistic<"numRings", "rings", "loads that became rings">];
   let dependentDialects = ["::mirage::block::BlockDialect", "::mirage::thread::ThreadDialect"];
 }

@@ -3,8 +3,8 @@
 #ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H
 #define MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H
 
-#include "mirage/Dialect/Block/Transforms/Chip.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
+#include "mirage/Target/Chip.h"
 
 namespace mirage::block {
 

@@ -11,10 +11,10 @@
 #define MIRAGE_DIALECT_BLOCK_TRANSFORMS_WARPGROUPPRODUCTS_H
 
 #include "mirage/Dialect/Block/IR/Block.h"
-#include "mirage/Dialect/Block/Transforms/Chip.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
 #include "mirage/Dialect/Thread/IR/Thread.h"
+#include "mirage/Target/Chip.h"
 
 #include <optional>
 #include <string>
@@ -25,9 +25,6 @@ namespace mirage::block {
 /// with `warps` warps beside the one that copies; nullopt where they can.
 std::optional<std::string> whyNoWarpgroups(kernel::LaunchOp launch, int64_t warps,
                                            const Chip &chip);
-
-/// Ways to share an m x n product among groups of four warps, in groups.
-llvm::SmallVector<thread::WarpGrid> getWarpgroupGrids(int64_t m, int64_t n, int64_t warps);
 
 /// The shared tile for a load: the largest swizzle that its rows are multiples
 /// of, else rows that are padded by 16 bytes against bank conflicts.

@@ -15,17 +15,12 @@
 #define MIRAGE_DIALECT_THREAD_IR_LAYOUTS_H
 
 #include "mirage/Dialect/Thread/IR/LinearLayout.h"
+#include "mirage/Target/WarpSharing.h"
 
 namespace mirage::thread {
 
-/// Warps along the dimensions of a matrix product; powers of two.
-struct WarpGrid {
-  int64_t m = 1, n = 1, k = 1;
-  int64_t size() const { return m * n * k; }
-};
-
-/// K of one tensor-core instruction: 16 for 2-byte operands, 8 for f32 (TF32).
-inline int64_t mmaInstructionK(int64_t elementBytes) { return elementBytes == 2 ? 16 : 8; }
+using mirage::mmaInstructionK;
+using mirage::WarpGrid;
 
 /// M x N accumulator of `thread.mma`.
 LinearLayout mmaResultLayout(int64_t m, int64_t n, WarpGrid grid);

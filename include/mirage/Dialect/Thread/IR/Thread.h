@@ -5,6 +5,7 @@
 
 #include "mirage/Dialect/Common/ScalarOps.h"
 #include "mirage/Dialect/Thread/IR/LinearLayout.h"
+#include "mirage/Dialect/Thread/IR/Needs.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

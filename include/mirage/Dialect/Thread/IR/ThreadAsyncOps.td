@@ -18,7 +18,7 @@ class Thread_SyncOp<string mnemonic, list<Trait> traits = []>
 // Mbarriers
 //===----------------------------------------------------------------------===//
 
-def Thread_MbarrierAllocOp : Thread_Op<"mbarrier_alloc", [Pure]> {
+def Thread_MbarrierAllocOp : Thread_Op<"mbarrier_alloc", [Thread_Needs<"Mbarrier">, Pure]> {
   let summary = "mbarriers at a fixed byte offset of the dynamic shared memory";
   let description = [{
     ```mlir
@@ -31,7 +31,7 @@ def Thread_MbarrierAllocOp : Thread_Op<"mbarrier_alloc", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Thread_MbarrierInitOp : Thread_SyncOp<"mbarrier_init"> {
+def Thread_MbarrierInitOp : Thread_SyncOp<"mbarrier_init", [Thread_Needs<"Mbarrier">]> {
   let summary = "initialises all mbarriers of an array";
   let description = [{
     Each phase completes after `arrivals` arrivals (and the expected bytes). One
@@ -45,7 +45,7 @@ def Thread_MbarrierInitOp : Thread_SyncOp<"mbarrier_init"> {
   let assemblyFormat = "$barriers `arrivals` $arrivals attr-dict `:` type($barriers)";
 }
 
-def Thread_MbarrierArriveOp : Thread_SyncOp<"mbarrier_arrive"> {
+def Thread_MbarrierArriveOp : Thread_SyncOp<"mbarrier_arrive", [Thread_Needs<"Mbarrier">]> {
   let summary = "one arrival for each warp that executes it";
   let description = [{
     The warp's earlier accesses to shared memory are visible to those who see
@@ -59,7 +59,7 @@ def Thread_MbarrierArriveOp : Thread_SyncOp<"mbarrier_arrive"> {
   let assemblyFormat = "$barriers `[` $index `]` attr-dict `:` type($barriers)";
 }
 
-def Thread_MbarrierExpectOp : Thread_SyncOp<"mbarrier_expect"> {
+def Thread_MbarrierExpectOp : Thread_SyncOp<"mbarrier_expect", [Thread_Needs<"Mbarrier">]> {
   let summary = "one arrival by one thread, which adds the bytes that copies will bring";
   let description = [{
     ```mlir
@@ -71,7 +71,7 @@ def Thread_MbarrierExpectOp : Thread_SyncOp<"mbarrier_expect"> {
   let assemblyFormat = "$barriers `[` $index `]` `bytes` $bytes attr-dict `:` type($barriers)";
 }
 
-def Thread_MbarrierWaitOp : Thread_SyncOp<"mbarrier_wait"> {
+def Thread_MbarrierWaitOp : Thread_SyncOp<"mbarrier_wait", [Thread_Needs<"Mbarrier">]> {
   let summary = "every thread waits until the phase of the given parity has completed";
   let description = [{
     The first phase has parity 0; waiting for parity 1 on a fresh mbarrier does
@@ -89,7 +89,7 @@ def Thread_MbarrierWaitOp : Thread_SyncOp<"mbarrier_wait"> {
 // Bulk copies
 //===----------------------------------------------------------------------===//
 
-def Thread_TmaLoadOp : Thread_SyncOp<"tma_load"> {
+def Thread_TmaLoadOp : Thread_SyncOp<"tma_load", [Thread_Needs<"TensorCopy">]> {
   let summary = "one thread starts a copy of a box of a tensor to shared memory";
   let description = [{
     `coordinates` (elements, outermost dimension first) name the box's first
@@ -113,7 +113,7 @@ def Thread_TmaLoadOp : Thread_SyncOp<"tma_load"> {
   let hasVerifier = 1;
 }
 
-def Thread_TmaStoreOp : Thread_SyncOp<"tma_store"> {
+def Thread_TmaStoreOp : Thread_SyncOp<"tma_store", [Thread_Needs<"TensorCopy">]> {
   let summary = "one thread starts a copy of a shared tile to a box of a tensor";
   let description = [{
     Elements outside the tensor are dropped. A `thread.fence async_proxy` and a
@@ -132,7 +132,7 @@ def Thread_TmaStoreOp : Thread_SyncOp<"tma_store"> {
   let hasVerifier = 1;
 }
 
-def Thread_BulkCopyOp : Thread_SyncOp<"bulk_copy"> {
+def Thread_BulkCopyOp : Thread_SyncOp<"bulk_copy", [Thread_Needs<"TensorCopy">]> {
   let summary = "one thread starts a copy of contiguous rows to shared memory";
   let description = [{
     One bulk copy for each row of the tile (one for the whole tile where rows
@@ -154,7 +154,7 @@ def Thread_BulkCopyOp : Thread_SyncOp<"bulk_copy"> {
   let hasVerifier = 1;
 }
 
-def Thread_BulkCommitOp : Thread_SyncOp<"bulk_commit"> {
+def Thread_BulkCommitOp : Thread_SyncOp<"bulk_commit", [Thread_Needs<"TensorCopy">]> {
   let summary = "closes a group of bulk stores";
   let description = [{
     ```mlir
@@ -164,7 +164,7 @@ def Thread_BulkCommitOp : Thread_SyncOp<"bulk_commit"> {
   let assemblyFormat = "attr-dict";
 }
 
-def Thread_BulkWaitOp : Thread_SyncOp<"bulk_wait"> {
+def Thread_BulkWaitOp : Thread_SyncOp<"bulk_wait", [Thread_Needs<"TensorCopy">]> {
   let summary = "waits until at most `pending` groups of bulk stores are under way";
   let description = [{
     With `read`, waits only until their shared memory may be overwritten.
@@ -196,7 +196,7 @@ def Thread_FenceOp : Thread_SyncOp<"fence"> {
 // Warpgroup products
 //===----------------------------------------------------------------------===//
 
-def Thread_WgmmaOp : Thread_Op<"wgmma", [MemoryEffects<[MemRead, MemWrite]>, AllTypesMatch<["acc", "result"]>]> {
+def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEffects<[MemRead, MemWrite]>, AllTypesMatch<["acc", "result"]>]> {
   let summary = "starts acc + lhs * rhs from shared memory, for groups of 4 warps";
   let description = [{
     `lhs` is a fragment or a shared tile M x K (`lhs_transposed`: K x M), `rhs` a
@@ -221,7 +221,7 @@ def Thread_WgmmaOp : Thread_Op<"wgmma", [MemoryEffects<[MemRead, MemWrite]>, All
   let hasVerifier = 1;
 }
 
-def Thread_WgmmaFenceOp : Thread_SyncOp<"wgmma_fence"> {
+def Thread_WgmmaFenceOp : Thread_SyncOp<"wgmma_fence", [Thread_Needs<"WarpgroupMma">]> {
   let summary = "orders accesses to accumulator registers before the next `thread.wgmma`";
   let description = [{
     ```mlir
@@ -231,7 +231,7 @@ def Thread_WgmmaFenceOp : Thread_SyncOp<"wgmma_fence"> {
   let assemblyFormat = "attr-dict";
 }
 
-def Thread_WgmmaCommitOp : Thread_SyncOp<"wgmma_commit"> {
+def Thread_WgmmaCommitOp : Thread_SyncOp<"wgmma_commit", [Thread_Needs<"WarpgroupMma">]> {
   let summary = "closes a group of warpgroup products";
   let description = [{
     ```mlir
@@ -241,7 +241,7 @@ def Thread_WgmmaCommitOp : Thread_SyncOp<"wgmma_commit"> {
   let assemblyFormat = "attr-dict";
 }
 
-def Thread_WgmmaWaitOp : Thread_SyncOp<"wgmma_wait", [AllTypesMatch<["accs", "results"]>]> {
+def Thread_WgmmaWaitOp : Thread_SyncOp<"wgmma_wait", [Thread_Needs<"WarpgroupMma">, AllTypesMatch<["accs", "results"]>]> {
   let summary = "waits until at most `pending` groups of products are under way";
   let description = [{
     The results are the accumulators, ready for use. Accumulators of products
@@ -261,7 +261,7 @@ def Thread_WgmmaWaitOp : Thread_SyncOp<"wgmma_wait", [AllTypesMatch<["accs", "re
 // Clusters
 //===----------------------------------------------------------------------===//
 
-def Thread_ClusterBarrierOp : Thread_SyncOp<"cluster_barrier"> {
+def Thread_ClusterBarrierOp : Thread_SyncOp<"cluster_barrier", [Thread_Needs<"Clusters">]> {
   let summary = "all threads of the cluster wait for each other";
   let description = [{
     ```mlir
@@ -271,7 +271,7 @@ def Thread_ClusterBarrierOp : Thread_SyncOp<"cluster_barrier"> {
   let assemblyFormat = "attr-dict";
 }
 
-def Thread_LoadRemoteOp : Thread_Op<"load_remote", [MemoryEffects<[MemRead]>]> {
+def Thread_LoadRemoteOp : Thread_Op<"load_remote", [Thread_Needs<"Clusters">, MemoryEffects<[MemRead]>]> {
   let summary = "`thread.load_shared` from the shared memory of another block of the cluster";
   let description = [{
     ```mlir
@@ -284,7 +284,7 @@ def Thread_LoadRemoteOp : Thread_Op<"load_remote", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
-def Thread_StoreRemoteOp : Thread_Op<"store_remote", [MemoryEffects<[MemWrite]>]> {
+def Thread_StoreRemoteOp : Thread_Op<"store_remote", [Thread_Needs<"Clusters">, MemoryEffects<[MemWrite]>]> {
   let summary = "`thread.store_shared` to the shared memory of another block of the cluster";
   let description = [{
     ```mlir
@@ -300,7 +300,7 @@ def Thread_StoreRemoteOp : Thread_Op<"store_remote", [MemoryEffects<[MemWrite]>]
 // Launches
 //===----------------------------------------------------------------------===//
 
-def Thread_SetMaxRegistersOp : Thread_SyncOp<"set_max_registers"> {
+def Thread_SetMaxRegistersOp : Thread_SyncOp<"set_max_registers", [Thread_Needs<"WarpRegisters">]> {
   let summary = "changes the number of registers of each thread of the warpgroup";
   let description = [{
     A multiple of 8 from 24 to 256.
@@ -314,7 +314,7 @@ def Thread_SetMaxRegistersOp : Thread_SyncOp<"set_max_registers"> {
   let hasVerifier = 1;
 }
 
-def Thread_DependentWaitOp : Thread_SyncOp<"dependent_wait"> {
+def Thread_DependentWaitOp : Thread_SyncOp<"dependent_wait", [Thread_Needs<"DependentLaunch">]> {
   let summary = "waits for the memory of the kernels that this launch depends on";
   let description = [{
     ```mlir
@@ -324,7 +324,7 @@ def Thread_DependentWaitOp : Thread_SyncOp<"dependent_wait"> {
   let assemblyFormat = "attr-dict";
 }
 
-def Thread_DependentLaunchOp : Thread_SyncOp<"dependent_launch"> {
+def Thread_DependentLaunchOp : Thread_SyncOp<"dependent_launch", [Thread_Needs<"DependentLaunch">]> {
   let summary = "lets the kernels that depend on this one start";
   let description = [{
     ```mlir

@@ -5,6 +5,11 @@
 
 include "mlir/IR/OpBase.td"
 
+/// An op whose instructions only chips with an ability have (`Needs.h`).
+class Thread_Needs<string ability> : ParamNativeOpTrait<"Needs", "::mirage::Ability::" # ability> {
+  let cppNamespace = "::mirage::thread";
+}
+
 def Thread_ScratchOpInterface : OpInterface<"ScratchOpInterface"> {
   let cppNamespace = "::mirage::thread";
   let description = [{

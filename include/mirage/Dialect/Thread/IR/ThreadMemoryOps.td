@@ -62,7 +62,7 @@ def Thread_StoreGlobalOp : Thread_Op<"store_global", [AttrSizedOperandSegments, 
   let hasVerifier = 1;
 }
 
-def Thread_CopyAsyncOp : Thread_Op<"copy_async", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+def Thread_CopyAsyncOp : Thread_Op<"copy_async", [Thread_Needs<"AsyncCopy">, AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "copies a tile of a device tensor to shared memory, asynchronously";
   let description = [{
     `dims` and `in_bounds` as for `thread.load_global`; what lies outside the
@@ -89,7 +89,7 @@ def Thread_CopyAsyncOp : Thread_Op<"copy_async", [AttrSizedOperandSegments, Memo
   let hasVerifier = 1;
 }
 
-def Thread_CopyCommitOp : Thread_Op<"copy_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Thread_CopyCommitOp : Thread_Op<"copy_commit", [Thread_Needs<"AsyncCopy">, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "closes a group of asynchronous copies";
   let description = [{
     ```mlir
@@ -99,7 +99,7 @@ def Thread_CopyCommitOp : Thread_Op<"copy_commit", [MemoryEffects<[MemRead, MemW
   let assemblyFormat = "attr-dict";
 }
 
-def Thread_CopyWaitOp : Thread_Op<"copy_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Thread_CopyWaitOp : Thread_Op<"copy_wait", [Thread_Needs<"AsyncCopy">, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "waits until at most `pending` groups of asynchronous copies are under way";
   let description = [{
     Waits for this thread's copies only: a barrier makes the others' visible.

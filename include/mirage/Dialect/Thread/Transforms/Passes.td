@@ -48,10 +48,20 @@ def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
     the `kernel.invoke`s of the function. An error lists the tiles when they
     exceed what the chip has; the remedy is smaller tiles or fewer stages.
   }];
-  let options = [Option<"chip", "chip", "std::string", "\"sm_90a\"", "compilation target">];
+  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
   let statistics = [Statistic<"numBuffers", "buffers", "tiles and scratch areas placed">,
                     Statistic<"numBarriers", "barriers", "barriers inserted">];
   let dependentDialects = ["::mirage::thread::ThreadDialect"];
+}
+
+def CheckChip : Pass<"mirage-check-chip", "::mlir::ModuleOp"> {
+  let summary = "refuse kernels that ask for more than the chip can do";
+  let description = [{
+    Each op whose instructions only some chips have says which ability it needs
+    (`Needs.h`). An op that needs what the chip lacks (`Chip.h`) is an error; the
+    remedy is another chip, or a schedule that does without (`engine = warp`).
+  }];
+  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
 }
 
 #endif // MIRAGE_DIALECT_THREAD_TRANSFORMS_PASSES_TD

@@ -1,6 +1,6 @@
 //===- SharedMemoryProblem.cpp - offsets by lifetime ----------------------===//
 
-#include "mirage/Dialect/Block/Transforms/SharedMemoryProblem.h"
+#include "mirage/Dialect/Thread/Transforms/SharedMemoryProblem.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
-using namespace mirage::block;
+using namespace mirage::thread;
 
 std::optional<std::string> SharedMemoryProblem::check() const {
   for (auto [index, buffer] : llvm::enumerate(buffers)) {
@@ -81,7 +81,7 @@ static int64_t getTotal(const SharedMemoryProblem &problem, llvm::ArrayRef<int64
   return total;
 }
 
-SharedMemoryPlan mirage::block::solveFirstFitBySize(const SharedMemoryProblem &problem) {
+SharedMemoryPlan mirage::thread::solveFirstFitBySize(const SharedMemoryProblem &problem) {
   llvm::SmallVector<size_t> order(problem.buffers.size());
   std::iota(order.begin(), order.end(), 0);
   llvm::stable_sort(order, [&](size_t a, size_t b) {
@@ -131,7 +131,8 @@ struct ExactSearch {
 };
 } // namespace
 
-SharedMemoryPlan mirage::block::solveExactly(const SharedMemoryProblem &problem, int64_t maxNodes) {
+SharedMemoryPlan mirage::thread::solveExactly(const SharedMemoryProblem &problem,
+                                              int64_t maxNodes) {
   ExactSearch search{problem, solveFirstFitBySize(problem), problem.getLowerBound(), maxNodes, {}};
   if (search.best.optimal)
     return search.best;

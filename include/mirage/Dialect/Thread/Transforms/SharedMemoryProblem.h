@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_SHAREDMEMORYPROBLEM_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_SHAREDMEMORYPROBLEM_H
+#ifndef MIRAGE_DIALECT_THREAD_TRANSFORMS_SHAREDMEMORYPROBLEM_H
+#define MIRAGE_DIALECT_THREAD_TRANSFORMS_SHAREDMEMORYPROBLEM_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 
-namespace mirage::block {
+namespace mirage::thread {
 
 /// One buffer: alive at the times `start, …, end` (both included).
 struct SharedBuffer {
@@ -64,6 +64,6 @@ SharedMemoryPlan solveFirstFitBySize(const SharedMemoryProblem &problem);
 /// `maxNodes` placements and returns the best solution so far.
 SharedMemoryPlan solveExactly(const SharedMemoryProblem &problem, int64_t maxNodes = 20000);
 
-} // namespace mirage::block
+} // namespace mirage::thread
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_SHAREDMEMORYPROBLEM_H
+#endif // MIRAGE_DIALECT_THREAD_TRANSFORMS_SHAREDMEMORYPROBLEM_H

@@ -1,0 +1,23 @@
+//===- Resolve.h - chips that options of passes name ------------*- C++ -*-===//
+
+#ifndef MIRAGE_TARGET_RESOLVE_H
+#define MIRAGE_TARGET_RESOLVE_H
+
+#include "mirage/Target/Chip.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/LogicalResult.h"
+
+namespace mirage {
+
+/// The chip that an option of a pass names; an error at `loc` that lists the
+/// known ones where there is none.
+inline llvm::FailureOr<const Chip *> getChip(mlir::Location loc, llvm::StringRef name) {
+  if (const Chip *chip = Chip::find(name))
+    return chip;
+  return mlir::emitError(loc) << "expected " << describeKnownChips() << ", got '" << name << "'";
+}
+
+} // namespace mirage
+
+#endif // MIRAGE_TARGET_RESOLVE_H

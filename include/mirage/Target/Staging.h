@@ -1,0 +1,52 @@
+//===- Staging.h - how tiles lie in shared memory ---------------*- C++ -*-===//
+//
+// What goes through shared memory, and how much of it a tile takes there. The
+// search foresees both with the same numbers (python/bindings). Plain C++.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_TARGET_STAGING_H
+#define MIRAGE_TARGET_STAGING_H
+
+#include <cstdint>
+
+namespace mirage {
+
+/// Smaller tiles of a loop are loaded into registers.
+inline constexpr int64_t minStagedBytes = 512;
+/// Asynchronous copies move multiples of so many bytes.
+inline constexpr int64_t asyncCopyUnit = 4;
+/// Elements between the rows of a tile through which warps exchange values: the
+/// accesses of tensor-core layouts (8 rows, pairs of columns) reach all banks.
+inline constexpr int64_t exchangePad = 8;
+/// Of the two mbarriers of a slot that another warp fills.
+inline constexpr int64_t slotBarrierBytes = 16;
+/// Rows of a product up to which it is computed transposed, its rows on the
+/// small side of the instruction.
+inline constexpr int64_t narrowRows = 8;
+
+/// What one copy of the tensor memory accelerator asks for: dimensions of the
+/// tensor, rows of the box, bytes that the tensor's rows and the box's rows are
+/// multiples of.
+inline constexpr int64_t minBoxRank = 2, maxBoxRank = 5, maxBoxRows = 256, boxRowUnit = 16,
+                         boxTileUnit = 32;
+
+/// How a staged tile of rows of `rowBytes` lies in shared memory: the largest
+/// swizzle that its rows are multiples of, else rows that are padded against
+/// bank conflicts. In bytes.
+struct SharedRows {
+  int64_t swizzle, pad;
+};
+inline SharedRows getSharedRows(int64_t rows, int64_t rowBytes) {
+  for (int64_t swizzle : {128, 64, 32})
+    if (rows > 1 && rowBytes % swizzle == 0)
+      return {swizzle, 0};
+  return {0, rows > 1 && rowBytes % 16 == 0 ? 16 : 0};
+}
+
+/// Alignment of a shared tile.
+inline int64_t getSharedAlignment(int64_t swizzle) { return swizzle ? 8 * swizzle : 16; }
+
+} // namespace mirage
+
+#endif // MIRAGE_TARGET_STAGING_H

@@ -1,0 +1,59 @@
+"""Two programs of users, compared as they are: with what their modules hold and return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mirage.frontend.program import Fixed, Program
+from mirage.semantics.scalar import Array
+from mirage.verify import Verdict, VerifyOptions
+from mirage.verify.bound import Bound, Result, Stated, align
+from mirage.verify.contents import verify_aligned
+
+
+def verify_programs(
+    reference: Program,
+    candidate: Program,
+    options: VerifyOptions | None = None,
+    pairs: Mapping[str, str] = {},
+    *,
+    named: bool = True,
+) -> Verdict:
+    """Whether ``candidate`` is the same program as ``reference``.
+
+    Parameters are the same if they have the same name, buffers and constants if they hold the same
+    elements, results if they have the same key; ``pairs`` gives names in the candidate for those in
+    the reference. Without ``named`` all inputs go by position. Raises
+    :class:`mirage.verify.SignatureMismatch` where the programs cannot be compared."""
+    options = options or VerifyOptions()
+    first, second = (stated(p, named=named) for p in (reference, candidate))
+    return verify_aligned(align(first, second, pairs, by_key=not options.permute), options)
+
+
+def stated(program: Program, *, named: bool = True) -> Stated:
+    """A program as the verifier compares it."""
+    bound = tuple(
+        Bound(p.index, p.name, p.trained, None if p.trained else _elements(p.data))
+        for p in program.parameters
+    )
+    results = program.results or tuple(range(len(program.graph.outputs)))
+    return Stated(
+        program.graph,
+        bound,
+        frozenset(program.unread),
+        program.keys,
+        tuple(Result(r.value) if isinstance(r, Fixed) else r for r in results),
+        named,
+    )
+
+
+def _elements(data: Any) -> Array | None:
+    """What a tensor holds, in float64; None where it holds nothing (IR, fake tensors)."""
+    if data is None or data.device.type == "meta":
+        return None
+    import torch
+
+    return np.asarray(data.detach().to(device="cpu", dtype=torch.float64).contiguous().numpy())

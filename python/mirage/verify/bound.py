@@ -1,0 +1,279 @@
+"""What tensors two programs hold, brought together.
+
+A module holds tensors that its caller does not pass: parameters, buffers, constants. They are part
+of the program. A *parameter* may hold anything; two programs are compared for all its values, and
+it is the same parameter in both if it has the same name (or one that an explicit pair gives it).
+What a *buffer* or *constant* holds is fixed: it is the same in both if it holds the same elements,
+whatever it is called.
+
+:func:`align` writes both programs with one list of inputs: first those that a caller passes, by
+position, then the bound tensors. A tensor that only one of them reads becomes an input that the
+other ignores, so nothing is compared by position that is not the same thing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import Array
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph, Op, Value
+from mirage.verify.verifier import SignatureMismatch
+
+
+class UnmatchedTensors(SignatureMismatch):
+    """A program holds a tensor that the other one does not have."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A tensor that a program holds: the input of the graph that stands for it, its name, whether
+    it is a parameter (which may hold anything), else its elements, where they are known."""
+
+    index: int
+    name: str
+    trained: bool = True
+    content: Array | None = None
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A program as it is compared. ``keys`` and ``results`` have an entry for each result: where it
+    stands, and the output that it is, or its value where it is no tensor. ``unread`` names tensors
+    that it holds and does not read. Without ``named``, all inputs go by their position."""
+
+    graph: KernelGraph
+    bound: tuple[Bound, ...] = ()
+    unread: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
+    results: tuple[int | Result, ...] = ()
+    named: bool = True
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result that is no tensor."""
+
+    value: bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Two graphs with the same inputs and outputs in the same order. ``contents`` has what inputs
+    hold that stand for buffers and constants; ``foreign`` are those of them that only one program
+    reads. ``different`` says which results differ already because they are no tensors."""
+
+    reference: KernelGraph
+    candidate: KernelGraph
+    contents: Mapping[int, Array] = field(default_factory=dict[int, Array])
+    foreign: frozenset[int] = frozenset()
+    different: str = ""
+
+
+def align(
+    reference: Stated, candidate: Stated, pairs: Mapping[str, str] = {}, *, by_key: bool = True
+) -> Aligned:
+    """Both programs with one list of inputs, and the outputs of ``candidate`` in the order of the
+    keys of ``reference`` (``by_key``). ``pairs`` gives for names in the reference those in the
+    candidate. Raises :class:`SignatureMismatch` where that is not possible.
+    """
+    second, different = _by_key(reference, candidate) if by_key else (candidate.graph, "")
+    if not (reference.named and candidate.named):
+        return Aligned(reference.graph, second, different=different)
+    first_keys, second_keys = _keys(reference, candidate, pairs)
+    _check_known(reference, candidate, first_keys, second_keys, pairs)
+    inputs: list[Value] = list(_passed(reference))
+    passed = len(inputs)
+    if len(_passed(candidate)) != passed:
+        raise SignatureMismatch(
+            f"inputs: expected {passed} that a caller passes, got {len(_passed(candidate))}"
+        )
+    slots: dict[str, int] = {}
+    contents: dict[int, Array] = {}
+    first, other = dict[Value, Value](), dict[Value, Value]()
+    for stated, keys, names in (
+        (reference, first_keys, first),
+        (candidate, second_keys, other),
+    ):
+        for bound, key in zip(stated.bound, keys, strict=True):
+            value = stated.graph.inputs[bound.index]
+            if key not in slots:
+                slots[key] = len(inputs)
+                inputs.append(Value(value.type, bound.name))
+            slot = slots[key]
+            if inputs[slot].type != value.type:
+                raise SignatureMismatch(
+                    f"{bound.name!r}: expected {inputs[slot].type}, got {value.type}"
+                )
+            if bound.content is not None and key.startswith(_CONTENT):
+                contents[slot] = bound.content
+            names[value] = inputs[slot]
+    for (x, y), v in zip(
+        zip(_passed(reference), _passed(candidate), strict=True), inputs, strict=False
+    ):
+        if x.type != y.type:
+            raise SignatureMismatch(
+                f"inputs: expected type {x.type}, got {y.type} for {x.name or 'an input'!r}"
+            )
+        other[y] = v
+    both = set(first_keys) & set(second_keys)
+    foreign = frozenset(i for key, i in slots.items() if i in contents and key not in both)
+    graphs = (
+        _with_inputs(reference.graph, first, inputs),
+        _with_inputs(second, other, inputs),
+    )
+    uniform = {i: x for i, x in contents.items() if foreign and _uniform(x)}
+    one, two = (_filled(g, uniform) for g in graphs)
+    return Aligned(one, two, contents, foreign - uniform.keys(), different)
+
+
+_CONTENT, _NAME = "content ", "name "
+
+
+def _passed(stated: Stated) -> tuple[Value, ...]:
+    bound = {b.index for b in stated.bound}
+    return tuple(v for i, v in enumerate(stated.graph.inputs) if i not in bound)
+
+
+def _with_inputs(
+    graph: KernelGraph, names: Mapping[Value, Value], inputs: Sequence[Value]
+) -> KernelGraph:
+    renamed = rename_graph(graph, dict(names))
+    return KernelGraph(graph.name, tuple(inputs), renamed.ops, renamed.outputs)
+
+
+# ---- which is which
+
+
+def _keys(
+    reference: Stated, candidate: Stated, pairs: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """For each bound tensor of both programs what it is the same as."""
+    for name, stated, what in (
+        *((a, reference, "reference") for a in pairs),
+        *((b, candidate, "candidate") for b in pairs.values()),
+    ):
+        known = sorted({b.name for b in stated.bound} | stated.unread)
+        if name not in known:
+            there = ", ".join(map(repr, known)) or "none"
+            raise UnmatchedTensors(
+                f"expected a tensor that the {what} holds, got {name!r}: {there}"
+            )
+    if len(set(pairs.values())) != len(pairs):
+        raise UnmatchedTensors("expected each tensor of the candidate to be matched once")
+    back = {b: a for a, b in pairs.items()}
+    by_name = {b.name for s in (reference, candidate) for b in s.bound if b.content is None}
+
+    def key(bound: Bound, given: bool, name: str) -> str:
+        # Buffers in IR come without their elements: they go by their names on both sides.
+        if given or bound.content is None or name in by_name:
+            return _NAME + name
+        content = np.ascontiguousarray(bound.content)
+        digest = hashlib.sha256(content.tobytes()).hexdigest()
+        return f"{_CONTENT}{content.shape} {digest}"
+
+    return (
+        [key(b, b.name in pairs, b.name) for b in reference.bound],
+        [key(b, b.name in back, back.get(b.name, b.name)) for b in candidate.bound],
+    )
+
+
+def _check_known(
+    reference: Stated,
+    candidate: Stated,
+    first: Sequence[str],
+    second: Sequence[str],
+    pairs: Mapping[str, str],
+) -> None:
+    """Raises unless each parameter is held by both programs (read by one of them is enough), and a
+    parameter by both."""
+    problems: list[str] = []
+    for mine, keys, theirs, other, what in (
+        (reference, first, second, candidate, "candidate"),
+        (candidate, second, first, reference, "reference"),
+    ):
+        missing = [
+            repr(b.name)
+            for b, key in zip(mine.bound, keys, strict=True)
+            if key.startswith(_NAME) and key not in theirs and b.name not in other.unread
+        ]
+        if missing:
+            problems.append(f"the {what} has no {', '.join(missing)}")
+    others = dict(zip(second, candidate.bound, strict=True))
+    for a, key in zip(reference.bound, first, strict=True):
+        b = others.get(key)
+        fixed = b is not None and (a if b.trained else b).content is not None
+        if b is not None and a.trained != b.trained and fixed and a.name not in pairs:
+            kinds = ("a parameter", "a buffer or constant")
+            mine, theirs = kinds if a.trained else kinds[::-1]
+            problems.append(f"{a.name!r} is {mine} of the reference and {theirs} of the candidate")
+    if problems:
+        names = (", ".join(repr(b.name) for b in s.bound) or "none" for s in (reference, candidate))
+        raise UnmatchedTensors(
+            f"tensors that the programs hold: {'; '.join(problems)} (they read "
+            f"{' and '.join(names)}); name those that are the same with --match "
+            "REFERENCE=CANDIDATE"
+        )
+
+
+# ---- contents
+
+
+def _uniform(x: Array) -> bool:
+    return bool(x.size and np.isfinite(x.flat[0]) and (x == x.flat[0]).all())
+
+
+def _filled(graph: KernelGraph, uniform: Mapping[int, Array]) -> KernelGraph:
+    """The graph with constants in place of tensors all of whose elements are one number."""
+    ops: list[Op] = []
+    names: dict[Value, Value] = {}
+    read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
+    for i, x in uniform.items():
+        v = graph.inputs[i]
+        if v not in read_here:
+            continue
+        b = Builder()
+        number = b.constant(Fraction(float(x.flat[0])), v.dtype)  # as it is, not as it is spelt
+        names[v] = b.broadcast(number, v.shape) if v.shape else number
+        ops.extend(b.ops)
+    if not names:
+        return graph
+    body = KernelGraph(graph.name, (), graph.ops, graph.outputs)
+    renamed = rename_graph(body, names)
+    return KernelGraph(graph.name, graph.inputs, (*ops, *renamed.ops), renamed.outputs)
+
+
+# ---- results
+
+
+def _by_key(reference: Stated, candidate: Stated) -> tuple[KernelGraph, str]:
+    """The candidate with its outputs in the reference's order of keys."""
+    if not (reference.keys and candidate.keys):
+        return candidate.graph, ""
+    single = len(reference.keys) == len(candidate.keys) == 1
+    if not single and sorted(reference.keys) != sorted(candidate.keys):
+        raise SignatureMismatch(
+            f"outputs: expected {', '.join(reference.keys)}, got {', '.join(candidate.keys)}"
+        )
+    theirs = (
+        candidate.results
+        if single
+        else [candidate.results[candidate.keys.index(key)] for key in reference.keys]
+    )
+    outputs: list[Value] = []
+    for key, mine, other in zip(reference.keys, reference.results, theirs, strict=True):
+        if isinstance(other, int):
+            outputs.append(candidate.graph.outputs[other])
+        if isinstance(mine, int) != isinstance(other, int) or (
+            isinstance(mine, Result) and mine != other
+        ):
+            shown = [r.value if isinstance(r, Result) else "a tensor" for r in (mine, other)]
+            return candidate.graph, f"result {key}: expected {shown[0]}, got {shown[1]}"
+    g = candidate.graph
+    return KernelGraph(g.name, g.inputs, g.ops, tuple(outputs)), ""

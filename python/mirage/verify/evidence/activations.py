@@ -1,0 +1,307 @@
+"""Inputs as models have them, for measuring rounding errors.
+
+Standard normal numbers show few of the ways in which a kernel can lose its digits. Activations have
+means far from 0, channels a thousand times as large as the others, rows that are constant, zero or
+masked, and every tensor has a scale of its own. Each *situation* is one set of inputs; rows of a
+tensor may be in different situations at once, as errors are compared row by row.
+
+All elements are numbers of the inputs' element types. Infinities stand only where programs have
+them, in masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.semantics.evaluate import Sampled
+from mirage.semantics.region import region_shape
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Binary,
+    Broadcast,
+    Cast,
+    KernelGraph,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    Slice,
+    Transpose,
+    Unary,
+    Value,
+)
+from mirage.verify.evidence.sampling import Sample
+
+LOWEST, HIGHEST = -14, 12
+"""Powers of two between which the scales of inputs are."""
+_VIEWS = Cast | Reshape | Transpose | Broadcast | Slice
+LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
+
+Rng = np.random.Generator
+Row = Callable[[Rng, int], Array]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One set of inputs, and what it is, for people."""
+
+    name: str
+    inputs: list[Sampled]
+
+
+# ---- rows
+
+
+def _shifted(mean: float, std: float = 1.0) -> Row:
+    return lambda rng, n: mean + std * rng.standard_normal(n)
+
+
+def _constant(value: float) -> Row:
+    return lambda rng, n: np.full(n, value)
+
+
+def _times(scale: float) -> Row:
+    return lambda rng, n: scale * rng.standard_normal(n)
+
+
+def _single(rng: Rng, n: int) -> Array:
+    x = np.zeros(n)
+    x[rng.integers(n)] = 4.0
+    return x
+
+
+def _heavy(rng: Rng, n: int) -> Array:
+    return np.clip(rng.standard_t(1.5, n), -3e3, 3e3)
+
+
+def _masked(value: float, share: float) -> Row:
+    """The first part of a row masked, as the first tiles of a causal or padded row are."""
+
+    def row(rng: Rng, n: int) -> Array:
+        x = rng.standard_normal(n)
+        x[: max(1, int(share * n))] = value
+        return x
+
+    return row
+
+
+ROWS: tuple[tuple[str, Row], ...] = (
+    ("mean 300", _shifted(300.0)),
+    ("constant 20.3", _constant(20.3)),
+    ("std 1e-3", _times(1e-3)),
+    ("mean -1000", _shifted(-1000.0)),
+    ("zeros", _constant(0.0)),
+    ("heavy tails", _heavy),
+    ("first half masked by -1e4", _masked(-1e4, 0.5)),
+    ("constant 12.9", _constant(12.9)),
+    ("mean 30, std 0.1", _shifted(30.0, 0.1)),
+    ("subnormal", _times(2.0**-16)),
+    ("a single number", _single),
+    ("large", _times(2.0**9)),
+    ("all about -1e4", _shifted(-1e4, 10.0)),
+    ("constant 5.7", _constant(5.7)),
+    ("all but the last masked by -1e4", _masked(-1e4, 0.99)),
+)
+"""What rows of activations look like."""
+
+MASKS: tuple[tuple[str, Row], ...] = (
+    ("first half masked by -inf", _masked(-np.inf, 0.5)),
+    ("all but the last masked by -inf", _masked(-np.inf, 0.99)),
+    ("all masked by -inf", _constant(-np.inf)),
+)
+"""What else those of masks and scores look like."""
+
+OUTLIERS = (3000.0, 300.0, 1000.0)
+"""How many times a channel may be as large as the others (in models always the same ones)."""
+GAINS = (24.0, 1.0, 30.0)
+"""What a norm's gain may be there."""
+
+
+# ---- natural scales
+
+
+def natural_scales(graph: KernelGraph) -> list[float]:
+    """For each input a scale at which sums of products stay about as large as what is summed: one
+    over the root of their length for the right operand of a product.
+    """
+    source: dict[Value, Value] = {v: v for v in graph.inputs}
+    scales = dict.fromkeys(graph.inputs, 1.0)
+    for op in graph.ops:
+        if isinstance(op, _VIEWS) and op.operands[0] in source:
+            source[op.result] = source[op.operands[0]]
+        if isinstance(op, Matmul):
+            weight = source.get(op.operands[1])
+            if weight is not None:
+                scales[weight] = min(scales[weight], op.operands[1].shape[-2] ** -0.5)
+    return [scales[v] for v in graph.inputs]
+
+
+def gains_of(graph: KernelGraph) -> dict[int, int]:
+    """Inputs that have one number for each channel, with the number of channels."""
+    return {
+        i: v.shape[-1]
+        for i, v in enumerate(graph.inputs)
+        if v.shape and v.shape[-1] > 1 and v.type.size == v.shape[-1]
+    }
+
+
+def may_be_masks(graph: KernelGraph) -> set[int]:
+    """Inputs in which programs have minus infinity: those that are only added to something, or
+    compared, or taken to an exponential."""
+    state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
+    found = set(range(len(graph.inputs)))
+    for op in graph.ops:
+        if isinstance(op, _VIEWS):
+            state[op.result] = state.get(op.operands[0], set())
+            continue
+        for place, v in enumerate(op.operands):
+            if not _takes_masks(op, place):
+                found -= state.get(v, set())
+    return found
+
+
+def _takes_masks(op: Op, place: int) -> bool:
+    if isinstance(op, Binary):
+        return op.fn in _MASKED or (op.fn is BinaryFn.SUB and place == 0)
+    if isinstance(op, Reduce):
+        return op.fn is ReduceFn.MAX
+    return isinstance(op, Unary) and op.fn is UnaryFn.EXP
+
+
+_MASKED = (BinaryFn.ADD, BinaryFn.MAX)
+
+
+# ---- drawing
+
+
+class Activations:
+    """Draws situations for the sampled part of a program's inputs."""
+
+    def __init__(
+        self,
+        graph: KernelGraph,
+        sample: Sample,
+        rng: Rng,
+        contents: Mapping[int, Array] = {},
+        unit: float = 1.0,
+    ) -> None:
+        self.graph, self.sample, self.rng = graph, sample, rng
+        self.contents = contents
+        self.scales = [unit * s for s in natural_scales(graph)]
+        self.gains = gains_of(graph)
+        self.masks = may_be_masks(graph)
+        inputs = zip(graph.inputs, sample.inputs, strict=True)
+        self.shapes = [region_shape(r, v.shape) for v, r in inputs]
+        read = {v for op in graph.ops for v in op.operands}
+        self.free = [
+            i
+            for i, v in enumerate(graph.inputs)
+            if i not in sample.fixed and i not in contents and v in read
+        ]
+
+    def scaled(self, name: str, scales: Sequence[float]) -> Situation:
+        """Normal inputs, each with its scale."""
+        return self.situation(name, {}, scales)
+
+    def situation(
+        self, name: str, special: Mapping[int, Array], scales: Sequence[float] | None = None
+    ) -> Situation:
+        """Normal inputs, some of them replaced."""
+        inputs: list[Sampled] = []
+        for i, v in enumerate(self.graph.inputs):
+            region = self.sample.inputs[i]
+            fixed = self.sample.fixed_part(i)
+            if fixed is not None:
+                inputs.append(Sampled((fixed.astype(np.float64),), region))
+                continue
+            if i in self.contents:
+                x = np.asarray(self.contents[i], dtype=np.float64)
+                for dim, index in enumerate(region):
+                    x = x if index is None else np.take(x, index, axis=dim)
+            elif i in special:
+                x = special[i]
+            else:
+                scale = (self.scales if scales is None else scales)[i]
+                x = self.rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
+            inputs.append(Sampled((_representable(x, v.dtype),), region))
+        return Situation(name, inputs)
+
+    # ---- kinds of situations
+
+    def rows(self) -> Iterator[Situation]:
+        """Rows of all kinds, in one input after the other."""
+        for i in self.free:
+            shape = self.shapes[i]
+            if len(shape) < 2 or i in self.gains:
+                continue
+            count = int(np.prod(shape[:-1]))
+            every = (*MASKS, *ROWS) if i in self.masks else ROWS
+            together = min(count, len(every))
+            for first in range(0, len(every), together):
+                kinds = [every[(first + k) % len(every)] for k in range(count)]
+                rows = [row(self.rng, shape[-1]) for _, row in kinds]
+                names = ", ".join(name for name, _ in kinds[:together])
+                x = np.stack(rows).reshape(shape)
+                yield self.situation(f"rows of input {i}: {names}", {i: x})
+
+    def outliers(self) -> Iterator[Situation]:
+        """A channel that is far larger than the others, where the gain is large too."""
+        for i in self.free:
+            shape = self.shapes[i]
+            if len(shape) < 2 or i in self.gains:
+                continue
+            for factor, gain in zip(OUTLIERS, GAINS, strict=True):
+                channel = int(self.rng.integers(shape[-1]))
+                x = self.rng.standard_normal(shape) * min(1.0, self.scales[i] * 64)
+                x[..., channel] *= factor
+                special = {i: x}
+                for g in self.gains:
+                    if self.shapes[g][-1] == shape[-1] and g in self.free:
+                        special[g] = 1.0 + 0.1 * self.rng.standard_normal(self.shapes[g])
+                        special[g][..., channel] = gain
+                yield self.situation(
+                    f"channel of input {i} times {factor:g}, gain {gain:g}", special
+                )
+
+    def zeros(self) -> Iterator[Situation]:
+        """Rows and columns of zeros."""
+        for i in self.free:
+            shape = self.shapes[i]
+            x = self.rng.standard_normal(shape) * self.scales[i]
+            for dim in range(len(shape)):
+                at: list[slice | int] = [slice(None)] * len(shape)
+                at[dim] = int(self.rng.integers(shape[dim]))
+                x[tuple(at)] = 0.0
+            yield self.situation(f"rows and columns of zeros in input {i}", {i: x})
+
+    def own_scales(self, count: int) -> Iterator[Situation]:
+        """Every input with a scale of its own."""
+        for _ in range(count):
+            powers = self.rng.integers(LOWEST, HIGHEST + 1, len(self.scales))
+            keep = self.rng.random(len(self.scales)) < 0.4
+            scales = [
+                s if k else 2.0 ** float(p)
+                for s, k, p in zip(self.scales, keep, powers, strict=True)
+            ]
+            yield self.scaled(_powers(scales), scales)
+
+    def single_scales(self) -> Iterator[Situation]:
+        """One input at either end of the scales, the others as usual."""
+        for i in self.free:
+            for power in (LOWEST, HIGHEST - 6, HIGHEST):
+                scales = list(self.scales)
+                scales[i] = 2.0**power
+                yield self.scaled(_powers(scales), scales)
+
+
+def _powers(scales: Sequence[float]) -> str:
+    return "inputs times 2^" + ", ".join(f"{np.log2(s):.3g}" for s in scales)
+
+
+def _representable(x: Array, dtype: DType) -> Array:
+    """Numbers of the type; what is finite stays so."""
+    largest = LARGEST[dtype]
+    return dtype.round(np.where(np.isfinite(x), np.clip(x, -largest, largest), x))

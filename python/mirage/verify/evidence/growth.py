@@ -1,0 +1,141 @@
+"""Where would a candidate's f16 values leave their range although the reference's do not?
+
+Every value that a program rounds to f16 (casts, stores, operands of products) grows in its own way
+with the scale of each input: ``x * gain`` with both, ``x * rsqrt(mean(x^2)) * gain`` with the gain
+alone. The growth is measured: both programs run in float64, at a few sets of scales, and note how
+large the values are that they round. Between, the logarithm of a size is taken to be linear in the
+logarithms of the scales. Among many sets of scales those are picked where, by that, a value of the
+candidate overflows or vanishes and none of the reference does; the situations that
+:func:`suspects` gives are then run as they are, so nothing rests on the estimate but which
+situations are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mirage.semantics.domain import Float64, Planes
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.activations import HIGHEST, LOWEST, Activations, Situation
+from mirage.verify.evidence.floats import outputs_of
+from mirage.verify.evidence.sampling import Sample
+
+_OVER, _UNDER = 16.0, -14.0  # powers of two: the ends of f16's normal numbers
+_MARGIN = 1.0
+_STEP = 5.0
+_TRIED = 4096
+_MOST_INPUTS = 12
+_PICKED = 2  # situations for each end and base
+_BASES = (0.0, -7.0)  # powers of two, of the natural scales: norms' epsilons rule at the second
+
+
+class Sizes(Float64):
+    """float64 that notes the size of every value that is rounded to f16, in order."""
+
+    def __init__(self) -> None:
+        self.largest: list[float] = []
+        self.typical: list[float] = []
+
+    def _note(self, x: Planes, dtype: DType) -> Planes:
+        if dtype is DType.F16:
+            size = np.abs(x[0])
+            finite = size[np.isfinite(size) & (size > 0.0)] if size.size else size
+            self.largest.append(float(np.log2(finite.max())) if finite.size else -np.inf)
+            # Half of the numbers are smaller: single tiny ones do no harm.
+            self.typical.append(float(np.log2(np.median(finite))) if finite.size else np.inf)
+        return x
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        return self._note(super().unary(fn, x, dtype), dtype)
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        return self._note(super().binary(fn, a, b, dtype), dtype)
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        return self._note(super().matmul(a, b, dtype), dtype)
+
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        return self._note(super().reduce(fn, x, dims, dtype), dtype)
+
+    def cast(self, x: Planes, dtype: DType) -> Planes:
+        return self._note(super().cast(x, dtype), dtype)
+
+
+def suspects(
+    graphs: Sequence[KernelGraph], sample: Sample, draw: Activations
+) -> Iterator[Situation]:
+    """Situations in which the candidate's values may leave the range of f16 and the reference's
+    may not."""
+    moved = [i for i in draw.free if graphs[0].inputs[i].dtype is DType.F16][:_MOST_INPUTS]
+    if not moved:
+        return
+    natural = np.log2(np.array(draw.scales))
+    for base in _BASES:
+        found = _found(graphs, sample, draw, natural + base, moved)
+        for what, powers in found:
+            yield draw.scaled(
+                f"{what} at inputs times 2^" + ", ".join(f"{p:.3g}" for p in powers),
+                [2.0 ** float(p) for p in powers],
+            )
+
+
+def _found(
+    graphs: Sequence[KernelGraph], sample: Sample, draw: Activations, base: Array, moved: list[int]
+) -> Iterator[tuple[str, Array]]:
+    """Scales, as powers of two, at which the estimate says that the candidate leaves the range."""
+    points = [base]
+    for i in moved:
+        point = base.copy()
+        point[i] += _STEP if base[i] < 0.0 else -_STEP
+        points.append(point)
+    sizes = [_sizes(graphs, sample, draw, p) for p in points]
+    powers = _box(draw.rng, base, moved)
+    offsets = (powers - base)[:, moved]
+    signs = np.array([points[k + 1][i] - base[i] for k, i in enumerate(moved)])
+    estimates: list[list[Array]] = []  # of each program: the largest and the typical of each value
+    for number in range(2):
+        rows: list[Array] = []
+        for kind in range(2):
+            at = [np.array(s[number][kind]) for s in sizes]
+            with np.errstate(invalid="ignore"):
+                slope = np.stack([(p - at[0]) / d for p, d in zip(at[1:], signs, strict=True)], 1)
+                estimate = at[0][:, None] + np.nan_to_num(slope) @ offsets.T
+            rows.append(estimate)
+        estimates.append(rows)
+    (high_r, low_r), (high_c, low_c) = estimates
+    inputs = powers[:, moved].max(1) + 2.5  # they are numbers of f16 themselves
+    over_r = np.maximum(high_r.max(0, initial=-np.inf), inputs)
+    over_c = high_c.max(0, initial=-np.inf)
+    room = np.minimum(_OVER - over_r, over_c - _OVER)
+    under_r = np.minimum(low_r.min(0, initial=np.inf), powers[:, moved].min(1))
+    under_c = low_c.min(0, initial=np.inf)
+    room_under = np.minimum(under_r, _UNDER) - under_c
+    room_under[over_r > _OVER - _MARGIN] = -np.inf
+    for what, distance in (("overflow", room), ("loss of digits", room_under)):
+        for at in np.argsort(-distance)[:_PICKED]:
+            if distance[at] > _MARGIN:
+                yield what, powers[at]
+
+
+def _box(rng: np.random.Generator, base: Array, moved: list[int]) -> Array:
+    """Many sets of scales; most of them leave most inputs where they are."""
+    powers = np.tile(base, (_TRIED, 1))
+    for i in moved:
+        change = rng.random(_TRIED) < 0.6
+        powers[change, i] = rng.integers(LOWEST, HIGHEST + 1, int(change.sum()))
+    return powers
+
+
+def _sizes(
+    graphs: Sequence[KernelGraph], sample: Sample, draw: Activations, powers: Array
+) -> list[tuple[list[float], list[float]]]:
+    inputs = draw.scaled("", [2.0 ** float(p) for p in powers]).inputs
+    result: list[tuple[list[float], list[float]]] = []
+    for number, graph in enumerate(graphs):
+        domain = Sizes()
+        outputs_of(graph, number, domain, inputs, sample)
+        result.append((domain.largest, domain.typical))
+    return result

@@ -1,0 +1,228 @@
+"""Is the candidate's rounding error acceptable? Measured, row by row.
+
+Reference and candidate are executed as a GPU computes them (each op rounded to its type, f32
+accumulation) and compared with float64, in many situations (:mod:`mirage.verify.activations`).
+
+A *row* of an output is what its last dimension holds. In each row, and over all rows, the root mean
+square of the candidate's errors may be twice that of the reference's, or what rounding the output
+alone may cost where that is larger. Where the reference gives no number, or float64 has none, the
+candidate need not give one either; everywhere else it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from mirage.semantics.domain import TypedFloat
+from mirage.semantics.evaluate import Sampled
+from mirage.semantics.scalar import Array, DType
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.activations import LARGEST, Activations, Situation
+from mirage.verify.evidence.floats import Yardstick, outputs_of, permuted_outputs
+from mirage.verify.evidence.growth import suspects
+from mirage.verify.evidence.sampling import Sample, choose_sample
+
+_SCORE = 1e4
+_LARGE = 64.0
+_HALF_ULP = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}
+_SMALLEST = {DType.F16: 2.0**-25, DType.BF16: 2.0**-134, DType.F32: 2.0**-150, DType.F64: 0.0}
+_WORK = 1.5e5
+"""Elements computed in one situation, where the program allows that."""
+_ALL = 8e6
+"""The same in all situations together."""
+_COLUMNS = 32
+"""Fewer elements of a row say too little about its error."""
+_FEWEST = 10
+_RANDOM = 6
+_PATIENCE = 4.0
+_FEW = 2.0
+"""Rows whose errors are as uncertain as this (those of nine elements) are judged by columns too."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors in one situation: root mean squares relative to the size of each output, the worst of
+    the rows where it does not hold, else of the outputs."""
+
+    situation: str
+    reference: float
+    candidate: float
+    holds: bool
+    where: str = ""
+
+
+def measure_rounding(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    permutation: Sequence[int],
+    contents: Mapping[int, Array] = {},
+) -> list[Errors]:
+    """Errors in all situations, up to the first in which they are too large. Graphs are free of
+    composites and the reference is stable. ``contents`` has what inputs always hold.
+    """
+    gate = _Gate(graphs, permutation)
+    results: list[Errors] = []
+    for situation, its in _situations(graphs, sample, rng, contents, gate):
+        results.append(gate.errors(situation, its))
+        if not results[-1].holds:
+            break
+    return results
+
+
+def _situations(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    contents: Mapping[int, Array],
+    gate: _Gate,
+) -> Iterator[tuple[Situation, Sample]]:
+    columns = choose_sample(graphs, max(sample.work, _WORK), rng, sample.fixed, _COLUMNS)
+    sample = columns if columns.work <= _PATIENCE * sample.work else sample
+    whole = Activations(graphs[0], sample, rng, contents)
+    unit = gate.moderate_scale(whole) if sample.fixed else 1.0
+    ones = [unit] * len(graphs[0].inputs)
+    first = whole.scaled("standard normal", ones)
+    yield first, sample
+    exponent = gate.exponent(first, sample)
+    # Scores are mostly products of two inputs, so the square root of the factor brings them to
+    # 1e4. Without exponentials: sums of squares of f16 numbers leave f16 long before the numbers.
+    large = min(float(np.sqrt(_SCORE / exponent)), 256.0) if exponent > 0.0 else _LARGE
+    for factor in (1.0 / 64.0, large):
+        yield whole.scaled(f"inputs times {factor:.3g}", [factor * s for s in ones]), sample
+    little = choose_sample(graphs, _WORK, rng, sample.fixed, _COLUMNS)
+    if little.work > sample.work:
+        little = sample
+    draw = Activations(graphs[0], little, rng, contents, unit)
+    most = max(_FEWEST, int(_ALL / little.work))
+    kinds: list[Iterator[Situation]] = [
+        draw.rows(),
+        draw.outliers(),
+        draw.single_scales(),
+        suspects(graphs, little, draw),
+        draw.own_scales(_RANDOM),
+        draw.zeros(),
+    ]
+    for situation in islice(_in_turns(kinds), most):
+        yield situation, little
+
+
+def _in_turns(kinds: list[Iterator[Situation]]) -> Iterator[Situation]:
+    """One of each kind after the other, so that a limit on their number cuts all kinds alike."""
+    while kinds:
+        for kind in list(kinds):
+            found = next(kind, None)
+            if found is None:
+                kinds.remove(kind)
+            else:
+                yield found
+
+
+class _Gate:
+    def __init__(self, graphs: Sequence[KernelGraph], permutation: Sequence[int]) -> None:
+        self.graphs, self.permutation = graphs, permutation
+
+    def moderate_scale(self, draw: Activations) -> float:
+        """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay
+        well inside the range of the reference's types.
+        """
+        scale = 1.0
+        while scale > 2.0**-12:
+            inputs = draw.scaled("", [scale] * len(draw.scales)).inputs
+            if all(np.isfinite(x).all() for x in self._typed(inputs, draw.sample)):
+                break
+            scale /= 4.0
+        return scale / 4.0
+
+    def exponent(self, situation: Situation, sample: Sample) -> float:
+        """The largest argument of an exponential."""
+        domain = Yardstick()
+        outputs_of(self.graphs[0], 0, domain, situation.inputs, sample)
+        return domain.largest_exponent
+
+    def _typed(self, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
+        return outputs_of(self.graphs[0], 0, TypedFloat(), inputs, sample)
+
+    def errors(self, situation: Situation, sample: Sample) -> Errors:
+        """The errors of all outputs."""
+        exact = outputs_of(self.graphs[0], 0, Yardstick(), situation.inputs, sample)
+        reference = self._typed(situation.inputs, sample)
+        candidate = permuted_outputs(
+            self.graphs[1], 1, TypedFloat(), situation.inputs, sample, self.permutation
+        )
+        worst = Errors(situation.name, 0.0, 0.0, True)
+        for number, (x, r, c) in enumerate(zip(exact, reference, candidate, strict=True)):
+            dtype = self.graphs[0].outputs[number].dtype
+            found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
+            if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
+                worst = found
+        return worst
+
+
+def compare_rows(
+    exact: Array, reference: Array, candidate: Array, dtype: DType, name: str, output: str
+) -> Errors:
+    """Errors of one output, over all of it and row by row."""
+    x, r, c = (np.asarray(v, dtype=np.float64) for v in (exact, reference, candidate))
+    n = _row(x.shape)
+    x, r, c = (v.reshape(-1, n) for v in (x, r, c))
+    # Next to the end of a type's range, rounding decides whether a number is infinite.
+    known = np.isfinite(x) & np.isfinite(r) & (np.abs(x) < 0.97 * LARGEST[dtype])
+    if not known.any():
+        return Errors(name, 0.0, 0.0, True)
+    with np.errstate(invalid="ignore", over="ignore"):
+        x = np.where(known, x, 0.0)
+        error_r = np.where(known, r - x, 0.0)
+        error_c = np.where(known, np.where(np.isfinite(c), c - x, np.inf), 0.0)
+        floor = np.where(known, _HALF_ULP[dtype] * np.abs(x) + _SMALLEST[dtype], 0.0)
+    size = float(np.abs(x).max()) or 1.0
+    rms_r, rms_c = (float(_rms(e, known, None)) / size for e in (error_r, error_c))
+    most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
+    whole_floor = max(_HALF_ULP[dtype], _SMALLEST[dtype] / size)
+    # The largest of a sample of errors is uncertain by itself: twice that of the mean.
+    loose = float(_slack(floor.reshape(1, -1))[0])
+    fine = rms_c <= 2.0 * loose * max(rms_r, whole_floor / 2.0)
+    fine = fine and most_c <= 4.0 * loose * max(most_r, whole_floor)
+    if not fine:
+        return Errors(name, rms_r, rms_c, False, output)
+    rows_r, rows_c, rows_floor = (_rms(e, known, 1) for e in (error_r, error_c, floor))
+    slack = _slack(floor)
+    # A single element's error may be 0 by chance: that of its column in all rows is not.
+    columns = np.broadcast_to(_rms(error_r, known, 0), error_r.shape)
+    rows_r = np.where(slack > _FEW, np.maximum(rows_r, _rms(columns, known, 1)), rows_r)
+    allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
+    wrong = rows_c > allowed
+    if not wrong.any():
+        return Errors(name, rms_r, rms_c, True, output)
+    at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
+    scale = float(_rms(x, known, 1)[at]) or 1.0
+    where = f"{output}, row {at} of those compared"
+    return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
+
+
+def _slack(floor: Array) -> Array:
+    """By what factor the ratio of two measured errors may be off, for each row: a mean of few is
+    uncertain, and of a row that is ruled by few elements no more errors are known."""
+    weights = floor / np.maximum(floor.max(1, keepdims=True), 1e-300)
+    effective = (weights**2).sum(1) ** 2 / np.maximum((weights**4).sum(1), 1e-300)
+    return 1.0 + 3.0 / np.sqrt(np.maximum(effective, 1.0))
+
+
+def _row(shape: tuple[int, ...]) -> int:
+    """How many elements are compared together: a row, or several where rows are short."""
+    n = shape[-1] if shape else 1
+    for size in reversed(shape[:-1]):
+        if n >= _COLUMNS // 2:
+            break
+        n *= size
+    return n
+
+
+def _rms(e: Array, known: Array, axis: int | None) -> Array:
+    with np.errstate(over="ignore"):
+        count = np.maximum(known.sum(axis), 1)
+        return np.asarray(np.sqrt((e * e).sum(axis) / count))

@@ -1,0 +1,177 @@
+"""CONTRIBUTING's recipe for a scalar function, followed on a copy of the tree.
+
+Each step names a file and a line, and gives what comes after the line. All that needs no new build
+of the compiler runs on the copy: the tests of the table, evaluation, import from PyTorch, search,
+cost and verification of a program that uses the function; its lowering is compiled, not linked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LLVM = Path("/usr/lib/llvm-22")
+TABLE = "include/mirage/Dialect/Common/ScalarOps.td"
+LOWERING = "lib/Conversion/ThreadToNVVM/ScalarFunctions.cpp"
+
+PROGRAM = """
+import torch
+from mirage.cost import H200
+from mirage.frontend.torch_import import from_torch
+from mirage.search import SearchLimits, superoptimize
+from mirage.semantics.scalar import UnaryFn
+from mirage.semantics.ugraph import Launch, Unary, walk
+from mirage.transforms.calls import as_calls
+from mirage.verify import verify
+
+class Module(torch.nn.Module):
+    def forward(self, x, w):
+        return torch.erf(x) @ w
+
+imported = from_torch(Module(), torch.zeros(16, 64).half(), torch.zeros(64, 32).half())
+graph = imported.program.graph
+assert any(isinstance(op, Unary) and op.fn is UnaryFn.ERF for op in graph.ops), graph.ops
+assert any(op.target == "aten.erf.default" for op in as_calls(graph).ops)
+(best, *_) = superoptimize(graph, H200, SearchLimits(candidates=2)).candidates
+(launch,) = (op for op in best.graph.ops if isinstance(op, Launch))
+assert any(isinstance(op, Unary) and op.fn is UnaryFn.ERF for op in walk(launch.body.ops))
+verdict = verify(graph, best.graph)
+assert verdict.accepted, verdict
+print("accepted")
+"""
+
+
+@dataclass(frozen=True)
+class Step:
+    file: str
+    anchor: str
+    text: str
+
+
+def steps() -> list[Step]:
+    """The recipe: files in the order in which steps name them, anchors after "after"."""
+    section = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a scalar function\n")[1]
+    section = section.split("\n## ")[0]
+    found: list[Step] = []
+    for item in re.split(r"^\d\. ", section, flags=re.M)[1:]:
+        file = re.match(r"`([^`]+)`", item)
+        assert file is not None, item
+        parts = re.split(r"^   ```\n(.*?)^   ```$", item, flags=re.M | re.S)
+        for before, block in zip(parts[::2], parts[1::2], strict=False):
+            anchor = re.search(r"after\s+`([^`]+)`", before)
+            assert anchor is not None, before
+            text = "".join(line.removeprefix("   ") for line in block.splitlines(keepends=True))
+            found.append(Step(file[1], anchor[1], text))
+    return found
+
+
+def apply(step: Step, tree: Path) -> None:
+    """Inserts the step's text after the line that has the anchor, of which there must be one."""
+    path = tree / step.file
+    lines = path.read_text().splitlines(keepends=True)
+    at = [i for i, line in enumerate(lines) if step.anchor in line]
+    assert len(at) == 1, f"expected one line of {step.file} with {step.anchor!r}, got {len(at)}"
+    lines.insert(at[0] + 1, step.text)
+    path.write_text("".join(lines))
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the recipe touches, with the recipe followed."""
+    tree = tmp_path_factory.mktemp("tree")
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "python/mirage", tree / "python/mirage", ignore=ignore)
+    shutil.copytree(ROOT / "include/mirage/Dialect/Common", tree / "include/mirage/Dialect/Common")
+    shutil.copytree(ROOT / "lib/Conversion/ThreadToNVVM", tree / "lib/Conversion/ThreadToNVVM")
+    for test in ("semantics/test_scalar.py", "thread/test_elementwise.py"):
+        (tree / "test/python" / test).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "test/python" / test, tree / "test/python" / test)
+    for step in steps():
+        apply(step, tree)
+    return tree
+
+
+def run(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    import mirage._target as compiled  # its folder has the compiled half of the package
+
+    folders = [str(scratch / "python"), str(Path(str(compiled.__file__)).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=scratch, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_the_recipe_touches_at_most_four_files() -> None:
+    assert 1 < len({step.file for step in steps()}) <= 4
+
+
+def test_the_table_holds_with_the_new_function(scratch: Path) -> None:
+    done = run(scratch, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test/python/semantics")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_a_step_that_is_left_out_is_noticed(step: int, tmp_path: Path, scratch: Path) -> None:
+    """Without any one step the tests of the table fail, or for its range those of the lowering."""
+    done = steps()
+    left = done[step]
+    tree = tmp_path / "tree"
+    shutil.copytree(scratch, tree, ignore=shutil.ignore_patterns("__pycache__"))
+    path = tree / left.file
+    path.write_text(path.read_text().replace(left.text, ""))
+    if left.file.endswith("test_elementwise.py"):
+        assert "ERF" not in path.read_text()  # test_unary looks each function up there
+        return
+    result = run(
+        tree, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "test/python/semantics"
+    )
+    assert result.returncode != 0, left
+
+
+def test_a_program_with_the_new_function(scratch: Path) -> None:
+    """From PyTorch through search and cost to a verdict."""
+    done = run(scratch, "-c", PROGRAM)
+    assert done.stdout.strip().endswith("accepted"), done.stdout + done.stderr
+
+
+def test_the_lowering_compiles(scratch: Path) -> None:
+    """The generated enums have the new case, and the switch over them handles it."""
+    import mirage._target as compiled
+
+    commands = Path(str(compiled.__file__)).parents[2] / "compile_commands.json"
+    if not commands.exists():
+        pytest.skip("no build tree")
+    generated = scratch / "generated"
+    header = generated / "mirage/Dialect/Common/ScalarOpsEnums.h.inc"
+    header.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        [LLVM / "bin/mlir-tblgen", "-gen-enum-decls", f"-I{LLVM}/include", scratch / TABLE,
+         "-o", header],
+        check=True,
+    )  # fmt: skip
+    # Any file of the library: with unity builds this one has no command of its own.
+    entries = json.loads(commands.read_text())
+    entry = next(e for e in entries if "MirageConversion.dir" in e["command"])
+    flags = [
+        word
+        for word in entry["command"].split()
+        if word.startswith(("-I", "-D", "-std", "-isystem", "/")) and not word.endswith(".cpp")
+    ]
+    includes = [w for w in flags if not w.startswith("/")]
+    folders = [w for w in flags if w.startswith("/") and Path(w).is_dir()]
+    done = subprocess.run(
+        ["c++", "-fsyntax-only", "-Wall", "-Werror=switch", f"-I{generated}", *includes,
+         *[x for f in folders for x in ("-isystem", f)], scratch / LOWERING],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
