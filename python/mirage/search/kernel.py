@@ -15,12 +15,13 @@ from mirage.cost.limits import CheckError
 from mirage.cost.target import Target
 from mirage.search.analysis import Analysis, analyze
 from mirage.search.bodies import EmitError
-from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.derive import Derivations, Goal
 from mirage.search.extract import Choices
 from mirage.search.frames import Columns, FrameType, columns_of
 from mirage.search.growth import Narrowing, cancels, narrowing_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, Stored, half_type
+from mirage.search.moves import Edge, Gather
 from mirage.search.nested import nested_types
 from mirage.search.problem import KernelProblem, Solution
 from mirage.search.write import Draft, time_before, write_draft
@@ -339,7 +340,7 @@ class KernelSolver:
         ok = ok & (measure.wide(axes) <= 2)
         for goal in targets:
             ok = ok & (measure.wide(measure.labels(goal)) <= 2)
-        stored = [measure.labels(e.children[0]) for e in edges if e.kind == "gather"]
+        stored = [measure.labels(e.children[0]) for e in edges if isinstance(e, Gather)]
         stored.extend(tuple(a for dim in own for a in dim) for own in analysis.dims[1:])
         for labels in stored:
             ok = ok & (measure.wide(labels) <= 2)

@@ -1,7 +1,8 @@
 """Is the candidate's rounding error acceptable? Measured, row by row.
 
 Reference and candidate are executed as a GPU computes them (each op rounded to its type, f32
-accumulation) and compared with float64, in many situations (:mod:`mirage.verify.evidence.activations`).
+accumulation) and compared with float64, in many situations
+(:mod:`mirage.verify.evidence.activations`).
 
 A *row* of an output is what its last dimension holds. In each row, and over all rows, the root mean
 square of the candidate's errors may be twice that of the reference's, or what rounding the output
