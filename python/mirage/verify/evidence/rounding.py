@@ -41,11 +41,11 @@ _LARGE = 64.0
 _SMALLEST = {DType.F16: 2.0**-25, DType.BF16: 2.0**-134, DType.F32: 2.0**-150, DType.F64: 0.0}
 _WORK = 1.5e5
 """Elements computed in one situation, where the program allows that."""
-_ALL = 1.6e7
+_ALL = 1.2e7
 """The same in all situations together."""
 _COLUMNS = 32
 """Fewer elements of a row say too little about its error."""
-_FEWEST = 14
+_FEWEST = 12
 _RANDOM = 6
 _PATIENCE = 4.0
 _FEW = 2.0
