@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from mirage.search.frames import FrameType
+from mirage.search.growth import Narrowing
 from mirage.search.phases import Phases, Where
 from mirage.semantics.normal_form import (
     Algebra,
@@ -54,6 +55,7 @@ class Edge:
     fn: UnaryFn | BinaryFn | ReduceFn | None = None
     value: Coefficient = 0
     atom: int = -1
+    wide: bool = False  # a product whose operands 16 bits do not hold
 
 
 @dataclass
@@ -63,12 +65,15 @@ class Derivations:
     algebra: Algebra
     kind: FrameType
     allow_matmul: bool = True
+    narrowing: Narrowing = field(default_factory=lambda: Narrowing(None))
+    allow_wide: bool = True
     max_factors: int = 9
     max_goals: int = 4000
     edges: dict[Goal, tuple[Edge, ...]] = field(default_factory=dict[Goal, tuple[Edge, ...]])
     order: list[Goal] = field(default_factory=list[Goal])
     pruned: int = 0
     overflow: bool = False
+    wide: bool = False  # whether some product needs operands of 32 bits
 
     def __post_init__(self) -> None:
         self.phases = Phases(self.algebra, self.kind)
@@ -293,14 +298,20 @@ class Derivations:
             for left, right in self._halves(clusters):
                 a = self._one(left, self._own(left, bound), goal[1])
                 b = self._one(right, self._own(right, bound), goal[1])
-                if self._is_matmul(a, b, axis):
-                    yield Edge("matmul", goal, (a, b), axis)
+                yield from self._matmul(goal, a, b, axis)
             return
         for common, rest in self._common_factors(terms):
             a = self._one(*common, goal[1])
             b = self._goal(rest, goal[1])
-            if self._is_matmul(a, b, axis):
-                yield Edge("matmul", goal, (a, b), axis)
+            yield from self._matmul(goal, a, b, axis)
+
+    def _matmul(self, goal: Goal, a: Goal, b: Goal, axis: str) -> Iterator[Edge]:
+        if not self._is_matmul(a, b, axis):
+            return
+        wide = not all(self.narrowing.may_round(self.algebra, g[0]) for g in (a, b))
+        self.wide |= wide
+        if self.allow_wide or not wide:
+            yield Edge("matmul", goal, (a, b), axis, wide=wide)
 
     def _is_matmul(self, a: Goal, b: Goal, axis: str) -> bool:
         free = [{x for x, level in self.algebra.free(g[0]) if level == "L"} for g in (a, b)]

@@ -238,7 +238,7 @@ class Emitter:
         a, b = self.get(left, row, k), self.get(right, k, col)
         build = self._builder(edge.goal)
         pad_left, pad_right = self._pads(left, right, k)
-        dtype = self._operand_type(left, right)
+        dtype = DType.F32 if edge.wide else self._operand_type(left, right)
         # what does not change in the loop is masked and converted before it
         before = self._builder(left), self._builder(right)
         if pad_left:

@@ -18,6 +18,7 @@ from mirage.search.bodies import EmitError
 from mirage.search.derive import Derivations, Edge, Goal
 from mirage.search.extract import Choices
 from mirage.search.frames import Columns, FrameType, columns_of
+from mirage.search.growth import Narrowing, cancels, narrowing_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, Stored, half_type
 from mirage.search.nested import nested_types
@@ -35,6 +36,8 @@ HOPELESS = 1.5
 """Ways to compute a value that take this many times as long as the best one are of no interest."""
 OTHER_COLUMNS = 64
 """Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
+PASSES = 3
+"""Loops over one axis that may follow one another: for a mean, for a variance, for a product."""
 SURROGATE_COLUMNS = 384
 """Choices of sizes at which all edges are costed to pick those for extraction."""
 
@@ -164,14 +167,37 @@ class KernelSolver:
 
     def _solve_type(self, analysis: Analysis, kind: FrameType) -> list[Pick]:
         picks: list[Pick] = []
+        narrowing = self._narrowing(analysis)
         with Timer(self.report, "derive"):
-            graphs = self.derive(analysis, kind)
-            again = kind.loop is not None and kind.inner is None
-            if not graphs and again and not analysis.problem.combine:
-                kind = replace(kind, passes=2)
-                graphs = self.derive(analysis, kind)
-        if not graphs:
-            return []
+            graphs, doubtful = self.derive(analysis, kind, narrowing)
+            again = kind.loop is not None and kind.inner is None and not analysis.problem.combine
+            tried = [(kind, graphs)] if graphs else []
+            if again and (doubtful or not graphs):
+                tried.extend(self._in_passes(analysis, kind, narrowing, not doubtful))
+        for its, found in tried:
+            picks.extend(self._size(analysis, its, found))
+        return picks
+
+    def _in_passes(
+        self, analysis: Analysis, kind: FrameType, narrowing: Narrowing, allow_wide: bool
+    ) -> list[tuple[FrameType, list[tuple[Derivations, tuple[Goal, ...]]]]]:
+        """With as few loops over the axis, one after the other, as it takes: what a sum says of
+        the whole row is known after a loop of its own only."""
+        for passes in range(2, PASSES + 1):
+            more = replace(kind, passes=passes)
+            found, _ = self.derive(analysis, more, narrowing, allow_wide=allow_wide)
+            if found:
+                return [(more, found)]
+        return []
+
+    def _size(
+        self,
+        analysis: Analysis,
+        kind: FrameType,
+        graphs: list[tuple[Derivations, tuple[Goal, ...]]],
+    ) -> list[Pick]:
+        """The best sizes of the derivations of a type."""
+        picks: list[Pick] = []
         with Timer(self.report, "size"):
             found = columns_of(
                 analysis.use,
@@ -206,15 +232,28 @@ class KernelSolver:
                     )
         return picks
 
+    def _narrowing(self, analysis: Analysis) -> Narrowing:
+        problem = analysis.problem
+        return narrowing_of(problem, None if problem.combine else half_type(list(problem.leaves)))
+
     def derive(
-        self, analysis: Analysis, kind: FrameType
-    ) -> list[tuple[Derivations, tuple[Goal, ...]]]:
+        self,
+        analysis: Analysis,
+        kind: FrameType,
+        narrowing: Narrowing,
+        *,
+        allow_wide: bool = True,
+    ) -> tuple[list[tuple[Derivations, tuple[Goal, ...]]], bool]:
         """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that
-        may gain something."""
+        may gain something. The second result says whether digits may be lost in what is cheapest
+        by that: more loops over an axis, one after the other, may then be worth their time.
+        """
         out: list[tuple[Derivations, tuple[Goal, ...]]] = []
         problem = analysis.problem
+        doubtful = False
+        differences = 0
         if kind.split is not None and len(problem.outputs) > 1:
-            return out
+            return out, doubtful
         for expand in (False, True):
             algebra, polys = analysis.normal_forms(kind, expand)
             if expand and max(map(len, algebra.polys)) > (
@@ -227,18 +266,24 @@ class KernelSolver:
                 break
             if kind.split is not None and (kind.split, "G") not in bound:
                 break
+            if expand and cancels(algebra, polys) > differences:
+                doubtful = True
+                break
+            differences = cancels(algebra, polys)
             derivations = Derivations(
-                algebra, kind, not problem.combine, max_goals=self.limits.goals
-            )
+                algebra, kind, not problem.combine, narrowing, allow_wide,
+                max_goals=self.limits.goals,
+            )  # fmt: skip
             stage = 2 if kind.split is not None else 1
             targets = tuple(derivations.canonical((poly, stage)) for poly in polys)
             solved = all(derivations.solve(target) for target in targets)
             self._count(derivations)
+            doubtful |= derivations.wide
             if solved:
                 out.append((derivations, targets))
             if not algebra.sum_products or kind.passes > 1:
                 break
-        return out
+        return out, doubtful
 
     def _count(self, derivations: Derivations) -> None:
         self.report.frame_types += 1

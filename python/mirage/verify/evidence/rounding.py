@@ -32,11 +32,11 @@ _HALF_ULP = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DTyp
 _SMALLEST = {DType.F16: 2.0**-25, DType.BF16: 2.0**-134, DType.F32: 2.0**-150, DType.F64: 0.0}
 _WORK = 1.5e5
 """Elements computed in one situation, where the program allows that."""
-_ALL = 8e6
+_ALL = 1.6e7
 """The same in all situations together."""
 _COLUMNS = 32
 """Fewer elements of a row say too little about its error."""
-_FEWEST = 10
+_FEWEST = 14
 _RANDOM = 6
 _PATIENCE = 4.0
 _FEW = 2.0
