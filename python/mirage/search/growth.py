@@ -94,7 +94,9 @@ class Narrowing:
             for (atoms, _), _ in algebra.polys[poly]:
                 product = _STILL
                 for atom in atoms:
-                    product = frozenset(sorted(_product(product, self._atom(algebra, atom)), key=str)[:_MOST])
+                    product = frozenset(
+                        sorted(_product(product, self._atom(algebra, atom)), key=str)[:_MOST]
+                    )
                 growths |= product
             self._polys[key] = frozenset(growths)
         return self._polys[key]

@@ -72,6 +72,10 @@ class Pick:
         return Pick(time, replace(self.draft, column=column), others=tuple(others))
 
 
+def _narrowing(problem: KernelProblem) -> Narrowing:
+    return narrowing_of(problem, None if problem.combine else half_type(list(problem.leaves)))
+
+
 def _limit(times: list[float], count: int | None) -> float:
     """µs from which on another way to compute a value is of no use beside others."""
     if not times or count is None:
@@ -111,11 +115,12 @@ class KernelSolver:
                 f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
             )
             return []
+        narrowing = _narrowing(problem)  # views of the leaves have the same numbers
         for enough in (None,) if count is None else (count, None):
             picks: list[Pick] = []
             self._left_out = 0
             for analysis in found:
-                picks.extend(self._solve_analysis(analysis, picks, enough))
+                picks.extend(self._solve_analysis(analysis, narrowing, picks, enough))
             picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
             while picks and self.write(picks[0]) is None:
                 other = picks.pop(0).next()
@@ -126,7 +131,7 @@ class KernelSolver:
         return []
 
     def _solve_analysis(
-        self, analysis: Analysis, others: list[Pick], count: int | None
+        self, analysis: Analysis, narrowing: Narrowing, others: list[Pick], count: int | None
     ) -> list[Pick]:
         picks: list[Pick] = []
 
@@ -145,14 +150,14 @@ class KernelSolver:
             if floor >= _limit([p.time for p in (*others, *picks)], count):
                 self._left_out += 1
                 continue
-            picks.extend(self._solve_type(analysis, kind))
+            picks.extend(self._solve_type(analysis, kind, narrowing))
         if analysis.problem.combine:
             return picks
         best = min((p.time for p in (*picks, *others)), default=inf)
         for kind in nested_types(analysis, self.target, best):
             if late():
                 break
-            picks.extend(self._solve_type(analysis, kind))
+            picks.extend(self._solve_type(analysis, kind, narrowing))
         return picks
 
     def _combined_floor(self, analysis: Analysis) -> float:
@@ -165,9 +170,8 @@ class KernelSolver:
 
     # ---- one frame type
 
-    def _solve_type(self, analysis: Analysis, kind: FrameType) -> list[Pick]:
+    def _solve_type(self, analysis: Analysis, kind: FrameType, narrowing: Narrowing) -> list[Pick]:
         picks: list[Pick] = []
-        narrowing = self._narrowing(analysis)
         with Timer(self.report, "derive"):
             graphs, doubtful = self.derive(analysis, kind, narrowing)
             again = kind.loop is not None and kind.inner is None and not analysis.problem.combine
@@ -231,10 +235,6 @@ class KernelSolver:
                         self._picks(times, Draft(analysis, measure, targets, edges, 0, kind))
                     )
         return picks
-
-    def _narrowing(self, analysis: Analysis) -> Narrowing:
-        problem = analysis.problem
-        return narrowing_of(problem, None if problem.combine else half_type(list(problem.leaves)))
 
     def derive(
         self,
