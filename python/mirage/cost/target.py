@@ -91,7 +91,8 @@ def _read() -> dict[str, Target]:
                 f"the compiled half of mirage has other columns than mirage.cost.Target "
                 f"({', '.join(sorted(set(row) ^ known))}); build it again"
             )
-        target = Target(**{**row, "abilities": frozenset(row["abilities"])})
+        row["abilities"] = frozenset(row["abilities"])
+        target = Target(**row)
         rows[target.name] = target
         rows.setdefault(target.chip, target)
     return rows

@@ -21,6 +21,20 @@ from itertools import combinations
 
 from mirage.search.frames import FrameType
 from mirage.search.growth import Narrowing
+from mirage.search.moves import (
+    SUMS,
+    Accumulate,
+    Apply,
+    Edge,
+    Gather,
+    Goal,
+    Load,
+    Number,
+    Pair,
+    Product,
+    ReduceTile,
+    Scale,
+)
 from mirage.search.phases import Phases, Where
 from mirage.semantics.normal_form import (
     Algebra,
@@ -33,29 +47,12 @@ from mirage.semantics.normal_form import (
     Mono,
     SubAxis,
 )
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-
-Goal = tuple[int, int]
-"""(polynomial, stage)."""
+from mirage.semantics.scalar import BinaryFn, ReduceFn
 
 Summands = list[tuple[Mono, Coefficient]]
 
 _SubAxes = frozenset[SubAxis]
 _Factors = tuple[tuple[tuple[int, tuple[SubAxis, ...]], ...], _SubAxes, _SubAxes]
-
-
-@dataclass(frozen=True)
-class Edge:
-    """One op that computes ``goal`` from ``children``."""
-
-    kind: str  # load, const, scale, unary, binary, matmul, reduce, accumulate, gather
-    goal: Goal
-    children: tuple[Goal, ...] = ()
-    axis: str = ""
-    fn: UnaryFn | BinaryFn | ReduceFn | None = None
-    value: Coefficient = 0
-    atom: int = -1
-    wide: bool = False  # a product whose operands 16 bits do not hold
 
 
 @dataclass
@@ -143,7 +140,7 @@ class Derivations:
     def is_nest(self, edges: list[Edge]) -> bool:
         """Whether a derivation has a sum for the inner loop."""
         return any(
-            e.kind == "accumulate"
+            isinstance(e, Accumulate)
             and e.axis == self.kind.inner
             and self.phases.within_nest(e.children[0][0])
             for e in edges
@@ -161,13 +158,13 @@ class Derivations:
         poly, stage = goal
         terms = self.algebra.polys[poly]
         if not terms:
-            yield Edge("const", goal, value=0)
+            yield Number(goal, (), 0)
         elif len(terms) == 1:
             (mono, c) = terms[0]
             if mono == ((), ()):
-                yield Edge("const", goal, value=c)
+                yield Number(goal, (), c)
             elif c != 1:
-                yield Edge("scale", goal, (self._goal([(mono, 1)], stage),), value=c)
+                yield Scale(goal, (self._goal([(mono, 1)], stage),), c)
             else:
                 yield from self._monomial(goal, mono)
         else:
@@ -200,25 +197,25 @@ class Derivations:
 
     def _sum_edge(self, goal: Goal, inner: Summands, sub: SubAxis, fn: ReduceFn) -> Iterator[Edge]:
         axis, level = sub
-        kind = {"L": "reduce", "T": "accumulate", "G": "gather"}[level]
+        move = SUMS[level]
         stage = goal[1]
-        if kind == "gather":
-            yield Edge(kind, goal, (self._goal(inner, 1),), axis, fn)
-        elif stage == 1 or kind == "reduce":
+        if move is Gather:
+            yield move(goal, (self._goal(inner, 1),), axis, fn)
+        elif stage == 1 or move is ReduceTile:
             child = self._goal(inner, stage)
-            if kind == "reduce" or self.phases.ends(child[0], goal[0], axis):
-                yield Edge(kind, goal, (child,), axis, fn)
+            if move is ReduceTile or self.phases.ends(child[0], goal[0], axis):
+                yield move(goal, (child,), axis, fn)
 
     def _atom(self, goal: Goal, x: int) -> Iterator[Edge]:
         stage = goal[1]
         match self.algebra.atoms[x]:
             case InAtom():
-                yield Edge("load", goal, atom=x)
+                yield Load(goal, (), x)
             case FnAtom(fn, arg):
-                yield Edge("unary", goal, (self.canonical((arg, stage)),), fn=fn)
+                yield Apply(goal, (self.canonical((arg, stage)),), fn)
             case Fn2Atom(fn, a, b):
                 children = (self.canonical((a, stage)), self.canonical((b, stage)))
-                yield Edge("binary", goal, children, fn=fn)
+                yield Pair(goal, children, fn)
             case MaxAtom(bound, arg):
                 for sub in self._last_sums(bound):
                     rest = tuple(b for b in bound if b != sub)
@@ -278,14 +275,14 @@ class Derivations:
             if not bound:  # one cluster: a chain in canonical order
                 left, right = atoms[:1], atoms[1:]
                 children = (self._one(left, (), goal[1]), self._one(right, (), goal[1]))
-                yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+                yield Pair(goal, children, BinaryFn.MUL)
             return
         for left, right in self._halves(clusters):
             children = (
                 self._one(left, self._own(left, bound), goal[1]),
                 self._one(right, self._own(right, bound), goal[1]),
             )
-            yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+            yield Pair(goal, children, BinaryFn.MUL)
 
     def _matmuls(self, goal: Goal, terms: Summands, axis: str) -> Iterator[Edge]:
         """Products summed over the tile's part of ``axis``: the common factor of all terms times
@@ -311,7 +308,7 @@ class Derivations:
         wide = not all(self.narrowing.may_round(self.algebra, g[0]) for g in (a, b))
         self.wide |= wide
         if self.allow_wide or not wide:
-            yield Edge("matmul", goal, (a, b), axis, wide=wide)
+            yield Product(goal, (a, b), axis, wide)
 
     def _is_matmul(self, a: Goal, b: Goal, axis: str) -> bool:
         free = [{x for x, level in self.algebra.free(g[0]) if level == "L"} for g in (a, b)]
@@ -370,12 +367,8 @@ class Derivations:
         stage = goal[1]
         scales = {abs(c) for _, c in terms}
         if len(scales) == 1 and (factor := scales.pop()) != 1:
-            yield Edge(
-                "scale",
-                goal,
-                (self._goal([(m, 1 if c > 0 else -1) for m, c in terms], stage),),
-                value=factor,
-            )
+            signs: Summands = [(m, 1 if c > 0 else -1) for m, c in terms]
+            yield Scale(goal, (self._goal(signs, stage),), factor)
             return
         common = set(terms[0][0][1]).intersection(*(set(m[1]) for m, _ in terms))
         for sub in self._last_sums(tuple(sorted(common))):
@@ -385,7 +378,7 @@ class Derivations:
                 yield from self._matmuls(goal, inner, sub[0])
         for factor_terms, rest in self._common_factors(terms):
             children = (self._one(*factor_terms, stage), self._goal(rest, stage))
-            yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+            yield Pair(goal, children, BinaryFn.MUL)
         yield from self._add_splits(goal, terms)
 
     def _add_splits(self, goal: Goal, terms: Summands) -> Iterator[Edge]:
@@ -410,9 +403,9 @@ class Derivations:
             left, right = right, left
         if all(c < 0 for _, c in right):
             negated = self._goal([(m, -c) for m, c in right], stage)
-            return Edge("binary", goal, (self._goal(left, stage), negated), fn=BinaryFn.SUB)
+            return Pair(goal, (self._goal(left, stage), negated), BinaryFn.SUB)
         children = (self._goal(left, stage), self._goal(right, stage))
-        return Edge("binary", goal, children, fn=BinaryFn.ADD)
+        return Pair(goal, children, BinaryFn.ADD)
 
     def _alike_terms(self, terms: Summands) -> list[Summands]:
         """Terms that never need to be told apart in this sum: they have the same sums and the same

@@ -94,9 +94,8 @@ class Narrowing:
             for (atoms, _), _ in algebra.polys[poly]:
                 product = _STILL
                 for atom in atoms:
-                    product = frozenset(
-                        sorted(_product(product, self._atom(algebra, atom)), key=str)[:_MOST]
-                    )
+                    both = _product(product, self._atom(algebra, atom))
+                    product = frozenset(sorted(both, key=str)[:_MOST])
                 growths |= product
             self._polys[key] = frozenset(growths)
         return self._polys[key]
@@ -114,8 +113,9 @@ class Narrowing:
                 return self._of(algebra, arg)
 
 
-def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
-    """What may be rounded to ``half``, the type of the operands of products."""
+def narrowing_of(problem: KernelProblem, half: DType | None, views: Sequence[Op] = ()) -> Narrowing:
+    """What may be rounded to ``half``, the type of the operands of products. ``views`` make leaves
+    of other tensors, which the program reads."""
     if half is not DType.F16:
         return Narrowing(None)
     allowed: set[Powers] = {NOTHING}
@@ -130,7 +130,7 @@ def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
     return Narrowing(frozenset(allowed))
 
 
-def _in_order(problem: KernelProblem) -> Iterable[tuple[Value, Op]]:
+def _in_order(problem: KernelProblem, known: Mapping[Value, Growth]) -> Iterable[tuple[Value, Op]]:
     done: dict[Value, Op] = {}
 
     def visit(value: Value) -> None:

@@ -15,12 +15,13 @@ from mirage.cost.limits import CheckError
 from mirage.cost.target import Target
 from mirage.search.analysis import Analysis, analyze
 from mirage.search.bodies import EmitError
-from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.derive import Derivations, Goal
 from mirage.search.extract import Choices
 from mirage.search.frames import Columns, FrameType, columns_of
 from mirage.search.growth import Narrowing, cancels, narrowing_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, Stored, half_type
+from mirage.search.moves import Edge, Gather
 from mirage.search.nested import nested_types
 from mirage.search.problem import KernelProblem, Solution
 from mirage.search.write import Draft, time_before, write_draft
@@ -72,10 +73,6 @@ class Pick:
         return Pick(time, replace(self.draft, column=column), others=tuple(others))
 
 
-def _narrowing(problem: KernelProblem) -> Narrowing:
-    return narrowing_of(problem, None if problem.combine else half_type(list(problem.leaves)))
-
-
 def _limit(times: list[float], count: int | None) -> float:
     """µs from which on another way to compute a value is of no use beside others."""
     if not times or count is None:
@@ -115,12 +112,13 @@ class KernelSolver:
                 f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
             )
             return []
-        narrowing = _narrowing(problem)  # views of the leaves have the same numbers
+        half = None if problem.combine else half_type(list(problem.leaves))
+        narrowing = narrowing_of(problem, half)
         for enough in (None,) if count is None else (count, None):
             picks: list[Pick] = []
             self._left_out = 0
             for analysis in found:
-                picks.extend(self._solve_analysis(analysis, narrowing, picks, enough))
+                picks.extend(self._solve_analysis(analysis, picks, narrowing, enough))
             picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
             while picks and self.write(picks[0]) is None:
                 other = picks.pop(0).next()
@@ -131,7 +129,7 @@ class KernelSolver:
         return []
 
     def _solve_analysis(
-        self, analysis: Analysis, narrowing: Narrowing, others: list[Pick], count: int | None
+        self, analysis: Analysis, others: list[Pick], narrowing: Narrowing, count: int | None
     ) -> list[Pick]:
         picks: list[Pick] = []
 
@@ -342,7 +340,7 @@ class KernelSolver:
         ok = ok & (measure.wide(axes) <= 2)
         for goal in targets:
             ok = ok & (measure.wide(measure.labels(goal)) <= 2)
-        stored = [measure.labels(e.children[0]) for e in edges if e.kind == "gather"]
+        stored = [measure.labels(e.children[0]) for e in edges if isinstance(e, Gather)]
         stored.extend(tuple(a for dim in own for a in dim) for own in analysis.dims[1:])
         for labels in stored:
             ok = ok & (measure.wide(labels) <= 2)
