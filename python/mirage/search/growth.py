@@ -113,9 +113,8 @@ class Narrowing:
                 return self._of(algebra, arg)
 
 
-def narrowing_of(problem: KernelProblem, half: DType | None, views: Sequence[Op] = ()) -> Narrowing:
-    """What may be rounded to ``half``, the type of the operands of products. ``views`` make leaves
-    of other tensors, which the program reads."""
+def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
+    """What may be rounded to ``half``, the type of the operands of products."""
     if half is not DType.F16:
         return Narrowing(None)
     allowed: set[Powers] = {NOTHING}
@@ -130,7 +129,7 @@ def narrowing_of(problem: KernelProblem, half: DType | None, views: Sequence[Op]
     return Narrowing(frozenset(allowed))
 
 
-def _in_order(problem: KernelProblem, known: Mapping[Value, Growth]) -> Iterable[tuple[Value, Op]]:
+def _in_order(problem: KernelProblem) -> Iterable[tuple[Value, Op]]:
     done: dict[Value, Op] = {}
 
     def visit(value: Value) -> None:
