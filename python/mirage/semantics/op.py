@@ -106,6 +106,11 @@ class Op(ABC):
         return tuple(whole(len(v.shape)) for v in self.operands)
 
 
+def unknown(op: Op, analysis: str) -> UnknownOp:
+    """The error of an analysis on which soundness rests, for an op that it has no rule for."""
+    return UnknownOp(f"{analysis}: no rule for {type(op).__name__}")
+
+
 def no_rule(op: Op, analysis: str) -> None:
     """Notes that an analysis has no rule for an op and goes on with what is safe.
 

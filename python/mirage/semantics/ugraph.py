@@ -64,6 +64,7 @@ from mirage.semantics.op import Value as Value
 from mirage.semantics.op import View as View
 from mirage.semantics.op import Zeros as Zeros
 from mirage.semantics.op import no_rule as no_rule
+from mirage.semantics.op import unknown as unknown
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 
 TileMap = tuple[tuple[str, ...], ...]
