@@ -28,10 +28,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING, ClassVar
 
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.indices import Region, aligned, whole
 from mirage.semantics.scalar import DType
+
+if TYPE_CHECKING:
+    from mirage.semantics.builder import Builder
 
 
 class UnknownOp(TypeError):
@@ -89,6 +93,17 @@ class Op(ABC):
         """The only result."""
         (value,) = self.results
         return value
+
+    arity: ClassVar[tuple[int, int]] = (1, 1)
+    """The least and the largest number of operands."""
+
+    def result_type(self, b: Builder) -> TensorType:
+        """The type that the result has by the operands, as a builder of this level makes it.
+
+        Raises :class:`ValueError` where they do not fit, :class:`UnknownOp` for ops that mean
+        something at one level only.
+        """
+        raise UnknownOp(f"expected an op with a meaning at this level, got {type(self).__name__}")
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]

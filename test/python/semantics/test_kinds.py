@@ -67,6 +67,9 @@ class Clamp(Elementwise):
     low: float
     high: float
 
+    def result_type(self, b: Builder) -> TensorType:
+        return self.operands[0].type
+
     @property
     def work(self) -> tuple[float, float]:
         return 2.0, 0.0
@@ -87,6 +90,9 @@ class Clamp(Elementwise):
 @dataclass(frozen=True, eq=False)
 class Flip(Rearrangement):
     """A new view: the last dimension backwards."""
+
+    def result_type(self, b: Builder) -> TensorType:
+        return self.operands[0].type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -189,7 +195,7 @@ def test_the_verifier_accepts_nothing_that_it_has_no_rule_for(make: type[Op]) ->
     plain = KernelGraph("g", (x,), tuple(b.ops), plain.outputs)
     changed = KernelGraph("g", (x,), ops, (z,))
     for pair in ((plain, changed), (changed, plain)):
-        with pytest.raises(InvalidGraph, match="expected a known op"):
+        with pytest.raises((UnknownOp, InvalidGraph), match=r"no rule for|a known op"):
             verify(*pair, VerifyOptions(seed=1))
     # nor does what comes after that check rest on it
     with pytest.raises(UnknownOp, match="indices"):
