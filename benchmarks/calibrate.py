@@ -128,7 +128,7 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, boo
     (part,) = [op for op in stable.ops if isinstance(op, Alternatives)]
     ranked = ranking(part, target)
     near = [(t, p) for t, p in ranked if t <= SPREAD * ranked[0][0]]
-    _, (first,) = shortlist(stable, exps, target, OptimizeOptions().finalists)
+    _, (first,) = shortlist(stable, target, OptimizeOptions().finalists, exps)
     place = {p - 1: rank for rank, (_, p) in enumerate(ranked)}
     picked = [(place[p], part.programs[p + 1]) for p in first if p in place]
     graphs = [(rank, part.programs[p]) for rank, (_, p) in enumerate(near) if p - 1 not in first]

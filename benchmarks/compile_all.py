@@ -99,7 +99,7 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     )
     candidates, results = add_candidates(get(name).graph(), target, limits)
     stable, exponentials = stabilize_candidates(candidates)
-    stable, _ = shortlist(stable, exponentials, target, arguments.candidates)
+    stable, _ = shortlist(stable, target, arguments.candidates, exponentials)
     verified, checked = verify_candidates(stable)
     (part,) = [op for op in verified.ops if isinstance(op, Alternatives)]
     kept = [c for c in checked if c.kept]

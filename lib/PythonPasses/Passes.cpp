@@ -9,6 +9,8 @@ namespace mirage {
 #define GEN_PASS_DEF_MIRAGEVERIFY
 #define GEN_PASS_DEF_MIRAGESTABILIZE
 #define GEN_PASS_DEF_MIRAGESELECT
+#define GEN_PASS_DEF_MIRAGESHORTLIST
+#define GEN_PASS_DEF_MIRAGERANK
 #define GEN_PASS_DEF_MIRAGETESTBRIDGE
 #include "mirage/PythonPasses/Passes.h.inc"
 
@@ -31,5 +33,7 @@ template struct PythonPass<impl::MirageSearchBase>;
 template struct PythonPass<impl::MirageVerifyBase>;
 template struct PythonPass<impl::MirageStabilizeBase>;
 template struct PythonPass<impl::MirageSelectBase>;
+template struct PythonPass<impl::MirageShortlistBase>;
+template struct PythonPass<impl::MirageRankBase>;
 template struct PythonPass<impl::MirageTestBridgeBase>;
 } // namespace mirage

@@ -8,39 +8,36 @@ out, = optimized(x, w)
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from mirage.compiler.cache import cache_folder
-from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
+from mirage.pipeline.build import Builder
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.forms import Forms
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
 from mirage.pipeline.part import PartOptions, SolvedPart, solve_part
-from mirage.pipeline.rank import resources_of
+from mirage.pipeline.rank import finalist, finalists, outcome
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
-from mirage.pipeline.select import select_cheapest
 from mirage.pipeline.verify import Checked
-from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op
 from mirage.transforms.calls import as_calls
-from mirage.transforms.partition import Part, partition, parts_to_search
+from mirage.transforms.partition import parts_to_search
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
 
 if TYPE_CHECKING:
-    from mirage.compiler import Compiled
     from mirage.frontend.kernel_graph import GraphBuilder
     from mirage.frontend.torch_import import ImportedGraph
 
@@ -165,72 +162,58 @@ class _Run:
         and shared memory are known then. The others that were compiled stay with it. Where none
         compiles, the program's own ops, or at last calls of PyTorch, remain.
         """
-        finalists = self._finalists(verified)
-        if not finalists:
+        chosen = self._finalists(verified)
+        if not chosen:
             whole = self.program.graph
             for graph, what in (
                 (decompose(whole, stable=True), "every op is a kernel of its own"),
                 (as_calls(whole), "every op is a call of PyTorch"),
             ):
                 try:
-                    finalists = [self._finalist(graph, 0)]
+                    chosen = [self._finalist(graph)]
                 except MirageError as error:
                     self._note(f"the program's own ops do not compile: {error.message}")
                     continue
                 self._note(f"no candidate could be compiled: {what}")
                 break
-        if not finalists:
+        if not chosen:
             raise NothingFoundError("nothing can be compiled: " + "; ".join(self.report.notes))
-        return self._finish(sorted(finalists, key=lambda f: (f.predicted, f.place)))
+        return self._finish(chosen)
 
     def _finalists(self, verified: KernelGraph) -> list[Finalist]:
-        from mirage.compiler import CompileError
-
-        finalists: list[Finalist] = []
-        most = max(
-            (len(op.programs) - 1 for op in verified.ops if isinstance(op, Alternatives)), default=1
+        return finalists(
+            verified,
+            self.target,
+            self.options.finalists if self.options.compile else 1,
+            self._build,
+            self._note,
+            lambda: self.deadline.left > 0.0,
         )
-        for place in range(max(1, most)):
-            enough = len(finalists) == self.options.finalists or not self.deadline.left
-            if finalists and (enough or not self.options.compile):
-                break
-            selected, without = select_cheapest(verified, self.target, place)
-            if without:
-                break
-            try:
-                with self._timed("compile"):
-                    finalists.append(self._finalist(selected, place))
-            except CompileError as error:
-                self._note(f"candidate {place} by predicted time does not compile: {error.message}")
-        return finalists
 
-    def _finalist(self, selected: KernelGraph, place: int) -> Finalist:
-        steps = tuple(self._steps(selected)) if self.options.compile else ()
-        compiled = [step.compiled for step in steps if step.compiled is not None]
-        resources = [r for c in compiled for r in resources_of(c.artifact.manifest)]
-        launches = sum(isinstance(op, Launch) for op in selected.ops)
-        cost = predict(selected, self.target, resources if len(resources) == launches else ())
-        spilled = sum(c.spilled_bytes for c in compiled)
-        if spilled:
-            self._note(f"candidate {place} by predicted time spills {spilled} bytes of registers")
-        return Finalist(selected, steps, place, cost, spilled)
+    def _finalist(self, graph: KernelGraph) -> Finalist:
+        return finalist(graph, 0, self.target, self._build(graph), self._note)
+
+    def _build(self, selected: KernelGraph) -> tuple[Step, ...]:
+        o = self.options
+        if not o.compile:
+            return ()
+        builder = Builder(self.program, o.chip, o.cubin, o.use_cache, self.report.checked)
+        with self._timed("compile"):
+            return tuple(builder.steps(selected))
 
     def _note(self, text: str) -> None:
         self.report.notes.append(text)
         self.options.say(text)
 
-    def _finish(self, finalists: list[Finalist]) -> Optimized:
-        best = finalists[0]
+    def _finish(self, ranked: list[Finalist]) -> Optimized:
+        best = ranked[0]
         self.forms.add("selected", best.graph)
         self.report.prediction = best.prediction
-        if best.place and len(finalists) > 1:
-            self._note(
-                f"candidate {best.place} by predicted time is the fastest once compiled "
-                f"({best.predicted:.2f} us predicted)"
-            )
+        for text in outcome(ranked):
+            self._note(text)
         return Optimized(
             self.program, self.options, best.graph, best.steps, self.forms, self.report,
-            tuple(finalists),
+            tuple(ranked),
         )  # fmt: skip
 
     def compile_only(self) -> Optimized:
@@ -243,42 +226,7 @@ class _Run:
                     f"{type(op).__name__.lower()}; use superoptimize()",
                     self.program.locations.get(op),
                 )
-        with self._timed("compile"):
-            return self._finish([self._finalist(self.program.graph, 0)])
-
-    def _steps(self, selected: KernelGraph) -> Iterator[Step]:
-        for step in partition(selected):
-            if isinstance(step, External):
-                yield Step(None, step, None)
-            else:
-                yield Step(step.graph, None, self._compile(step))
-
-    def _compile(self, part: Part) -> Compiled:
-        from mirage import ir
-        from mirage.compiler import CompileOptions, Names, compile_module
-        from mirage.mlir_io import write_graph
-
-        o = self.options
-        weights = {self.program.graph.inputs[p.index]: p.name for p in self.program.parameters}
-        parameters = {i: weights[v] for i, v in enumerate(part.graph.inputs) if v in weights}
-        names = Names(
-            inputs=tuple(v.name or f"x{i}" for i, v in enumerate(part.graph.inputs)),
-            outputs=tuple(v.name or f"y{i}" for i, v in enumerate(part.graph.outputs)),
-            parameters=parameters,
-        )
-        with ir.Context():
-            module = ir.Module.create(ir.Location.unknown())
-            with ir.InsertionPoint(module.body):
-                write_graph(part.graph, form="selected")
-            evidence = {"verdicts": [c.verdict.to_json() for c in self.report.checked if c.kept]}
-            prediction = predict(part.graph, self.target)
-            return compile_module(
-                module,
-                CompileOptions(chip=o.chip, cubin=o.cubin, use_cache=o.use_cache),
-                names=names,
-                evidence=evidence,
-                prediction={} if prediction is None else prediction.to_json(),
-            )
+        return self._finish([self._finalist(self.program.graph)])
 
     @contextmanager
     def _timed(self, what: str) -> Generator[None]:

@@ -169,7 +169,7 @@ class _Solver:
         found = side_by_side(self.graph, result)
         with o.timed("stabilize"):
             graph, exponentials = stabilize_candidates(_around(found))
-            graph, kept = shortlist(graph, exponentials, o.target, o.wanted)
+            graph, kept = shortlist(graph, o.target, o.wanted, exponentials)
         places = kept[0] if kept else ()
         tried = [new[p] for p in places]
         first = len(self.search.candidates)

@@ -1,14 +1,113 @@
-"""Candidates ranked again once they are compiled."""
+"""Candidates ranked again once they are compiled, as their registers and spills are known then."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from mirage.cost import Resources
+from mirage.cost import Resources, Target
+from mirage.cost.predict import predict
+from mirage.pipeline.errors import StageError
+from mirage.pipeline.result import Finalist, Step
+from mirage.pipeline.select import ranking, select_cheapest
+from mirage.semantics.alternatives import Alternatives, kept_of
+from mirage.semantics.ugraph import KernelGraph, Launch, Op
 
 if TYPE_CHECKING:
     from mirage.runtime.manifest import Manifest
+
+Build: TypeAlias = "Callable[[KernelGraph], Sequence[Step]]"
+"""Compiles a chosen µGraph; raises :class:`mirage.compiler.CompileError`."""
+
+
+def finalists(
+    verified: KernelGraph,
+    target: Target,
+    count: int,
+    build: Build,
+    note: Callable[[str], None],
+    goes_on: Callable[[], bool] = lambda: True,
+) -> list[Finalist]:
+    """The ``count`` candidates for the whole program with the least predicted times, compiled;
+    the fastest once that is done first. The n-th takes of each part the n-th by predicted time.
+
+    Those that do not compile are left out, with a ``note``; at least one is tried before
+    ``goes_on`` is asked. Empty where a part has no candidate.
+    """
+    from mirage.compiler import CompileError
+
+    found: list[Finalist] = []
+    for place in range(_places(verified)):
+        if found and (len(found) == count or not goes_on()):
+            break
+        selected, without = select_cheapest(verified, target, place)
+        if without:
+            break
+        try:
+            found.append(finalist(selected, place, target, build(selected), note))
+        except CompileError as error:
+            note(f"candidate {place} by predicted time does not compile: {error.message}")
+    return sorted(found, key=lambda f: (f.predicted, f.place))
+
+
+def _places(verified: KernelGraph) -> int:
+    """The candidates of the part that has most of them; 1 where nothing is to be chosen."""
+    counts = (len(op.programs) - 1 for op in verified.ops if isinstance(op, Alternatives))
+    return max(1, *counts, 1)
+
+
+def finalist(
+    selected: KernelGraph,
+    place: int,
+    target: Target,
+    steps: Sequence[Step],
+    note: Callable[[str], None],
+) -> Finalist:
+    """What was compiled to ``steps`` (or to nothing), with its prediction."""
+    compiled = [step.compiled for step in steps if step.compiled is not None]
+    resources = [r for c in compiled for r in resources_of(c.artifact.manifest)]
+    launches = sum(isinstance(op, Launch) for op in selected.ops)
+    cost = predict(selected, target, resources if len(resources) == launches else ())
+    spilled = sum(c.spilled_bytes for c in compiled)
+    if spilled:
+        note(f"candidate {place} by predicted time spills {spilled} bytes of registers")
+    return Finalist(selected, tuple(steps), place, cost, spilled)
+
+
+def outcome(ranked: Sequence[Finalist]) -> Iterator[str]:
+    """What ranking has changed, in words."""
+    best = ranked[0]
+    if best.place and len(ranked) > 1:
+        yield (
+            f"candidate {best.place} by predicted time is the fastest once compiled "
+            f"({best.predicted:.2f} us predicted)"
+        )
+
+
+def rank_candidates(
+    graph: KernelGraph, target: Target, count: int, build: Build, note: Callable[[str], None]
+) -> KernelGraph:
+    """Form ``verified`` still, with the one candidate of each part that belongs to the fastest of
+    the ``count`` compiled programs. Raises :class:`StageError` where none compiles; parts without a
+    candidate leave nothing to rank.
+    """
+    parts = [op for op in graph.ops if isinstance(op, Alternatives)]
+    if not all(ranking(op, target) for op in parts):
+        return graph
+    notes: list[str] = []
+    ranked = finalists(graph, target, count, build, notes.append)
+    if not ranked:
+        raise StageError("; ".join(("rank: no candidate can be compiled", *notes)))
+    for text in (*notes, *outcome(ranked)):
+        note(text)
+    ops: list[Op] = []
+    for op in graph.ops:
+        if isinstance(op, Alternatives):
+            order = ranking(op, target)
+            op = kept_of(op, [order[min(ranked[0].place, len(order) - 1)][1]])
+        ops.append(op)
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
 
 
 def resources_of(manifest: Manifest) -> list[Resources]:

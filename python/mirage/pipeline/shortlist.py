@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from mirage.cost import Target
 from mirage.cost.predict import predict
+from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.semantics.alternatives import Alternatives, kept_of
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Op, walk
 from mirage.transforms import Exponential
@@ -15,18 +16,21 @@ from mirage.transforms import Exponential
 
 def shortlist(
     graph: KernelGraph,
-    exponentials: Sequence[Sequence[Exponential]],
     target: Target,
     count: int,
+    exponentials: Sequence[Sequence[Exponential]] | None = None,
 ) -> tuple[KernelGraph, tuple[tuple[int, ...], ...]]:
     """Form ``candidates``: of each part the ``count`` candidates that are most worth verifying, and
     their positions before.
 
     The predicted time of what is stable counts, and variety: of those with the same grids, loops
     and schedules (they differ in the order of a few ops) the first two come before others only.
-    """
+    ``exponentials`` are those that :func:`stabilize_candidates` found in each candidate; without
+    them they are looked for again."""
     ops: list[Op] = []
     kept: list[tuple[int, ...]] = []
+    if exponentials is None:
+        _, exponentials = stabilize_candidates(graph)
     entries = iter(exponentials)
     for op in graph.ops:
         if isinstance(op, Alternatives):

@@ -14,11 +14,13 @@ a phase.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from mirage.search.frames import FrameType
+from mirage.search.growth import Narrowing
 from mirage.search.moves import (
     SUMS,
     Accumulate,
@@ -49,6 +51,9 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn
 
 Summands = list[tuple[Mono, Coefficient]]
 
+_SubAxes = frozenset[SubAxis]
+_Factors = tuple[tuple[tuple[int, tuple[SubAxis, ...]], ...], _SubAxes, _SubAxes]
+
 
 @dataclass
 class Derivations:
@@ -57,15 +62,19 @@ class Derivations:
     algebra: Algebra
     kind: FrameType
     allow_matmul: bool = True
+    narrowing: Narrowing = field(default_factory=lambda: Narrowing(None))
+    allow_wide: bool = True
     max_factors: int = 9
     max_goals: int = 4000
     edges: dict[Goal, tuple[Edge, ...]] = field(default_factory=dict[Goal, tuple[Edge, ...]])
     order: list[Goal] = field(default_factory=list[Goal])
     pruned: int = 0
     overflow: bool = False
+    wide: bool = False  # whether some product needs operands of 32 bits
 
     def __post_init__(self) -> None:
         self.phases = Phases(self.algebra, self.kind)
+        self._products_known: dict[Mono, _Factors] = {}
 
     def solve(self, goal: Goal) -> bool:
         """Whether ``goal`` has a derivation; fills ``edges`` and ``order`` (children first)."""
@@ -286,14 +295,20 @@ class Derivations:
             for left, right in self._halves(clusters):
                 a = self._one(left, self._own(left, bound), goal[1])
                 b = self._one(right, self._own(right, bound), goal[1])
-                if self._is_matmul(a, b, axis):
-                    yield Product(goal, (a, b), axis)
+                yield from self._matmul(goal, a, b, axis)
             return
         for common, rest in self._common_factors(terms):
             a = self._one(*common, goal[1])
             b = self._goal(rest, goal[1])
-            if self._is_matmul(a, b, axis):
-                yield Product(goal, (a, b), axis)
+            yield from self._matmul(goal, a, b, axis)
+
+    def _matmul(self, goal: Goal, a: Goal, b: Goal, axis: str) -> Iterator[Edge]:
+        if not self._is_matmul(a, b, axis):
+            return
+        wide = not all(self.narrowing.may_round(self.algebra, g[0]) for g in (a, b))
+        self.wide |= wide
+        if self.allow_wide or not wide:
+            yield Product(goal, (a, b), axis, wide)
 
     def _is_matmul(self, a: Goal, b: Goal, axis: str) -> bool:
         free = [{x for x, level in self.algebra.free(g[0]) if level == "L"} for g in (a, b)]
@@ -367,20 +382,55 @@ class Derivations:
         yield from self._add_splits(goal, terms)
 
     def _add_splits(self, goal: Goal, terms: Summands) -> Iterator[Edge]:
-        stage = goal[1]
-        head, rest = terms[0], terms[1:]
+        """All ways to add in two parts, as far as terms need to be told apart."""
+        groups = self._alike_terms(terms)
+        if len(groups) == 1:  # a chain, a term that need not be negated first
+            groups = [[t] for t in sorted(terms, key=lambda t: t[1] < 0)]
+            groups = [groups[0], [t for g in groups[1:] for t in g]]
+        head, rest = groups[0], groups[1:]
         many = len(rest) > 5
         if many:
             self.overflow = True
         for count in range(1 if many else len(rest)):
             for chosen in combinations(range(len(rest)), count):
-                left = [head, *(rest[i] for i in chosen)]
-                right = [t for i, t in enumerate(rest) if i not in chosen]
-                if all(c < 0 for _, c in left) and any(c > 0 for _, c in right):
-                    left, right = right, left
-                if all(c < 0 for _, c in right):
-                    negated = self._goal([(m, -c) for m, c in right], stage)
-                    yield Pair(goal, (self._goal(left, stage), negated), BinaryFn.SUB)
-                else:
-                    children = (self._goal(left, stage), self._goal(right, stage))
-                    yield Pair(goal, children, BinaryFn.ADD)
+                left = [*head, *(t for i in chosen for t in rest[i])]
+                right = [t for i, g in enumerate(rest) if i not in chosen for t in g]
+                yield self._added(goal, left, right)
+
+    def _added(self, goal: Goal, left: Summands, right: Summands) -> Edge:
+        stage = goal[1]
+        if all(c < 0 for _, c in left) and any(c > 0 for _, c in right):
+            left, right = right, left
+        if all(c < 0 for _, c in right):
+            negated = self._goal([(m, -c) for m, c in right], stage)
+            return Pair(goal, (self._goal(left, stage), negated), BinaryFn.SUB)
+        children = (self._goal(left, stage), self._goal(right, stage))
+        return Pair(goal, children, BinaryFn.ADD)
+
+    def _alike_terms(self, terms: Summands) -> list[Summands]:
+        """Terms that never need to be told apart in this sum: they have the same sums and the same
+        phase, and the same of the factors that several of the terms have. They can be added before
+        anything else at no loss: a common factor, a sum over an axis and a phase are those of all
+        of them. Where all terms are so, those with the same axes never need to be told apart."""
+        factors = [self._factors(mono) for mono, _ in terms]
+        uses = Counter(f for own, _, _ in factors for f in own)
+        groups: dict[object, Summands] = {}
+        alike: dict[object, Summands] = {}
+        for term, (own, steps, free) in zip(terms, factors, strict=True):
+            key = term[0][1], steps, tuple(f for f in own if uses[f] > 1)
+            groups.setdefault(key, []).append(term)
+            alike.setdefault(free, []).append(term)
+        return list((groups if len(groups) > 1 else alike).values())
+
+    def _factors(self, mono: Mono) -> _Factors:
+        """The factors of a product with the sums over their axes (a factor is common to two terms
+        only if those are the same), the sub-axes that say when it is computed, and its axes."""
+        found = self._products_known.get(mono)
+        if found is None:
+            atoms, bound = mono
+            free = self.algebra.mono_free(mono)
+            own = tuple((x, self._own((x,), bound)) for x in dict.fromkeys(atoms))
+            inside = (b for x in atoms for b in self.algebra.atom_bound[x])
+            steps = frozenset(b for b in (*inside, *free) if b[1] in "TG")
+            found = self._products_known[mono] = own, steps, free
+        return found

@@ -157,18 +157,19 @@ class EdgeAccounts:
         k = edge.axis
         shared = tuple(sorted((a & b) - {k}))
         m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
-        account.matmul(m, n, self.columns.tile[k], self.half, inside)
+        half = self.half and not edge.wide
+        account.matmul(m, n, self.columns.tile[k], half, inside)
         groups = self.columns.warps // 4
         loaded = all(self._is_load(child) for child in edge.children)
         shared_out = ((m % (64 * groups) == 0) & (n % 8 == 0)) | (
             (m % 64 == 0) & (n % (64 * groups) == 0)
         )
         feasible = ~self.columns.warpgroups | (
-            shared_out & (self.columns.tile[k] % 16 == 0) & (inside and loaded and self.half)
+            shared_out & (self.columns.tile[k] % 16 == 0) & (inside and loaded and half)
         )
         if self.half:
-            for child in edge.children:  # computed operands are converted
-                if not self._is_load(child):
+            for child in edge.children:  # computed operands are converted, or loaded ones
+                if self._is_load(child) == edge.wide:
                     account.around = self._around[self.derivations.where(child)]
                     account.convert(self.elements(self.labels(child)), self.in_loop(child))
         ok = feasible & (self.elements(shared) == 1)

@@ -215,7 +215,7 @@ class Emitter:
         a, b = self.get(left, row, k), self.get(right, k, col)
         build = self.builder(edge.goal)
         pad_left, pad_right = self._pads(left, right, k)
-        dtype = self._operand_type(left, right)
+        dtype = DType.F32 if edge.wide else self._operand_type(left, right)
         # what does not change in the loop is masked and converted before it
         before = self.builder(left), self.builder(right)
         if pad_left:

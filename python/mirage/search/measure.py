@@ -102,7 +102,7 @@ class Measure(EdgeAccounts):
         return np.where(ok, time, np.inf)
 
     @cached_property
-    def _rates(self) -> dict[str, float]:
+    def _rates(self) -> dict[str, Num]:
         """What a block does in a µs of each kind of work."""
         t = self.target
         return {
@@ -113,6 +113,7 @@ class Measure(EdgeAccounts):
             "sfu": t.sfu,
             "move": t.shared_bytes,
             "clocks": 2.0 * t.clock,
+            "exchanges": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
         }
 
     def steps(self) -> Num:

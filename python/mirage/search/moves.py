@@ -209,14 +209,16 @@ class Pair(Edge):
 
 @dataclass(frozen=True)
 class Product(Edge):
-    """A matrix product, summed over the tile's part of ``axis``."""
+    """A matrix product, summed over the tile's part of ``axis``; ``wide`` where 16 bits do not hold
+    its operands."""
 
     axis: str
+    wide: bool = False
     in_rings: ClassVar[bool] = True
 
     @property
     def sort(self) -> tuple[object, ...]:
-        return (self.axis,)
+        return (self.axis, self.wide)
 
     def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
         return at.matmul(account, self, inside)

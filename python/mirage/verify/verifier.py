@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,7 @@ from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.verify.assumptions import Assumptions
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
 from mirage.verify.evidence.exact import (
@@ -60,8 +61,8 @@ class VerifyOptions:
     ``seed`` fixes all random choices (by default a secret one is drawn, so that no candidate can be
     fitted to it). ``work`` limits the elements computed for one draw at the real sizes (1e6 is
     about 50 ms); larger programs are sampled. ``permute`` accepts outputs in another order.
-    ``numerics`` measures rounding errors, ``prove`` tries for a proof. ``max_error_log2`` is the
-    bound that PROBABLE needs.
+    ``numerics`` measures rounding errors, under what ``assume`` allows; ``prove`` tries for a
+    proof. ``max_error_log2`` is the bound that PROBABLE needs.
     """
 
     seed: int | None = None
@@ -72,6 +73,7 @@ class VerifyOptions:
     prove: bool = True
     max_error_log2: float = ENOUGH_LOG2
     redraws: int = 6
+    assume: Assumptions = field(default_factory=Assumptions)
 
     def __post_init__(self) -> None:
         if self.draws < 1 or self.redraws < 0:
@@ -415,7 +417,9 @@ class _Verification:
     ) -> bool:
         sample = instance.stable_sample
         contents = self.contents if instance.cells is None else {}
-        results = measure_rounding(instance.stable, sample, source, order, contents)
+        results = measure_rounding(
+            instance.stable, sample, source, order, contents, self.options.assume
+        )
         holds = all(r.holds for r in results)
         worst = max(results, key=lambda r: (not r.holds, r.candidate / (r.reference or 1e-30)))
         place = f" ({worst.where})" if worst.where and not holds else ""
@@ -424,11 +428,13 @@ class _Verification:
                 "rounding errors",
                 holds,
                 f"worst of {len(results)} situations: {worst.candidate:.2g}, "
-                f"reference {worst.reference:.2g}{place}: {worst.situation}",
+                f"reference {worst.reference:.2g}{place}: {worst.situation}; assumed: "
+                f"{', '.join(self.options.assume.names) or 'nothing'}",
                 {
+                    "assumed": list(self.options.assume.names),
                     "situations": [
                         [r.situation, r.reference, str(r.candidate), r.holds] for r in results
-                    ]
+                    ],
                 },
             )
         )

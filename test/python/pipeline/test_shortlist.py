@@ -37,7 +37,7 @@ def test_the_cheapest_stable_ones_come_first(
 ) -> None:
     graph, exponentials = candidates
     before = alternatives(graph)
-    short, (places,) = shortlist(graph, exponentials, TARGET, 6)
+    short, (places,) = shortlist(graph, TARGET, 6, exponentials)
     after = alternatives(short)
     assert len(places) == len(set(places)) == 6
     assert after.programs == (before.programs[0], *(before.programs[p + 1] for p in places))
@@ -54,12 +54,12 @@ def test_unstable_ones_come_last(
     candidates: tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]],
 ) -> None:
     graph, exponentials = candidates
-    _, ((best, *_),) = shortlist(graph, exponentials, TARGET, 6)
+    _, ((best, *_),) = shortlist(graph, TARGET, 6, exponentials)
     spoiled = list(exponentials)
     spoiled[best] = (Exponential(0, 0, "a reason"),)
-    _, (places,) = shortlist(graph, spoiled, TARGET, 6)
+    _, (places,) = shortlist(graph, TARGET, 6, spoiled)
     assert best not in places
-    _, (everything,) = shortlist(graph, spoiled, TARGET, 100)
+    _, (everything,) = shortlist(graph, TARGET, 100, spoiled)
     assert everything[-1] == best
     assert len(everything) == len(alternatives(graph).programs) - 1
 
@@ -68,9 +68,18 @@ def test_equal_shapes_do_not_crowd_out_others(
     candidates: tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]],
 ) -> None:
     graph, exponentials = candidates
-    short, _ = shortlist(graph, exponentials, TARGET, 6)
+    short, _ = shortlist(graph, TARGET, 6, exponentials)
     shapes = Counter(
         tuple((op.grid, op.schedule) for op in p.ops if isinstance(op, Launch))
         for p in alternatives(short).programs[1:]
     )
     assert len(shapes) > 2
+
+
+def test_without_the_exponentials_they_are_found_again(
+    candidates: tuple[KernelGraph, tuple[tuple[Exponential, ...], ...]],
+) -> None:
+    graph, exponentials = candidates
+    _, told = shortlist(graph, TARGET, 6, exponentials)
+    _, found = shortlist(graph, TARGET, 6)
+    assert found == told

@@ -24,6 +24,7 @@ from mirage.search.analysis import analyze
 from mirage.search.derive import Derivations, Goal
 from mirage.search.extract import Choices
 from mirage.search.frames import FrameType
+from mirage.search.growth import Narrowing
 from mirage.search.kernel import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
 from mirage.search.moves import Accumulate, Edge, Load, Number, Product, ReduceTile
@@ -137,7 +138,8 @@ class Ours:
         problem = KernelProblem(program.outputs, program.inputs, definitions, self.table)
         solver = KernelSolver(H200, SearchLimits(), SearchReport())
         analysis = analyze(problem)[0]
-        found = solver.derive(analysis, FrameType(case.loop, None, inner=case.inner))
+        kind = FrameType(case.loop, None, inner=case.inner)
+        found, _ = solver.derive(analysis, kind, Narrowing(None))
         self.looped = case.steps
         self.output = tuple(a for dim in analysis.dims[0] for a in dim)
         self.inputs = [self._labels(d) for d, _ in found]
