@@ -115,6 +115,7 @@ def declared_passes() -> dict[str, dict[str, Any]]:
         options = [records[option["def"]] for option in record["options"]]
         declared[record["argument"]] = {
             "summary": record["summary"],
+            "help": {option["argument"]: option["description"] for option in options},
             "options": {
                 option["argument"]: (option["type"], option.get("defaultValue") or "")
                 for option in options
@@ -145,6 +146,8 @@ def test_cpp_and_python_declare_the_same_pass(name: str) -> None:
         option_name(field): as_cpp(option_default(field)) for field in fields(python_pass.options)
     }
     assert {key: text for key, (_, text) in DECLARED[name]["options"].items()} == options
+    said = {option_name(f): f.metadata["help"] for f in fields(python_pass.options)}
+    assert DECLARED[name]["help"] == said
 
 
 @pytest.mark.parametrize("name", sorted(DECLARED))
