@@ -10,6 +10,9 @@ from pathlib import Path
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+# An op that an analysis has no rule for is an error here, not a safe default.
+os.environ.setdefault("MIRAGE_STRICT", "1")
+
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # The pass that the tests of the worker are made of, in this process and in those that it starts.

@@ -13,9 +13,8 @@ from mirage.semantics.ugraph import (
     Loop,
     Matmul,
     Op,
+    Rearrangement,
     Reduce,
-    Reshape,
-    Transpose,
     Value,
     walk,
 )
@@ -66,7 +65,7 @@ class BlockAnalysis:
     def source(self, value: Value) -> Op | None:
         """The op that computes a value, seen through views."""
         op = self.definitions.get(value)
-        while isinstance(op, Transpose | Reshape):
+        while isinstance(op, Rearrangement):
             op = self.definitions.get(op.operands[0])
         return op
 
@@ -121,7 +120,7 @@ class BlockAnalysis:
         while op is not None and op is not source:
             if isinstance(op, Matmul | Load | Reduce | Constant) or not op.operands:
                 return False
-            view = isinstance(op, Transpose | Reshape)
+            view = isinstance(op, Rearrangement)
             same = [v for v in op.operands if view or v.shape == op.result.shape]
             if not same:
                 return False

@@ -10,21 +10,25 @@ from mirage.cost.accountant import Accountant, Around
 from mirage.cost.model import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, with_enough_warps
 from mirage.cost.shared_memory import shared_bytes
-from mirage.semantics.scalar import BINARY, UNARY, DType
+from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Binary,
     Cast,
+    Elementwise,
     Launch,
     Load,
     Loop,
-    Mask,
     Matmul,
+    Movement,
     Op,
     Reduce,
     RunningMax,
+    Source,
+    Structure,
     Transpose,
     Unary,
     Value,
+    no_rule,
 )
 
 
@@ -149,23 +153,20 @@ def _count(
             batch = float(prod(op.result.shape[:-2]))
             m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
             account.matmul(float(m) * batch, float(n), float(k), half, in_loop, shared.get(op, 1))
-        case Unary():
-            info = UNARY[op.fn]
-            account.elementwise(size, info.flops, info.special, in_loop)
-        case Binary():
-            info = BINARY[op.fn]
-            account.elementwise(size, info.flops, info.special, in_loop)
         case Reduce() | RunningMax():
             account.reduce(float(op.operands[0].type.size), in_loop)
-        case Cast() if op.result.dtype.is_half and not op.operands[0].dtype.is_half:
-            account.convert(size, in_loop)
-        case Mask():
-            account.elementwise(size, 1.0, 0.0, in_loop)
+        case Cast():
+            if op.result.dtype.is_half and not op.operands[0].dtype.is_half:
+                account.convert(size, in_loop)
+        case Elementwise():
+            account.elementwise(size, *op.work, in_loop)
         case Transpose():
             if not isinstance_load(op):
                 account.elementwise(size, 2.0, 0.0, in_loop)
-        case _:
+        case Source() | Movement() | Structure():
             pass
+        case _:
+            no_rule(op, "the cost model")
 
 
 def isinstance_load(op: Transpose) -> bool:

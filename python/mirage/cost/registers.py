@@ -12,16 +12,11 @@ from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.model import IN_PLACE
 from mirage.cost.warps import WarpGrid
 from mirage.semantics.ugraph import (
-    Binary,
-    Cast,
-    Constant,
+    Elementwise,
     Launch,
-    Load,
-    Mask,
     Matmul,
-    Reshape,
-    Transpose,
-    Unary,
+    Rearrangement,
+    Source,
     Value,
 )
 
@@ -102,8 +97,7 @@ class RegisterEstimator(BlockAnalysis):
         computed = [
             self._held(v)
             for v, op in self.definitions.items()
-            if v not in self.accumulated
-            and not isinstance(op, Load | Constant | Transpose | Reshape)
+            if v not in self.accumulated and not isinstance(op, Source | Rearrangement)
         ]
         operands = [self._held(x) for op in self.matmuls for x in op.operands if not self.loaded(x)]
         exchanged = [
@@ -121,7 +115,7 @@ class RegisterEstimator(BlockAnalysis):
         if isinstance(op, Matmul):
             product, grid = self.product(op), self.grid[op]
             return product.m * product.n / (32 * grid.m * grid.n)
-        if isinstance(op, Unary | Binary | Cast | Mask):
+        if isinstance(op, Elementwise):
             for x in op.operands:
                 if x.shape == value.shape and not self.loaded(x):
                     return self._held(x) * value.dtype.bytes / x.dtype.bytes

@@ -19,19 +19,15 @@ from math import prod
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis, round_up
 from mirage.semantics.ugraph import (
-    Binary,
-    Cast,
     Constant,
+    Elementwise,
     Launch,
     Load,
     Loop,
-    Mask,
     Matmul,
     Op,
+    Rearrangement,
     Reduce,
-    Reshape,
-    Transpose,
-    Unary,
     Value,
     walk,
 )
@@ -106,7 +102,7 @@ class _Planner(BlockAnalysis):
             for used in inner:
                 for v in used.operands:
                     last.setdefault(v, number)
-            if isinstance(op, Transpose | Reshape) and op.result in last:
+            if isinstance(op, Rearrangement) and op.result in last:
                 (x,) = op.operands
                 last[x] = max(last[x], last[op.result])
         return last
@@ -149,7 +145,7 @@ class _Planner(BlockAnalysis):
                     need = max(need, self._exchange(operand))
         elif isinstance(op, Reduce):
             need = self._across(op)
-        elif not isinstance(op, Transpose | Reshape) or self.source(op.result) not in self.fed:
+        elif not isinstance(op, Rearrangement) or self.source(op.result) not in self.fed:
             need = max((self._exchange(v) for v in op.operands if self._moves(v, op)), default=0)
         scope.scratch = max(scope.scratch, need)
 
@@ -165,7 +161,7 @@ class _Planner(BlockAnalysis):
         """
         if isinstance(self.source(value), Load):
             return False
-        chained = isinstance(self.definitions.get(value), Unary | Binary | Cast | Mask)
+        chained = isinstance(self.definitions.get(value), Elementwise)
         return not chained or value.shape != user.result.shape
 
     def _staged(self, load: Load, slots: int) -> int:

@@ -8,7 +8,6 @@ read for the search and the cost model. :func:`target_for` finds a row by name, 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from mirage import _target
 from mirage.errors import MirageError
@@ -92,8 +91,8 @@ def _read() -> dict[str, Target]:
                 f"the compiled half of mirage has other columns than mirage.cost.Target "
                 f"({', '.join(sorted(set(row) ^ known))}); build it again"
             )
-        values: dict[str, Any] = {**row, "abilities": frozenset(row["abilities"])}
-        target = Target(**values)
+        row["abilities"] = frozenset(row["abilities"])
+        target = Target(**row)
         rows[target.name] = target
         rows.setdefault(target.chip, target)
     return rows

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.derive import Derivations, Goal
+from mirage.search.moves import Edge, EmitError
 from mirage.search.phases import Where
 from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import Accumulator, Axis, Loop, Op, Value
 
 NEST = 1
 """Number of a nest among the loops of a block; number 0 is for sums that do not need it."""
-
-
-class EmitError(ValueError):
-    """A derivation cannot be written down for these sizes."""
 
 
 def _builder() -> Builder:

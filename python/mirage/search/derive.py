@@ -14,11 +14,27 @@ a phase.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from mirage.search.frames import FrameType
+from mirage.search.growth import Narrowing
+from mirage.search.moves import (
+    SUMS,
+    Accumulate,
+    Apply,
+    Edge,
+    Gather,
+    Goal,
+    Load,
+    Number,
+    Pair,
+    Product,
+    ReduceTile,
+    Scale,
+)
 from mirage.search.phases import Phases, Where
 from mirage.semantics.normal_form import (
     Algebra,
@@ -31,25 +47,12 @@ from mirage.semantics.normal_form import (
     Mono,
     SubAxis,
 )
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-
-Goal = tuple[int, int]
-"""(polynomial, stage)."""
+from mirage.semantics.scalar import BinaryFn, ReduceFn
 
 Summands = list[tuple[Mono, Coefficient]]
 
-
-@dataclass(frozen=True)
-class Edge:
-    """One op that computes ``goal`` from ``children``."""
-
-    kind: str  # load, const, scale, unary, binary, matmul, reduce, accumulate, gather
-    goal: Goal
-    children: tuple[Goal, ...] = ()
-    axis: str = ""
-    fn: UnaryFn | BinaryFn | ReduceFn | None = None
-    value: Coefficient = 0
-    atom: int = -1
+_SubAxes = frozenset[SubAxis]
+_Factors = tuple[tuple[tuple[int, tuple[SubAxis, ...]], ...], _SubAxes, _SubAxes]
 
 
 @dataclass
@@ -59,15 +62,19 @@ class Derivations:
     algebra: Algebra
     kind: FrameType
     allow_matmul: bool = True
+    narrowing: Narrowing = field(default_factory=lambda: Narrowing(None))
+    allow_wide: bool = True
     max_factors: int = 9
     max_goals: int = 4000
     edges: dict[Goal, tuple[Edge, ...]] = field(default_factory=dict[Goal, tuple[Edge, ...]])
     order: list[Goal] = field(default_factory=list[Goal])
     pruned: int = 0
     overflow: bool = False
+    wide: bool = False  # whether some product needs operands of 32 bits
 
     def __post_init__(self) -> None:
         self.phases = Phases(self.algebra, self.kind)
+        self._products_known: dict[Mono, _Factors] = {}
 
     def solve(self, goal: Goal) -> bool:
         """Whether ``goal`` has a derivation; fills ``edges`` and ``order`` (children first)."""
@@ -133,7 +140,7 @@ class Derivations:
     def is_nest(self, edges: list[Edge]) -> bool:
         """Whether a derivation has a sum for the inner loop."""
         return any(
-            e.kind == "accumulate"
+            isinstance(e, Accumulate)
             and e.axis == self.kind.inner
             and self.phases.within_nest(e.children[0][0])
             for e in edges
@@ -151,13 +158,13 @@ class Derivations:
         poly, stage = goal
         terms = self.algebra.polys[poly]
         if not terms:
-            yield Edge("const", goal, value=0)
+            yield Number(goal, (), 0)
         elif len(terms) == 1:
             (mono, c) = terms[0]
             if mono == ((), ()):
-                yield Edge("const", goal, value=c)
+                yield Number(goal, (), c)
             elif c != 1:
-                yield Edge("scale", goal, (self._goal([(mono, 1)], stage),), value=c)
+                yield Scale(goal, (self._goal([(mono, 1)], stage),), c)
             else:
                 yield from self._monomial(goal, mono)
         else:
@@ -190,25 +197,25 @@ class Derivations:
 
     def _sum_edge(self, goal: Goal, inner: Summands, sub: SubAxis, fn: ReduceFn) -> Iterator[Edge]:
         axis, level = sub
-        kind = {"L": "reduce", "T": "accumulate", "G": "gather"}[level]
+        move = SUMS[level]
         stage = goal[1]
-        if kind == "gather":
-            yield Edge(kind, goal, (self._goal(inner, 1),), axis, fn)
-        elif stage == 1 or kind == "reduce":
+        if move is Gather:
+            yield move(goal, (self._goal(inner, 1),), axis, fn)
+        elif stage == 1 or move is ReduceTile:
             child = self._goal(inner, stage)
-            if kind == "reduce" or self.phases.ends(child[0], goal[0], axis):
-                yield Edge(kind, goal, (child,), axis, fn)
+            if move is ReduceTile or self.phases.ends(child[0], goal[0], axis):
+                yield move(goal, (child,), axis, fn)
 
     def _atom(self, goal: Goal, x: int) -> Iterator[Edge]:
         stage = goal[1]
         match self.algebra.atoms[x]:
             case InAtom():
-                yield Edge("load", goal, atom=x)
+                yield Load(goal, (), x)
             case FnAtom(fn, arg):
-                yield Edge("unary", goal, (self.canonical((arg, stage)),), fn=fn)
+                yield Apply(goal, (self.canonical((arg, stage)),), fn)
             case Fn2Atom(fn, a, b):
                 children = (self.canonical((a, stage)), self.canonical((b, stage)))
-                yield Edge("binary", goal, children, fn=fn)
+                yield Pair(goal, children, fn)
             case MaxAtom(bound, arg):
                 for sub in self._last_sums(bound):
                     rest = tuple(b for b in bound if b != sub)
@@ -268,14 +275,14 @@ class Derivations:
             if not bound:  # one cluster: a chain in canonical order
                 left, right = atoms[:1], atoms[1:]
                 children = (self._one(left, (), goal[1]), self._one(right, (), goal[1]))
-                yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+                yield Pair(goal, children, BinaryFn.MUL)
             return
         for left, right in self._halves(clusters):
             children = (
                 self._one(left, self._own(left, bound), goal[1]),
                 self._one(right, self._own(right, bound), goal[1]),
             )
-            yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+            yield Pair(goal, children, BinaryFn.MUL)
 
     def _matmuls(self, goal: Goal, terms: Summands, axis: str) -> Iterator[Edge]:
         """Products summed over the tile's part of ``axis``: the common factor of all terms times
@@ -288,14 +295,20 @@ class Derivations:
             for left, right in self._halves(clusters):
                 a = self._one(left, self._own(left, bound), goal[1])
                 b = self._one(right, self._own(right, bound), goal[1])
-                if self._is_matmul(a, b, axis):
-                    yield Edge("matmul", goal, (a, b), axis)
+                yield from self._matmul(goal, a, b, axis)
             return
         for common, rest in self._common_factors(terms):
             a = self._one(*common, goal[1])
             b = self._goal(rest, goal[1])
-            if self._is_matmul(a, b, axis):
-                yield Edge("matmul", goal, (a, b), axis)
+            yield from self._matmul(goal, a, b, axis)
+
+    def _matmul(self, goal: Goal, a: Goal, b: Goal, axis: str) -> Iterator[Edge]:
+        if not self._is_matmul(a, b, axis):
+            return
+        wide = not all(self.narrowing.may_round(self.algebra, g[0]) for g in (a, b))
+        self.wide |= wide
+        if self.allow_wide or not wide:
+            yield Product(goal, (a, b), axis, wide)
 
     def _is_matmul(self, a: Goal, b: Goal, axis: str) -> bool:
         free = [{x for x, level in self.algebra.free(g[0]) if level == "L"} for g in (a, b)]
@@ -354,12 +367,8 @@ class Derivations:
         stage = goal[1]
         scales = {abs(c) for _, c in terms}
         if len(scales) == 1 and (factor := scales.pop()) != 1:
-            yield Edge(
-                "scale",
-                goal,
-                (self._goal([(m, 1 if c > 0 else -1) for m, c in terms], stage),),
-                value=factor,
-            )
+            signs: Summands = [(m, 1 if c > 0 else -1) for m, c in terms]
+            yield Scale(goal, (self._goal(signs, stage),), factor)
             return
         common = set(terms[0][0][1]).intersection(*(set(m[1]) for m, _ in terms))
         for sub in self._last_sums(tuple(sorted(common))):
@@ -369,24 +378,59 @@ class Derivations:
                 yield from self._matmuls(goal, inner, sub[0])
         for factor_terms, rest in self._common_factors(terms):
             children = (self._one(*factor_terms, stage), self._goal(rest, stage))
-            yield Edge("binary", goal, children, fn=BinaryFn.MUL)
+            yield Pair(goal, children, BinaryFn.MUL)
         yield from self._add_splits(goal, terms)
 
     def _add_splits(self, goal: Goal, terms: Summands) -> Iterator[Edge]:
-        stage = goal[1]
-        head, rest = terms[0], terms[1:]
+        """All ways to add in two parts, as far as terms need to be told apart."""
+        groups = self._alike_terms(terms)
+        if len(groups) == 1:  # a chain, a term that need not be negated first
+            groups = [[t] for t in sorted(terms, key=lambda t: t[1] < 0)]
+            groups = [groups[0], [t for g in groups[1:] for t in g]]
+        head, rest = groups[0], groups[1:]
         many = len(rest) > 5
         if many:
             self.overflow = True
         for count in range(1 if many else len(rest)):
             for chosen in combinations(range(len(rest)), count):
-                left = [head, *(rest[i] for i in chosen)]
-                right = [t for i, t in enumerate(rest) if i not in chosen]
-                if all(c < 0 for _, c in left) and any(c > 0 for _, c in right):
-                    left, right = right, left
-                if all(c < 0 for _, c in right):
-                    negated = self._goal([(m, -c) for m, c in right], stage)
-                    yield Edge("binary", goal, (self._goal(left, stage), negated), fn=BinaryFn.SUB)
-                else:
-                    children = (self._goal(left, stage), self._goal(right, stage))
-                    yield Edge("binary", goal, children, fn=BinaryFn.ADD)
+                left = [*head, *(t for i in chosen for t in rest[i])]
+                right = [t for i, g in enumerate(rest) if i not in chosen for t in g]
+                yield self._added(goal, left, right)
+
+    def _added(self, goal: Goal, left: Summands, right: Summands) -> Edge:
+        stage = goal[1]
+        if all(c < 0 for _, c in left) and any(c > 0 for _, c in right):
+            left, right = right, left
+        if all(c < 0 for _, c in right):
+            negated = self._goal([(m, -c) for m, c in right], stage)
+            return Pair(goal, (self._goal(left, stage), negated), BinaryFn.SUB)
+        children = (self._goal(left, stage), self._goal(right, stage))
+        return Pair(goal, children, BinaryFn.ADD)
+
+    def _alike_terms(self, terms: Summands) -> list[Summands]:
+        """Terms that never need to be told apart in this sum: they have the same sums and the same
+        phase, and the same of the factors that several of the terms have. They can be added before
+        anything else at no loss: a common factor, a sum over an axis and a phase are those of all
+        of them. Where all terms are so, those with the same axes never need to be told apart."""
+        factors = [self._factors(mono) for mono, _ in terms]
+        uses = Counter(f for own, _, _ in factors for f in own)
+        groups: dict[object, Summands] = {}
+        alike: dict[object, Summands] = {}
+        for term, (own, steps, free) in zip(terms, factors, strict=True):
+            key = term[0][1], steps, tuple(f for f in own if uses[f] > 1)
+            groups.setdefault(key, []).append(term)
+            alike.setdefault(free, []).append(term)
+        return list((groups if len(groups) > 1 else alike).values())
+
+    def _factors(self, mono: Mono) -> _Factors:
+        """The factors of a product with the sums over their axes (a factor is common to two terms
+        only if those are the same), the sub-axes that say when it is computed, and its axes."""
+        found = self._products_known.get(mono)
+        if found is None:
+            atoms, bound = mono
+            free = self.algebra.mono_free(mono)
+            own = tuple((x, self._own((x,), bound)) for x in dict.fromkeys(atoms))
+            inside = (b for x in atoms for b in self.algebra.atom_bound[x])
+            steps = frozenset(b for b in (*inside, *free) if b[1] in "TG")
+            found = self._products_known[mono] = own, steps, free
+        return found

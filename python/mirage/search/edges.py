@@ -9,12 +9,12 @@ import numpy as np
 
 from mirage.cost.accountant import Accountant, Around
 from mirage.cost.limits import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
-from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.derive import Derivations, Goal
 from mirage.search.frames import Columns
+from mirage.search.moves import Accumulate, Edge, Load, Product
 from mirage.search.phases import Where
 from mirage.semantics.axes import Dims
 from mirage.semantics.normal_form import InAtom
-from mirage.semantics.scalar import UNARY, BinaryFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 Num = Any
@@ -86,46 +86,26 @@ class EdgeAccounts:
             return np.ones(self.columns.count, dtype=bool)
         inside = self.in_loop(goal)
         size = self.elements(labels)
-        if edge.kind not in ("load", "matmul", "accumulate"):
+        if not edge.in_rings:
             feasible = feasible & ~self._ring(goal)
-        if edge.kind in ("unary", "binary", "reduce", "scale"):
+        if edge.reads:
             for child in edge.children:
                 width = self._load_width(child)
                 if width:
                     account.around = self._around[where(child)]
                     account.fetch(self.elements(self.labels(child)), width, self.in_loop(child))
         account.around = self._around[where(goal)]
-        match edge.kind:
-            case "load":
-                feasible = feasible & self._load(account, edge, size, inside)
-            case "scale":
-                account.elementwise(size, 1.0, 0.0, inside)
-            case "unary":
-                assert isinstance(edge.fn, UnaryFn)
-                info = UNARY[edge.fn]
-                account.elementwise(size, info.flops, info.special, inside)
-            case "binary":
-                special = edge.fn in (BinaryFn.DIV, BinaryFn.POW)
-                account.elementwise(size, 8.0 if special else 1.0, float(special), inside)
-            case "matmul":
-                feasible = feasible & self._matmul(account, edge, inside)
-            case "reduce":
-                operand = self.labels(edge.children[0])
-                feasible = feasible & (self.wide(operand) <= MAX_WIDE_DIMS)
-                account.reduce(self.elements(operand), inside)
-            case "accumulate":
-                self._accumulate(account, edge, False)
-            case _:
-                pass
-        return feasible
+        return feasible & edge.account(self, account, size, inside)
 
-    def _accumulate(self, account: Accountant, edge: Edge, of_matmul: bool) -> None:
+    def accumulate(self, account: Accountant, edge: Accumulate, of_matmul: bool) -> None:
+        """Adds the sum of a loop's steps."""
         child = edge.children[0]
         account.around = self._around[self.derivations.where(child)]
         size = self.elements(self.labels(edge.goal))
         account.accumulate(size, of_matmul, self.in_loop(child))
 
-    def _load(self, account: Accountant, edge: Edge, size: Num, inside: bool) -> Num:
+    def load(self, account: Accountant, edge: Load, size: Num, inside: bool) -> Num:
+        """Adds a load; returns where the sizes permit it."""
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         account.load(size, self._run(atom.dims), self.tensors[atom.tensor].dtype.bytes, inside)
@@ -171,23 +151,25 @@ class EdgeAccounts:
                     ok = ok & (~split | (self.columns.tile[outer] == 1))
         return ok
 
-    def _matmul(self, account: Accountant, edge: Edge, inside: bool) -> Num:
+    def matmul(self, account: Accountant, edge: Product, inside: bool) -> Num:
+        """Adds a matrix product; returns where the sizes permit it."""
         a, b = (set(self.labels(c)) for c in edge.children)
         k = edge.axis
         shared = tuple(sorted((a & b) - {k}))
         m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
-        account.matmul(m, n, self.columns.tile[k], self.half, inside)
+        half = self.half and not edge.wide
+        account.matmul(m, n, self.columns.tile[k], half, inside)
         groups = self.columns.warps // 4
         loaded = all(self._is_load(child) for child in edge.children)
         shared_out = ((m % (64 * groups) == 0) & (n % 8 == 0)) | (
             (m % 64 == 0) & (n % (64 * groups) == 0)
         )
         feasible = ~self.columns.warpgroups | (
-            shared_out & (self.columns.tile[k] % 16 == 0) & (inside and loaded and self.half)
+            shared_out & (self.columns.tile[k] % 16 == 0) & (inside and loaded and half)
         )
         if self.half:
-            for child in edge.children:  # computed operands are converted
-                if not self._is_load(child):
+            for child in edge.children:  # computed operands are converted, or loaded ones
+                if self._is_load(child) == edge.wide:
                     account.around = self._around[self.derivations.where(child)]
                     account.convert(self.elements(self.labels(child)), self.in_loop(child))
         ok = feasible & (self.elements(shared) == 1)
@@ -206,7 +188,7 @@ class EdgeAccounts:
 
     def _width(self, goal: Goal) -> int:
         for edge in self.derivations.edges.get(goal, ()):
-            atom = self.derivations.algebra.atoms[edge.atom] if edge.kind == "load" else None
+            atom = self.derivations.algebra.atoms[edge.atom] if isinstance(edge, Load) else None
             if isinstance(atom, InAtom):
                 return self.tensors[atom.tensor].dtype.bytes
         return 0

@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf, prod
 
-from mirage.search.bodies import Bodies, EmitError
-from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.bodies import Bodies
+from mirage.search.derive import Derivations, Goal
+from mirage.search.moves import Accumulate, Edge, EmitError, Load, Product, Reduction
 from mirage.search.padding import finite_beyond, zero_beyond
 from mirage.semantics.axes import Dims
 from mirage.semantics.builder import Builder, promote
 from mirage.semantics.normal_form import InAtom
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
@@ -111,7 +112,8 @@ class Emitter:
     def _map(self, dims: Dims) -> TileMap:
         return tuple(tuple(n for a in dim for n in self.axes_of(a)) for dim in dims)
 
-    def _builder(self, goal: Goal) -> Builder:
+    def builder(self, goal: Goal) -> Builder:
+        """What the body in which a goal is computed is written with."""
         return self._bodies.builder(goal)
 
     def _place(self, goal: Goal) -> int:
@@ -133,10 +135,14 @@ class Emitter:
         key = (goal, row if row in wide else None, col if col in wide else None, place)
         if key not in self._memo:
             flipped = self._memo.get((goal, key[2], key[1], place))
-            if flipped is not None and self.choice[goal].kind != "load" and flipped.shape != ():
-                self._memo[key] = self._flip(self._builder(goal), flipped)
+            if (
+                flipped is not None
+                and not isinstance(self.choice[goal], Load)
+                and flipped.shape != ()
+            ):
+                self._memo[key] = self._flip(self.builder(goal), flipped)
             else:
-                self._memo[key] = self._compute(goal, key[1], key[2])
+                self._memo[key] = self.choice[goal].emit(self, key[1], key[2])
         return self._memo[key]
 
     @staticmethod
@@ -153,41 +159,11 @@ class Emitter:
             raise EmitError(f"expected a tile over one axis a dimension, got {x.shape} as {shape}")
         return build.reshape(x, shape)
 
-    def _compute(self, goal: Goal, row: str | None, col: str | None) -> Value:
-        edge = self.choice[goal]
-        build = self._builder(goal)
-        match edge.kind:
-            case "load":
-                return self._load(edge, row, col)
-            case "const":
-                return build.constant(edge.value)
-            case "scale":
-                x = self.get(edge.children[0], row, col)
-                if edge.value == -1:
-                    return build.unary(UnaryFn.NEG, x)
-                return build.binary(BinaryFn.MUL, x, build.constant(edge.value))
-            case "unary":
-                assert isinstance(edge.fn, UnaryFn)
-                return build.unary(edge.fn, self.get(edge.children[0], row, col))
-            case "binary":
-                assert isinstance(edge.fn, BinaryFn)
-                a, b = (self.get(c, row, col) for c in edge.children)
-                if edge.fn is BinaryFn.MUL and edge.children[0] == edge.children[1]:
-                    return build.unary(UnaryFn.SQUARE, a)
-                return build.binary(edge.fn, a, b)
-            case "matmul":
-                return self._matmul(edge, row, col)
-            case "reduce":
-                return self._reduce(edge, row, col)
-            case "accumulate":
-                return self._accumulate(edge, row, col)
-            case _:
-                raise EmitError(f"expected an op of a block, got {edge.kind}")
-
-    def _load(self, edge: Edge, row: str | None, col: str | None) -> Value:
+    def load(self, edge: Load, row: str | None, col: str | None) -> Value:
+        """A loaded tile, seen as rows and columns."""
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
-        build = self._builder(edge.goal)
+        build = self.builder(edge.goal)
         place = edge.goal, self._place(edge.goal)
         if place not in self._loads:
             source = self.tensors[atom.tensor]
@@ -230,17 +206,18 @@ class Emitter:
             self._casts[(x, dtype)] = build.cast(x, dtype)
         return self._casts[(x, dtype)]
 
-    def _matmul(self, edge: Edge, row: str | None, col: str | None) -> Value:
+    def matmul(self, edge: Product, row: str | None, col: str | None) -> Value:
+        """A matrix product of tiles."""
         k = edge.axis
         left, right = edge.children
         if row in self._wide(right) or col in self._wide(left):
             left, right = right, left
         a, b = self.get(left, row, k), self.get(right, k, col)
-        build = self._builder(edge.goal)
+        build = self.builder(edge.goal)
         pad_left, pad_right = self._pads(left, right, k)
-        dtype = self._operand_type(left, right)
+        dtype = DType.F32 if edge.wide else self._operand_type(left, right)
         # what does not change in the loop is masked and converted before it
-        before = self._builder(left), self._builder(right)
+        before = self.builder(left), self.builder(right)
         if pad_left:
             a = self._mask(before[0], a, -1, k, 0.0)
         if pad_right:
@@ -251,7 +228,7 @@ class Emitter:
         loads = [
             self.tensors[atom.tensor].dtype
             for g in (left, right)
-            if (edge := self.choice[g]).kind == "load"
+            if isinstance(edge := self.choice[g], Load)
             and isinstance(atom := self.derivations.algebra.atoms[edge.atom], InAtom)
         ]
         if any(d is DType.F64 for d in (t.dtype for t in self.tensors)):
@@ -263,10 +240,10 @@ class Emitter:
             return kind if self.half is None else DType.F32
         return self.half or DType.F32
 
-    def _reduce(self, edge: Edge, row: str | None, col: str | None) -> Value:
-        assert isinstance(edge.fn, ReduceFn)
+    def reduce(self, edge: Reduction, row: str | None, col: str | None) -> Value:
+        """A reduction of a tile, masked where padding would count."""
         child, axis = edge.children[0], edge.axis
-        build = self._builder(edge.goal)
+        build = self.builder(edge.goal)
         if self.sizes.tile[axis] == 1:
             return self._guard(build, self.get(child, row, col), edge)
         if row is not None and col is not None:
@@ -286,10 +263,11 @@ class Emitter:
             x, rank = build.reshape(x, (1, *x.shape)), 2
         return build.reduce(edge.fn, x, (rank + dim,))
 
-    def _accumulate(self, edge: Edge, row: str | None, col: str | None) -> Value:
+    def accumulate(self, edge: Accumulate, row: str | None, col: str | None) -> Value:
+        """A value that a loop sums up."""
         child, axis = edge.children[0], edge.axis
         outer = self._bodies.enter(child)
-        x, build = self.get(child, row, col), self._builder(child)
+        x, build = self.get(child, row, col), self.builder(child)
         dim = -1 if axis == col else -2
         x = self._guard(build, x, edge, dim if axis in (row, col) else None)
         fn = AccumulateFn.MAX if edge.fn is ReduceFn.MAX else AccumulateFn.SUM
@@ -310,7 +288,7 @@ class Emitter:
             x = build.reshape(x, (1,) * (2 - len(x.shape)) + x.shape)
         return build.mask(x, len(x.shape) + dim, self.axes_of(axis), self.extents[axis], fill)
 
-    def _guard(self, build: Builder, x: Value, edge: Edge, dim: int | None = None) -> Value:
+    def _guard(self, build: Builder, x: Value, edge: Reduction, dim: int | None = None) -> Value:
         """Masks what lies outside the tensor before the first reduction along an axis."""
         child, axis = edge.children[0], edge.axis
         algebra = self.derivations.algebra
@@ -349,7 +327,7 @@ class Emitter:
         else:
             row, col = (order[0] if order else None), None
         x = self.get(goal, row, col)
-        build = self._builder(goal)
+        build = self.builder(goal)
         tile = tuple(prod(self.sizes.tile[a] for a in dim) for dim in dims)
         maps = self._map(dims)
         if split is not None:

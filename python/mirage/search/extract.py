@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isfinite
 
-from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.derive import Derivations, Goal
+from mirage.search.moves import Edge
 
 Partial = tuple[float, int]
 """Cost and edges of a derivation; edge ``i`` is bit ``i``."""
@@ -40,8 +41,9 @@ class Choices:
                 if not isfinite(own):
                     continue
                 bit = 1 << number
-                for cost, below in search.combine([best[c] for c in children]):
-                    found.setdefault(below | bit, cost + own)
+                below = [best[c] for c in children]
+                for cost, chosen in below[0] if len(below) == 1 else search.combine(below):
+                    found.setdefault(chosen | bit, cost + own)
             best.append(sorted((cost, edges) for edges, cost in found.items())[:k])
         return [edges for _, edges in search.combine([best[t] for t in self.targets])]
 
@@ -75,30 +77,39 @@ class _Extraction:
 
     def combine(self, children: list[list[Partial]]) -> list[Partial]:
         """Derivations of several values at once: what they share is paid once."""
-        if len(children) == 1:
-            return children[0]
-        combos: list[Partial] = [(0.0, 0)]
-        for options in children:
+        if not children:
+            return [(0.0, 0)]
+        combos = children[0]
+        shared = self._shared
+        for options in children[1:]:
             merged: dict[int, float] = {}
             for left_cost, left in combos:
                 for right_cost, right in options:
                     edges = left | right
-                    if edges not in merged:
-                        merged[edges] = left_cost + right_cost - self._cost(left & right)
+                    if edges in merged:
+                        continue
+                    both = left & right
+                    if not both:
+                        merged[edges] = left_cost + right_cost
+                        continue
+                    twice = shared.get(both)
+                    if twice is None:
+                        twice = self._cost(both)
+                    merged[edges] = left_cost + right_cost - twice
             combos = sorted((cost, edges) for edges, cost in merged.items())[: 2 * self.k]
         return [combo for combo in combos if combo[0] < inf]
 
     def _cost(self, edges: int) -> float:
-        found = self._shared.get(edges)
-        if found is None:
-            found = self._shared[edges] = sum(self.costs[i] for i in _members(edges))
+        costs = self.costs
+        found = self._shared[edges] = sum([costs[i] for i in _members(edges)])
         return found
 
 
 def _members(edges: int) -> list[int]:
+    digits = f"{edges:b}"[::-1]
     out: list[int] = []
-    while edges:
-        lowest = edges & -edges
-        out.append(lowest.bit_length() - 1)
-        edges ^= lowest
+    place = digits.find("1")
+    while place >= 0:
+        out.append(place)
+        place = digits.find("1", place + 1)
     return out

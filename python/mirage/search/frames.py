@@ -42,7 +42,7 @@ class FrameType:
         return levels
 
     def __str__(self) -> str:
-        twice = " twice" if self.passes == 2 else ""
+        twice = {2: " twice", 3: " three times"}.get(self.passes, "")
         around = f" around {self.inner}" if self.inner is not None else ""
         return f"loop {self.loop or '-'}{around}{twice}, grid sum {self.split or '-'}"
 

@@ -15,11 +15,13 @@ from mirage.cost.limits import CheckError
 from mirage.cost.target import Target
 from mirage.search.analysis import Analysis, analyze
 from mirage.search.bodies import EmitError
-from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.derive import Derivations, Goal
 from mirage.search.extract import Choices
 from mirage.search.frames import Columns, FrameType, columns_of
+from mirage.search.growth import Narrowing, cancels, narrowing_of
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.measure import Measure, Stored, half_type
+from mirage.search.moves import Edge, Gather
 from mirage.search.nested import nested_types
 from mirage.search.problem import KernelProblem, Solution
 from mirage.search.write import Draft, time_before, write_draft
@@ -31,8 +33,12 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, walk
 EXPAND_TERMS = 4
 """Sums with more terms are multiplied out only where no derivation exists otherwise."""
 EXPAND_TERMS_MAX = 6
+HOPELESS = 1.5
+"""Ways to compute a value that take this many times as long as the best one are of no interest."""
 OTHER_COLUMNS = 64
 """Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
+PASSES = 3
+"""Loops over one axis that may follow one another: for a mean, for a variance, for a product."""
 SURROGATE_COLUMNS = 384
 """Choices of sizes at which all edges are costed to pick those for extraction."""
 
@@ -67,6 +73,14 @@ class Pick:
         return Pick(time, replace(self.draft, column=column), others=tuple(others))
 
 
+def _limit(times: list[float], count: int | None) -> float:
+    """µs from which on another way to compute a value is of no use beside others."""
+    if not times or count is None:
+        return inf
+    nth = sorted(times)[count - 1] if len(times) >= count else inf
+    return min(nth, HOPELESS * min(times))
+
+
 Combined = dict[tuple[str, frozenset[int]], KernelGraph]
 """Launches of combine programs, by their text and by which of their inputs L2 holds."""
 
@@ -80,10 +94,12 @@ class KernelSolver:
     report: SearchReport
     deadline: float = field(default=float("inf"))
     combined: Combined = field(default_factory=dict[tuple[str, frozenset[int]], KernelGraph])
+    _left_out: int = 0  # types of the problem that were not looked at
 
-    def solve(self, problem: KernelProblem) -> list[Pick]:
+    def solve(self, problem: KernelProblem, count: int | None = None) -> list[Pick]:
         """Ways to compute the output, cheapest first; empty where it cannot be labelled or does
-        not fit."""
+        not fit. Where no more than ``count`` are wanted, what cannot be among them, or is hopeless,
+        is not looked at."""
         self.report.kernels += 1
         try:
             with Timer(self.report, "analyze"):
@@ -96,17 +112,25 @@ class KernelSolver:
                 f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
             )
             return []
-        picks: list[Pick] = []
-        for analysis in found:
-            picks.extend(self._solve_analysis(analysis, picks))
-        picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
-        while picks and self.write(picks[0]) is None:
-            other = picks.pop(0).next()
-            if other is not None:
-                insort(picks, other, key=lambda p: p.time)
-        return picks
+        half = None if problem.combine else half_type(list(problem.leaves))
+        narrowing = narrowing_of(problem, half)
+        for enough in (None,) if count is None else (count, None):
+            picks: list[Pick] = []
+            self._left_out = 0
+            for analysis in found:
+                picks.extend(self._solve_analysis(analysis, picks, narrowing, enough))
+            picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
+            while picks and self.write(picks[0]) is None:
+                other = picks.pop(0).next()
+                if other is not None:
+                    insort(picks, other, key=lambda p: p.time)
+            if picks or not self._left_out:
+                return picks
+        return []
 
-    def _solve_analysis(self, analysis: Analysis, others: list[Pick]) -> list[Pick]:
+    def _solve_analysis(
+        self, analysis: Analysis, others: list[Pick], narrowing: Narrowing, count: int | None
+    ) -> list[Pick]:
         picks: list[Pick] = []
 
         def late() -> bool:
@@ -120,28 +144,62 @@ class KernelSolver:
                 continue
             if late():
                 return picks
-            picks.extend(self._solve_type(analysis, kind))
+            floor = 0.0 if count is None or kind.split is None else self._combined_floor(analysis)
+            if floor >= _limit([p.time for p in (*others, *picks)], count):
+                self._left_out += 1
+                continue
+            picks.extend(self._solve_type(analysis, kind, narrowing))
         if analysis.problem.combine:
             return picks
         best = min((p.time for p in (*picks, *others)), default=inf)
         for kind in nested_types(analysis, self.target, best):
             if late():
                 break
-            picks.extend(self._solve_type(analysis, kind))
+            picks.extend(self._solve_type(analysis, kind, narrowing))
         return picks
+
+    def _combined_floor(self, analysis: Analysis) -> float:
+        """µs that a kernel takes at least whose grid splits a sum, with the one that adds up."""
+        t = self.target
+        combine = t.launch + 1.6 * t.latency + t.combine
+        size = sum(v.type.bytes for v in analysis.problem.outputs)
+        own = t.launch + 1.6 * t.latency + t.block_start
+        return own + combine + size / (0.5 * t.l2_bytes) + time_before(analysis, t)
 
     # ---- one frame type
 
-    def _solve_type(self, analysis: Analysis, kind: FrameType) -> list[Pick]:
+    def _solve_type(self, analysis: Analysis, kind: FrameType, narrowing: Narrowing) -> list[Pick]:
         picks: list[Pick] = []
         with Timer(self.report, "derive"):
-            graphs = self.derive(analysis, kind)
-            again = kind.loop is not None and kind.inner is None
-            if not graphs and again and not analysis.problem.combine:
-                kind = replace(kind, passes=2)
-                graphs = self.derive(analysis, kind)
-        if not graphs:
-            return []
+            graphs, doubtful = self.derive(analysis, kind, narrowing)
+            again = kind.loop is not None and kind.inner is None and not analysis.problem.combine
+            tried = [(kind, graphs)] if graphs else []
+            if again and (doubtful or not graphs):
+                tried.extend(self._in_passes(analysis, kind, narrowing, not doubtful))
+        for its, found in tried:
+            picks.extend(self._size(analysis, its, found))
+        return picks
+
+    def _in_passes(
+        self, analysis: Analysis, kind: FrameType, narrowing: Narrowing, allow_wide: bool
+    ) -> list[tuple[FrameType, list[tuple[Derivations, tuple[Goal, ...]]]]]:
+        """With as few loops over the axis, one after the other, as it takes: what a sum says of
+        the whole row is known after a loop of its own only."""
+        for passes in range(2, PASSES + 1):
+            more = replace(kind, passes=passes)
+            found, _ = self.derive(analysis, more, narrowing, allow_wide=allow_wide)
+            if found:
+                return [(more, found)]
+        return []
+
+    def _size(
+        self,
+        analysis: Analysis,
+        kind: FrameType,
+        graphs: list[tuple[Derivations, tuple[Goal, ...]]],
+    ) -> list[Pick]:
+        """The best sizes of the derivations of a type."""
+        picks: list[Pick] = []
         with Timer(self.report, "size"):
             found = columns_of(
                 analysis.use,
@@ -177,14 +235,23 @@ class KernelSolver:
         return picks
 
     def derive(
-        self, analysis: Analysis, kind: FrameType
-    ) -> list[tuple[Derivations, tuple[Goal, ...]]]:
+        self,
+        analysis: Analysis,
+        kind: FrameType,
+        narrowing: Narrowing,
+        *,
+        allow_wide: bool = True,
+    ) -> tuple[list[tuple[Derivations, tuple[Goal, ...]]], bool]:
         """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that
-        may gain something."""
+        may gain something. The second result says whether digits may be lost in what is cheapest
+        by that: more loops over an axis, one after the other, may then be worth their time.
+        """
         out: list[tuple[Derivations, tuple[Goal, ...]]] = []
         problem = analysis.problem
+        doubtful = False
+        differences = 0
         if kind.split is not None and len(problem.outputs) > 1:
-            return out
+            return out, doubtful
         for expand in (False, True):
             algebra, polys = analysis.normal_forms(kind, expand)
             if expand and max(map(len, algebra.polys)) > (
@@ -197,18 +264,24 @@ class KernelSolver:
                 break
             if kind.split is not None and (kind.split, "G") not in bound:
                 break
+            if expand and cancels(algebra, polys) > differences:
+                doubtful = True
+                break
+            differences = cancels(algebra, polys)
             derivations = Derivations(
-                algebra, kind, not problem.combine, max_goals=self.limits.goals
-            )
+                algebra, kind, not problem.combine, narrowing, allow_wide,
+                max_goals=self.limits.goals,
+            )  # fmt: skip
             stage = 2 if kind.split is not None else 1
             targets = tuple(derivations.canonical((poly, stage)) for poly in polys)
             solved = all(derivations.solve(target) for target in targets)
             self._count(derivations)
+            doubtful |= derivations.wide
             if solved:
                 out.append((derivations, targets))
             if not algebra.sum_products or kind.passes > 1:
                 break
-        return out
+        return out, doubtful
 
     def _count(self, derivations: Derivations) -> None:
         self.report.frame_types += 1
@@ -267,7 +340,7 @@ class KernelSolver:
         ok = ok & (measure.wide(axes) <= 2)
         for goal in targets:
             ok = ok & (measure.wide(measure.labels(goal)) <= 2)
-        stored = [measure.labels(e.children[0]) for e in edges if e.kind == "gather"]
+        stored = [measure.labels(e.children[0]) for e in edges if isinstance(e, Gather)]
         stored.extend(tuple(a for dim in own for a in dim) for own in analysis.dims[1:])
         for labels in stored:
             ok = ok & (measure.wide(labels) <= 2)

@@ -12,8 +12,8 @@ import numpy as np
 from mirage.cost.accountant import Accountant
 from mirage.cost.model import KernelFeatures, estimate
 from mirage.cost.target import Target
-from mirage.search.derive import Edge, Goal
 from mirage.search.edges import EdgeAccounts
+from mirage.search.moves import Accumulate, Edge, Gather, Goal, Load, Product
 from mirage.search.phases import Where
 from mirage.semantics.axes import Dims
 from mirage.semantics.normal_form import InAtom
@@ -78,10 +78,8 @@ class Measure(EdgeAccounts):
         free = self.derivations.algebra.free
         children = tuple((free(c[0]), self._load_width(c)) for c in edge.children)
         return (
-            edge.kind,
-            edge.fn,
-            edge.axis,
-            edge.atom,
+            type(edge),
+            *edge.sort,
             free(edge.goal[0]),
             edge.goal[1],
             children,
@@ -99,12 +97,12 @@ class Measure(EdgeAccounts):
             time = time + added["accumulators"] * 1e-6
         if edge.goal[1] == 2:
             time = time + 0.01
-        if edge.kind == "gather":
+        if isinstance(edge, Gather):
             time = time + self.partial_bytes(edge.children[0]) / self.target.l2_bytes
         return np.where(ok, time, np.inf)
 
     @cached_property
-    def _rates(self) -> dict[str, float]:
+    def _rates(self) -> dict[str, Num]:
         """What a block does in a µs of each kind of work."""
         t = self.target
         return {
@@ -115,6 +113,7 @@ class Measure(EdgeAccounts):
             "sfu": t.sfu,
             "move": t.shared_bytes,
             "clocks": 2.0 * t.clock,
+            "exchanges": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
         }
 
     def steps(self) -> Num:
@@ -154,13 +153,13 @@ class Measure(EdgeAccounts):
         feasible: Num = np.ones(columns.count, dtype=bool)
         extra: Num = np.zeros(columns.count)
         read: set[int] = set()
-        products = {e.goal for e in edges if e.kind == "matmul"}
+        products = {e.goal for e in edges if isinstance(e, Product)}
         gathered: set[Goal] = set()
         again = self._again(edges)
         first, nested = self._first(edges)
         for edge in edges:
-            if edge.kind == "accumulate":
-                self._accumulate(account, edge, edge.children[0] in products)
+            if isinstance(edge, Accumulate):
+                self.accumulate(account, edge, edge.children[0] in products)
                 continue
             added, ok = self.work(edge)
             feasible = feasible & ok
@@ -170,7 +169,7 @@ class Measure(EdgeAccounts):
                 account.merge(added)
             if edge.goal in first:
                 account.merge(self._once(added))
-            if edge.kind == "load" and edge.goal[1] == 1:
+            if isinstance(edge, Load) and edge.goal[1] == 1:
                 atom = self.derivations.algebra.atoms[edge.atom]
                 assert isinstance(atom, InAtom)
                 if atom.tensor not in read and atom.tensor not in self.hot:
@@ -179,7 +178,7 @@ class Measure(EdgeAccounts):
                     account.read(
                         float(tensor.type.bytes), self._run(atom.dims) * tensor.dtype.bytes
                     )
-            if edge.kind == "gather":
+            if isinstance(edge, Gather):
                 gathered.add(edge.children[0])
         if gathered:
             size: Num = np.zeros(columns.count)

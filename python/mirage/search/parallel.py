@@ -76,7 +76,7 @@ def solve_region(
     solver = KernelSolver(target, limits, report, left, _combined_of(target))
     graph = region.graph
     solutions: list[tuple[float, RemoteSolution | None]] = []
-    for pick in solver.solve(region.problem())[:count]:
+    for pick in solver.solve(region.problem(), count)[:count]:
         solution = solver.write(pick)
         if solution is None:
             solutions.append((pick.time, None))

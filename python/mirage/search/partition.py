@@ -17,6 +17,12 @@ Solving a part is expensive, so it is put off. A part has a bound from below unt
 cheapest partition by bounds is looked for, parts of it are solved, and this is repeated until the
 cheapest one has no unsolved part: no partition is cheaper. (The lazy shortest path of Dellin and
 Srinivasa, ICAPS 2016, on the graph of states.)
+
+Bounds are low, so a search that believes them solves some part of nearly everything before it has
+all parts of anything. It begins with doubts: bounds count :data:`DOUBTS` times, so that what is
+solved is preferred, until the cheapest partition has no unsolved part. No partition is cheaper than
+its cost over the doubt. Then the doubt is less, with all that is known, and none at last. (Anytime
+repairing A* of Likhachev, Gordon and Thrun, NIPS 2003.)
 """
 
 from __future__ import annotations
@@ -29,6 +35,9 @@ import numpy as np
 
 from mirage.search.cuts import Array, Cuts, Level
 from mirage.search.dag import Part
+
+DOUBTS = (1.6, 1.3, 1.15, 1.0)
+"""How many times as long as their bounds say parts are thought to take, one after the other."""
 
 
 class Partitions:
@@ -78,10 +87,10 @@ class Partitions:
 
     # ---- the cheapest partitions
 
-    def cheapest(self, known: bool = False) -> tuple[float, list[Part]]:
-        """The least cost, with bounds for what is not solved (or, ``known``, of solved parts only),
-        and the parts in order; infinite where there is none."""
-        costs = self._known() if known else self._costs
+    def cheapest(self, known: bool = False, doubt: float = 1.0) -> tuple[float, list[Part]]:
+        """The least cost, with ``doubt`` times the bounds for what is not solved (or, ``known``, of
+        solved parts only), and the parts in order; infinite where there is none."""
+        costs = self._known() if known else self._costs * np.where(self._solved, 1.0, doubt)
         left = self._left(costs)
         if left[0][0] == inf:
             return inf, []
@@ -147,21 +156,31 @@ def search(
     partitions: Partitions,
     advance: Callable[[list[Part]], None],
     stopped: Callable[[int, float], bool],
+    settled: Callable[[float], bool] = lambda doubt: False,
     tolerance: float = 1e-9,
 ) -> tuple[float, int]:
     """Solves parts until a cheapest partition is known, or ``stopped`` says so: it is told the
-    number of proposals and a bound for the cost of all partitions. Returns the bound, which is the
-    cost of the cheapest one unless it was stopped, and the number of proposals.
+    number of proposals and a bound for the cost of all partitions. ``settled`` is told where a
+    cheapest partition is known for a doubt, and may end the search, too. Returns the bound, which
+    is the cost of the cheapest one unless it was stopped, and the number of proposals.
 
     ``advance`` gets the unsolved parts of a proposal; it settles some part.
     """
     proposals = 0
+    doubts = list(DOUBTS)
     while True:
         proposals += 1
-        least, parts = partitions.cheapest()
-        unsolved = [p for p in parts if partitions.unsolved(p)]
-        if not unsolved or least >= partitions.cheapest(known=True)[0] - tolerance:
+        least = partitions.cheapest()[0]
+        known = partitions.cheapest(known=True)[0]
+        if least >= known - tolerance:
             return least, proposals
+        unsolved: list[Part] = []
+        while not unsolved:
+            cost, parts = partitions.cheapest(doubt=doubts[0])
+            unsolved = [p for p in parts if cost < known - tolerance and partitions.unsolved(p)]
+            # without a doubt there are some, as the bound says
+            if not unsolved and settled(doubts.pop(0)):
+                return least, proposals
         if stopped(proposals, least):
             return least, proposals
         advance(unsolved)

@@ -23,7 +23,7 @@ from math import inf
 from mirage.cost.target import Target
 from mirage.search.cuts import Cuts
 from mirage.search.dag import Part
-from mirage.search.kernel import Pick
+from mirage.search.kernel import HOPELESS, Pick
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.parallel import Region
 from mirage.search.partition import Partitions, search
@@ -43,14 +43,15 @@ class Kept:
 Step = Pick | Kept
 """A kernel to be written, or ops that stay as they are."""
 
-HOPELESS = 1.5
-"""Plans that take this many times as long as the best one are of no interest."""
 RELIEF = 0.9
 """A larger part of a value takes at least so much of what a smaller one takes, besides what it need
 not read."""
 NEARLY = 0.97
 """After half of the plans that it may look at, the search leaves those that are no better than this
 share of the best one."""
+ENOUGH = 0.4
+"""After so many kernels for each plan that it may look at, the search takes a plan that is still
+the best one when it doubts its bounds less."""
 RANKED = 8
 """Plans for each candidate that is wanted: each may have kernels that cannot be written."""
 
@@ -94,6 +95,8 @@ class PlanSearch:
         self.program, self.limits, self.report = program, limits, report
         self.deadline, self._solve, self._submit = deadline, solve, submit
         self._watch, self._best = watch, inf
+        self._settled_at = inf
+        self._solved: set[Part] = set()
         self._regions: dict[Part, Region] = {}
         with Timer(report, "partition"):
             self.cuts = Cuts(program.dag, self._possible, self._floor, limits.cuts, limits.outputs)
@@ -112,7 +115,7 @@ class PlanSearch:
             )
         first = [p for p in cuts.parts if len(p.nodes) == 1 and not self._inside(p)]
         self._settle_all(first)
-        bound, report.plans = search(partitions, self._advance, self._stopped)
+        bound, report.plans = search(partitions, self._advance, self._stopped, self._settled)
         best = partitions.cheapest(known=True)[0]
         if bound < best < inf and report.stop in (StopReason.BUDGET, StopReason.LIMIT):
             report.note(f"plans that are up to {best - bound:.1f} us faster were not excluded")
@@ -176,6 +179,7 @@ class PlanSearch:
             return target.combine
         region = self._region(part)
         picks = self._solve(region)
+        self._solved.add(part)
         cost = step_time(picks[0]) + target.combine if picks else inf
         if not picks and len(part.nodes) == 1 and not self._inside(part):
             # nothing smaller computes the value: the ops themselves, each a kernel of its own
@@ -201,6 +205,14 @@ class PlanSearch:
         if time.perf_counter() > self.deadline:
             self.report.stop = StopReason.BUDGET
         return self.report.stop in (StopReason.BUDGET, StopReason.LIMIT)
+
+    def _settled(self, doubt: float) -> bool:
+        """Whether a plan that is best at a doubt is taken: it was best at a larger one."""
+        before, self._settled_at = self._settled_at, self.partitions.cheapest(known=True)[0]
+        done = self._settled_at >= before and len(self._solved) >= ENOUGH * self.limits.plans
+        if done:
+            self.report.stop = StopReason.LIMIT
+        return done
 
     # ---- plans
 

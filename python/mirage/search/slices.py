@@ -20,7 +20,6 @@ from mirage.cost.copies import copied_bytes
 from mirage.semantics.region import (
     Region,
     contiguous_start,
-    operand_regions,
     region_shape,
     reshape_groups,
 )
@@ -133,7 +132,7 @@ def operand_blocks(op: Op, block: Block) -> list[Block | None] | None:
         return None if inner is None else [inner]
     cuts = zip(*block, op.result.shape, strict=True)
     region = tuple(None if n == whole else np.arange(o, o + n) for o, n, whole in cuts)
-    blocks = [_block(r, s) for r, s in zip(operand_regions(op, region), shapes, strict=True)]
+    blocks = [_block(r, s) for r, s in zip(op.needs(region), shapes, strict=True)]
     if isinstance(op, Concat) and sum(b is not None for b in blocks) > 1:
         return None
     return blocks

@@ -205,7 +205,7 @@ class Planner:
             if picks is None:
                 whole = self._is_whole(region)
                 count = 2 * self.limits.candidates if whole else self.limits.choices
-                picks = self.solver.solve(region.problem())[:count]
+                picks = self.solver.solve(region.problem(), count)[:count]
             self.memo[key] = self._written_first(picks)
         return self.memo[key]
 

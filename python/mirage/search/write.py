@@ -11,12 +11,11 @@ from mirage.cost.limits import check_launch
 from mirage.cost.model import CostReport, report
 from mirage.cost.target import Target
 from mirage.search.analysis import Analysis
-from mirage.search.bodies import EmitError
 from mirage.search.combine import combine_program
-from mirage.search.derive import Edge, Goal
 from mirage.search.emit import Emitter, Sizes
 from mirage.search.frames import FrameType
 from mirage.search.measure import Measure, half_type
+from mirage.search.moves import Edge, EmitError, Goal
 from mirage.search.problem import KernelProblem, Solution
 from mirage.semantics.axes import AxisTable, Dims
 from mirage.semantics.scalar import DType

@@ -8,8 +8,7 @@ from math import prod
 
 import numpy as np
 
-from mirage.semantics.domain import Domain, Planes, map_planes, shape_of
-from mirage.semantics.primitive import apply_primitive, pad_rank
+from mirage.semantics.domain import Domain, Planes, map_planes, pad_rank, shape_of
 from mirage.semantics.region import Positions, Region, part_numbers
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
@@ -100,8 +99,8 @@ class BlockEvaluator:
                 self._loop(op)
             else:
                 xs = [self.values[v] for v in op.operands]
-                self.values[op.result] = apply_primitive(
-                    self.domain, op, xs, len(self.grid), op.result.shape
+                self.values[op.result] = op.compute(
+                    self.domain, xs, len(self.grid), op.result.shape
                 )
 
     # ---- loads -----------------------------------------------------------------------------------

@@ -37,6 +37,17 @@ def map_planes(function: Callable[[Array], Array], x: Planes) -> Planes:
     return tuple(function(plane) for plane in x)
 
 
+def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
+    """``x`` with dimensions of size 1 put after its first ``lead`` ones, until ``rank`` others are
+    there.
+    """
+    shape = shape_of(x)
+    missing = rank - (len(shape) - lead)
+    if missing == 0:
+        return x
+    return map_planes(lambda p: p.reshape(shape[:lead] + (1,) * missing + shape[lead:]), x)
+
+
 class Domain(ABC):
     """Arithmetic on tuples of planes. ``dtype`` is always the element type that the op's result
     has.

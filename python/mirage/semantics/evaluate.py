@@ -20,11 +20,9 @@ import numpy as np
 from mirage.semantics.block_evaluator import BlockEvaluator, EvaluationError, Tensor
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, map_planes, shape_of
-from mirage.semantics.primitive import apply_primitive
 from mirage.semantics.region import (
     Demand,
     Region,
-    operand_regions,
     region_shape,
     reshape_groups,
     whole,
@@ -106,7 +104,7 @@ def evaluate_sampled(
 
 
 def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], region: Region) -> Tensor:
-    regions = operand_regions(op, region)
+    regions = op.needs(region)
     xs = [values[v].take(r, v.shape) for v, r in zip(op.operands, regions, strict=True)]
     shape = region_shape(region, op.result.shape)
     if isinstance(op, Slice):
@@ -124,7 +122,7 @@ def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], region: Regi
                 produced.extend(None for _ in group.result)
         assert prod(have) == prod(shape_of(xs[0]))
         return Tensor(map_planes(lambda p: p.reshape(have), xs[0]), tuple(produced))
-    return Tensor(apply_primitive(domain, op, xs, 0, shape), region)
+    return Tensor(op.compute(domain, xs, 0, shape), region)
 
 
 def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:

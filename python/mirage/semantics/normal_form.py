@@ -106,6 +106,9 @@ class Algebra:
     )
     _free: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
     _bound: list[frozenset[SubAxis]] = field(default_factory=list[frozenset[SubAxis]])
+    _mono_free: dict[Mono, frozenset[SubAxis]] = field(
+        default_factory=dict[Mono, frozenset[SubAxis]]
+    )
     _atom_index: dict[Atom, int] = field(default_factory=dict[Atom, int])
     _poly_index: dict[Terms, int] = field(default_factory=dict[Terms, int])
 
@@ -139,8 +142,8 @@ class Algebra:
         """The number of a polynomial; like terms are added, zero terms dropped."""
         total: dict[Mono, Coefficient] = {}
         for mono, c in terms:
-            total[mono] = total.get(mono, 0) + c
-        key = tuple(sorted((m, c) for m, c in total.items() if c != 0))
+            total[mono] = total[mono] + c if mono in total else c
+        key = tuple(sorted([item for item in total.items() if item[1]]))
         found = self._poly_index.get(key)
         if found is None:
             found = self._poly_index[key] = len(self.polys)
@@ -153,10 +156,11 @@ class Algebra:
 
     def mono_free(self, mono: Mono) -> frozenset[SubAxis]:
         """Sub-axes on which a monomial still depends."""
-        free: frozenset[SubAxis] = frozenset()
-        for a in mono[0]:
-            free |= self.atom_free[a]
-        return free.difference(mono[1])
+        found = self._mono_free.get(mono)
+        if found is None:
+            free = frozenset[SubAxis]().union(*(self.atom_free[a] for a in mono[0]))
+            found = self._mono_free[mono] = free.difference(mono[1])
+        return found
 
     def free(self, poly: int) -> frozenset[SubAxis]:
         """Sub-axes on which a polynomial still depends."""

@@ -12,83 +12,22 @@ from math import prod
 
 import numpy as np
 
+from mirage.semantics.indices import Region as Region
+from mirage.semantics.indices import region_shape as region_shape
+from mirage.semantics.indices import reshape_groups as reshape_groups
+from mirage.semantics.indices import simplify, union, whole
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import (
-    Concat,
     KernelGraph,
     Launch,
     Load,
-    Matmul,
-    Op,
-    Reduce,
-    Reshape,
-    Slice,
-    Transpose,
     Value,
     axis_extents,
     walk,
 )
 
-Region = tuple["Array | None", ...]
-"""For each dimension the sorted indices of interest, ``None`` meaning all of them."""
-
 Positions = Mapping[str, Array]
 """For each grid axis the sorted steps to execute."""
-
-
-def whole(rank: int) -> Region:
-    """All of a tensor of that rank."""
-    return (None,) * rank
-
-
-def region_shape(region: Region, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Number of selected indices in each dimension."""
-    return tuple(n if r is None else len(r) for r, n in zip(region, shape, strict=True))
-
-
-def union(a: Region, b: Region, shape: tuple[int, ...]) -> Region:
-    """The smallest region that contains both."""
-    return tuple(
-        None if x is None or y is None else _simplify(np.union1d(x, y), n)
-        for x, y, n in zip(a, b, shape, strict=True)
-    )
-
-
-def _simplify(index: Array, size: int) -> Array | None:
-    return None if len(index) == size else index
-
-
-@dataclass(frozen=True)
-class Group:
-    """Consecutive dimensions of a reshape's operand and result that hold the same elements."""
-
-    operand: tuple[int, ...]
-    result: tuple[int, ...]
-
-    @property
-    def kept(self) -> bool:
-        """Whether this is one dimension that the reshape leaves alone."""
-        return len(self.operand) == len(self.result) == 1
-
-
-def reshape_groups(operand: tuple[int, ...], result: tuple[int, ...]) -> tuple[Group, ...]:
-    """The finest matching of consecutive dimensions with equal numbers of elements."""
-    groups: list[Group] = []
-    i = j = 0
-    while i < len(operand) or j < len(result):
-        first_i, first_j = i, j
-        a = b = 1
-        if i < len(operand):
-            a, i = a * operand[i], i + 1
-        if j < len(result):
-            b, j = b * result[j], j + 1
-        while a != b:
-            if (a < b and i < len(operand)) or j >= len(result):
-                a, i = a * operand[i], i + 1
-            else:
-                b, j = b * result[j], j + 1
-        groups.append(Group(tuple(range(first_i, i)), tuple(range(first_j, j))))
-    return tuple(groups)
 
 
 def contiguous_start(
@@ -101,61 +40,6 @@ def contiguous_start(
     if any(n != 1 for n in part[: max(cut, default=0)]):
         return None
     return sum(o * prod(whole[i + 1 :]) for i, o in enumerate(offsets))
-
-
-def operand_regions(op: Op, result: Region) -> tuple[Region, ...]:
-    """The region of each operand of a primitive kernel-level op that ``result`` needs."""
-    if isinstance(op, Matmul):
-        a, b = op.operands
-        lead = result[:-2]
-        return (
-            (*_aligned(lead, a.shape[:-2]), result[-2], None),
-            (*_aligned(lead, b.shape[:-2]), None, result[-1]),
-        )
-    (x, *_) = op.operands or (op.result,)
-    if isinstance(op, Reduce):
-        return (tuple(None if d in op.dims else r for d, r in enumerate(result)),)
-    if isinstance(op, Transpose):
-        region: list[Array | None] = [None] * len(x.shape)
-        for i, d in enumerate(op.permutation):
-            region[d] = result[i]
-        return (tuple(region),)
-    if isinstance(op, Reshape):
-        region = [None] * len(x.shape)
-        for group in reshape_groups(x.shape, op.result.shape):
-            if group.kept:
-                region[group.operand[0]] = result[group.result[0]]
-        return (tuple(region),)
-    if isinstance(op, Slice):
-        return (
-            tuple(
-                _simplify(o + (np.arange(size) if r is None else r), n)
-                for o, r, n, size in zip(op.offsets, result, x.shape, op.result.shape, strict=True)
-            ),
-        )
-    if isinstance(op, Concat):
-        regions: list[Region] = []
-        start = 0
-        for v in op.operands:
-            size = v.shape[op.dim]
-            part = result[op.dim]
-            inside = (
-                None
-                if part is None
-                else _simplify(part[(part >= start) & (part < start + size)] - start, size)
-            )
-            regions.append((*result[: op.dim], inside, *result[op.dim + 1 :]))
-            start += size
-        return tuple(regions)
-    return tuple(_aligned(result, v.shape) for v in op.operands)
-
-
-def _aligned(result: Region, shape: tuple[int, ...]) -> Region:
-    """What of a tensor of ``shape`` is needed when it broadcasts to a result of which ``result`` is
-    wanted.
-    """
-    last = result[len(result) - len(shape) :]
-    return tuple(None if n == 1 else r for r, n in zip(last, shape, strict=True))
 
 
 def part_numbers(axes: tuple[str, ...], extents: Mapping[str, int], positions: Positions) -> Array:
@@ -205,7 +89,7 @@ def launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
         for size, tile, axes in zip(source.shape, op.result.shape, op.map, strict=True):
             parts = np.unique(part_numbers(axes, extents, positions))
             index = (parts[:, None] * tile + np.arange(tile)).ravel()
-            region.append(_simplify(index[index < size], size))
+            region.append(simplify(index[index < size], size))
         new = tuple(region)
         result[source] = union(result[source], new, source.shape) if source in result else new
     return result
@@ -237,9 +121,7 @@ def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:
             for value, region in launch_demand(op, positions[op]).items():
                 want(value, region)
         else:
-            for value, region in zip(
-                op.operands, operand_regions(op, regions[op.result]), strict=True
-            ):
+            for value, region in zip(op.operands, op.needs(regions[op.result]), strict=True):
                 want(value, region)
     return Demand(regions, positions)
 

@@ -33,75 +33,48 @@ OSDI'25, section 2 (imap, omap, fmap are one :data:`TileMap` here).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
+import numpy as np
+
+from mirage.semantics.domain import Domain, Planes, map_planes, pad_rank, shape_of
+from mirage.semantics.indices import (
+    Indices,
+    Region,
+    aligned,
+    equal_dims,
+    inside,
+    reshape_groups,
+    simplify,
+    unit_free_dims,
+)
 from mirage.semantics.numbers import Number, as_number
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.op import Contraction as Contraction
+from mirage.semantics.op import Elementwise as Elementwise
+from mirage.semantics.op import Movement as Movement
+from mirage.semantics.op import Op as Op
+from mirage.semantics.op import Rearrangement as Rearrangement
+from mirage.semantics.op import Scan as Scan
+from mirage.semantics.op import Source as Source
+from mirage.semantics.op import Structure as Structure
+from mirage.semantics.op import TensorType as TensorType
+from mirage.semantics.op import UnknownOp as UnknownOp
+from mirage.semantics.op import Value as Value
+from mirage.semantics.op import View as View
+from mirage.semantics.op import Zeros as Zeros
+from mirage.semantics.op import no_rule as no_rule
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 
 TileMap = tuple[tuple[str, ...], ...]
 """For each tensor dimension, the names of the axes that split it, outermost first."""
-
-
-@dataclass(frozen=True)
-class TensorType:
-    """Shape and element type of a tensor or tile."""
-
-    shape: tuple[int, ...]
-    dtype: DType
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        """Size in bytes when stored densely."""
-        return self.size * self.dtype.bytes
-
-    def __str__(self) -> str:
-        return "x".join([*map(str, self.shape), self.dtype.value])
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """One SSA value; compared by identity."""
-
-    type: TensorType
-    name: str = ""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor or tile."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        return self.type.dtype
-
-
-@dataclass(frozen=True, eq=False)
-class Op:
-    """Base of all ops: operands, and the results that the op defines."""
-
-    operands: tuple[Value, ...]
-    results: tuple[Value, ...]
-
-    @property
-    def result(self) -> Value:
-        """The only result."""
-        (value,) = self.results
-        return value
 
 
 # ---- ops of both levels ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Constant(Op):
+class Constant(Source):
     """A scalar (rank-0) constant, an exact number; it broadcasts where it is used. A float is read
     as the number that it is written for (:func:`mirage.semantics.numbers.read`).
     """
@@ -111,68 +84,219 @@ class Constant(Op):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", as_number(self.value))
 
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        constant = domain.constant(self.value, self.result.dtype)
+        return map_planes(lambda p: p.reshape((1,) * lead), constant)
+
 
 @dataclass(frozen=True, eq=False)
-class Unary(Op):
+class Unary(Elementwise):
     """A scalar function applied to each element."""
 
     fn: UnaryFn
 
+    @property
+    def work(self) -> tuple[float, float]:
+        return UNARY[self.fn].flops, UNARY[self.fn].special
+
+    @property
+    def zeros(self) -> Zeros:
+        return Zeros.ALL if UNARY[self.fn].zero_at_zero else Zeros.NEVER
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        return domain.unary(self.fn, xs[0], self.result.dtype)
+
 
 @dataclass(frozen=True, eq=False)
-class Binary(Op):
+class Binary(Elementwise):
     """A function of two scalars applied element by element, with NumPy broadcasting."""
 
     fn: BinaryFn
 
+    @property
+    def work(self) -> tuple[float, float]:
+        return BINARY[self.fn].flops, BINARY[self.fn].special
+
+    @property
+    def zeros(self) -> Zeros:
+        if BINARY[self.fn].zero_at_either:
+            return Zeros.ANY
+        return Zeros.ALL if BINARY[self.fn].zero_at_zero else Zeros.NEVER
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        a, b = (pad_rank(x, lead, len(shape)) for x in xs)
+        return domain.binary(self.fn, a, b, self.result.dtype)
+
 
 @dataclass(frozen=True, eq=False)
-class Cast(Op):
+class Cast(Elementwise):
     """Conversion to the element type of the result; the identity on real numbers."""
 
+    @property
+    def work(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    @property
+    def zeros(self) -> Zeros:
+        return Zeros.ALL
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        return domain.cast(xs[0], self.result.dtype)
+
 
 @dataclass(frozen=True, eq=False)
-class Matmul(Op):
+class Matmul(Contraction):
     """``[..., m, k] x [..., k, n] -> [..., m, n]``, leading dimensions broadcast."""
 
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        a, b = (pad_rank(x, lead, len(shape)) for x in xs)
+        return domain.matmul(a, b, self.result.dtype)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        a, b = self.operands
+        front = region[:-2]
+        return (
+            (*aligned(front, a.shape[:-2]), region[-2], None),
+            (*aligned(front, b.shape[:-2]), None, region[-1]),
+        )
+
 
 @dataclass(frozen=True, eq=False)
-class Reduce(Op):
+class Reduce(Contraction):
     """Reduction over ``dims`` (non-negative, sorted); reduced dimensions keep size 1."""
 
     fn: ReduceFn
     dims: tuple[int, ...]
 
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        dims = tuple(d + lead for d in self.dims)
+        return domain.reduce(self.fn, xs[0], dims, self.result.dtype)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return (tuple(None if d in self.dims else r for d, r in enumerate(region)),)
+
 
 @dataclass(frozen=True, eq=False)
-class Transpose(Op):
+class Transpose(Rearrangement):
     """``result.shape[i] == operand.shape[permutation[i]]``."""
 
     permutation: tuple[int, ...]
 
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        order = (*range(lead), *(lead + d for d in self.permutation))
+        return map_planes(lambda p: p.transpose(order), xs[0])
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return dict(enumerate(self.permutation))
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        source: list[Indices] = [None] * len(self.permutation)
+        for i, d in enumerate(self.permutation):
+            source[d] = region[i]
+        return (tuple(source),)
+
 
 @dataclass(frozen=True, eq=False)
-class Reshape(Op):
+class Reshape(Rearrangement):
     """Same elements in row-major order, the shape of the result."""
 
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        return map_planes(lambda p: p.reshape(p.shape[:lead] + shape), xs[0])
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return unit_free_dims(self.operands[0].shape, self.result.shape)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        (x,) = self.operands
+        source: list[Indices] = [None] * len(x.shape)
+        for group in reshape_groups(x.shape, self.result.shape):
+            if group.kept:
+                source[group.operand[0]] = region[group.result[0]]
+        return (tuple(source),)
+
 
 @dataclass(frozen=True, eq=False)
-class Broadcast(Op):
+class Broadcast(View):
     """Size-1 (or missing leading) dimensions repeated to the shape of the result."""
 
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        x = pad_rank(xs[0], lead, len(shape))
+        return map_planes(lambda p: np.broadcast_to(p, p.shape[:lead] + shape), x)
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return equal_dims(self.operands[0].shape, self.result.shape)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return (aligned(region, self.operands[0].shape),)
+
 
 @dataclass(frozen=True, eq=False)
-class Concat(Op):
+class Concat(Movement):
     """Operands joined along ``dim``."""
 
     dim: int
 
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        common = np.broadcast_shapes(*(shape_of(x)[:lead] for x in xs))
+        wide = [map_planes(lambda p: np.broadcast_to(p, common + p.shape[lead:]), x) for x in xs]
+        return domain.concat(wide, lead + self.dim)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        regions: list[Region] = []
+        start = 0
+        for v in self.operands:
+            size = v.shape[self.dim]
+            part = inside(region[self.dim], start, size)
+            regions.append((*region[: self.dim], part, *region[self.dim + 1 :]))
+            start += size
+        return tuple(regions)
+
 
 @dataclass(frozen=True, eq=False)
-class Slice(Op):
+class Slice(View):
     """The block of the result's shape that starts at ``offsets``."""
 
     offsets: tuple[int, ...]
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        key = (slice(None),) * lead + tuple(
+            slice(o, o + n) for o, n in zip(self.offsets, shape, strict=True)
+        )
+        return map_planes(lambda p: p[key], xs[0])
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return equal_dims(self.operands[0].shape, self.result.shape)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        (x,) = self.operands
+        sizes = zip(self.offsets, region, x.shape, self.result.shape, strict=True)
+        return (
+            tuple(
+                simplify(o + (np.arange(size) if r is None else r), n) for o, r, n, size in sizes
+            ),
+        )
 
 
 # ---- kernel level ------------------------------------------------------------------------------
@@ -267,7 +391,7 @@ class Output:
 
 
 @dataclass(frozen=True, eq=False)
-class Launch(Op):
+class Launch(Structure):
     """A kernel defined by a block graph, run once for each point of the grid."""
 
     grid: tuple[Axis, ...]
@@ -289,7 +413,7 @@ class KernelGraph:
 
 
 @dataclass(frozen=True, eq=False)
-class Load(Op):
+class Load(Source):
     """This block's tile of a device tensor (a param of the block graph), at the current step of the
     loops around it.
     """
@@ -298,7 +422,7 @@ class Load(Op):
 
 
 @dataclass(frozen=True, eq=False)
-class Mask(Op):
+class Mask(Elementwise):
     """Overwrites with ``fill`` what lies outside the tensor along ``dim``.
 
     Element ``i`` along ``dim`` is kept where ``part(axes) * tile + i < extent``, ``tile`` being the
@@ -309,6 +433,15 @@ class Mask(Op):
     axes: tuple[str, ...]
     extent: int
     fill: float
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    @property
+    def zeros(self) -> Zeros:
+        """Of what is kept; what is overwritten is ``fill``."""
+        return Zeros.ALL
 
 
 class AccumulateFn(enum.Enum):
@@ -335,12 +468,12 @@ class Accumulator:
 
 
 @dataclass(frozen=True, eq=False)
-class RunningMax(Op):
+class RunningMax(Scan):
     """Inside a loop: the maximum of the operand over all steps up to and including this one."""
 
 
 @dataclass(frozen=True, eq=False)
-class Loop(Op):
+class Loop(Structure):
     """``axis.extent`` steps of ``body``; results are the accumulators' final values. Operands are
     empty: values defined before the loop are used directly. Loops may follow one another and nest.
     """

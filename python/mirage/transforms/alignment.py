@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.semantics.ugraph import Broadcast, Cast, Op, Reshape, Transpose, Value
-from mirage.transforms.padding import same_unit_free_dims
+from mirage.semantics.ugraph import Broadcast, Cast, Op, Rearrangement, Value
 from mirage.transforms.shifts import Align
 
 
@@ -23,12 +22,8 @@ def viewed(op: Op, x: Value, align: Align) -> Align | None:
     """
     if isinstance(op, Cast):
         return align
-    if isinstance(op, Broadcast):
-        return widened(align, x.shape, op.result.shape)
-    if isinstance(op, Transpose):
-        return tuple(align[d] for d in op.permutation)
-    if isinstance(op, Reshape):
-        source = same_unit_free_dims(x.shape, op.result.shape)
+    if isinstance(op, Broadcast | Rearrangement):
+        source = op.source_dims()
         if source is not None:
             dims = range(len(op.result.shape))
             return tuple(align[source[d]] if d in source else None for d in dims)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import Cast, External, KernelGraph, Op, Value
-from mirage.transforms.exports import VIEWS
+from mirage.semantics.ugraph import Cast, External, KernelGraph, Op, Value, View
 
 
 def without_copies(graph: KernelGraph) -> KernelGraph:
@@ -13,7 +12,7 @@ def without_copies(graph: KernelGraph) -> KernelGraph:
     """
     kept = set(graph.outputs)
     for op in reversed(graph.ops):
-        if isinstance(op, VIEWS | External) and kept.intersection(op.results):
+        if isinstance(op, View | External) and kept.intersection(op.results):
             kept.update(op.operands)
     same: dict[Value, Value] = {}
     ops: list[Op] = []

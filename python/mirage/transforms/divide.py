@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import KernelGraph, Op, Value
-from mirage.transforms.exports import VIEWS
+from mirage.semantics.ugraph import KernelGraph, Op, Value, View
 
 LARGEST = 43
 """Primitive ops, views apart, of a part that is searched as one."""
@@ -23,7 +22,7 @@ LARGEST = 43
 def weight(op: Op) -> int:
     """How many primitive ops an op stands for; views and numbers count nothing."""
     alone = KernelGraph("op", tuple(dict.fromkeys(op.operands)), (op,), op.results)
-    return sum(bool(x.operands) and not isinstance(x, VIEWS) for x in decompose(alone).ops)
+    return sum(bool(x.operands) and not isinstance(x, View) for x in decompose(alone).ops)
 
 
 def divide(
@@ -62,7 +61,7 @@ def divide(
 
 def _roots(definitions: Mapping[Value, Op]) -> Callable[[Value], Value]:
     def root(value: Value) -> Value:
-        while isinstance(op := definitions.get(value), VIEWS):
+        while isinstance(op := definitions.get(value), View):
             value = op.operands[0]
         return value
 

@@ -13,19 +13,14 @@ from dataclasses import replace
 
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
-    Broadcast,
     Constant,
     External,
     KernelGraph,
     Op,
-    Reshape,
-    Slice,
-    Transpose,
     Value,
+    View,
 )
 from mirage.transforms.calls import calls_of, filled
-
-VIEWS = Reshape | Transpose | Broadcast | Slice
 
 
 def exports_as_calls(graph: KernelGraph) -> KernelGraph:
@@ -71,7 +66,7 @@ class _Exports:
 
     def _root(self, value: Value) -> Value:
         """The value whose elements a view looks at."""
-        while isinstance(op := self.definitions.get(value), VIEWS):
+        while isinstance(op := self.definitions.get(value), View):
             value = op.operands[0]
         return value
 
@@ -94,7 +89,7 @@ class _Exports:
             return self.given[value]
         op = self.definitions.get(value)
         handed = value in self.handed
-        if not handed and (value in self.kept or not isinstance(op, VIEWS)):
+        if not handed and (value in self.kept or not isinstance(op, View)):
             return value
         result = value if handed else Value(value.type)
         self.given[value] = result

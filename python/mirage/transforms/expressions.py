@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from mirage.semantics.scalar import BinaryFn, ReduceFn
+from mirage.semantics.scalar import BINARY, ReduceFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
@@ -27,9 +27,8 @@ from mirage.semantics.ugraph import (
     Mask,
     Matmul,
     Op,
+    Rearrangement,
     Reduce,
-    Reshape,
-    Transpose,
     Unary,
     Value,
 )
@@ -37,8 +36,6 @@ from mirage.transforms.alignment import viewed
 
 Keys = dict[tuple[object, ...], int]
 """Numbers of the tensors of a program."""
-
-_COMMUTATIVE = {BinaryFn.ADD, BinaryFn.MUL, BinaryFn.MAX, BinaryFn.MIN}
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ class Expressions:
         if isinstance(op, Constant):
             return Expression(self._key("constant", op.value), (), ())
         xs = [self._of[v] for v in op.operands]
-        if isinstance(op, Transpose | Reshape | Broadcast):
+        if isinstance(op, Broadcast | Rearrangement):
             dims = viewed(op, op.operands[0], xs[0].dims)
             return None if dims is None else replace(xs[0], dims=dims)
         if not xs or any(x.pending for x in xs):
@@ -149,7 +146,7 @@ class Expressions:
         if isinstance(op, Binary):
             rank = len(op.result.shape)
             dims = [(None,) * (rank - len(x.dims)) + x.dims for x in xs]
-            return self._combined(op.fn, xs, dims, (), op.fn in _COMMUTATIVE)
+            return self._combined(op.fn, xs, dims, (), BINARY[op.fn].commutes)
         if isinstance(op, Matmul):
             return self._matmul(op, xs)
         if isinstance(op, Reduce):

@@ -12,23 +12,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
+    Elementwise,
     Launch,
     Load,
     Loop,
     Mask,
     Matmul,
+    Movement,
     Op,
+    Rearrangement,
     Reduce,
-    Reshape,
-    Transpose,
+    Scan,
+    Source,
     Unary,
     Value,
+    Zeros,
     axis_extents,
+    no_rule,
 )
 
 LOW = -1e30
@@ -49,26 +54,6 @@ Pads = tuple[frozenset[Pad], ...]  # for each dimension
 Taint = tuple[
     frozenset[tuple[Unary, int, Pad]], ...
 ]  # for each dimension: (exponential, its dimension, padding)
-
-
-def same_unit_free_dims(source: tuple[int, ...], result: tuple[int, ...]) -> dict[int, int] | None:
-    """Result dimension -> source dimension for a reshape that adds or drops dimensions of size 1,
-    else None.
-    """
-    a = [d for d, n in enumerate(source) if n != 1]
-    b = [d for d, n in enumerate(result) if n != 1]
-    if [source[d] for d in a] != [result[d] for d in b]:
-        return None
-    found = dict(zip(b, a, strict=True))
-    # Dimensions of size 1 are matched too where that is unambiguous: those between the same
-    # neighbours, in order.
-    bounds_a, bounds_b = [-1, *a, len(source)], [-1, *b, len(result)]
-    for i in range(len(bounds_a) - 1):
-        ones_a = range(bounds_a[i] + 1, bounds_a[i + 1])
-        ones_b = range(bounds_b[i] + 1, bounds_b[i + 1])
-        if len(ones_a) == len(ones_b):
-            found.update(zip(ones_b, ones_a, strict=True))
-    return found
 
 
 class Padding:
@@ -114,7 +99,7 @@ class Padding:
                 self._matmul(op)
             elif isinstance(op, Reduce):
                 self._reduce(op)
-            elif isinstance(op, Transpose | Reshape):
+            elif isinstance(op, Rearrangement):
                 self._view(op)
             elif len(op.results) == 1:
                 self._elementwise(op)
@@ -151,7 +136,9 @@ class Padding:
         if isinstance(op, Unary) and op.fn is UnaryFn.EXP:
             for d in range(rank):
                 taint[d] |= {(op, d, pad) for pad in self.exposed(op.operands[0], d)}
-        if not isinstance(op, Unary | Binary | Cast | Mask | Broadcast):
+        if not isinstance(op, Elementwise | Broadcast):
+            if not isinstance(op, Source | Movement | Scan):
+                no_rule(op, "the analysis of padding")
             for marks in taint:
                 self.unsafe.update(marks)
         self.pads[op.result] = tuple(map(frozenset, pads))
@@ -174,13 +161,10 @@ class Padding:
             self._zeros(v)[dim - rank] if len(v.shape) >= rank - dim else frozenset[Pad]()
             for v in op.operands
         ]
-        if isinstance(op, Cast | Mask) or (isinstance(op, Unary) and UNARY[op.fn].zero_at_zero):
-            return set(known[0])
-        if isinstance(op, Binary) and BINARY[op.fn].zero_at_either:
-            return set(known[0] | known[1])
-        if isinstance(op, Binary) and BINARY[op.fn].zero_at_zero:
-            return set(known[0] & known[1])
-        return set()
+        if not isinstance(op, Elementwise) or op.zeros is Zeros.NEVER:
+            return set()
+        both = frozenset.union if op.zeros is Zeros.ANY else frozenset.intersection
+        return set(both(*known))
 
     def _other_is_zero(self, op: Binary, dim: int, mark: tuple[Unary, int, Pad]) -> bool:
         rank = len(op.result.shape)
@@ -233,12 +217,9 @@ class Padding:
             frozenset() if d in op.dims else t for d, t in enumerate(self._taint(x))
         )
 
-    def _view(self, op: Transpose | Reshape) -> None:
+    def _view(self, op: Rearrangement) -> None:
         (x,) = op.operands
-        if isinstance(op, Transpose):
-            source = dict(enumerate(op.permutation))
-        else:
-            source = same_unit_free_dims(x.shape, op.result.shape) or {}
+        source = op.source_dims() or {}
         for d, marks in enumerate(self._taint(x)):
             if d not in source.values():
                 self.unsafe.update(marks)

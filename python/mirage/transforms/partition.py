@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Op, Value
+from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Op, Value, View
 from mirage.transforms.calls import calls_of
 from mirage.transforms.divide import LARGEST, divide, weight
 from mirage.transforms.empty import without_empty
-from mirage.transforms.exports import VIEWS, exports_as_calls
+from mirage.transforms.exports import exports_as_calls
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _Cutter:
             computed = [
                 op
                 for op in self.levels[level]
-                if not isinstance(op, External | VIEWS | Constant) or self._leaves(op)
+                if not isinstance(op, External | View | Constant) or self._leaves(op)
             ]
             for run in divide(computed, self.definitions, self.largest):
                 part = self._part(run, len(steps))
@@ -100,7 +100,7 @@ class _Cutter:
         def local(value: Value) -> Value:
             """The value in this part, with the views that lead to it."""
             op = self.definitions.get(value)
-            if value in inside or not isinstance(op, VIEWS | Constant):
+            if value in inside or not isinstance(op, View | Constant):
                 return value
             if value not in own:
                 operands = tuple(map(local, op.operands))
@@ -130,11 +130,11 @@ class _Cutter:
         """
         wanted = set(self.graph.outputs)
         for op in self.graph.ops:
-            if op in inside or (isinstance(op, VIEWS | Constant) and not self._leaves(op)):
+            if op in inside or (isinstance(op, View | Constant) and not self._leaves(op)):
                 continue
             for value in op.operands:
                 while (source := self.definitions.get(value)) not in inside and isinstance(
-                    source, VIEWS
+                    source, View
                 ):
                     value = source.operands[0]
                 wanted.add(value)

@@ -13,27 +13,25 @@ The result is checked like any other candidate; this pass makes no claim about i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 
 from mirage.semantics.scalar import UnaryFn
 from mirage.semantics.ugraph import (
-    Broadcast,
     Cast,
     KernelGraph,
     Launch,
     Op,
-    Reshape,
-    Slice,
     Transpose,
     Unary,
     Value,
+    View,
     walk,
 )
 from mirage.transforms.facts import LaunchFacts
 from mirage.transforms.homogeneity import LaunchAnalysis
 from mirage.transforms.online_max import rewrite_launch
-from mirage.transforms.padding import Padding, same_unit_free_dims, unsafe_paddings
+from mirage.transforms.padding import Padding, unsafe_paddings
 from mirage.transforms.recomputed import Sharing
 from mirage.transforms.shifts import NotHomogeneous, TensorShift, TensorTerms
 from mirage.transforms.subtracted import already_stable
@@ -159,12 +157,7 @@ class _Stabilizer:
             return {
                 t: e.aligned(tuple(e.align[d] for d in op.permutation)) for t, e in terms.items()
             }
-        source: Mapping[int, int] | None = None
-        if isinstance(op, Reshape):
-            source = same_unit_free_dims(x.shape, op.result.shape)
-        elif isinstance(op, Slice | Broadcast):
-            lead = len(op.result.shape) - len(x.shape)
-            source = {d + lead: d for d, n in enumerate(x.shape) if n == op.result.shape[d + lead]}
+        source = op.source_dims() if isinstance(op, View) else None
         if source is not None:
             dims = range(len(op.result.shape))
             views = {

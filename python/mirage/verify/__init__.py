@@ -3,10 +3,12 @@
 Written apart from the search, so that an error there cannot hide an error of its own.
 """
 
+from mirage.verify.assumptions import Assumptions
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor, Kind, Verdict, Witness
 from mirage.verify.verifier import BadOptions, SignatureMismatch, VerifyOptions, verify
 
 __all__ = [
+    "Assumptions",
     "BadOptions",
     "Evidence",
     "FreeExtent",

@@ -1,9 +1,10 @@
-"""Functions written out by others, so that less stays uninterpreted.
+"""Functions written out by others, so that less stays uninterpreted, and reshapes made one.
 
 Those with a definition in the table of scalar functions (``silu(x) = x sigmoid(x)``, ``rsqrt(x) =
 1 / sqrt(x)``, ``relu(x) = max(x, 0)``) and powers with a constant exponent that is an integer or
-plus or minus a half. Only the verifier does this, to both programs, before it reads them in a
-finite field.
+plus or minus a half. A reshape of a reshape is one: what was joined between (the rows of all
+matrices of a batch) need not be understood. Only the verifier does this, to both programs, before
+it reads them in a finite field.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from mirage.semantics.ugraph import (
     Loop,
     Op,
     Output,
+    Reshape,
     Unary,
     Value,
 )
@@ -36,7 +38,9 @@ def normalize(graph: KernelGraph) -> KernelGraph:
     """``graph`` with those functions replaced, at both levels."""
     state = _Rewriter(in_block=False)
     ops = state.rewrite(graph.ops)
-    return KernelGraph(graph.name, graph.inputs, ops, tuple(map(state.now, graph.outputs)))
+    outputs = tuple(map(state.now, graph.outputs))
+    ops = _without_dead_reshapes(ops, set(outputs))
+    return KernelGraph(graph.name, graph.inputs, ops, outputs)
 
 
 class _Rewriter:
@@ -44,6 +48,7 @@ class _Rewriter:
         self.in_block = in_block
         self.names: dict[Value, Value] = {}
         self.constants: dict[Value, Number] = {}
+        self.reshaped: dict[Value, Value] = {}
 
     def now(self, value: Value) -> Value:
         return self.names.get(value, value)
@@ -54,6 +59,10 @@ class _Rewriter:
             op = with_operands(old, tuple(map(self.now, old.operands)))
             if isinstance(op, Constant):
                 self.constants[op.result] = op.value
+            if isinstance(op, Reshape):
+                if (only := self._one_reshape(op)) is not None:
+                    result.append(only)
+                continue
             if isinstance(op, Loop):
                 body = self.rewrite(op.body)
                 accumulators = tuple(
@@ -66,6 +75,7 @@ class _Rewriter:
                 inner = _Rewriter(in_block=True)
                 body = inner.rewrite(op.body.ops)
                 outputs = tuple(Output(inner.now(o.value), o.map) for o in op.body.outputs)
+                body = _without_dead_reshapes(body, {o.value for o in outputs})
                 result.append(replace(op, body=BlockGraph(op.body.params, body, outputs)))
                 continue
             rule = self._rule(op)
@@ -80,6 +90,15 @@ class _Rewriter:
                 self.names[old.result] = value
                 result.extend(builder.ops)
         return tuple(result)
+
+    def _one_reshape(self, op: Reshape) -> Reshape | None:
+        """``op`` on what its operand is a reshape of; None where that is the result."""
+        source = self.reshaped.get(op.operands[0], op.operands[0])
+        if source.type == op.result.type:
+            self.names[op.result] = source
+            return None
+        self.reshaped[op.result] = source
+        return replace(op, operands=(source,))
 
     def _rule(self, op: Op) -> Callable[[Builder], Value] | None:
         if isinstance(op, Unary):
@@ -97,6 +116,21 @@ class _Rewriter:
             if exponent == int(exponent) and 1 <= abs(exponent) <= _MAX_POWER:
                 return lambda b: _integer_power(b, x, int(exponent))
         return None
+
+
+def _without_dead_reshapes(ops: tuple[Op, ...], needed: set[Value]) -> tuple[Op, ...]:
+    """``ops`` without reshapes that nothing reads; ``needed`` are the values that others read."""
+    kept: list[Op] = []
+    for op in reversed(ops):
+        if isinstance(op, Reshape) and op.result not in needed:
+            continue
+        if isinstance(op, Loop):
+            for a in op.accumulators:
+                needed |= {a.value} if a.rescale is None else {a.value, a.rescale}
+            op = replace(op, body=_without_dead_reshapes(op.body, needed))
+        needed.update(op.operands)
+        kept.append(op)
+    return tuple(reversed(kept))
 
 
 def _integer_power(b: Builder, x: Value, n: int) -> Value:

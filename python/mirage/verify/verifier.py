@@ -16,6 +16,7 @@ from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.verify.assumptions import Assumptions
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
 from mirage.verify.evidence.exact import (
@@ -83,6 +84,9 @@ class VerifyOptions:
     )
     redraws: int = field(
         default=6, metadata={"help": "draws that may be repeated for divisions by zero"}
+    )
+    assume: Assumptions = field(
+        default_factory=Assumptions, metadata={"help": "what rounding errors are measured under"}
     )
 
     def __post_init__(self) -> None:
@@ -427,7 +431,9 @@ class _Verification:
     ) -> bool:
         sample = instance.stable_sample
         contents = self.contents if instance.cells is None else {}
-        results = measure_rounding(instance.stable, sample, source, order, contents)
+        results = measure_rounding(
+            instance.stable, sample, source, order, contents, self.options.assume
+        )
         holds = all(r.holds for r in results)
         worst = max(results, key=lambda r: (not r.holds, r.candidate / (r.reference or 1e-30)))
         place = f" ({worst.where})" if worst.where and not holds else ""
@@ -436,11 +442,13 @@ class _Verification:
                 "rounding errors",
                 holds,
                 f"worst of {len(results)} situations: {worst.candidate:.2g}, "
-                f"reference {worst.reference:.2g}{place}: {worst.situation}",
+                f"reference {worst.reference:.2g}{place}: {worst.situation}; assumed: "
+                f"{', '.join(self.options.assume.names) or 'nothing'}",
                 {
+                    "assumed": list(self.options.assume.names),
                     "situations": [
                         [r.situation, r.reference, str(r.candidate), r.holds] for r in results
-                    ]
+                    ],
                 },
             )
         )

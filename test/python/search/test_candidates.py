@@ -91,8 +91,10 @@ def test_every_frame_type_computes_the_program(graph: KernelGraph) -> None:
         check_graph(candidate)
         (got,) = evaluate_floats(candidate, inputs)
         np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10, err_msg=kind)
-    assert len(kinds) >= (2 if graph.name in TWO_LOOPS else 3), kinds
-    assert any("twice" in kind for kind in kinds) == (graph.name in TWO_LOOPS), kinds
+    several = graph.name in TWO_LOOPS or any("three times" in kind for kind in kinds)
+    assert len(kinds) >= (2 if several else 3), kinds
+    # where f16 would not hold an operand, statistics may come first as well
+    assert any("twice" in kind for kind in kinds) or graph.name not in TWO_LOOPS, kinds
 
 
 def test_other_chips_have_their_own_limits() -> None:

@@ -21,11 +21,13 @@ import numpy as np
 import pytest
 from mirage.cost import H200
 from mirage.search.analysis import analyze
-from mirage.search.derive import Derivations, Edge, Goal
+from mirage.search.derive import Derivations, Goal
 from mirage.search.extract import Choices
 from mirage.search.frames import FrameType
+from mirage.search.growth import Narrowing
 from mirage.search.kernel import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
+from mirage.search.moves import Accumulate, Edge, Load, Number, Product, ReduceTile
 from mirage.search.problem import KernelProblem
 from mirage.semantics.axes import AxisTable
 from mirage.semantics.builder import Builder
@@ -136,7 +138,8 @@ class Ours:
         problem = KernelProblem(program.outputs, program.inputs, definitions, self.table)
         solver = KernelSolver(H200, SearchLimits(), SearchReport())
         analysis = analyze(problem)[0]
-        found = solver.derive(analysis, FrameType(case.loop, None, inner=case.inner))
+        kind = FrameType(case.loop, None, inner=case.inner)
+        found, _ = solver.derive(analysis, kind, Narrowing(None))
         self.looped = case.steps
         self.output = tuple(a for dim in analysis.dims[0] for a in dim)
         self.inputs = [self._labels(d) for d, _ in found]
@@ -154,12 +157,12 @@ class Ours:
         return prod(TILE[a] for a in axes) * prod(steps)
 
     def _cost(self, derivations: Derivations, edge: Edge) -> float:
-        match edge.kind:
-            case "load" | "const":
+        match edge:
+            case Load() | Number():
                 return 0.0
-            case "matmul":
+            case Product():
                 return OP + self._elements(derivations, edge.goal, edge.axis)
-            case "reduce" | "accumulate":
+            case ReduceTile() | Accumulate():
                 return OP + self._elements(derivations, edge.children[0])
             case _:
                 return OP + self._elements(derivations, edge.goal)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.search.cuts import Cuts
 from mirage.search.dag import Dag, Part
-from mirage.search.partition import Partitions, search
+from mirage.search.partition import DOUBTS, Partitions, search
 
 WIDE = 10**6
 
@@ -118,13 +118,17 @@ def brute_force(problem: Problem) -> list[tuple[float, frozenset[Part]]]:
 # ---- tests
 
 
-def run(problem: Problem, partitions: Partitions, stop: int = WIDE) -> tuple[float, int]:
-    """Solves one part at a time."""
+def run(
+    problem: Problem, partitions: Partitions, stop: int = WIDE, enough: float = 0.0
+) -> tuple[float, int]:
+    """Solves one part at a time; a plan that is the best one at a doubt of ``enough`` is taken."""
 
     def advance(unsolved: list[Part]) -> None:
         partitions.settle(unsolved[0], problem.cost(unsolved[0]))
 
-    return search(partitions, advance, lambda count, _: count >= stop)
+    return search(
+        partitions, advance, lambda count, _: count >= stop, lambda doubt: doubt <= enough
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -178,6 +182,20 @@ def test_a_search_that_is_stopped_knows_how_good_it_is(problem: Problem, stop: i
     assert bound <= (every[0][0] if every else inf)
     total, parts = partitions.cheapest(known=True)
     assert total == inf or (total, frozenset(parts)) in every
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.sampled_from(DOUBTS))
+def test_what_is_best_at_a_doubt_is_so_much_worse_at_most(problem: Problem, doubt: float) -> None:
+    every = brute_force(problem)
+    partitions = problem.partitions()
+    bound, _ = run(problem, partitions, enough=doubt)
+    total, parts = partitions.cheapest(known=True)
+    if every:
+        assert bound <= every[0][0] <= total <= doubt * every[0][0] + 1e-6
+        assert (total, frozenset(parts)) in every
+    else:
+        assert total == inf
 
 
 @settings(max_examples=60, deadline=None)

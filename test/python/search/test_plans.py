@@ -155,6 +155,21 @@ def test_a_whole_layer_is_partitioned() -> None:
     agree(program, best)
 
 
+def test_a_plan_that_stays_the_best_one_is_taken() -> None:
+    program = rms_swiglu_down(8, 256, 512)
+
+    def ends(limits: SearchLimits) -> tuple[bool, bool]:
+        search = plan_search(program, limits)
+        search.plans()
+        search._settled_at = inf
+        search.report.stop = StopReason.EXHAUSTED
+        first = search._settled(1.6)
+        return first, search._settled(1.3)
+
+    assert ends(replace(SMALL, plans=10)) == (False, True)
+    assert ends(SMALL) == (False, False)  # few kernels for so many plans
+
+
 def test_states_that_were_not_followed_are_reported() -> None:
     result = superoptimize(rms_swiglu_down(8, 256, 512), H200, SearchLimits(cuts=2))
     assert any("states of the program's cuts were not followed" in n for n in result.report.notes)

@@ -49,13 +49,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a tensor that the reference holds under one name and the candidate under another; "
         "they may hold anything (can be repeated)",
     )
+    parser.add_argument(
+        "--assume",
+        action="append",
+        default=[],
+        choices=["finite-inputs"],
+        help="inputs contain no NaN, so that one may be lost",
+    )
+    parser.add_argument(
+        "--no-assume",
+        action="append",
+        default=[],
+        choices=["reassociation", "more-precision"],
+        help="do not accept other numbers than the reference's, or casts to 16 bits left out",
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Prints the verdict; the exit code says it too."""
     from mirage.pipeline.compare import verify_programs
     from mirage.semantics.check import InvalidGraph
-    from mirage.verify import Kind, SignatureMismatch, VerifyOptions
+    from mirage.verify import Assumptions, Kind, SignatureMismatch, VerifyOptions
 
     if options.draws < 1:
         raise BadProgramError(f"expected at least one draw, got {options.draws}")
@@ -68,6 +82,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
         draws=options.draws,
         permute=options.permute,
         numerics=options.numerics,
+        assume=Assumptions(
+            "reassociation" not in options.no_assume,
+            "more-precision" not in options.no_assume,
+            "finite-inputs" in options.assume,
+        ),
     )
     try:
         verdict = verify_programs(

@@ -21,6 +21,7 @@ identity of ``max``, and ``exp`` takes it to 0.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -275,8 +276,10 @@ class FieldPair(Domain):
                 )
             kept = tuple(d for d in range(x[0].ndim) if d not in dims)
             shape = tuple(1 if d in dims else n for d, n in enumerate(x[0].shape))
+            across = math.prod(x[0].shape[d] for d in dims)
             rows = map_planes(
-                lambda v: v.transpose((*kept, *dims)).reshape([v.shape[d] for d in kept] + [-1]), x
+                lambda v: v.transpose((*kept, *dims)).reshape(*(v.shape[d] for d in kept), across),
+                x,
             )
             best = np.argmax(self._rank(rows[0]), axis=-1)[..., None]
             return map_planes(lambda v: np.take_along_axis(v, best, axis=-1).reshape(shape), rows)

@@ -46,10 +46,12 @@ Row = Callable[[Rng, int], Array]
 
 @dataclass(frozen=True)
 class Situation:
-    """One set of inputs, and what it is, for people."""
+    """One set of inputs, and what it is, for people. On ``ordinary`` inputs a program computes
+    about what it means over the real numbers."""
 
     name: str
     inputs: list[Sampled]
+    ordinary: bool = False
 
 
 # ---- rows
@@ -276,6 +278,13 @@ class Activations:
                 at[dim] = int(self.rng.integers(shape[dim]))
                 x[tuple(at)] = 0.0
             yield self.situation(f"rows and columns of zeros in input {i}", {i: x})
+
+    def not_numbers(self) -> Iterator[Situation]:
+        """A NaN in one input after the other."""
+        for i in self.free:
+            x = self.rng.standard_normal(self.shapes[i]) * self.scales[i]
+            x[tuple(int(self.rng.integers(n)) for n in self.shapes[i])] = np.nan
+            yield self.situation(f"a NaN in input {i}", {i: x})
 
     def own_scales(self, count: int) -> Iterator[Situation]:
         """Every input with a scale of its own."""

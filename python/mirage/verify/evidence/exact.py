@@ -19,6 +19,7 @@ from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.attempts import attempts
 from mirage.verify.evidence.floats import Difference
+from mirage.verify.evidence.free_slices import with_free_slices
 from mirage.verify.evidence.proof import prove
 from mirage.verify.evidence.proof_by_tiles import prove_opened
 from mirage.verify.evidence.proof_for_all_sizes import prove_for_extents
@@ -210,6 +211,11 @@ def show(
     try:
         with time_limit(seconds, processor_seconds):
             rng = random.Random(seed)
+            freed = with_free_slices(first, second)
+            if freed is not None:
+                found = compare_exactly(*freed, rng, max_error_log2=PIECE_LOG2).shown
+                if found.holds:
+                    return found
             return compare_exactly(first, second, rng, max_error_log2=PIECE_LOG2).shown
     except OutOfTime:
         return Shown(

@@ -1,7 +1,8 @@
 """Is the candidate's rounding error acceptable? Measured, row by row.
 
 Reference and candidate are executed as a GPU computes them (each op rounded to its type, f32
-accumulation) and compared with float64, in many situations (:mod:`mirage.verify.activations`).
+accumulation) and compared with float64, in many situations
+(:mod:`mirage.verify.evidence.activations`).
 
 A *row* of an output is what its last dimension holds. In each row, and over all rows, the root mean
 square of the candidate's errors may be twice that of the reference's, or what rounding the output
@@ -12,7 +13,7 @@ candidate need not give one either; everywhere else it must.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -21,22 +22,30 @@ from mirage.semantics.domain import TypedFloat
 from mirage.semantics.evaluate import Sampled
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.activations import LARGEST, Activations, Situation
+from mirage.verify.evidence.explicit import (
+    HALF_ULP,
+    WithCasts,
+    casts_inside,
+    keeps_arithmetic,
+    keeps_casts,
+    nearby,
+)
 from mirage.verify.evidence.floats import Yardstick, outputs_of, permuted_outputs
 from mirage.verify.evidence.growth import suspects
 from mirage.verify.evidence.sampling import Sample, choose_sample
 
 _SCORE = 1e4
 _LARGE = 64.0
-_HALF_ULP = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}
 _SMALLEST = {DType.F16: 2.0**-25, DType.BF16: 2.0**-134, DType.F32: 2.0**-150, DType.F64: 0.0}
 _WORK = 1.5e5
 """Elements computed in one situation, where the program allows that."""
-_ALL = 8e6
+_ALL = 1.6e7
 """The same in all situations together."""
 _COLUMNS = 32
 """Fewer elements of a row say too little about its error."""
-_FEWEST = 10
+_FEWEST = 14
 _RANDOM = 6
 _PATIENCE = 4.0
 _FEW = 2.0
@@ -61,11 +70,12 @@ def measure_rounding(
     rng: np.random.Generator,
     permutation: Sequence[int],
     contents: Mapping[int, Array] = {},
+    assumed: Assumptions | None = None,
 ) -> list[Errors]:
     """Errors in all situations, up to the first in which they are too large. Graphs are free of
     composites and the reference is stable. ``contents`` has what inputs always hold.
     """
-    gate = _Gate(graphs, permutation)
+    gate = _Gate(graphs, permutation, assumed or Assumptions())
     results: list[Errors] = []
     for situation, its in _situations(graphs, sample, rng, contents, gate):
         results.append(gate.errors(situation, its))
@@ -86,7 +96,7 @@ def _situations(
     whole = Activations(graphs[0], sample, rng, contents)
     unit = gate.moderate_scale(whole) if sample.fixed else 1.0
     ones = [unit] * len(graphs[0].inputs)
-    first = whole.scaled("standard normal", ones)
+    first = replace(whole.scaled("standard normal", ones), ordinary=not sample.fixed)
     yield first, sample
     exponent = gate.exponent(first, sample)
     # Scores are mostly products of two inputs, so the square root of the factor brings them to
@@ -106,6 +116,7 @@ def _situations(
         suspects(graphs, little, draw),
         draw.own_scales(_RANDOM),
         draw.zeros(),
+        iter(()) if gate.assumed.finite_inputs else draw.not_numbers(),
     ]
     for situation in islice(_in_turns(kinds), most):
         yield situation, little
@@ -123,8 +134,12 @@ def _in_turns(kinds: list[Iterator[Situation]]) -> Iterator[Situation]:
 
 
 class _Gate:
-    def __init__(self, graphs: Sequence[KernelGraph], permutation: Sequence[int]) -> None:
+    def __init__(
+        self, graphs: Sequence[KernelGraph], permutation: Sequence[int], assumed: Assumptions
+    ) -> None:
         self.graphs, self.permutation = graphs, permutation
+        self.assumed = assumed
+        self.casts = casts_inside(graphs[0])
 
     def moderate_scale(self, draw: Activations) -> float:
         """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay
@@ -154,13 +169,50 @@ class _Gate:
         candidate = permuted_outputs(
             self.graphs[1], 1, TypedFloat(), situation.inputs, sample, self.permutation
         )
+        rounded = exact
+        if self.casts:
+            rounded = outputs_of(self.graphs[0], 0, WithCasts(), situation.inputs, sample)
         worst = Errors(situation.name, 0.0, 0.0, True)
         for number, (x, r, c) in enumerate(zip(exact, reference, candidate, strict=True)):
             dtype = self.graphs[0].outputs[number].dtype
             found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
+            if found.holds:
+                lost = self._lost(number, (x, rounded[number], r, c), situation, sample)
+                if lost:
+                    found = replace(found, holds=False, where=f"output {number}: {lost}")
             if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
                 worst = found
         return worst
+
+    def _lost(
+        self, number: int, values: Sequence[Array], situation: Situation, sample: Sample
+    ) -> str:
+        """What of the program's own roundings the candidate has lost, if anything. ``values`` of an
+        output: in float64, there with casts, of the reference and of the candidate."""
+        x, s, r, c = (np.asarray(v, dtype=np.float64) for v in values)
+        if not self.assumed.finite_inputs and (np.isnan(r) & np.isnan(x) & np.isfinite(c)).any():
+            return "a NaN among the inputs is lost"
+        known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
+        exact, x, s, r, c = x, x[known], s[known], r[known], c[known]
+        if not self.assumed.reassociation and (r != c).any():
+            return "other numbers than the reference's, and no reassociation is allowed"
+
+        def of_inputs() -> Array:
+            graph = self.graphs[0]
+            inputs = nearby(situation.inputs, [v.dtype for v in graph.inputs], number)
+            near = outputs_of(graph, 0, Yardstick(), inputs, sample)[number]
+            with np.errstate(invalid="ignore"):
+                change = (near - exact)[known]
+            return change[np.isfinite(change)]
+
+        dtype = self.graphs[0].outputs[number].dtype
+        floor = HALF_ULP[dtype] * np.abs(s) + _SMALLEST[dtype]
+        strict = not self.assumed.more_precision
+        if self.casts and not keeps_casts(x, s, r, c, floor, strict, of_inputs):
+            return "the result depends on a cast to 16 bits that the candidate leaves out"
+        if situation.ordinary and not keeps_arithmetic(x, r, c):
+            return "the result depends on roundings that the candidate leaves out"
+        return ""
 
 
 def compare_rows(
@@ -178,11 +230,11 @@ def compare_rows(
         x = np.where(known, x, 0.0)
         error_r = np.where(known, r - x, 0.0)
         error_c = np.where(known, np.where(np.isfinite(c), c - x, np.inf), 0.0)
-        floor = np.where(known, _HALF_ULP[dtype] * np.abs(x) + _SMALLEST[dtype], 0.0)
+        floor = np.where(known, HALF_ULP[dtype] * np.abs(x) + _SMALLEST[dtype], 0.0)
     size = float(np.abs(x).max()) or 1.0
     rms_r, rms_c = (float(_rms(e, known, None)) / size for e in (error_r, error_c))
     most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
-    whole_floor = max(_HALF_ULP[dtype], _SMALLEST[dtype] / size)
+    whole_floor = max(HALF_ULP[dtype], _SMALLEST[dtype] / size)
     # The largest of a sample of errors is uncertain by itself: twice that of the mean.
     loose = float(_slack(floor.reshape(1, -1))[0])
     fine = rms_c <= 2.0 * loose * max(rms_r, whole_floor / 2.0)

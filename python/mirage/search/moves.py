@@ -1,0 +1,302 @@
+"""The moves of a derivation: each computes a goal from other goals by one op.
+
+A move is a class that says three things: what it does to a block (:meth:`Edge.account`, for many
+sizes at once), what a launch has in its place (:meth:`Edge.emit`), and what the combine kernel has
+above sums over the grid (:meth:`Edge.combine`). A move without one of them cannot be made. A new
+move is a class in a file, and a line in :mod:`mirage.search.derive` that yields it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from mirage.cost.accountant import Accountant
+from mirage.cost.limits import MAX_WIDE_DIMS
+from mirage.semantics.builder import Builder
+from mirage.semantics.normal_form import Coefficient
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Value
+
+Goal: TypeAlias = tuple[int, int]
+"""(polynomial, stage)."""
+
+Num: TypeAlias = Any
+
+
+class EmitError(ValueError):
+    """A derivation cannot be written down for these sizes."""
+
+
+class Accounts(Protocol):
+    """What a move reads of a block while its work is counted."""
+
+    def labels(self, goal: Goal) -> tuple[str, ...]: ...
+    def elements(self, labels: tuple[str, ...]) -> Num: ...
+    def wide(self, labels: tuple[str, ...]) -> Num: ...
+    def load(self, account: Accountant, edge: Load, size: Num, inside: bool) -> Num: ...
+    def matmul(self, account: Accountant, edge: Product, inside: bool) -> Num: ...
+    def accumulate(self, account: Accountant, edge: Accumulate, of_matmul: bool) -> None: ...
+
+
+class Body(Protocol):
+    """The launch that moves are written into; tiles have ``row`` and ``col`` as dimensions."""
+
+    def get(self, goal: Goal, row: str | None, col: str | None) -> Value: ...
+    def builder(self, goal: Goal) -> Builder: ...
+    def load(self, edge: Load, row: str | None, col: str | None) -> Value: ...
+    def matmul(self, edge: Product, row: str | None, col: str | None) -> Value: ...
+    def reduce(self, edge: Reduction, row: str | None, col: str | None) -> Value: ...
+    def accumulate(self, edge: Accumulate, row: str | None, col: str | None) -> Value: ...
+
+
+class Above(Protocol):
+    """The combine kernel: a value has a dimension for the parts, and one for each of ``axes``."""
+
+    build: Builder
+    axes: list[str]
+
+    def get(self, goal: Goal) -> Value: ...
+    def load(self, edge: Load) -> Value: ...
+    def partial(self, goal: Goal) -> Value: ...
+
+
+@dataclass(frozen=True)
+class Edge(ABC):
+    """One op that computes ``goal`` from ``children``."""
+
+    goal: Goal
+    children: tuple[Goal, ...]
+
+    reads: ClassVar[bool] = False
+    """Whether operands that are loaded are read into registers for it."""
+    in_rings: ClassVar[bool] = False
+    """Whether a loop of warpgroups, which does nothing but multiply loaded tiles, may have it."""
+
+    @property
+    def sort(self) -> tuple[object, ...]:
+        """Moves of one class and sort do the same work on other values."""
+        return ()
+
+    @abstractmethod
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        """Adds the work on a tile of ``size`` elements, ``inside`` of the innermost loop; returns
+        where the sizes permit it."""
+
+    @abstractmethod
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        """The tile in a launch. Raises :class:`EmitError`."""
+
+    @abstractmethod
+    def combine(self, above: Above) -> Value:
+        """The value in a combine kernel. Raises :class:`EmitError`."""
+
+    def not_above(self) -> EmitError:
+        """The error of a move that no combine kernel has."""
+        return EmitError(f"expected an op of a combine kernel, got {type(self).__name__.lower()}")
+
+
+@dataclass(frozen=True)
+class Load(Edge):
+    """A tile of an input, which atom ``atom`` of the normal form stands for."""
+
+    atom: int
+    in_rings: ClassVar[bool] = True
+
+    @property
+    def sort(self) -> tuple[object, ...]:
+        return (self.atom,)
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        return at.load(account, self, size, inside)
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        return body.load(self, row, col)
+
+    def combine(self, above: Above) -> Value:
+        return above.load(self)
+
+
+@dataclass(frozen=True)
+class Number(Edge):
+    """A constant."""
+
+    value: Coefficient
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        return True
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        return body.builder(self.goal).constant(self.value)
+
+    def combine(self, above: Above) -> Value:
+        return above.build.constant(self.value)
+
+
+@dataclass(frozen=True)
+class Scale(Edge):
+    """Another value times a constant."""
+
+    value: Coefficient
+    reads: ClassVar[bool] = True
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        account.elementwise(size, 1.0, 0.0, inside)
+        return True
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        build = body.builder(self.goal)
+        x = body.get(self.children[0], row, col)
+        if self.value == -1:
+            return build.unary(UnaryFn.NEG, x)
+        return build.binary(BinaryFn.MUL, x, build.constant(self.value))
+
+    def combine(self, above: Above) -> Value:
+        x = above.get(self.children[0])
+        return above.build.binary(BinaryFn.MUL, x, above.build.constant(self.value))
+
+
+@dataclass(frozen=True)
+class Apply(Edge):
+    """A function of one value."""
+
+    fn: UnaryFn
+    reads: ClassVar[bool] = True
+
+    @property
+    def sort(self) -> tuple[object, ...]:
+        return (self.fn,)
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        account.elementwise(size, UNARY[self.fn].flops, UNARY[self.fn].special, inside)
+        return True
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        build = body.builder(self.goal)
+        return build.unary(self.fn, body.get(self.children[0], row, col))
+
+    def combine(self, above: Above) -> Value:
+        return above.build.unary(self.fn, above.get(self.children[0]))
+
+
+@dataclass(frozen=True)
+class Pair(Edge):
+    """A function of two values."""
+
+    fn: BinaryFn
+    reads: ClassVar[bool] = True
+
+    @property
+    def sort(self) -> tuple[object, ...]:
+        return (self.fn,)
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        account.elementwise(size, BINARY[self.fn].flops, BINARY[self.fn].special, inside)
+        return True
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        build = body.builder(self.goal)
+        a, b = (body.get(c, row, col) for c in self.children)
+        if self.fn is BinaryFn.MUL and self.children[0] == self.children[1]:
+            return build.unary(UnaryFn.SQUARE, a)
+        return build.binary(self.fn, a, b)
+
+    def combine(self, above: Above) -> Value:
+        a, b = self.children
+        return above.build.binary(self.fn, above.get(a), above.get(b))
+
+
+@dataclass(frozen=True)
+class Product(Edge):
+    """A matrix product, summed over the tile's part of ``axis``; ``wide`` where 16 bits do not hold
+    its operands."""
+
+    axis: str
+    wide: bool = False
+    in_rings: ClassVar[bool] = True
+
+    @property
+    def sort(self) -> tuple[object, ...]:
+        return (self.axis, self.wide)
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        return at.matmul(account, self, inside)
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        return body.matmul(self, row, col)
+
+    def combine(self, above: Above) -> Value:
+        raise self.not_above()
+
+
+@dataclass(frozen=True)
+class Reduction(Edge, ABC):
+    """A sum or maximum over one level of ``axis``."""
+
+    axis: str
+    fn: ReduceFn
+
+    @property
+    def sort(self) -> tuple[object, ...]:
+        return (self.axis, self.fn)
+
+
+@dataclass(frozen=True)
+class ReduceTile(Reduction):
+    """Over the tile's part of the axis."""
+
+    reads: ClassVar[bool] = True
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        operand = at.labels(self.children[0])
+        account.reduce(at.elements(operand), inside)
+        return at.wide(operand) <= MAX_WIDE_DIMS
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        return body.reduce(self, row, col)
+
+    def combine(self, above: Above) -> Value:
+        if self.axis not in above.axes:
+            raise self.not_above()
+        x = above.get(self.children[0])
+        return above.build.reduce(self.fn, x, (1 + above.axes.index(self.axis),))
+
+
+@dataclass(frozen=True)
+class Accumulate(Reduction):
+    """Over the steps of a loop."""
+
+    in_rings: ClassVar[bool] = True
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        at.accumulate(account, self, False)
+        return True
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        return body.accumulate(self, row, col)
+
+    def combine(self, above: Above) -> Value:
+        raise self.not_above()
+
+
+@dataclass(frozen=True)
+class Gather(Reduction):
+    """Over the parts of the grid: a combine kernel adds up what the blocks have stored."""
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        return True
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        raise EmitError("expected an op of a block, got a sum over the grid")
+
+    def combine(self, above: Above) -> Value:
+        return above.build.reduce(self.fn, above.partial(self.children[0]), (0,))
+
+
+SUMS: dict[str, type[ReduceTile] | type[Accumulate] | type[Gather]] = {
+    "L": ReduceTile,
+    "T": Accumulate,
+    "G": Gather,
+}
+"""The move that sums over a sub-axis, by its level."""

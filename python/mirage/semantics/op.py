@@ -1,0 +1,191 @@
+"""Values, and the kinds of ops.
+
+Every op class is of one kind, and says there what analyses need to know of it: what it computes,
+which parts of its operands a part of its result needs, where it is zero, what it costs. An analysis
+asks for the kind, or the op, and names a class only where that class is what it is about; so an op
+of a kind that is there already needs no line in any of them.
+
+| kind | ops |
+|---|---|
+| :class:`Source` | a value from none of the others: constants, loads |
+| :class:`Elementwise` | functions of the elements at one index |
+| :class:`Movement` | elements elsewhere; :class:`View`: of one operand; \
+  :class:`Rearrangement`: each of them once |
+| :class:`Contraction` | sums and maxima over axes |
+| :class:`Scan` | over the steps of a loop so far |
+| :class:`Structure` | ops made of ops: loops, launches |
+
+Composites (which have a decomposition) and calls of the framework are of no kind: no analysis of
+what is computed looks inside.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from mirage.semantics.domain import Domain, Planes
+from mirage.semantics.indices import Region, aligned, whole
+from mirage.semantics.scalar import DType
+
+
+class UnknownOp(TypeError):
+    """An op that the evaluator has no rule for."""
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape and element type of a tensor or tile."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Size in bytes when stored densely."""
+        return self.size * self.dtype.bytes
+
+    def __str__(self) -> str:
+        return "x".join([*map(str, self.shape), self.dtype.value])
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One SSA value; compared by identity."""
+
+    type: TensorType
+    name: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor or tile."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.type.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Op(ABC):
+    """Base of all ops: operands, and the results that the op defines."""
+
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        """The result of an op of both levels on ``xs``, all of which carry ``lead`` leading
+        dimensions that broadcast; ``shape`` is the shape of the result without those.
+
+        Raises :class:`UnknownOp` for ops that mean something at one level only.
+        """
+        raise UnknownOp(f"expected an op with a meaning at this level, got {type(self).__name__}")
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        """The region of each operand that a region of the result needs, at kernel level; all of
+        them where an op does not say."""
+        return tuple(whole(len(v.shape)) for v in self.operands)
+
+
+def no_rule(op: Op, analysis: str) -> None:
+    """Notes that an analysis has no rule for an op and goes on with what is safe.
+
+    With ``MIRAGE_STRICT=1`` in the environment, as in tests, that is an error: raises
+    :class:`UnknownOp`. Otherwise it is a line in the log ``mirage``.
+    """
+    message = f"{analysis} has no rule for {type(op).__name__}"
+    if os.environ.get("MIRAGE_STRICT") == "1":
+        raise UnknownOp(
+            f"{message}; give the op a kind (mirage.semantics.op) or the analysis a rule"
+        )
+    logging.getLogger("mirage").warning("%s: it takes the safe default", message)
+
+
+# ---- kinds -------------------------------------------------------------------------------------
+
+
+class Zeros(enum.Enum):
+    """Where an elementwise op is zero, whatever finite numbers its other operands are."""
+
+    NEVER = "never"
+    ALL = "where all operands are"
+    ANY = "where an operand is"
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Op):
+    """Makes a value that depends on no other value of its graph."""
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise(Op):
+    """Each element of the result is a function of the operands' elements at its index; dimensions
+    of size 1 or missing in front are repeated."""
+
+    @property
+    @abstractmethod
+    def work(self) -> tuple[float, float]:
+        """Operations of an element on the floating-point pipe and on the special-function unit."""
+
+    @property
+    @abstractmethod
+    def zeros(self) -> Zeros:
+        """Where the result is zero."""
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return tuple(aligned(region, v.shape) for v in self.operands)
+
+
+@dataclass(frozen=True, eq=False)
+class Movement(Op):
+    """Elements of the operands in other places; nothing is computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class View(Movement):
+    """Elements of one operand in other places."""
+
+    @abstractmethod
+    def source_dims(self) -> Mapping[int, int] | None:
+        """For dimensions of the result the operand's dimension whose index they have; the others
+        repeat, or are cut. None where dimensions are merged or split.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Rearrangement(View):
+    """All elements of one operand, each once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction(Op):
+    """Sums or maxima over axes of the operands."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Op):
+    """Depends on the steps of a loop so far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Structure(Op):
+    """Made of other ops."""

@@ -1,0 +1,33 @@
+"""What a candidate may take for granted: one set of switches.
+
+PyTorch's own compiler keeps intermediate values in f32 where the program has 16 bits, and sums in
+another order; it does not take inputs for finite. The defaults are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """``reassociation``: sums and products may be computed in another order and by other algebra,
+    within the limits of the rounding errors; without it a candidate must give the same numbers.
+    ``more_precision``: values inside may be kept more exactly than the program writes them, where
+    the result does not depend on their rounding; without it, every cast to 16 bits that the
+    program writes is part of its meaning. ``finite_inputs``: inputs contain no NaN, so that one may
+    be lost."""
+
+    reassociation: bool = True
+    more_precision: bool = True
+    finite_inputs: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that are made."""
+        made = {
+            "reassociation": self.reassociation,
+            "more precision inside": self.more_precision,
+            "finite inputs": self.finite_inputs,
+        }
+        return tuple(name for name, is_made in made.items() if is_made)

@@ -1,0 +1,72 @@
+"""Parts of inputs that a piece reads, as inputs of their own.
+
+Where both programs read an input only through slices, each slice may hold anything: two programs
+that are equal for all values of the slices are equal for all values of the input (of overlapping
+slices more is shown than is needed). Indices of the whole input and of its parts, which often have
+no common digits, do not meet any more then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph, Op, Slice, Value
+
+Window = tuple[tuple[int, ...], tuple[int, ...]]
+"""Offsets and shape of a slice."""
+
+
+def with_free_slices(
+    first: KernelGraph, second: KernelGraph
+) -> tuple[KernelGraph, KernelGraph] | None:
+    """Both programs with the slices of inputs as inputs, or None where there are none such."""
+    graphs = (first, second)
+    windows = [
+        _windows([_users(graph, graph.inputs[i]) for graph in graphs])
+        for i in range(len(first.inputs))
+    ]
+    if not any(windows):
+        return None
+    changed = [_with_inputs(graph, windows) for graph in graphs]
+    return changed[0], changed[1]
+
+
+def _users(graph: KernelGraph, value: Value) -> list[Op | None]:
+    """The ops that read a value; None for the caller."""
+    users: list[Op | None] = [op for op in graph.ops if value in op.operands]
+    return users + [None for v in graph.outputs if v is value]
+
+
+def _windows(users: Sequence[Sequence[Op | None]]) -> list[Window]:
+    """What is read of an input, if that is slices alone."""
+    found: dict[Window, None] = {}
+    for op in (op for some in users for op in some):
+        if not isinstance(op, Slice):
+            return []
+        found[op.offsets, op.result.shape] = None
+    return list(found)
+
+
+def _with_inputs(graph: KernelGraph, windows: Sequence[Sequence[Window]]) -> KernelGraph:
+    names: dict[Value, Value] = {}
+    inputs: list[Value] = []
+    gone: set[Op] = set()
+    for value, parts in zip(graph.inputs, windows, strict=True):
+        if not parts:
+            inputs.append(value)
+            continue
+        own = {part: Value(replace(value.type, shape=part[1]), value.name) for part in parts}
+        inputs += own.values()
+        for op in graph.ops:
+            if isinstance(op, Slice) and op.operands[0] is value:
+                names[op.result] = own[op.offsets, op.result.shape]
+                gone.add(op)
+    kept = KernelGraph(
+        graph.name,
+        tuple(inputs),
+        tuple(op for op in graph.ops if op not in gone),
+        graph.outputs,
+    )
+    return rename_graph(kept, names)

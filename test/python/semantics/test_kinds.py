@@ -1,0 +1,183 @@
+"""Ops are of kinds, and analyses ask for these: an op of a known kind needs no line in them, and
+one that an analysis has no rule for is an error here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from mirage.cost.features import features_of
+from mirage.cost.registers import registers_of
+from mirage.cost.shared_memory import shared_bytes
+from mirage.semantics.alternatives import Alternatives
+from mirage.semantics.builder import Builder
+from mirage.semantics.domain import Domain, Planes, map_planes
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.indices import Region
+from mirage.semantics.op import no_rule
+from mirage.semantics.region import demand
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import (
+    Axis,
+    BlockGraph,
+    Cast,
+    Composite,
+    Contraction,
+    Elementwise,
+    External,
+    KernelGraph,
+    Launch,
+    Movement,
+    Op,
+    Output,
+    Rearrangement,
+    Scan,
+    Source,
+    Structure,
+    TensorType,
+    UnknownOp,
+    Value,
+    View,
+    Zeros,
+)
+from mirage.transforms.padding import Padding
+
+KINDS = (Source, Elementwise, Movement, Contraction, Scan, Structure, Composite, External)
+ABSTRACT = {*KINDS, View, Rearrangement} - {External}
+
+
+def subclasses(base: type) -> Iterator[type]:
+    for each in base.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+
+@dataclass(frozen=True, eq=False)
+class Clamp(Elementwise):
+    """A new elementwise op: its definition and its meaning, and nothing else anywhere."""
+
+    low: float
+    high: float
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return 2.0, 0.0
+
+    @property
+    def zeros(self) -> Zeros:
+        return Zeros.ALL if self.low <= 0.0 <= self.high else Zeros.NEVER
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        return map_planes(lambda p: np.clip(p, self.low, self.high), xs[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Flip(Rearrangement):
+    """A new view: the last dimension backwards."""
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        return map_planes(lambda p: p[..., ::-1], xs[0])
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return {d: d for d in range(len(self.result.shape) - 1)}
+
+
+@dataclass(frozen=True, eq=False)
+class Unheard(Op):
+    """Of no kind."""
+
+
+def value(*shape: int, dtype: DType = DType.F32) -> Value:
+    return Value(TensorType(shape, dtype))
+
+
+def launched(make: type[Op], *arguments: float) -> Launch:
+    """A kernel that applies an op to 100 elements in tiles of 32: the last tile has padding."""
+    x, y = value(4, 100), value(4, 100)
+    b = Builder(in_block=True)
+    param = Value(x.type)
+    tile = b.load(param, ((), ("i",)), (4, 32))
+    result = value(4, 32)
+    op = make((tile,), (result,), *arguments)
+    body = BlockGraph((param,), (*b.ops, op), (Output(result, ((), ("i",))),))
+    return Launch((x,), (y,), (Axis("i", 4),), body)
+
+
+def work(launch: Launch) -> float:
+    """Arithmetic that the op adds to that of a cast, which is none."""
+    return float(features_of(launch).alu_once - features_of(launched(Cast)).alu_once)
+
+
+def test_every_op_is_of_one_kind() -> None:
+    ours = [c for c in subclasses(Op) if c.__module__.startswith("mirage.") and c not in ABSTRACT]
+    assert len(ours) > 15
+    for each in ours:
+        kinds = [k.__name__ for k in KINDS if issubclass(each, k)]
+        assert len(kinds) == 1 or each is Alternatives, (each, kinds)
+
+
+def test_an_op_that_does_not_say_what_its_kind_asks_cannot_be_made() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Silent(Elementwise):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Silent((), ())  # pyright: ignore[reportAbstractUsage]
+
+
+def test_a_new_elementwise_op_needs_no_line_in_the_analyses() -> None:
+    x, y = value(3, 5), value(3, 5)
+    graph = KernelGraph("g", (x,), (Clamp((x,), (y,), -0.5, 0.5),), (y,))
+    data = np.linspace(-1, 1, 15).reshape(3, 5)
+    (result,) = evaluate_floats(graph, [data])
+    np.testing.assert_allclose(result, np.clip(data, -0.5, 0.5))
+    rows: Region = (np.array([1]), None)
+    wanted = demand(graph, [rows]).regions[x]
+    assert wanted[1] is None
+    assert list(wanted[0]) == [1]  # pyright: ignore[reportArgumentType]
+
+    launch = launched(Clamp, -0.5, 0.5)
+    assert work(launch) == 2.0 * 4 * 32
+    assert registers_of(launch).wanted > 0
+    assert shared_bytes(launch).total == 0
+    (output,) = launch.body.outputs
+    padding = Padding(launch)
+    assert padding.of(output.value)[1]
+    assert padding.zeros[output.value] == padding.of(output.value)
+    shifted = launched(Clamp, 0.25, 0.5)
+    assert not Padding(shifted).zeros[shifted.body.outputs[0].value][1]
+
+
+def test_a_new_view_needs_no_line_in_the_analyses() -> None:
+    x, y = value(3, 5), value(3, 5)
+    graph = KernelGraph("g", (x,), (Flip((x,), (y,)),), (y,))
+    data = np.arange(15.0).reshape(3, 5)
+    (result,) = evaluate_floats(graph, [data])
+    np.testing.assert_array_equal(result, data[:, ::-1])
+    # it does not say which part it needs: all of its operand is safe
+    assert demand(graph, [(np.array([1]), None)]).regions[x] == (None, None)
+
+    launch = launched(Flip)
+    assert work(launch) == 0.0
+    (output,) = launch.body.outputs
+    assert not Padding(launch).of(output.value)[1]  # padding is not where it was
+
+
+def test_an_op_without_a_rule_is_an_error_in_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = launched(Unheard)
+    for analysis in (features_of, Padding):
+        with pytest.raises(UnknownOp, match="no rule for Unheard"):
+            analysis(launch)
+    x, y = value(2), value(2)
+    with pytest.raises(UnknownOp, match="got Unheard"):
+        evaluate_floats(KernelGraph("g", (x,), (Unheard((x,), (y,)),), (y,)), [np.zeros(2)])
+    # elsewhere it is a warning, and what is safe
+    monkeypatch.delenv("MIRAGE_STRICT")
+    assert work(launch) == 0.0
+    no_rule(launch.body.ops[-1], "nothing")
