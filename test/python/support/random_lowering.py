@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import conftest  # noqa: F401 - one thread each
 import numpy as np
 from lowering import compile_mlir
 from mirage.compiler import CompileError
