@@ -141,12 +141,12 @@ class _Solver:
         self.search.report = result.report
         o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.stop.value}")
         for number in range(ROUNDS):
-            refused = self._round(result)
+            refused, blamed = self._round(result)
             if not refused or not o.deadline.left or number == ROUNDS - 1:
                 return
             o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
             with o.timed("search"):
-                result = planner.again(refused, o.deadline.share(SEARCHED))
+                result = planner.again(refused, o.deadline.share(SEARCHED), blamed)
             if not self._promises_more(result):
                 return
 
@@ -160,8 +160,9 @@ class _Solver:
         costs = (predict(p, self.o.target) for p in programs)
         return min((c.time for c in costs if c is not None), default=float("inf"))
 
-    def _round(self, result: SearchResult) -> list[Pick]:
-        """Verifies what is new of the candidates; gives the kernels that could not be shown."""
+    def _round(self, result: SearchResult) -> tuple[list[Pick], list[Pick]]:
+        """Verifies what is new of the candidates; gives the kernels of those that were dropped, as
+        far as they are to blame, and those of them that are known to be."""
         o = self.o
         new = [c for c in result.candidates if signature(c.graph) not in self.seen]
         self.seen.update(signature(c.graph) for c in new)
@@ -185,11 +186,14 @@ class _Solver:
         self.stable = joined(self.stable, stable)
         self.verified = joined(self.verified, _alternatives_in(graph))
         refused: dict[int, Pick] = {}
+        blamed: dict[int, Pick] = {}
         for c in checked:
             if not c.kept:
-                for pick in self._blamed(tried[c.index], stable.programs[c.index + 1], c):
-                    refused[id(pick)] = pick
-        return list(refused.values())
+                picks = self._blamed(tried[c.index], stable.programs[c.index + 1], c)
+                refused.update((id(pick), pick) for pick in picks)
+                if c.verdict.unshown:
+                    blamed.update((id(pick), pick) for pick in picks)
+        return list(refused.values()), list(blamed.values())
 
     def _tell(self, first: int, checked: Checked) -> None:
         if self.o.watch_verdict is not None:

@@ -136,18 +136,30 @@ class Planner:
         self.solver = KernelSolver(target, limits, self.report, self.start + limits.budget)
         self.program = Program(graph, target, self.report)
         self.memo: dict[Key, list[Pick]] = {}
+        self._blamed: set[Key] = set()
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
-    def again(self, refused: Iterable[Pick], seconds: float) -> SearchResult:
+    def again(
+        self, refused: Iterable[Pick], seconds: float, blamed: Iterable[Pick] = ()
+    ) -> SearchResult:
         """The best plans without some kernels and others of their structure, found in so many
-        seconds. Kernels that are known are not looked for again."""
+        seconds. Kernels that are known are not looked for again. ``blamed`` are those of them that
+        are known to be wrong themselves: where that happens twice for what is the same to compute,
+        there are no kernels for it any more."""
+        certain = {id(pick) for pick in blamed}
+        again: set[Key] = set()
         for pick in refused:
             wrong = _structure(self.solver.write(pick))
             for key, picks in self.memo.items():
                 if any(p is pick for p in picks):
                     others = ((p, _structure(self.solver.write(p))) for p in picks)
                     self.memo[key] = [p for p, s in others if s is not None and s != wrong]
+                    if id(pick) in certain:
+                        again.add(key)
                     break
+        for key in again & self._blamed:
+            self.memo[key] = []
+        self._blamed |= again
         self.report.stop = StopReason.EXHAUSTED
         self.start = time.perf_counter()
         self.solver.deadline = self.start + seconds
