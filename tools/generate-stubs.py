@@ -111,6 +111,9 @@ def main() -> None:
     for path in (PACKAGE / "dialects").glob("_*_enum_gen.py"):
         (root / "dialects" / f"{path.stem}.pyi").write_text(path.read_text())
     (root / "dialects" / "gpu.pyi").write_text(UNTYPED)
+    # Not generated, as the module says too little of itself. In the sources' folder it would hide
+    # the others: a checker takes no partial stubs for a package that has some.
+    shutil.copy(Path(__file__).parents[1] / "python/bindings/_target.pyi", root)
     shutil.copy(PACKAGE / "dialects" / "scalar.py", root / "dialects" / "scalar.pyi")
 
 

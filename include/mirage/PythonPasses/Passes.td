@@ -2,7 +2,7 @@
 //
 // Each pass here is implemented by the Python module of the same name:
 // mirage-foo-bar by mirage/passes/foo_bar.py, whose PASS object holds the
-// callable and an options dataclass with the same names and defaults
+// callable and an options dataclass with the same names, defaults and help
 // (a test compares the two). One line in lib/PythonPasses/Passes.cpp
 // instantiates the C++ side.
 //
@@ -32,36 +32,32 @@ def MirageSearch : Mirage_PythonPass<"mirage-search"> {
     normal form.
   }];
   let options = [
-    Option<"seed", "seed", "int64_t", "0", "seed of every random choice">,
-    Option<"timeLimit", "time-limit", "double", "60.0",
-           "seconds of search per graph, after which the best so far is kept">,
-    Option<"maxCandidates", "max-candidates", "int64_t", "8",
-           "candidates kept per graph, cheapest first">,
+    Option<"seed", "seed", "int64_t", "0", "seed of every random choice of the search">,
+    Option<"timeLimit", "time-limit", "double", "30.0",
+           "seconds of search, after which the best so far is kept">,
+    Option<"maxCandidates", "max-candidates", "int64_t", "18",
+           "candidates that are kept, cheapest first">,
+    Option<"maxCuts", "max-cuts", "int64_t", "5000",
+           "at most so many states of a program's cuts at one place">,
+    Option<"maxPlans", "max-plans", "int64_t", "100",
+           "at most so many sets of stored intermediates whose kernels are solved">,
+    Option<"maxMatmuls", "max-matmuls", "int64_t", "6",
+           "at most so many matmuls in one kernel">,
+    Option<"maxOutputs", "max-outputs", "int64_t", "3",
+           "at most so many values that one kernel writes">,
+    Option<"maxChoices", "max-choices", "int64_t", "8",
+           "at most so many ways to compute a kernel, to be combined with those of "
+           "others">,
+    Option<"maxDerivations", "max-derivations", "int64_t", "6",
+           "at most so many derivations of a value">,
+    Option<"maxGoals", "max-goals", "int64_t", "4000",
+           "at most so many values in one type of frame">,
+    Option<"maxColumns", "max-columns", "int64_t", "6000",
+           "at most so many choices of sizes in one type of frame">,
+    Option<"maxSamples", "max-samples", "int64_t", "3",
+           "at most so many choices of sizes at which derivations are picked">,
     Option<"chip", "chip", "std::string", "::mirage::defaultChip",
-           "the GPU whose limits and cost model are used">,
-    Option<"maxPlans", "max-plans", "int64_t", "0",
-           "at most so many sets of stored intermediates whose kernels are "
-           "solved; 0: the default">,
-    Option<"maxCuts", "max-cuts", "int64_t", "0",
-           "at most so many states of the program's cuts at one place; 0: the "
-           "default">,
-    Option<"maxMatmuls", "max-matmuls", "int64_t", "0",
-           "at most so many matmuls in one kernel; 0: the default">,
-    Option<"maxOutputs", "max-outputs", "int64_t", "0",
-           "at most so many values that one kernel writes; 0: the default">,
-    Option<"maxChoices", "max-choices", "int64_t", "0",
-           "at most so many ways to compute a kernel, to be combined with "
-           "those of others; 0: the default">,
-    Option<"maxGoals", "max-goals", "int64_t", "0",
-           "at most so many values in one type of frame; 0: the default">,
-    Option<"maxDerivations", "max-derivations", "int64_t", "0",
-           "at most so many derivations of a value; 0: the default">,
-    Option<"maxColumns", "max-columns", "int64_t", "0",
-           "at most so many choices of sizes in one type of frame; 0: the "
-           "default">,
-    Option<"maxSamples", "max-samples", "int64_t", "0",
-           "at most so many choices of sizes at which derivations are picked; "
-           "0: the default">];
+           "the GPU whose limits and cost model are used">];
   let statistics = [
     Statistic<"numCandidates", "candidates", "candidates kept">];
 }
@@ -78,9 +74,9 @@ def MirageVerify : Mirage_PythonPass<"mirage-verify"> {
   let options = [
     Option<"seed", "seed", "int64_t", "-1",
            "seed of the random tests; negative: from the system's entropy">,
-    Option<"draws", "draws", "int64_t", "3", "independent random tests per candidate">,
+    Option<"draws", "draws", "int64_t", "2", "independent random draws">,
     Option<"checkFloat", "check-float", "bool", "true",
-           "also compare at the real dtypes against float64">];
+           "measure rounding errors against float64">];
   let statistics = [
     Statistic<"numProved", "proved", "candidates proved equivalent">,
     Statistic<"numProbable", "probable", "candidates that passed random tests">,
@@ -93,7 +89,8 @@ def MirageStabilize : Mirage_PythonPass<"mirage-stabilize"> {
   let description = [{
     Where the outputs of a kernel do not change when a row is shifted (softmax),
     replaces sums of exponentials by their online forms with a running maximum.
-    The rewrite is an identity of the algebra, so verdicts stay valid.
+    It comes before `mirage-verify`: a verdict speaks about what was verified, so
+    graphs in the `verified` form are refused.
   }];
 }
 
@@ -109,6 +106,38 @@ def MirageSelect : Mirage_PythonPass<"mirage-select"> {
     Option<"chip", "chip", "std::string", "::mirage::defaultChip",
            "the GPU whose cost model is used">,
     Option<"keep", "keep", "int64_t", "1", "how many alternatives to keep">];
+}
+
+def MirageShortlist : Mirage_PythonPass<"mirage-shortlist"> {
+  let summary = "keep the candidates that are most worth verifying";
+  let description = [{
+    Expects graphs in the `candidates` form. Of each part those stay that the cost
+    model predicts to be the fastest on `chip`: first the ones that are safe from
+    overflow, and of those with the same grids, loops and schedules two before
+    others. It comes after `mirage-stabilize`, as the rewrite changes times.
+  }];
+  let options = [
+    Option<"candidates", "candidates", "int64_t", "6", "candidates to verify">,
+    Option<"chip", "chip", "std::string", "::mirage::defaultChip",
+           "the GPU whose cost model is used">];
+  let statistics = [
+    Statistic<"numCandidates", "candidates", "candidates kept">];
+}
+
+def MirageRank : Mirage_PythonPass<"mirage-rank"> {
+  let summary = "keep the candidates that are predicted to be the fastest once compiled";
+  let description = [{
+    Expects graphs in the `verified` form. Compiles the first `finalists` programs
+    by predicted time (the n-th takes of each part the n-th candidate) and
+    predicts again with the registers, spills and shared memory that are known
+    then. Of each part the candidate of the fastest program stays, so that
+    `mirage-select` takes that. Fails where none compiles; a graph with a part
+    that has no candidate stays as it is.
+  }];
+  let options = [
+    Option<"finalists", "finalists", "int64_t", "4",
+           "verified candidates to compile, of which the fastest is taken">,
+    Option<"chip", "chip", "std::string", "::mirage::defaultChip", "the GPU to compile for">];
 }
 
 def MirageTestBridge : Mirage_PythonPass<"mirage-test-bridge"> {

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mirage.cli.options import add_option
 from mirage.cli.output import Output
 
 if TYPE_CHECKING:
@@ -31,22 +32,18 @@ def chip_of(options: argparse.Namespace) -> str:
 
 def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that :func:`compile_options` reads."""
+    from mirage.pipeline.options import OptimizeOptions
+
     add_chip_argument(parser)
-    parser.add_argument(
-        "--no-cubin", action="store_true", help="PTX only, even where ptxas is there"
-    )
-    parser.add_argument(
-        "--no-cache", action="store_true", help="compile again even if that was done before"
-    )
+    add_option(parser, OptimizeOptions, "cubin")
+    add_option(parser, OptimizeOptions, "use_cache", "cache")
 
 
 def compile_options(options: argparse.Namespace) -> CompileOptions:
     """The options of the compiler."""
     from mirage.compiler import CompileOptions
 
-    return CompileOptions(
-        chip_of(options), cubin=not options.no_cubin, use_cache=not options.no_cache
-    )
+    return CompileOptions(chip_of(options), cubin=options.cubin, use_cache=options.use_cache)
 
 
 def describe(output: Output, compiled: Compiled, path: Path) -> None:

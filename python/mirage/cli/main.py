@@ -37,8 +37,9 @@ exit codes:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser of the whole command line, with the options of all commands or of the ``chosen``
+    one: they come from what the command runs, which takes its time to import."""
     parser = argparse.ArgumentParser(
         prog="mirage",
         description="Superoptimizer for tensor programs: finds faster equivalent programs for a "
@@ -62,7 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=getattr(module, "EPILOG", None),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(command)
+        if chosen in (None, name):
+            module.add_arguments(command)
         command.set_defaults(run=module.run)
     return parser
 
@@ -77,7 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code.
     """
     try:
-        options = build_parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        chosen = next((word for word in words if not word.startswith("-")), "")
+        options = build_parser(chosen).parse_args(words)
     except SystemExit as e:  # argparse has printed what is wrong, or the help
         return e.code if isinstance(e.code, int) else BAD_INPUT
     output = Output(as_json=options.json)

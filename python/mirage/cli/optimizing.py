@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from mirage.cli.artifacts import chip_of
+from mirage.cli.options import add_option
 from mirage.cli.output import Output
 
 if TYPE_CHECKING:
@@ -14,55 +15,24 @@ if TYPE_CHECKING:
     from mirage.pipeline.result import Optimized, Report
 
 
-BOUNDS = {
-    "plans": "sets of stored intermediates whose kernels are solved",
-    "cuts": "states of the program's cuts at one place",
-    "matmuls": "matmuls in one kernel",
-    "outputs": "values that one kernel writes",
-    "choices": "ways to compute a kernel, to be combined with those of others",
-    "goals": "values in one type of frame",
-    "derivations": "derivations of a value",
-    "columns": "choices of sizes in one type of frame",
-    "samples": "choices of sizes at which derivations are picked",
-}
-"""What :data:`mirage.search.BOUNDS` bound; not imported, as `--help` needs no search."""
-
-
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that :func:`optimize_options` reads."""
+    from mirage.pipeline.options import OptimizeOptions
+    from mirage.search import BOUNDS, SearchLimits
+
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--budget",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="time for everything; then the best that is verified is taken (default: 60)",
-    )
-    search.add_argument(
-        "--candidates", type=int, default=6, metavar="N", help="candidates to verify (default: 6)"
-    )
-    search.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help="processes that search and verify (default: one a processor)",
-    )
-    search.add_argument("--seed", type=int, default=0, help="seed of the search (default: 0)")
-    for name, what in BOUNDS.items():
-        search.add_argument(f"--max-{name}", type=int, metavar="N", help=f"at most N {what}")
+    for name in ("budget", "candidates", "jobs", "seed"):
+        add_option(search, OptimizeOptions, name)
+    for name in BOUNDS:
+        add_option(search, SearchLimits, name, f"max-{name}")
     search.add_argument(
         "--allow-fallback",
         action="store_true",
         help="leave ops that mirage does not know to torch instead of refusing the program",
     )
     verify = parser.add_argument_group("verification")
-    verify.add_argument(
-        "--draws", type=int, default=2, help="independent random draws (default: 2)"
-    )
-    verify.add_argument(
-        "--verify-seed", type=int, help="make the tests repeatable (default: secret randomness)"
-    )
-    verify.add_argument("--no-numerics", action="store_true", help="do not measure rounding errors")
+    for name in ("draws", "verify_seed", "numerics"):
+        add_option(verify, OptimizeOptions, name)
 
 
 def optimize_shown(
@@ -76,23 +46,17 @@ def optimize_shown(
 
 
 def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -> OptimizeOptions:
-    """The driver's options."""
+    """What the command line says, as options of the pipeline."""
     from mirage.pipeline.options import OptimizeOptions
+    from mirage.search import BOUNDS
 
+    same = ("budget", "candidates", "jobs", "seed", "draws", "verify_seed", "numerics")
     return OptimizeOptions.of(
         chip=chip_of(options),
-        budget=options.budget,
-        candidates=options.candidates,
-        seed=options.seed,
-        verify_seed=options.verify_seed,
-        draws=options.draws,
-        numerics=not options.no_numerics,
-        jobs=options.jobs,
-        bounds={
-            name: bound for name in BOUNDS if (bound := getattr(options, f"max_{name}")) is not None
-        },
-        cubin=not options.no_cubin,
-        use_cache=not options.no_cache,
+        **{name: getattr(options, name) for name in same},
+        bounds={name: getattr(options, name) for name in BOUNDS},
+        cubin=options.cubin,
+        use_cache=options.use_cache,
         watch=lambda text: output.say(text, style="dim"),
         **more,
     )

@@ -7,10 +7,11 @@ blanks together.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from mirage.cost.target import DEFAULT_CHIP
 from mirage.errors import MirageError
 
 Options = TypeVar("Options")
@@ -95,6 +96,23 @@ def option_default(field: Field[Any]) -> object:
     if field.default_factory is not MISSING:
         return field.default_factory()
     raise TypeError(f"field '{field.name}' of an options dataclass has no default")
+
+
+def copied(kind: type, names: Mapping[str, str]) -> list[tuple[str, Any, Any]]:
+    """Fields for :func:`dataclasses.make_dataclass`: those of the dataclass ``kind`` that ``names``
+    has, under the names that it gives, with their types, defaults and help.
+    """
+    known = {f.name: f for f in fields(kind)}
+    hints = get_type_hints(kind)
+    return [
+        (new, hints[old], field(default=known[old].default, metadata=known[old].metadata))
+        for old, new in names.items()
+    ]
+
+
+def chip_field(what: str) -> tuple[str, Any, Any]:
+    """The option `chip`, which says ``what`` it is for."""
+    return ("chip", str, field(default=DEFAULT_CHIP, metadata={"help": what}))
 
 
 def _convert(text: str, kind: Any) -> object:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import make_dataclass
+from typing import TYPE_CHECKING, Any
 
 from mirage.passes._rewrite import rewrite_graphs
+from mirage.passes.options import chip_field, copied
 from mirage.passes.registry import PythonPass, remark
+from mirage.pipeline.options import OptimizeOptions
 
 if TYPE_CHECKING:
     from mirage import ir
@@ -15,15 +17,18 @@ if TYPE_CHECKING:
     from mirage.semantics.ugraph import KernelGraph
 
 
-@dataclass(frozen=True)
-class RankOptions:
-    """Options of the pass."""
+RankOptions = make_dataclass(
+    "RankOptions",
+    [
+        *copied(OptimizeOptions, {"finalists": "finalists"}),
+        chip_field("the GPU to compile for"),
+    ],
+    frozen=True,
+)
+"""Options of the pass."""
 
-    finalists: int = 4
-    chip: str = "sm_90a"
 
-
-def run(op: ir.Operation, options: RankOptions) -> Mapping[str, int]:
+def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
     """Form ``verified``, with one candidate for each part; with none where one has none."""
     from mirage.cost.target import target_for
     from mirage.frontend.program import Parameter, Program

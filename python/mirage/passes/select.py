@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import field, make_dataclass
+from typing import TYPE_CHECKING, Any
 
-from mirage.cost.target import DEFAULT_CHIP
 from mirage.passes._rewrite import rewrite_graphs
+from mirage.passes.options import chip_field
 from mirage.passes.registry import PythonPass, warn
 
 if TYPE_CHECKING:
@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from mirage.semantics.ugraph import KernelGraph
 
 
-@dataclass(frozen=True)
-class SelectOptions:
-    """Options of the pass."""
+SelectOptions = make_dataclass(
+    "SelectOptions",
+    [
+        chip_field("the GPU whose cost model is used"),
+        ("keep", int, field(default=1, metadata={"help": "how many alternatives to keep"})),
+    ],
+    frozen=True,
+)
+"""Options of the pass."""
 
-    chip: str = DEFAULT_CHIP
-    keep: int = 1
 
-
-def run(op: ir.Operation, options: SelectOptions) -> Mapping[str, int]:
+def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
     """Form ``verified`` to ``selected``; with ``keep`` above 1 it stays ``verified``, with so many
     candidates left to be measured, the cheapest first.
     """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import make_dataclass
+from typing import TYPE_CHECKING, Any
 
 from mirage.passes._rewrite import rewrite_graphs
+from mirage.passes.options import chip_field, copied
 from mirage.passes.registry import PythonPass
+from mirage.pipeline.options import OptimizeOptions
 
 if TYPE_CHECKING:
     from mirage import ir
@@ -15,15 +17,18 @@ if TYPE_CHECKING:
     from mirage.semantics.ugraph import KernelGraph
 
 
-@dataclass(frozen=True)
-class ShortlistOptions:
-    """Options of the pass."""
+ShortlistOptions = make_dataclass(
+    "ShortlistOptions",
+    [
+        *copied(OptimizeOptions, {"candidates": "candidates"}),
+        chip_field("the GPU whose cost model is used"),
+    ],
+    frozen=True,
+)
+"""Options of the pass."""
 
-    candidates: int = 6
-    chip: str = "sm_90a"
 
-
-def run(op: ir.Operation, options: ShortlistOptions) -> Mapping[str, int]:
+def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
     """Form ``candidates``, with fewer of them."""
     from mirage.cost.target import target_for
     from mirage.pipeline.errors import StageError

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import field, make_dataclass
+from typing import TYPE_CHECKING, Any
 
 from mirage.passes._rewrite import rewrite_graphs
-from mirage.passes.registry import PythonPass, warn
+from mirage.passes.options import copied
+from mirage.passes.registry import PassError, PythonPass, warn
+from mirage.verify import Kind, VerifyOptions
 
 if TYPE_CHECKING:
     from mirage import ir
@@ -15,20 +17,27 @@ if TYPE_CHECKING:
     from mirage.semantics.ugraph import KernelGraph
 
 
-@dataclass(frozen=True)
-class VerifyPassOptions:
-    """Options of the pass. A negative seed draws a secret one."""
+VerifyPassOptions = make_dataclass(
+    "VerifyPassOptions",
+    [
+        (
+            "seed",
+            int,
+            field(
+                default=-1,
+                metadata={"help": "seed of the random tests; negative: from the system's entropy"},
+            ),
+        ),
+        *copied(VerifyOptions, {"draws": "draws", "numerics": "check_float"}),
+    ],
+    frozen=True,
+)
+"""Options of the pass. A negative seed draws a secret one."""
 
-    seed: int = -1
-    draws: int = 3
-    check_float: bool = True
 
-
-def run(op: ir.Operation, options: VerifyPassOptions) -> Mapping[str, int]:
+def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
     """Form ``candidates`` to ``verified``."""
-    from mirage.passes.registry import PassError
     from mirage.pipeline.verify import verify_candidates
-    from mirage.verify import Kind, VerifyOptions
 
     if options.draws < 1:
         raise PassError(f"expected at least one draw, got {options.draws}")

@@ -42,11 +42,6 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import import ImportedGraph
 
 
-_SPARE = 3
-"""How many times as many candidates are found as are verified: the cheapest are known once they are
-stable."""
-
-
 Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
 """What can be optimized: a built or imported graph, or one as data."""
 
@@ -108,7 +103,7 @@ class _Run:
         with o.workers() as executor:
             options = PartOptions(
                 target=self.target,
-                limits=o.limits(_SPARE * o.candidates),
+                limits=o.limits(),
                 wanted=o.candidates,
                 verify=VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics),
                 deadline=self.deadline,

@@ -1,4 +1,4 @@
-"""Options of the driver, and its errors."""
+"""How to optimize: the options, and what can be wrong with them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from mirage.compiler.chips import default_chip
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.search import BOUNDS, SearchLimits
+from mirage.verify import VerifyOptions
+
+T = TypeVar("T")
+
+SPARE = 3
+"""How many times as many candidates are found as are verified: the cheapest are known once they are
+stable."""
 
 
 class OptionError(MirageError, TypeError):
-    """An option that there is not, or a value that it does not take."""
+    """An unknown option, or a value that an option does not take."""
 
 
 class NothingFoundError(MirageError):
@@ -40,35 +47,50 @@ _PATIENCE = 0.5
 """Seconds that a worker has to end by itself."""
 
 
+def _option(default: T, what: str, unset: str = "") -> T:
+    """A field with its help; ``unset`` says what None means."""
+    return field(default=default, metadata={"help": what, "unset": unset})
+
+
 @dataclass(frozen=True)
 class OptimizeOptions:
-    """How to optimize. Times in seconds.
+    """How to optimize: a field's ``help`` says what it is for. The command's options, the passes'
+    and the documentation come from these fields and those of :class:`mirage.search.SearchLimits`
+    and :class:`mirage.verify.VerifyOptions`."""
 
-    ``chip`` is a chip (``sm_90a``) or card (``h200``) of the table, by default this machine's GPU.
-    ``budget`` is the time of search, verification and compilation together: when it is used up, the
-    best verified program so far is compiled. ``candidates`` are verified, ``finalists`` of them
-    compiled.
-    ``seed`` makes the search repeatable; ``verify_seed`` the random tests too (by default they
-    draw secret numbers). ``numerics`` compares rounding errors with the reference's. ``jobs``
-    processes search and verify (by default one for each processor). ``compile`` False stops after
-    the choice. ``bounds`` of the search are those of :class:`mirage.search.SearchLimits`, by name.
-    ``watch`` is told what happened, in sentences; ``progress`` what is under way."""
-
-    chip: str = field(default_factory=default_chip)
-    budget: float = 60.0
-    candidates: int = 6
-    finalists: int = 4
-    seed: int = 0
-    verify_seed: int | None = None
-    draws: int = 2
-    numerics: bool = True
-    jobs: int | None = None
-    compile: bool = True
-    cubin: bool = True
-    use_cache: bool = True
-    bounds: Mapping[str, int] = field(default_factory=dict[str, int])
-    watch: Callable[[str], None] | None = None
-    progress: Callable[[str], None] | None = None
+    chip: str = field(
+        default_factory=default_chip,
+        metadata={
+            "help": "chip (sm_90a) or card (h200) of the table in docs/chips.md",
+            "unset": "this machine's GPU; without one sm_90a",
+        },
+    )
+    budget: float = _option(
+        60.0, "seconds for search, verification and compilation; then the best that is verified is "
+        "taken",
+    )  # fmt: skip
+    candidates: int = _option(6, "candidates to verify")
+    finalists: int = _option(4, "verified candidates to compile, of which the fastest is taken")
+    seed: int = _option(SearchLimits.seed, "seed of every random choice of the search")
+    verify_seed: int | None = _option(
+        None, "seed of the random tests, to make them repeatable", "secret randomness"
+    )
+    draws: int = _option(VerifyOptions.draws, "independent random draws")
+    numerics: bool = _option(VerifyOptions.numerics, "measure rounding errors against float64")
+    jobs: int | None = _option(None, "processes that search and verify", "one a processor")
+    compile: bool = _option(True, "compile what is chosen")
+    cubin: bool = _option(True, "assemble machine code where ptxas is there")
+    use_cache: bool = _option(True, "use what was verified and compiled before")
+    bounds: Mapping[str, int] = field(
+        default_factory=dict[str, int],
+        metadata={"help": "bounds of the search, by the names of fields of SearchLimits"},
+    )
+    watch: Callable[[str], None] | None = field(
+        default=None, metadata={"help": "is called with sentences about what happened"}
+    )
+    progress: Callable[[str], None] | None = field(
+        default=None, metadata={"help": "is called with what is under way"}
+    )
 
     def __post_init__(self) -> None:
         target_for(self.chip)
@@ -81,7 +103,7 @@ class OptimizeOptions:
         if unknown:
             known = ", ".join(BOUNDS)
             raise OptionError(f"expected bounds among {known}, got {', '.join(unknown)}")
-        self.limits(self.candidates)
+        self.limits()
 
     @staticmethod
     def of(**options: Any) -> OptimizeOptions:
@@ -117,10 +139,13 @@ class OptimizeOptions:
                 worker.join(_PATIENCE)
                 worker.terminate()
 
-    def limits(self, candidates: int) -> SearchLimits:
+    def limits(self) -> SearchLimits:
         """The search's limits. Raises :class:`mirage.search.LimitError`."""
         return SearchLimits(
-            budget=self.budget, candidates=candidates, seed=self.seed, **self.bounds
+            budget=self.budget,
+            candidates=SPARE * self.candidates,
+            seed=self.seed,
+            **self.bounds,
         )
 
     def say(self, text: str) -> None:

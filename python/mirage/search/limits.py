@@ -27,23 +27,33 @@ class LimitError(MirageError, ValueError):
     """A bound of the search that leaves nothing to search."""
 
 
+def _at_most(default: int, what: str) -> int:
+    """A limit, as a field."""
+    return field(default=default, metadata={"help": f"at most so many {what}"})
+
+
 @dataclass(frozen=True)
 class SearchLimits:
     """Bounds of the search. The result depends on them only, not on the machine's speed, unless
     the budget ends it."""
 
-    budget: float = 60.0  # seconds
-    candidates: int = 10  # graphs to return
-    cuts: int = 5000  # states of a program's cuts at one place
-    plans: int = 100  # plans whose kernels are looked at
-    matmuls: int = 6  # matmuls in one kernel
-    outputs: int = 3  # values that one kernel may write
-    choices: int = 8  # ways to compute a kernel that are combined with those of others
-    derivations: int = 6  # derivations kept per value
-    goals: int = 4000  # values per frame type
-    columns: int = 6000  # choices of sizes per frame type
-    samples: int = 3  # choices of sizes for which derivations are extracted
-    seed: int = 0
+    budget: float = field(
+        default=30.0,
+        metadata={"help": "seconds of search, after which the best so far is kept"},
+    )
+    candidates: int = field(
+        default=18, metadata={"help": "candidates that are kept, cheapest first"}
+    )
+    cuts: int = _at_most(5000, "states of a program's cuts at one place")
+    plans: int = _at_most(100, "sets of stored intermediates whose kernels are solved")
+    matmuls: int = _at_most(6, "matmuls in one kernel")
+    outputs: int = _at_most(3, "values that one kernel writes")
+    choices: int = _at_most(8, "ways to compute a kernel, to be combined with those of others")
+    derivations: int = _at_most(6, "derivations of a value")
+    goals: int = _at_most(4000, "values in one type of frame")
+    columns: int = _at_most(6000, "choices of sizes in one type of frame")
+    samples: int = _at_most(3, "choices of sizes at which derivations are picked")
+    seed: int = field(default=0, metadata={"help": "seed of every random choice of the search"})
 
     def __post_init__(self) -> None:
         if not self.budget > 0.0:  # NaN is not

@@ -56,24 +56,38 @@ class BadOptions(ValueError):
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """How to verify.
+    """How to verify: a field's ``help`` says what it is for."""
 
-    ``seed`` fixes all random choices (by default a secret one is drawn, so that no candidate can be
-    fitted to it). ``work`` limits the elements computed for one draw at the real sizes (1e6 is
-    about 50 ms); larger programs are sampled. ``permute`` accepts outputs in another order.
-    ``numerics`` measures rounding errors, under what ``assume`` allows; ``prove`` tries for a
-    proof. ``max_error_log2`` is the bound that PROBABLE needs.
-    """
-
-    seed: int | None = None
-    draws: int = 2
-    work: float = 1e6
-    permute: bool = False
-    numerics: bool = True
-    prove: bool = True
-    max_error_log2: float = ENOUGH_LOG2
-    redraws: int = 6
-    assume: Assumptions = field(default_factory=Assumptions)
+    seed: int | None = field(
+        default=None,
+        metadata={
+            "help": "seed of the random tests, to make them repeatable",
+            "unset": "secret randomness, so that no candidate can be fitted to it",
+        },
+    )
+    draws: int = field(default=2, metadata={"help": "independent random draws"})
+    work: float = field(
+        default=1e6,
+        metadata={
+            "help": "elements that are computed for one draw at the real sizes (1e6: about 50 ms); "
+            "of larger programs a sample"
+        },
+    )
+    permute: bool = field(default=False, metadata={"help": "accept the outputs in another order"})
+    numerics: bool = field(
+        default=True, metadata={"help": "measure rounding errors against float64"}
+    )
+    prove: bool = field(default=True, metadata={"help": "try for a proof"})
+    max_error_log2: float = field(
+        default=ENOUGH_LOG2,
+        metadata={"help": "base-2 logarithm of the bound that a verdict without a proof needs"},
+    )
+    redraws: int = field(
+        default=6, metadata={"help": "draws that may be repeated for divisions by zero"}
+    )
+    assume: Assumptions = field(
+        default_factory=Assumptions, metadata={"help": "what rounding errors are measured under"}
+    )
 
     def __post_init__(self) -> None:
         if self.draws < 1 or self.redraws < 0:

@@ -8,11 +8,11 @@
 // RUN: not mirage-opt %s --mirage-search=budget=3 2>&1 | FileCheck %s --check-prefix=OPTION
 // RUN: not mirage-opt %s --mirage-search --mirage-search 2>&1 | FileCheck %s --check-prefix=FORM --implicit-check-not=Traceback
 
-// TIME: errors.mlir:[[#@LINE+9]]:1: error: expected a positive time-limit, got 0
-// NAN: error: expected a positive time-limit, got nan
-// NONE: error: expected max-candidates of at least 1, got 0
-// SEED: error: expected a seed of at least 0, got -1
-// BOUND: error: expected max-plans of at least 1, or 0, got -1
+// TIME: errors.mlir:[[#@LINE+9]]:1: error: expected a positive budget of seconds, got 0.0
+// NAN: error: expected a positive budget of seconds, got nan
+// NONE: error: expected the search limit 'candidates' to be at least 1, got 0
+// SEED: error: expected the search limit 'seed' to be at least 0, got -1
+// BOUND: error: expected the search limit 'plans' to be at least 1, got -1
 // CHIP: error: expected a known chip (sm_80, sm_86, sm_89, sm_90a) or card (a100, {{.*}}gh200), got 'sm_10'
 // OPTION: no such option budget
 // FORM: errors.mlir:[[#@LINE+3]]:3: error: expected form none or 'reference', got 'candidates'

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from mirage.cli import main
-from mirage.cli.optimizing import BOUNDS as described
 from mirage.passes.search import SearchOptions
-from mirage.search import BOUNDS
+from mirage.pipeline.options import SPARE, OptimizeOptions
+from mirage.pipeline.part import SEARCHED
+from mirage.search import BOUNDS, SearchLimits
+from mirage.verify import VerifyOptions
 
 PROGRAM = """
 import torch
@@ -61,10 +63,23 @@ def test_search(capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Pat
     assert main(["verify", str(program), str(best), "--seed", "1"]) == 0
 
 
-def test_every_bound_of_the_search_is_an_option() -> None:
-    assert set(described) == set(BOUNDS)
+def test_every_bound_of_the_search_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["optimize", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
     options = {f.name for f in fields(SearchOptions)}
-    assert options >= {f"max_{name}" for name in BOUNDS}
+    for field in fields(SearchLimits):
+        if field.name in BOUNDS:
+            assert (
+                f"--max-{field.name} N {field.metadata['help']} (default: {field.default})" in said
+            )
+            assert f"max_{field.name}" in options
+
+
+def test_defaults_are_the_same_everywhere() -> None:
+    whole, search = OptimizeOptions(), SearchLimits()
+    assert search.candidates == SPARE * whole.candidates
+    assert search.budget == SEARCHED * whole.budget
+    assert whole.draws == VerifyOptions().draws
 
 
 def test_a_bound_is_heeded_and_said(capsys: pytest.CaptureFixture[str], program: Path) -> None:

@@ -116,6 +116,7 @@ def declared_passes() -> dict[str, dict[str, Any]]:
         options = [records[option["def"]] for option in record["options"]]
         declared[record["argument"]] = {
             "summary": record["summary"],
+            "help": {option["argument"]: option["description"] for option in options},
             "options": {
                 option["argument"]: (option["type"], option.get("defaultValue") or "")
                 for option in options
@@ -149,6 +150,8 @@ def test_cpp_and_python_declare_the_same_pass(name: str) -> None:
     if declared.get("chip") == "::mirage::defaultChip":  # of the table of chips
         declared["chip"] = as_cpp(DEFAULT_CHIP)
     assert declared == options
+    said = {option_name(f): f.metadata["help"] for f in fields(python_pass.options)}
+    assert DECLARED[name]["help"] == said
 
 
 @pytest.mark.parametrize("name", sorted(DECLARED))

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--words", action="store_true", help="describe each candidate's kernels")
     add_search_arguments(parser)
-    parser.set_defaults(no_cubin=True, no_cache=True)
+    parser.set_defaults(cubin=False, use_cache=False)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mirage.cli.options import add_option
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, load_program
 from mirage.frontend.program import Parameter, Program
@@ -36,15 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("reference", help=HELP)
     parser.add_argument("candidate", help=HELP)
-    parser.add_argument(
-        "--seed", type=int, help="make the run repeatable (default: secret randomness)"
-    )
-    parser.add_argument(
-        "--draws", type=int, default=2, help="independent random draws (default: 2)"
-    )
-    parser.add_argument(
-        "--permute", action="store_true", help="accept the outputs in another order"
-    )
+    from mirage.verify import VerifyOptions
+
+    for name in ("seed", "draws", "permute", "numerics"):
+        add_option(parser, VerifyOptions, name)
     parser.add_argument(
         "--match",
         action="append",
@@ -67,7 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["reassociation", "more-precision"],
         help="do not accept other numbers than the reference's, or casts to 16 bits left out",
     )
-    parser.add_argument("--no-numerics", action="store_true", help="do not measure rounding errors")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -86,7 +81,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         seed=options.seed,
         draws=options.draws,
         permute=options.permute,
-        numerics=not options.no_numerics,
+        numerics=options.numerics,
         assume=Assumptions(
             "reassociation" not in options.no_assume,
             "more-precision" not in options.no_assume,

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirage import ir
 from mirage.passes.registry import PassError, PythonPass, remark, warn
@@ -20,9 +20,15 @@ from mirage.passes.registry import PassError, PythonPass, remark, warn
 class TestBridgeOptions:
     """What to do, with which text and numbers."""
 
-    action: str = "nothing"
-    text: str = ""
-    values: tuple[int, ...] = ()
+    action: str = field(
+        default="nothing",
+        metadata={
+            "help": "nothing, annotate, print, remark, warn, fail, fail-at-op, raise, invalid, "
+            "exit, crash or hang"
+        },
+    )
+    text: str = field(default="", metadata={"help": "what annotate or remark says"})
+    values: tuple[int, ...] = field(default=(), metadata={"help": "integers that annotate records"})
 
 
 def _first(op: ir.Operation) -> ir.Operation:
