@@ -37,6 +37,8 @@ SEARCHED = 0.5
 """The share of the time left that the search may take, so that what it finds can be verified."""
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
+COMPILE, COMPILE_KERNEL = 0.8, 0.15
+"""Seconds that compilation takes, and for each kernel more (on two cores)."""
 OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 
 
@@ -178,7 +180,8 @@ class _Solver:
         self.exponentials += [exponentials[p] for p in places]
         stable = _alternatives_in(graph)
         watch = partial(self._tell, first)
-        until = time.time() + VERIFIED * o.deadline.left
+        left = o.deadline.left
+        until = time.time() + max(0.0, min(VERIFIED * left, left - _compile_seconds(tried)))
         with o.timed("verify"):
             graph, checked = verify_candidates(graph, o.verify, watch, o.executor, o.ledger, until)
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
@@ -206,6 +209,12 @@ class _Solver:
         launches = [op for op in wrong or graph.ops if isinstance(op, Launch)]
         picks = [pick for op in launches if (pick := candidate.pick_of(op)) is not None]
         return list({id(p): p for p in picks}.values())
+
+
+def _compile_seconds(candidates: list[Candidate]) -> float:
+    """About how long the largest of the candidates takes to compile."""
+    kernels = [sum(isinstance(op, Launch) for op in c.graph.ops) for c in candidates]
+    return COMPILE + COMPILE_KERNEL * max(kernels, default=0)
 
 
 def _around(op: Alternatives) -> KernelGraph:
