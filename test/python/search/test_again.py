@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from mirage.cost import H200
 from mirage.search import Pick, Planner, SearchLimits, SearchResult
+from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import Launch
-from search_programs import rms_linear, rms_swiglu_down
+from search_programs import graph, rms_linear, rms_swiglu_down, tensor
 
 LIMITS = SearchLimits(columns=400, samples=1, derivations=2, candidates=4)
 
@@ -40,3 +41,15 @@ def test_what_is_wrong_twice_has_no_kernels_any_more() -> None:
         result = planner.again(wrong, 60.0, wrong)
     assert not kernels_of(result)
     assert result.candidates
+
+
+def test_ways_that_were_left_out_are_looked_at_when_all_others_are_refused() -> None:
+    """A grid that splits the sum is hopeless beside one that does not, and all that is left."""
+    x, w, b = tensor("x", 16, 64), tensor("w", 64, 64), Builder()
+    planner = Planner(graph("product", (x, w), b, b.matmul(x, w)), H200, LIMITS)
+    result = planner.run()
+    launches: set[int] = set()
+    for _ in range(20):
+        launches.add(sum(isinstance(op, Launch) for op in result.candidates[0].graph.ops))
+        result = planner.again(kernels_of(result), 60.0)
+    assert {1, 2} <= launches
