@@ -37,6 +37,8 @@ SEARCHED = 0.5
 """The share of the time left that the search may take, so that what it finds can be verified."""
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
+COMPILE, COMPILE_KERNEL = 0.8, 0.15
+"""Seconds that compilation takes, and for each kernel more (on two cores)."""
 OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 
 
@@ -141,12 +143,12 @@ class _Solver:
         self.search.report = result.report
         o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.stop.value}")
         for number in range(ROUNDS):
-            refused = self._round(result)
+            refused, blamed = self._round(result)
             if not refused or not o.deadline.left or number == ROUNDS - 1:
                 return
             o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
             with o.timed("search"):
-                result = planner.again(refused, o.deadline.share(SEARCHED))
+                result = planner.again(refused, o.deadline.share(SEARCHED), blamed)
             if not self._promises_more(result):
                 return
 
@@ -160,8 +162,9 @@ class _Solver:
         costs = (predict(p, self.o.target) for p in programs)
         return min((c.time for c in costs if c is not None), default=float("inf"))
 
-    def _round(self, result: SearchResult) -> list[Pick]:
-        """Verifies what is new of the candidates; gives the kernels that could not be shown."""
+    def _round(self, result: SearchResult) -> tuple[list[Pick], list[Pick]]:
+        """Verifies what is new of the candidates; gives the kernels of those that were dropped, as
+        far as they are to blame, and those of them that are known to be."""
         o = self.o
         new = [c for c in result.candidates if signature(c.graph) not in self.seen]
         self.seen.update(signature(c.graph) for c in new)
@@ -177,7 +180,8 @@ class _Solver:
         self.exponentials += [exponentials[p] for p in places]
         stable = _alternatives_in(graph)
         watch = partial(self._tell, first)
-        until = time.time() + VERIFIED * o.deadline.left
+        left = o.deadline.left
+        until = time.time() + max(0.0, min(VERIFIED * left, left - _compile_seconds(tried)))
         with o.timed("verify"):
             graph, checked = verify_candidates(graph, o.verify, watch, o.executor, o.ledger, until)
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
@@ -185,11 +189,14 @@ class _Solver:
         self.stable = joined(self.stable, stable)
         self.verified = joined(self.verified, _alternatives_in(graph))
         refused: dict[int, Pick] = {}
+        blamed: dict[int, Pick] = {}
         for c in checked:
             if not c.kept:
-                for pick in self._blamed(tried[c.index], stable.programs[c.index + 1], c):
-                    refused[id(pick)] = pick
-        return list(refused.values())
+                picks = self._blamed(tried[c.index], stable.programs[c.index + 1], c)
+                refused.update((id(pick), pick) for pick in picks)
+                if c.verdict.unshown:
+                    blamed.update((id(pick), pick) for pick in picks)
+        return list(refused.values()), list(blamed.values())
 
     def _tell(self, first: int, checked: Checked) -> None:
         if self.o.watch_verdict is not None:
@@ -202,6 +209,12 @@ class _Solver:
         launches = [op for op in wrong or graph.ops if isinstance(op, Launch)]
         picks = [pick for op in launches if (pick := candidate.pick_of(op)) is not None]
         return list({id(p): p for p in picks}.values())
+
+
+def _compile_seconds(candidates: list[Candidate]) -> float:
+    """About how long the largest of the candidates takes to compile."""
+    kernels = [sum(isinstance(op, Launch) for op in c.graph.ops) for c in candidates]
+    return COMPILE + COMPILE_KERNEL * max(kernels, default=0)
 
 
 def _around(op: Alternatives) -> KernelGraph:

@@ -8,7 +8,15 @@ from dataclasses import replace
 
 from mirage.cost import Target
 from mirage.pipeline.errors import StageError
-from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch
+from mirage.search import (
+    Candidate,
+    Pick,
+    Planner,
+    SearchLimits,
+    SearchResult,
+    StopReason,
+    Watch,
+)
 from mirage.semantics.alternatives import Alternatives, Holds, applied_to, result_values
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, Softmax
@@ -79,8 +87,8 @@ def search_part(
         if not _overflows(result) or left <= 0.0:
             return planner, result
         kernels = _overflowing(result)
-        if not kernels:
-            break
+        if not kernels or result.report.stop is StopReason.BUDGET:
+            break  # what is left of the time is for kernels that cannot overflow
         result = planner.again(kernels, _FIRST * left)
     left = end - time.perf_counter()
     if left > 0.0 and _overflows(result):

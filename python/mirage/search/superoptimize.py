@@ -136,22 +136,49 @@ class Planner:
         self.solver = KernelSolver(target, limits, self.report, self.start + limits.budget)
         self.program = Program(graph, target, self.report)
         self.memo: dict[Key, list[Pick]] = {}
+        self._blamed: set[Key] = set()
+        self._wrong: dict[Key, set[object]] = {}  # structures that were refused
+        self._few: dict[Key, Region] = {}  # solved for a few ways only
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
-    def again(self, refused: Iterable[Pick], seconds: float) -> SearchResult:
+    def again(
+        self, refused: Iterable[Pick], seconds: float, blamed: Iterable[Pick] = ()
+    ) -> SearchResult:
         """The best plans without some kernels and others of their structure, found in so many
-        seconds. Kernels that are known are not looked for again."""
+        seconds. Kernels that are known are not looked for again. ``blamed`` are those of them that
+        are known to be wrong themselves: where that happens twice for what is the same to compute,
+        there are no kernels for it any more."""
+        certain = {id(pick) for pick in blamed}
+        again: set[Key] = set()
+        touched: set[Key] = set()
         for pick in refused:
             wrong = _structure(self.solver.write(pick))
             for key, picks in self.memo.items():
                 if any(p is pick for p in picks):
-                    others = ((p, _structure(self.solver.write(p))) for p in picks)
-                    self.memo[key] = [p for p, s in others if s is not None and s != wrong]
+                    self._wrong.setdefault(key, set()).add(wrong)
+                    touched.add(key)
+                    if id(pick) in certain:
+                        again.add(key)
                     break
-        self.report.stop = StopReason.EXHAUSTED
         self.start = time.perf_counter()
         self.solver.deadline = self.start + seconds
+        for key in touched:
+            self.memo[key] = self._right(key, self.memo[key])
+            if not self.memo[key] and key not in again & self._blamed and key in self._few:
+                # what was left out beside better ways may be all that there is
+                every = self.solver.solve(self._few.pop(key).problem())
+                self.memo[key] = self._right(key, every[: 2 * self.limits.choices])
+        for key in again & self._blamed:
+            self.memo[key] = []
+        self._blamed |= again
+        self.report.stop = StopReason.EXHAUSTED
         return self.run()
+
+    def _right(self, key: Key, picks: list[Pick]) -> list[Pick]:
+        """Kernels that can be written, and have no structure that was refused."""
+        wrong = self._wrong.get(key, set())
+        found = ((p, _structure(self.solver.write(p))) for p in picks)
+        return [p for p, s in found if s is not None and s not in wrong]
 
     def run(self) -> SearchResult:
         """The best plans within the limits, ranked."""
@@ -207,6 +234,7 @@ class Planner:
                 count = 2 * self.limits.candidates if whole else self.limits.choices
                 picks = self.solver.solve(region.problem(), count)[:count]
             self.memo[key] = self._written_first(picks)
+            self._few[key] = region
         return self.memo[key]
 
     def _written_first(self, picks: list[Pick]) -> list[Pick]:

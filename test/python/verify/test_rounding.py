@@ -122,6 +122,21 @@ def plus_root(added: bool) -> Program:
     return build
 
 
+def attention(wide: bool) -> Program:
+    """With scores of the inputs' type, or of f32. Where two of a row's largest scores are nearly
+    equal, one rounding decides about the row: which program's error is smaller is luck."""
+
+    def build(b: Builder, inputs: list[Value]) -> Value:
+        q, k, v, w = inputs
+        left, right = b.matmul(q, w), b.transpose(k, (1, 0))
+        if wide:
+            left, right = b.cast(left, F32), b.cast(right, F32)
+        return b.matmul(b.cast(b.softmax(b.matmul(left, right), 1), v.dtype), v)
+
+    return build
+
+
+ATTENTION = [(32, 64), (32, 64), (32, 64), (64, 64)]
 LINEAR = [(M, K), (K,), (K, N)]
 REFUSED = {
     "gain into the input": (LINEAR, rms_linear(), rms_linear(order="gain into the input")),
@@ -137,6 +152,7 @@ FINE = {
     "products in f32": (LINEAR, rms_linear(), rms_linear(order="f32")),
     "layer norm": ([(M, K)], layer_norm("centred"), layer_norm("centred")),
     "relu": ([(M, K), (K, N)], relu_linear(False), relu_linear(False)),
+    "attention": (ATTENTION, attention(False), attention(True)),
 }
 
 
