@@ -4,21 +4,14 @@ there, or at least finite, so that a sum over the axis needs no mask."""
 from __future__ import annotations
 
 from mirage.semantics.normal_form import Algebra, FnAtom, IdAtom, InAtom
-from mirage.semantics.scalar import UnaryFn
+from mirage.semantics.scalar import UNARY
+from mirage.semantics.scalar import Algebra as Kind
 
-_ZERO = frozenset(
-    {
-        UnaryFn.ABS,
-        UnaryFn.SQRT,
-        UnaryFn.SILU,
-        UnaryFn.GELU,
-        UnaryFn.GELU_TANH,
-        UnaryFn.RELU,
-        UnaryFn.TANH,
-    }
-)
-"""Functions that are finite at finite arguments (roots aside) and zero at zero."""
-_FINITE = _ZERO | {UnaryFn.SIGMOID}
+_ATOMS = {fn: row for fn, row in UNARY.items() if row.algebra is Kind.OPAQUE}
+_ZERO = frozenset(fn for fn, row in _ATOMS.items() if row.zero_at_zero)
+"""Functions that are zero at zero."""
+_FINITE = frozenset(fn for fn, row in _ATOMS.items() if row.closed)
+"""Functions that are finite at finite arguments (roots of negative numbers aside)."""
 
 
 def finite_beyond(algebra: Algebra, poly: int, axis: str) -> bool:

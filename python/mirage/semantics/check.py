@@ -29,11 +29,7 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Binary,
-    Broadcast,
-    Cast,
     Composite,
-    Concat,
     Constant,
     External,
     KernelGraph,
@@ -42,18 +38,13 @@ from mirage.semantics.ugraph import (
     Load,
     Loop,
     Mask,
-    Matmul,
     Op,
-    Reduce,
-    Reshape,
     RmsNorm,
     RunningMax,
-    Slice,
     Softmax,
     TensorType,
     TileMap,
-    Transpose,
-    Unary,
+    UnknownOp,
     Value,
     axis_extents,
     walk,
@@ -145,46 +136,19 @@ def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
     Raises :class:`InvalidGraph` and :class:`mirage.semantics.builder.ShapeError`; ``where`` goes
     into messages.
     """
-    b = Builder(in_block)
-    xs = op.operands
-    if isinstance(op, Constant):
-        _arity(op, where, 0, 0)
-        if op.value != op.value:
-            raise InvalidGraph("C10", where, "expected a number, got NaN")
-        return TensorType((), op.result.dtype)
-    if isinstance(op, (Binary, Matmul)):
-        _arity(op, where, 2, 2)
-        return (b.binary(op.fn, *xs) if isinstance(op, Binary) else b.matmul(*xs)).type
-    if isinstance(op, Concat):
-        _arity(op, where, 1, 1 << 30)
-        return b.concat(xs, op.dim).type
     if isinstance(op, Composite):
         if in_block:
             raise InvalidGraph(
                 "C4", where, "expected a primitive op in a block, got a composite one"
             )
         return _composite_type(op, where)
-    _arity(op, where, 1, 1)
-    (x,) = xs
-    if isinstance(op, Unary):
-        return b.unary(op.fn, x).type
-    if isinstance(op, Cast):
-        return b.cast(x, op.result.dtype).type
-    if isinstance(op, Reduce):
-        if tuple(sorted(set(op.dims))) != op.dims or not op.dims:
-            raise InvalidGraph(
-                "C2", where, f"expected sorted distinct dimensions to reduce, got {op.dims}"
-            )
-        return b.reduce(op.fn, x, op.dims).type
-    if isinstance(op, Transpose):
-        return b.transpose(x, op.permutation).type
-    if isinstance(op, Reshape):
-        return b.reshape(x, op.result.shape).type
-    if isinstance(op, Broadcast):
-        return b.broadcast(x, op.result.shape).type
-    if isinstance(op, Slice):
-        return b.slice(x, op.offsets, op.result.shape).type
-    raise InvalidGraph("C4", where, "expected a known op")
+    _arity(op, where, *op.arity)
+    if isinstance(op, Constant) and op.value != op.value:
+        raise InvalidGraph("C10", where, "expected a number, got NaN")
+    try:
+        return op.result_type(Builder(in_block))
+    except UnknownOp:
+        raise InvalidGraph("C4", where, "expected a known op") from None
 
 
 def _composite_type(op: Composite, where: str) -> TensorType:

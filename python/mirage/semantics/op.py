@@ -28,10 +28,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING, ClassVar
 
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.indices import Region, aligned, whole
 from mirage.semantics.scalar import DType
+
+if TYPE_CHECKING:
+    from mirage.semantics.builder import Builder
 
 
 class UnknownOp(TypeError):
@@ -90,6 +94,17 @@ class Op(ABC):
         (value,) = self.results
         return value
 
+    arity: ClassVar[tuple[int, int]] = (1, 1)
+    """The least and the largest number of operands."""
+
+    def result_type(self, b: Builder) -> TensorType:
+        """The type that the result has by the operands, as a builder of this level makes it.
+
+        Raises :class:`ValueError` where they do not fit, :class:`UnknownOp` for ops that mean
+        something at one level only.
+        """
+        raise UnknownOp(f"expected an op with a meaning at this level, got {type(self).__name__}")
+
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
@@ -104,6 +119,11 @@ class Op(ABC):
         """The region of each operand that a region of the result needs, at kernel level; all of
         them where an op does not say."""
         return tuple(whole(len(v.shape)) for v in self.operands)
+
+
+def unknown(op: Op, analysis: str) -> UnknownOp:
+    """The error of an analysis on which soundness rests, for an op that it has no rule for."""
+    return UnknownOp(f"{analysis}: no rule for {type(op).__name__}")
 
 
 def no_rule(op: Op, analysis: str) -> None:

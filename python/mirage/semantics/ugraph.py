@@ -35,6 +35,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -64,7 +65,11 @@ from mirage.semantics.op import Value as Value
 from mirage.semantics.op import View as View
 from mirage.semantics.op import Zeros as Zeros
 from mirage.semantics.op import no_rule as no_rule
+from mirage.semantics.op import unknown as unknown
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
+
+if TYPE_CHECKING:
+    from mirage.semantics.builder import Builder
 
 TileMap = tuple[tuple[str, ...], ...]
 """For each tensor dimension, the names of the axes that split it, outermost first."""
@@ -81,8 +86,13 @@ class Constant(Source):
 
     value: Number
 
+    arity: ClassVar[tuple[int, int]] = (0, 0)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", as_number(self.value))
+
+    def result_type(self, b: Builder) -> TensorType:
+        return TensorType((), self.result.dtype)
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -96,6 +106,9 @@ class Unary(Elementwise):
     """A scalar function applied to each element."""
 
     fn: UnaryFn
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.unary(self.fn, self.operands[0]).type
 
     @property
     def work(self) -> tuple[float, float]:
@@ -116,6 +129,11 @@ class Binary(Elementwise):
     """A function of two scalars applied element by element, with NumPy broadcasting."""
 
     fn: BinaryFn
+
+    arity: ClassVar[tuple[int, int]] = (2, 2)
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.binary(self.fn, self.operands[0], self.operands[1]).type
 
     @property
     def work(self) -> tuple[float, float]:
@@ -138,6 +156,9 @@ class Binary(Elementwise):
 class Cast(Elementwise):
     """Conversion to the element type of the result; the identity on real numbers."""
 
+    def result_type(self, b: Builder) -> TensorType:
+        return b.cast(self.operands[0], self.result.dtype).type
+
     @property
     def work(self) -> tuple[float, float]:
         return 0.0, 0.0
@@ -155,6 +176,11 @@ class Cast(Elementwise):
 @dataclass(frozen=True, eq=False)
 class Matmul(Contraction):
     """``[..., m, k] x [..., k, n] -> [..., m, n]``, leading dimensions broadcast."""
+
+    arity: ClassVar[tuple[int, int]] = (2, 2)
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.matmul(self.operands[0], self.operands[1]).type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -178,6 +204,11 @@ class Reduce(Contraction):
     fn: ReduceFn
     dims: tuple[int, ...]
 
+    def result_type(self, b: Builder) -> TensorType:
+        if tuple(sorted(set(self.dims))) != self.dims or not self.dims:
+            raise ValueError(f"expected sorted distinct dimensions to reduce, got {self.dims}")
+        return b.reduce(self.fn, self.operands[0], self.dims).type
+
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
@@ -193,6 +224,9 @@ class Transpose(Rearrangement):
     """``result.shape[i] == operand.shape[permutation[i]]``."""
 
     permutation: tuple[int, ...]
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.transpose(self.operands[0], self.permutation).type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -213,6 +247,9 @@ class Transpose(Rearrangement):
 @dataclass(frozen=True, eq=False)
 class Reshape(Rearrangement):
     """Same elements in row-major order, the shape of the result."""
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.reshape(self.operands[0], self.result.shape).type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -235,6 +272,9 @@ class Reshape(Rearrangement):
 class Broadcast(View):
     """Size-1 (or missing leading) dimensions repeated to the shape of the result."""
 
+    def result_type(self, b: Builder) -> TensorType:
+        return b.broadcast(self.operands[0], self.result.shape).type
+
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
@@ -253,6 +293,11 @@ class Concat(Movement):
     """Operands joined along ``dim``."""
 
     dim: int
+
+    arity: ClassVar[tuple[int, int]] = (1, 1 << 30)
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.concat(self.operands, self.dim).type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -277,6 +322,9 @@ class Slice(View):
     """The block of the result's shape that starts at ``offsets``."""
 
     offsets: tuple[int, ...]
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.slice(self.operands[0], self.offsets, self.result.shape).type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]

@@ -10,6 +10,7 @@ from mirage.search.parallel import Region
 from mirage.search.problem import Solution
 from mirage.search.program import Program
 from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn
 from search_programs import graph, tensor
 
 
@@ -47,3 +48,13 @@ def test_all_ways_are_looked_at_where_the_best_ones_cannot_be_written(
     picks, _ = ways(4)
     assert picks
     assert picks[0].written is not None
+
+
+def test_kernels_read_views_of_tensors_that_elementwise_ops_read() -> None:
+    """Sequences and tokens are rows of one product, so that the kernel reads a view of both."""
+    x, bias, w = tensor("x", 2, 16, 64), tensor("bias", 64), tensor("w", 64, 64)
+    b = Builder()
+    y = b.matmul(b.binary(BinaryFn.ADD, x, bias), w)
+    program = graph("rows", (x, bias, w), b, y)
+    region = Program(program, H200, SearchReport()).region(program.outputs, ())
+    assert KernelSolver(H200, SearchLimits(), SearchReport()).solve(region.problem(), 4)

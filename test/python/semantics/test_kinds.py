@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory import shared_bytes
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.builder import Builder
+from mirage.semantics.check import InvalidGraph
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.indices import Region
 from mirage.semantics.op import no_rule
 from mirage.semantics.region import demand
-from mirage.semantics.scalar import DType
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
     Axis,
     BlockGraph,
@@ -33,6 +35,7 @@ from mirage.semantics.ugraph import (
     Op,
     Output,
     Rearrangement,
+    Reduce,
     Scan,
     Source,
     Structure,
@@ -43,6 +46,9 @@ from mirage.semantics.ugraph import (
     Zeros,
 )
 from mirage.transforms.padding import Padding
+from mirage.verify import VerifyOptions, verify
+from mirage.verify.compression.index_relations import Slots
+from mirage.verify.compression.merged_dimensions import merged
 
 KINDS = (Source, Elementwise, Movement, Contraction, Scan, Structure, Composite, External)
 ABSTRACT = {*KINDS, View, Rearrangement} - {External}
@@ -61,6 +67,9 @@ class Clamp(Elementwise):
     low: float
     high: float
 
+    def result_type(self, b: Builder) -> TensorType:
+        return self.operands[0].type
+
     @property
     def work(self) -> tuple[float, float]:
         return 2.0, 0.0
@@ -72,12 +81,18 @@ class Clamp(Elementwise):
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
-        return map_planes(lambda p: np.clip(p, self.low, self.high), xs[0])
+        dtype = self.result.dtype
+        low, high = (domain.constant(Fraction(n), dtype) for n in (self.low, self.high))
+        raised = domain.binary(BinaryFn.MAX, xs[0], low, dtype)
+        return domain.binary(BinaryFn.MIN, raised, high, dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class Flip(Rearrangement):
     """A new view: the last dimension backwards."""
+
+    def result_type(self, b: Builder) -> TensorType:
+        return self.operands[0].type
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -167,6 +182,26 @@ def test_a_new_view_needs_no_line_in_the_analyses() -> None:
     assert work(launch) == 0.0
     (output,) = launch.body.outputs
     assert not Padding(launch).of(output.value)[1]  # padding is not where it was
+
+
+@pytest.mark.parametrize("make", [Flip, Unheard])
+def test_the_verifier_accepts_nothing_that_it_has_no_rule_for(make: type[Op]) -> None:
+    """A flip relates an index to another one: analyses that take it for an ordinary view would say
+    that one column stands for all."""
+    x, y, z = value(4, 64), value(4, 64), value(4, 1)
+    ops = (make((x,), (y,)), Reduce((y,), (z,), ReduceFn.SUM, (1,)))
+    b = Builder()
+    plain = KernelGraph("g", (x,), (), (b.reduce(ReduceFn.SUM, x, (1,)),))
+    plain = KernelGraph("g", (x,), tuple(b.ops), plain.outputs)
+    changed = KernelGraph("g", (x,), ops, (z,))
+    for pair in ((plain, changed), (changed, plain)):
+        with pytest.raises((UnknownOp, InvalidGraph), match=r"no rule for|a known op"):
+            verify(*pair, VerifyOptions(seed=1))
+    # nor does what comes after that check rest on it
+    with pytest.raises(UnknownOp, match="indices"):
+        Slots().add(changed)
+    with pytest.raises(UnknownOp, match="dimensions"):
+        merged((changed, plain))
 
 
 def test_an_op_without_a_rule_is_an_error_in_tests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from mirage.semantics.ugraph import (
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.index_relations import Irregular
+from mirage.verify.evidence.exact import compare_exactly
 from mirage.verify.evidence.proof import prove
 from mirage.verify.evidence.small_model import run_small_model, small_pair
 from mirage.verify.normalize import normalize
@@ -68,6 +69,34 @@ def test_they_are_exact_where_digits_do_not_fit():
         except (InvalidGraph, Irregular):
             continue
         severed += structure.severed
+
+
+def heads(width: int, part: int, offset: int, early: bool) -> KernelGraph:
+    """Columns ``offset`` to ``offset + part`` of each of four heads of a product, cut out of it or
+    of the weights."""
+    x, w = graphs.tensor(8, 32, dtype=F32), graphs.tensor(32, 4 * width, dtype=F32)
+    b = Builder()
+    if early:
+        apart = b.reshape(w, (32, 4, width))
+        own = b.reshape(b.slice(apart, (0, 0, offset), (32, 4, part)), (32, 4 * part))
+        out = b.matmul(x, own)
+    else:
+        apart = b.reshape(b.matmul(x, w), (8, 4, width))
+        out = b.reshape(b.slice(apart, (0, 0, offset), (8, 4, part)), (8, 4 * part))
+    return KernelGraph("heads", (x, w), tuple(b.ops), (out,))
+
+
+@pytest.mark.parametrize(("width", "part"), [(24, 16), (384, 64), (20, 16), (15, 10)])
+def test_first_parts_of_dimensions_that_are_factors_of_others(width, part):
+    """Both sizes are factors of something, so that neither's top digit may go further."""
+    cut = [heads(width, part, 0, early) for early in (False, True)]
+    structure = Structure(cut, sever=True)
+    assert structure.severed
+    for singles in (1, 2):
+        assert_exact(cut, singles, structure)
+    assert compare_exactly(*cut, random.Random(0)).proved
+    other = heads(width, part, 1, True)
+    assert not compare_exactly(cut[0], other, random.Random(0)).shown.holds
 
 
 def running(n: int, steps: int, use: str) -> KernelGraph:

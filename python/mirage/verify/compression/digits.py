@@ -84,7 +84,10 @@ class Structure:
             (t.parts, (t.whole,)) for t in self._slots.tilings if t.whole is not None
         ]
         self._relations += self._slots.joins
-        self._relations += [((c.whole,), (c.part,)) for c in self._slots.cuts if c.offset == 0]
+        self._heads: list[_Sides] = [
+            ((c.whole,), (c.part,)) for c in self._slots.cuts if c.offset == 0
+        ]
+        self._relations += self._heads
         self._grains: dict[_Sides | Cut, int] = {}  # of the relations that are severed
         while not self._solve(sever):
             pass
@@ -137,8 +140,27 @@ class Structure:
                 raise
             self._sever(at, reason)
             return False
-        self._name_digits(shifted)
+        try:
+            self._name_digits(shifted)
+        except Irregular:
+            if sever and self._sever_heads():
+                return False
+            raise
         return True
+
+    def _sever_heads(self) -> bool:
+        """A slice from the first index on shares all of its digits with the whole, which may go
+        further. Where that does not fit what else there is of either, only those below a block of
+        which both sizes are multiples. False if none is left to be severed so.
+        """
+        found = False
+        for sides in self._heads:
+            whole, part = (self._class(slot).size for (slot,) in sides)
+            grain = gcd(whole, part)
+            if whole != part and sides not in self._grains and whole <= _MAX_SEVERED * grain:
+                self._grains[sides] = grain
+                found = True
+        return found
 
     def _sever(self, relation: _Sides | Cut, reason: _Conflict) -> None:
         """Keeps of a relation what lies below the largest block that all its cuts keep whole. The

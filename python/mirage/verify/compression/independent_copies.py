@@ -10,7 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
-from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, Op, Reduce, Value
+from mirage.semantics.ugraph import (
+    Elementwise,
+    KernelGraph,
+    Launch,
+    Loop,
+    Matmul,
+    Movement,
+    Op,
+    Reduce,
+    Scan,
+    Source,
+    Value,
+    unknown,
+)
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.index_relations import Slot
 
@@ -64,6 +77,8 @@ class _Search:
             self._mixes(a, (len(a.shape) - 1,))
         elif isinstance(op, Reduce):
             self._mixes(op.operands[0], op.dims)
+        elif not isinstance(op, Source | Elementwise | Movement | Scan):
+            raise unknown(op, "which indices an op mixes")
         self._values(op.results)
 
     def _mixes(self, value: Value, dims: Iterable[int]) -> None:

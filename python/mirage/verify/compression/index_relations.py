@@ -14,8 +14,10 @@ from mirage.semantics.region import reshape_groups
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
+    Broadcast,
     Concat,
     Constant,
+    Elementwise,
     KernelGraph,
     Launch,
     Load,
@@ -26,11 +28,13 @@ from mirage.semantics.ugraph import (
     Reduce,
     Reshape,
     RunningMax,
+    Scan,
     Slice,
     TileMap,
     Transpose,
     Value,
     axis_extents,
+    unknown,
 )
 from mirage.verify.compression.running_maxima import order_matters
 
@@ -203,9 +207,11 @@ class Slots:
                 self.joins.append((left, right))
         elif isinstance(op, (Slice, Concat)):
             self._slice_or_concat(op)
-        else:
+        elif isinstance(op, Elementwise | Broadcast | Scan):
             for v in op.operands:
                 self._aligned(v, y)
+        else:
+            raise unknown(op, "which indices an op relates")
 
     def _slice_or_concat(self, op: Slice | Concat) -> None:
         y = op.result

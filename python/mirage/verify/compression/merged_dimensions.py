@@ -15,8 +15,10 @@ from dataclasses import replace
 from math import prod
 
 from mirage.semantics.ugraph import (
+    Broadcast,
     Concat,
     Constant,
+    Elementwise,
     KernelGraph,
     Launch,
     Matmul,
@@ -27,6 +29,7 @@ from mirage.semantics.ugraph import (
     TensorType,
     Transpose,
     Value,
+    unknown,
 )
 from mirage.verify.compression.index_relations import Irregular, Union
 
@@ -130,10 +133,12 @@ class _Sides:
         elif isinstance(op, Transpose):
             for i, d in enumerate(op.permutation):
                 self._same(op.operands[0], d, op.result, i)
-        elif not isinstance(op, (Reshape, Constant)):
+        elif isinstance(op, Elementwise | Broadcast | Reduce | Slice | Concat):
             # Of a reduction, a slice and a join the dimensions that it leaves alone.
             for v in op.operands:
                 self._aligned(v, op.result)
+        elif not isinstance(op, Reshape | Constant):
+            raise unknown(op, "which dimensions an op keeps together")
 
 
 def _values(graphs: Sequence[KernelGraph]) -> Iterator[Value]:
@@ -220,6 +225,8 @@ class _Merger:
             moved = tuple(place[tuple(op.permutation[d] for d in g)] for g in groups)
             shape = _grouped(y.shape, groups)
             self._add(replace(op, permutation=moved), [self._names[x].shape], shape)
+        elif not isinstance(op, Elementwise | Broadcast | Slice | Concat | Constant):
+            raise unknown(op, "an op on merged dimensions")
         else:
             new = op
             if isinstance(op, Concat):

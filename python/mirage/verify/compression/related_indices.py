@@ -32,6 +32,7 @@ from mirage.semantics.ugraph import (
     Loop,
     Mask,
     Matmul,
+    Movement,
     Op,
     Reduce,
     Reshape,
@@ -42,6 +43,7 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
     axis_extents,
+    unknown,
 )
 from mirage.verify.compression.index_relations import Slot
 from mirage.verify.compression.small_program import Cells
@@ -319,13 +321,13 @@ class Interactions:
             return self._uninterpreted(xs[0], self._free(op.operands[0]))
         if isinstance(op, (Cast, Mask)):
             return xs[0]
-        if isinstance(op, (Transpose, Reshape, Broadcast, Slice, Concat)):
+        if isinstance(op, Movement):
             result = xs[0]
             for x in xs[1:]:
                 result = add(result, x)
             # The same denominators, at other places.
             return _moved(result, ("moved", op.result), _rearranged(op, result.varies))
-        raise TypeError(f"no bound for {type(op).__name__}")
+        raise unknown(op, "how many indices a value depends on")
 
     def _unary(self, op: Unary, x: Shape) -> Shape:
         algebra, degree = UNARY[op.fn].algebra, UNARY[op.fn].degree
@@ -408,7 +410,7 @@ def _stored(varies: Places, tile_map: TileMap) -> Places:
     )
 
 
-def _rearranged(op: Transpose | Reshape | Broadcast | Slice | Concat, varies: Places) -> Places:
+def _rearranged(op: Movement, varies: Places) -> Places:
     shape = op.operands[0].shape
     rank, new = len(shape), len(op.result.shape)
     axes: set[int | str] = {v for v in varies if isinstance(v, str)}
@@ -421,4 +423,8 @@ def _rearranged(op: Transpose | Reshape | Broadcast | Slice | Concat, varies: Pl
             if any(d - rank in varies for d in group.operand):
                 axes.update(d - new for d in group.result)
         return frozenset(axes)
-    return varies | {op.dim - new} if isinstance(op, Concat) else varies
+    if isinstance(op, Concat):
+        return varies | {op.dim - new}
+    if not isinstance(op, Broadcast | Slice):
+        raise unknown(op, "where denominators vary")
+    return varies

@@ -29,6 +29,7 @@ from mirage.semantics.ugraph import (
     Axis,
     Binary,
     BlockGraph,
+    Contraction,
     KernelGraph,
     Launch,
     Load,
@@ -43,6 +44,7 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
     axis_extents,
+    unknown,
 )
 from mirage.verify.compression.digits import Digit, Structure
 from mirage.verify.compression.index_relations import Irregular, Slot
@@ -222,6 +224,8 @@ class _Compressor:
             for d in op.dims:
                 weights = self.cells.weights(self.structure.slot(op.operands[0], d))
                 xs[0] = self._scaled(xs[0], d, weights, block, before)
+        if isinstance(op, Contraction) and not isinstance(op, Reduce | Matmul):
+            raise unknown(op, "sums over cells")
         if isinstance(op, Matmul):
             last = len(xs[0].shape) - 1
             weights = self.cells.weights(self.structure.slot(op.operands[0], last))
