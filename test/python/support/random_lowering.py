@@ -18,9 +18,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))
-
-import conftest  # noqa: F401 - one thread each
 import numpy as np
 from lowering import compile_mlir
 from mirage.compiler import CompileError
