@@ -13,14 +13,13 @@ without searching again. Exit code 1 if a program fails or its default choice sp
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import shlex
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import kept
 from mirage.compiler import CHIPS, Compiled, CompileError, CompileOptions, compile_graph
 from mirage.compiler.ptxas import find_ptxas, ptxas_version
 from mirage.cost.target import target_for
@@ -82,10 +81,7 @@ def parse() -> argparse.Namespace:
 
 
 def write(path: Path, report: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(report, indent=1) + "\n")
-    os.replace(part, path)
+    kept.write(path, report, "workloads")
 
 
 def verified_program(name: str, chip: str, arguments: argparse.Namespace) -> KernelGraph:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+import kept
 
 Row = dict[str, Any]
 
 
 def write(out: Path, rows: list[Row], environment: dict[str, Any], stem: str = "h200") -> None:
-    """Writes ``<stem>.json``, ``.md`` and ``.png`` into ``out``; called after every program, so a
-    run that ends early
-    leaves what it has."""
-    out.mkdir(parents=True, exist_ok=True)
-    _replace(
-        out / f"{stem}.json",
-        json.dumps({"environment": environment, "results": rows}, indent=1) + "\n",
-    )
+    """Writes ``<stem>.json``, ``.raw.json``, ``.md`` and ``.png`` into ``out``; called after every
+    program, so that a run that ends early leaves what it has."""
+    data = {"environment": environment, "results": rows}
+    kept.write(out / f"{stem}.json", data, "results", ("candidates",))
     _replace(out / f"{stem}.md", markdown(rows, environment))
     plot(out / f"{stem}.png", rows)
 

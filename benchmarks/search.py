@@ -33,8 +33,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
+import kept
 from mirage.cost import TARGETS
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
@@ -318,7 +319,7 @@ def main() -> int:
             "operators": growth,
             "rows": rows,
         }
-        write(arguments.out / "search.json", result)
+        kept.write(arguments.out / "search.json", result, "rows", ("search",))
         plot(arguments.out / "search.png", growth, rows)
     if partial is not None:
         partial.unlink()

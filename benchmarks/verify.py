@@ -16,7 +16,6 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import argparse
-import json
 import pickle
 import resource
 import shlex
@@ -26,8 +25,9 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
+import kept
 from found import found_candidates
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.ugraph import KernelGraph, Launch
@@ -100,9 +100,7 @@ def main() -> int:
         "rows": rows,
     }
     if arguments.out:
-        temporary = arguments.out.with_suffix(".tmp")
-        temporary.write_text(json.dumps(result, indent=1) + "\n")
-        os.replace(temporary, arguments.out)
+        kept.write(arguments.out, result, "rows", ("evidence",))
     return 0
 
 

@@ -1,6 +1,6 @@
 """Search for µGraphs: frames, derivations of values, extraction, kernel cuts."""
 
-from mirage.search.kernel import Pick
+from mirage.search.kernel.solver import Pick
 from mirage.search.limits import BOUNDS, LimitError, SearchLimits, SearchReport, StopReason
 from mirage.search.superoptimize import (
     Candidate,

@@ -13,15 +13,15 @@ from operator import itemgetter
 from mirage.cost.copies import is_unfused, unfused_report
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
-from mirage.search.joins import without_joins
-from mirage.search.kernel import KernelSolver, Pick
+from mirage.search.kernel.problem import Solution
+from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.workers import Key, Region, Remote
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
-from mirage.search.parallel import Key, Region, Remote
-from mirage.search.plans import Kept, Plan, PlanSearch, Step, step_time
-from mirage.search.problem import Solution
-from mirage.search.program import Program
-from mirage.search.slices import with_early_slices
-from mirage.search.views import without_round_trips
+from mirage.search.program.joins import without_joins
+from mirage.search.program.parts import Program
+from mirage.search.program.plans import Kept, Plan, PlanSearch, Step, step_time
+from mirage.search.program.slices import with_early_slices
+from mirage.search.program.views import without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature

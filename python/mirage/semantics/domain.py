@@ -21,12 +21,6 @@ Planes = tuple[Array, ...]
 """One value in a domain. A domain may drop trailing planes where they are no longer known."""
 
 
-class Undefined(ArithmeticError):
-    """A value that the domain cannot represent was asked for (for instance infinity minus infinity
-    in a field).
-    """
-
-
 def shape_of(x: Planes) -> tuple[int, ...]:
     """Shape of a value."""
     return x[0].shape

@@ -549,15 +549,3 @@ def axis_extents(launch: Launch) -> dict[str, int]:
         if isinstance(op, Loop):
             extents[op.axis.name] = op.axis.extent
     return extents
-
-
-def part_index(
-    axes: tuple[str, ...], extents: Mapping[str, int], position: Mapping[str, int]
-) -> int:
-    """Mixed-radix number of the part that ``position`` selects, the first axis being the most
-    significant.
-    """
-    index = 0
-    for name in axes:
-        index = index * extents[name] + position[name]
-    return index

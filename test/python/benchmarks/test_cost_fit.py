@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,12 @@ from mirage.cost import H200
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 from cost_fit import Measured, choices, loss, ranks, regret, search, spearman, summary, within
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+MEASURED = Path(__file__).parent / "Inputs" / "measured_kernels.json.xz"
 
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    return json.loads((BENCHMARKS / "results" / "cost_model.json").read_text())
+    return json.loads(lzma.decompress(MEASURED.read_bytes()))
 
 
 def test_rank_correlation() -> None:

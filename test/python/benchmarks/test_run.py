@@ -113,7 +113,7 @@ def measure(
     arguments = ["run.py", "--artifacts", str(tmp_path / "in"), "--out", str(tmp_path / "out")]
     monkeypatch.setattr(sys, "argv", [*arguments, "--rounds", "3", *options])
     code = script.main()
-    data = json.loads((tmp_path / "out" / "h200.json").read_text())
+    data = json.loads((tmp_path / "out" / "h200.raw.json").read_text())
     return code, data, (tmp_path / "out" / "h200.md").read_text()
 
 

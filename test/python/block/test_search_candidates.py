@@ -6,10 +6,10 @@ import pytest
 from lowering import check_graph
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.kernel import KernelSolver
+from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.problem import KernelProblem
+from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchReport
-from mirage.search.problem import KernelProblem
-from mirage.semantics.axes import AxisTable
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import stabilize

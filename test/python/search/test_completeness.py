@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 import pytest
 from mirage.cost import H200
-from mirage.search.analysis import analyze
-from mirage.search.derive import Derivations, Goal
-from mirage.search.extract import Choices
-from mirage.search.frames import FrameType
-from mirage.search.growth import Narrowing
-from mirage.search.kernel import KernelSolver
+from mirage.search.algebra.axes import AxisTable
+from mirage.search.algebra.normal_form import InAtom
+from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.extract import Choices
+from mirage.search.kernel.frames import FrameType
+from mirage.search.kernel.growth import Narrowing
+from mirage.search.kernel.moves import Accumulate, Edge, Load, Number, Product, ReduceTile
+from mirage.search.kernel.problem import KernelProblem
+from mirage.search.kernel.problem_axes import analyze
+from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
-from mirage.search.moves import Accumulate, Edge, Load, Number, Product, ReduceTile
-from mirage.search.problem import KernelProblem
-from mirage.semantics.axes import AxisTable
 from mirage.semantics.builder import Builder
-from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from search_programs import graph, tensor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mirage.cost import H200
 from mirage.search import superoptimize
-from mirage.search.joins import EXPONENTIALS, without_joins
+from mirage.search.program.joins import EXPONENTIALS, without_joins
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose

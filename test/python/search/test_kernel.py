@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport
-from mirage.search.kernel import KernelSolver, Pick
-from mirage.search.parallel import Region
-from mirage.search.problem import Solution
-from mirage.search.program import Program
+from mirage.search.kernel.problem import Solution
+from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.workers import Region
+from mirage.search.program.parts import Program
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn
 from search_programs import graph, tensor

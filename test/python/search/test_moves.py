@@ -12,8 +12,8 @@ import pytest
 from mirage.cost import H200
 from mirage.cost.accountant import Accountant
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.derive import Derivations
-from mirage.search.moves import (
+from mirage.search.kernel.derive import Derivations
+from mirage.search.kernel.moves import (
     SUMS,
     Above,
     Accounts,
@@ -66,7 +66,7 @@ def test_a_move_that_leaves_something_out_cannot_be_written() -> None:
 
 
 def test_every_move_is_whole() -> None:
-    moves = [m for m in subclasses(Edge) if m.__module__ == "mirage.search.moves"]
+    moves = [m for m in subclasses(Edge) if m.__module__ == "mirage.search.kernel.moves"]
     assert len(moves) >= 9
     for move in moves:
         said = all(hasattr(move, name) for name in ("account", "emit", "combine"))

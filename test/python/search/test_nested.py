@@ -11,12 +11,12 @@ import pytest
 from lowering import check_graph as check_lowering
 from mirage.cost import H200, check_launch, estimate, features_of
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.analysis import analyze
-from mirage.search.kernel import KernelSolver, Pick
+from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.nested import nested_types
+from mirage.search.kernel.problem import KernelProblem, Solution
+from mirage.search.kernel.problem_axes import analyze
+from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.limits import SearchReport
-from mirage.search.nested import nested_types
-from mirage.search.problem import KernelProblem, Solution
-from mirage.semantics.axes import AxisTable
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose

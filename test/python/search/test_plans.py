@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
-from mirage.search.kernel import KernelSolver, Pick
-from mirage.search.parallel import Region
-from mirage.search.plans import PlanSearch
-from mirage.search.program import Program
+from mirage.search.kernel.solver import KernelSolver, Pick
+from mirage.search.kernel.workers import Region
+from mirage.search.program.parts import Program
+from mirage.search.program.plans import PlanSearch
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose

@@ -9,13 +9,13 @@ import pytest
 from lowering import check_graph as check_lowering
 from mirage.cost import H200, check_launch
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.analysis import analyze
-from mirage.search.kernel import KernelSolver
+from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.merges import REPEATED_BYTES
+from mirage.search.kernel.problem import KernelProblem
+from mirage.search.kernel.problem_axes import analyze
+from mirage.search.kernel.repeats import repeated
+from mirage.search.kernel.solver import KernelSolver
 from mirage.search.limits import SearchReport
-from mirage.search.merges import REPEATED_BYTES
-from mirage.search.problem import KernelProblem
-from mirage.search.repeats import repeated
-from mirage.semantics.axes import AxisTable
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mirage.cost import H200
 from mirage.cost.copies import copied_bytes, is_address
 from mirage.search import superoptimize
-from mirage.search.slices import with_early_slices
+from mirage.search.program.slices import with_early_slices
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose

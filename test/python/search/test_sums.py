@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.derive import Derivations, Summands
+from mirage.search.kernel.derive import Derivations, Summands
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import KernelGraph, Value

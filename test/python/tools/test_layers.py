@@ -54,7 +54,7 @@ def test_one_call_upward_is_sanctioned() -> None:
     ("file", "line"),
     [
         ("semantics/ugraph.py", "from mirage.cost import target"),
-        ("verify/verifier.py", "from mirage.search import derive"),
+        ("verify/verifier.py", "from mirage.search.kernel import derive"),
         ("runtime/artifact.py", "from mirage.semantics import scalar"),
         ("emulator/machine/cohort.py", "from mirage.emulator.machine import machine"),
         ("frontend/builder.py", "from mirage.pipeline import options"),

@@ -9,8 +9,9 @@ def MirageDecompose : Pass<"mirage-decompose", "::mirage::kernel::GraphOp"> {
   let summary = "replace composite tensor ops by the primitive ops that define them";
   let description = [{
     Precondition: none. Softmax, rms_norm, layer_norm and whatever else
-    implements `DecomposableOpInterface` become graphs of primitive ops, which
-    is what the search and the verifier work on. It cannot fail.
+    implements `DecomposableOpInterface` become graphs of primitive ops. The
+    search and the verifier do the same on their data, so the pass is for
+    people who want to read the definitions, and for tests. It cannot fail.
 
     Without `stable`, softmax becomes `exp(x) / sum(exp(x))`, which is equal
     over the real numbers and leaves the choice of how to avoid overflow to

@@ -33,8 +33,8 @@ from math import inf
 
 import numpy as np
 
-from mirage.search.cuts import Array, Cuts, Level
-from mirage.search.dag import Part
+from mirage.search.program.cuts import Array, Cuts, Level
+from mirage.search.program.dag import Part
 
 DOUBTS = (1.6, 1.3, 1.15, 1.0)
 """How many times as long as their bounds say parts are thought to take, one after the other."""

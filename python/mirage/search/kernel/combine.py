@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mirage.search.derive import Derivations, Goal
-from mirage.search.moves import Edge, EmitError, Load
-from mirage.semantics.axes import Dims
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normal_form import InAtom
+from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.moves import Edge, EmitError, Load
 from mirage.semantics.builder import Builder
-from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Op, Reshape, TensorType, Value
 

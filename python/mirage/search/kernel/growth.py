@@ -17,15 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from mirage.search.problem import KernelProblem
-from mirage.semantics.normal_form import (
-    Algebra,
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
-    InAtom,
-    MaxAtom,
-)
+from mirage.search.algebra.normal_form import Algebra, Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom
+from mirage.search.kernel.problem import KernelProblem
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Binary, Constant, Matmul, Op, Reduce, Unary, Value
 

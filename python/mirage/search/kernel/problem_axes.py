@@ -15,12 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from mirage.search.frames import AxisUse, FrameType
-from mirage.search.merges import Merges, find_merges, view_sizes
-from mirage.search.problem import KernelProblem
-from mirage.search.repeats import repeated
-from mirage.semantics.axes import Dims, UnlabelableError
-from mirage.semantics.normal_form import (
+from mirage.search.algebra.axes import Dims, UnlabelableError
+from mirage.search.algebra.normal_form import (
     Algebra,
     Coefficient,
     Fn2Atom,
@@ -33,6 +29,10 @@ from mirage.semantics.normal_form import (
     Normalizer,
     SubAxis,
 )
+from mirage.search.kernel.frames import AxisUse, FrameType
+from mirage.search.kernel.merges import Merges, find_merges, view_sizes
+from mirage.search.kernel.problem import KernelProblem
+from mirage.search.kernel.repeats import repeated
 from mirage.semantics.ugraph import Launch, Reshape, TensorType, Value
 
 

@@ -15,10 +15,10 @@ from functools import cache
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
-from mirage.search.kernel import Combined, KernelSolver, Pick
+from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.problem import KernelProblem, Solution
+from mirage.search.kernel.solver import Combined, KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport
-from mirage.search.problem import KernelProblem, Solution
-from mirage.semantics.axes import AxisTable
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value
 

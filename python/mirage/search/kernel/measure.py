@@ -12,11 +12,11 @@ import numpy as np
 from mirage.cost.accountant import Accountant
 from mirage.cost.model import KernelFeatures, estimate
 from mirage.cost.target import Target
-from mirage.search.edges import EdgeAccounts
-from mirage.search.moves import Accumulate, Edge, Gather, Goal, Load, Product
-from mirage.search.phases import Where
-from mirage.semantics.axes import Dims
-from mirage.semantics.normal_form import InAtom
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normal_form import InAtom
+from mirage.search.kernel.moves import Accumulate, Edge, Gather, Goal, Load, Product
+from mirage.search.kernel.op_costs import EdgeAccounts
+from mirage.search.kernel.phases import Where
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import TensorType, Value
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.search.dag import Dag, Part
+from mirage.search.program.dag import Dag, Part
 
 Array = np.ndarray[Any, Any]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 
-from mirage.search.problem import KernelProblem
-from mirage.semantics.axes import Dims
-from mirage.semantics.normal_form import Algebra, Atom, Fn2Atom, InAtom, MatmulRoles, MaxAtom
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normal_form import Algebra, Atom, Fn2Atom, InAtom, MatmulRoles, MaxAtom
+from mirage.search.kernel.problem import KernelProblem
 
 REPEATED_BYTES = 4 << 20
 """Tensors that are larger than this when repeated are not."""

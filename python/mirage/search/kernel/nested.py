@@ -14,10 +14,10 @@ from math import ceil, inf, prod
 
 from mirage.cost.limits import MAX_COLUMNS
 from mirage.cost.target import Target
-from mirage.search.analysis import Analysis
-from mirage.search.frames import FrameType
-from mirage.search.merges import below
-from mirage.semantics.normal_form import Algebra, Fn2Atom, InAtom, MaxAtom
+from mirage.search.algebra.normal_form import Algebra, Fn2Atom, InAtom, MaxAtom
+from mirage.search.kernel.frames import FrameType
+from mirage.search.kernel.merges import below
+from mirage.search.kernel.problem_axes import Analysis
 
 LONG = 128
 """Axes up to this extent are kept whole in a tile."""

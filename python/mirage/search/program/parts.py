@@ -8,10 +8,10 @@ from functools import cached_property
 
 from mirage.cost.copies import is_address, is_copy, is_unfused, unfused_report
 from mirage.cost.target import Target
-from mirage.search.dag import Dag, Part
+from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
+from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
-from mirage.search.parallel import Region
-from mirage.semantics.axes import AxisTable, UnlabelableError, regroup
+from mirage.search.program.dag import Dag, Part
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,

@@ -13,19 +13,19 @@ import numpy as np
 
 from mirage.cost.limits import CheckError
 from mirage.cost.target import Target
-from mirage.search.analysis import Analysis, analyze
-from mirage.search.bodies import EmitError
-from mirage.search.derive import Derivations, Goal
-from mirage.search.extract import Choices
-from mirage.search.frames import Columns, FrameType, columns_of
-from mirage.search.growth import Narrowing, cancels, narrowing_of
+from mirage.search.algebra.axes import Dims, UnlabelableError
+from mirage.search.kernel.bodies import EmitError
+from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.extract import Choices
+from mirage.search.kernel.frames import Columns, FrameType, columns_of
+from mirage.search.kernel.growth import Narrowing, cancels, narrowing_of
+from mirage.search.kernel.launches import Draft, time_before, write_draft
+from mirage.search.kernel.measure import Measure, Stored, half_type
+from mirage.search.kernel.moves import Edge, Gather
+from mirage.search.kernel.nested import nested_types
+from mirage.search.kernel.problem import KernelProblem, Solution
+from mirage.search.kernel.problem_axes import Analysis, analyze
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
-from mirage.search.measure import Measure, Stored, half_type
-from mirage.search.moves import Edge, Gather
-from mirage.search.nested import nested_types
-from mirage.search.problem import KernelProblem, Solution
-from mirage.search.write import Draft, time_before, write_draft
-from mirage.semantics.axes import Dims, UnlabelableError
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, walk

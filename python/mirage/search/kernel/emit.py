@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf, prod
 
-from mirage.search.bodies import Bodies
-from mirage.search.derive import Derivations, Goal
-from mirage.search.moves import Accumulate, Edge, EmitError, Load, Product, Reduction
-from mirage.search.padding import finite_beyond, zero_beyond
-from mirage.semantics.axes import Dims
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normal_form import InAtom
+from mirage.search.kernel.bodies import Bodies
+from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.moves import Accumulate, Edge, EmitError, Load, Product, Reduction
+from mirage.search.kernel.padding import finite_beyond, zero_beyond
 from mirage.semantics.builder import Builder, promote
-from mirage.semantics.normal_form import InAtom
 from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import (
     AccumulateFn,

@@ -3,8 +3,8 @@
 A *plan* is a set of stored values; every stored value is computed by a kernel, alone or with
 others, from the program's inputs and other stored values (intermediates that are not stored are
 recomputed where they are needed). Plans are the partitions of a program
-(:mod:`mirage.search.partition`); a part's cost is the predicted time of its best kernel. A kernel
-is solved once, for all plans that have it.
+(:mod:`mirage.search.program.partitions`); a part's cost is the predicted time of its best kernel. A
+kernel is solved once, for all plans that have it.
 
 Kernels are approached from small to large ones, on two assumptions: where there is no kernel for
 some values, there is none with more inside that computes them; and a larger kernel takes at least
@@ -21,13 +21,13 @@ from itertools import islice
 from math import inf
 
 from mirage.cost.target import Target
-from mirage.search.cuts import Cuts
-from mirage.search.dag import Part
-from mirage.search.kernel import HOPELESS, Pick
+from mirage.search.kernel.solver import HOPELESS, Pick
+from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
-from mirage.search.parallel import Region
-from mirage.search.partition import Partitions, search
-from mirage.search.program import Program
+from mirage.search.program.cuts import Cuts
+from mirage.search.program.dag import Part
+from mirage.search.program.partitions import Partitions, search
+from mirage.search.program.parts import Program
 from mirage.semantics.ugraph import Constant, Op
 
 

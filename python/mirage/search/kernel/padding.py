@@ -3,7 +3,7 @@ there, or at least finite, so that a sum over the axis needs no mask."""
 
 from __future__ import annotations
 
-from mirage.semantics.normal_form import Algebra, FnAtom, IdAtom, InAtom
+from mirage.search.algebra.normal_form import Algebra, FnAtom, IdAtom, InAtom
 from mirage.semantics.scalar import UNARY
 from mirage.semantics.scalar import Algebra as Kind
 

@@ -27,8 +27,16 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mirage.search.frames import FrameType
-from mirage.semantics.normal_form import Algebra, Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SubAxis
+from mirage.search.algebra.normal_form import (
+    Algebra,
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    SubAxis,
+)
+from mirage.search.kernel.frames import FrameType
 
 
 class Where(enum.IntEnum):

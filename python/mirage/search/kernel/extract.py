@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isfinite
 
-from mirage.search.derive import Derivations, Goal
-from mirage.search.moves import Edge
+from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.moves import Edge
 
 Partial = tuple[float, int]
 """Cost and edges of a derivation; edge ``i`` is bit ``i``."""

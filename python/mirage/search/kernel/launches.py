@@ -10,14 +10,14 @@ from mirage.cost.features import features_of
 from mirage.cost.limits import check_launch
 from mirage.cost.model import CostReport, report
 from mirage.cost.target import Target
-from mirage.search.analysis import Analysis
-from mirage.search.combine import combine_program
-from mirage.search.emit import Emitter, Sizes
-from mirage.search.frames import FrameType
-from mirage.search.measure import Measure, half_type
-from mirage.search.moves import Edge, EmitError, Goal
-from mirage.search.problem import KernelProblem, Solution
-from mirage.semantics.axes import AxisTable, Dims
+from mirage.search.algebra.axes import AxisTable, Dims
+from mirage.search.kernel.combine import combine_program
+from mirage.search.kernel.emit import Emitter, Sizes
+from mirage.search.kernel.frames import FrameType
+from mirage.search.kernel.measure import Measure, half_type
+from mirage.search.kernel.moves import Edge, EmitError, Goal
+from mirage.search.kernel.problem import KernelProblem, Solution
+from mirage.search.kernel.problem_axes import Analysis
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Reshape, Value
 

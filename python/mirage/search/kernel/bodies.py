@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from mirage.search.derive import Derivations, Goal
-from mirage.search.moves import Edge, EmitError
-from mirage.search.phases import Where
+from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.moves import Edge, EmitError
+from mirage.search.kernel.phases import Where
 from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import Accumulator, Axis, Loop, Op, Value
 

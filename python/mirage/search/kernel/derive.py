@@ -7,9 +7,9 @@ nothing is generated that would have to be pruned, and every edge makes the norm
 so the graph is acyclic.
 
 The phase of a value follows from its normal form: in the loop, after it, or in a nest of loops
-(:mod:`mirage.search.phases`); if it has summed the grid's sub-axis it lives in the combine kernel.
-A value that has summed the grid's sub-axis and depends on it has no derivation, nor has one without
-a phase.
+(:mod:`mirage.search.kernel.phases`); if it has summed the grid's sub-axis it lives in the combine
+kernel. A value that has summed the grid's sub-axis and depends on it has no derivation, nor has one
+without a phase.
 """
 
 from __future__ import annotations
@@ -19,9 +19,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from mirage.search.frames import FrameType
-from mirage.search.growth import Narrowing
-from mirage.search.moves import (
+from mirage.search.algebra.normal_form import (
+    Algebra,
+    Coefficient,
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    Mono,
+    SubAxis,
+)
+from mirage.search.kernel.frames import FrameType
+from mirage.search.kernel.growth import Narrowing
+from mirage.search.kernel.moves import (
     SUMS,
     Accumulate,
     Apply,
@@ -35,18 +46,7 @@ from mirage.search.moves import (
     ReduceTile,
     Scale,
 )
-from mirage.search.phases import Phases, Where
-from mirage.semantics.normal_form import (
-    Algebra,
-    Coefficient,
-    Fn2Atom,
-    FnAtom,
-    IdAtom,
-    InAtom,
-    MaxAtom,
-    Mono,
-    SubAxis,
-)
+from mirage.search.kernel.phases import Phases, Where
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 
 Summands = list[tuple[Mono, Coefficient]]

@@ -9,12 +9,12 @@ import numpy as np
 
 from mirage.cost.accountant import Accountant, Around
 from mirage.cost.limits import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
-from mirage.search.derive import Derivations, Goal
-from mirage.search.frames import Columns
-from mirage.search.moves import Accumulate, Edge, Load, Product
-from mirage.search.phases import Where
-from mirage.semantics.axes import Dims
-from mirage.semantics.normal_form import InAtom
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normal_form import InAtom
+from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.frames import Columns
+from mirage.search.kernel.moves import Accumulate, Edge, Load, Product
+from mirage.search.kernel.phases import Where
 from mirage.semantics.ugraph import Value
 
 Num = Any

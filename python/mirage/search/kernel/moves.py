@@ -3,7 +3,7 @@
 A move is a class that says three things: what it does to a block (:meth:`Edge.account`, for many
 sizes at once), what a launch has in its place (:meth:`Edge.emit`), and what the combine kernel has
 above sums over the grid (:meth:`Edge.combine`). A move without one of them cannot be made. A new
-move is a class in a file, and a line in :mod:`mirage.search.derive` that yields it.
+move is a class in a file, and a line in :mod:`mirage.search.kernel.derive` that yields it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from mirage.cost.accountant import Accountant
 from mirage.cost.limits import MAX_WIDE_DIMS
+from mirage.search.algebra.normal_form import Coefficient
 from mirage.semantics.builder import Builder
-from mirage.semantics.normal_form import Coefficient
 from mirage.semantics.op import complete
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.cost.model import CostReport
-from mirage.semantics.axes import AxisTable
+from mirage.search.algebra.axes import AxisTable
 from mirage.semantics.ugraph import Launch, Op, Reshape, Value
 
 

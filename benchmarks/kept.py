@@ -1,0 +1,64 @@
+"""What a benchmark leaves: a summary small enough to commit, and beside it everything, which git
+ignores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+LARGEST = 100_000
+"""Bytes of a summary."""
+
+
+class TooLargeError(ValueError):
+    """A summary that is too large to commit."""
+
+
+def raw_path(path: Path) -> Path:
+    """Where everything is that ``path`` sums up."""
+    return path.with_suffix(".raw.json")
+
+
+def write(path: Path, data: Mapping[str, Any], rows: str, details: Collection[str] = ()) -> None:
+    """Writes ``data`` to ``<stem>.raw.json``, and to ``path`` the same without the ``details`` of
+    its ``rows`` (a list, or a dictionary of them), a row a line. Raises :class:`TooLargeError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(raw_path(path), json.dumps(data, indent=1) + "\n")
+    text = summary(data, rows, details)
+    if len(text.encode()) > LARGEST:
+        raise TooLargeError(
+            f"expected a summary of at most {LARGEST} bytes, got {len(text.encode())} for {path}; "
+            "leave out more details"
+        )
+    _replace(path, text)
+
+
+def summary(data: Mapping[str, Any], rows: str, details: Collection[str] = ()) -> str:
+    """The text of a summary."""
+    found = data[rows]
+
+    def short(row: Any) -> Any:
+        if not isinstance(row, Mapping):
+            return row
+        return {key: value for key, value in row.items() if key not in details}
+
+    if isinstance(found, Mapping):
+        lines = [f"  {json.dumps(k)}: {_compact(short(v))}" for k, v in found.items()]
+        inner = "{\n" + ",\n".join(lines) + "\n }"
+    else:
+        inner = "[\n" + ",\n".join(f"  {_compact(short(v))}" for v in found) + "\n ]"
+    parts = (f" {json.dumps(k)}: {inner if k == rows else json.dumps(v)}" for k, v in data.items())
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _compact(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_suffix(path.suffix + ".tmp")
+    temporary.write_text(text)
+    temporary.replace(path)

@@ -1,0 +1,1 @@
+"""Programs as expressions over named axes, and their normal forms."""

@@ -1,0 +1,1 @@
+"""One kernel: frames, derivations, their costs, and launches made of them."""

@@ -1,0 +1,1 @@
+"""What a program is cut into: rewrites of the whole, cuts, partitions, plans."""

@@ -1,0 +1,69 @@
+"""`mirage-opt`, stage by stage, and `optimize` are the same way: the same µGraph is chosen, and its
+PTX is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import search_programs as programs
+from mirage.mlir_io import graph_from_text, graph_to_text
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
+from mirage.semantics.ugraph import KernelGraph
+from thread_kernels import mirage_opt
+
+CHIP = "sm_90a"
+STAGES = (
+    f"--mirage-search=chip={CHIP}",
+    "--mirage-stabilize",
+    f"--mirage-shortlist=chip={CHIP}",
+    "--mirage-verify=seed=1",
+    f"--mirage-rank=chip={CHIP}",
+    f"--mirage-select=chip={CHIP}",
+)
+"""Defaults everywhere, but for the chip of a machine that may have another, and secret numbers."""
+LOWERING = (f"--mirage-lower-block=chip={CHIP}", f"--mirage-thread-to-ptx=chip={CHIP}")
+
+PROGRAMS = (
+    programs.matmul(16, 64, 48),
+    programs.rms_linear(16, 64, 96),
+    programs.swiglu(16, 64, 32),
+    programs.lora(16, 64, 8, 32),
+    programs.softmax(32, 64),
+    programs.attention(2, 16, 64, 32),
+    programs.qk_norm_attention(2, 16, 64, 32),
+    programs.layer_norm_linear_gelu(16, 64, 32),
+    programs.residual_rms_linear(16, 64, 32),
+    programs.tokens_linear(2, 16, 32, 48),
+)
+
+
+def stage_by_stage(text: str, *flags: str) -> str:
+    """What `mirage-opt` makes of ``text``."""
+    done = subprocess.run(
+        [mirage_opt(), "-", *flags],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MIRAGE_PYTHON": sys.executable},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+def test_both_ways_lead_to_the_same(program: KernelGraph, tmp_path: Path) -> None:
+    optimized = optimize(program, OptimizeOptions(chip=CHIP, verify_seed=1))
+    selected = stage_by_stage(optimized.mlir["reference"], *STAGES)
+    read = graph_from_text(selected)
+    assert graph_to_text(read.graph, form=read.form) == optimized.mlir["selected"]
+    file = tmp_path / "kernels.ptx"
+    stage_by_stage(selected, *LOWERING, f"--mirage-print-ptx=file={file}")
+    (module,) = optimized.artifact.manifest.modules
+    assert file.read_bytes().strip() == optimized.artifact.files[module.ptx].strip()
