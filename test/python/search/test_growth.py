@@ -6,7 +6,7 @@ import pytest
 from mirage.cost import TARGETS
 from mirage.search import SearchLimits, superoptimize
 from mirage.search.kernel.growth import NOTHING, narrowing_of
-from mirage.search.problem import KernelProblem
+from mirage.search.kernel.problem import KernelProblem
 from mirage.semantics.axes import AxisTable
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose

@@ -12,7 +12,6 @@ candidate need not give one either; everywhere else it must.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -28,6 +27,7 @@ from mirage.verify.evidence.activations import LARGEST, Activations, Situation
 from mirage.verify.evidence.explicit import (
     HALF_ULP,
     WithCasts,
+    beside,
     casts_inside,
     keeps_arithmetic,
     keeps_casts,
@@ -49,8 +49,10 @@ _COLUMNS = 32
 _FEWEST = 12
 _RANDOM = 6
 _PATIENCE = 4.0
-_DRAWS, _MOSTLY = 7, 5
-"""Draws of a situation in which errors are too large, and in how many of them they must be."""
+_NEIGHBOURS = (8, 48)
+"""Inputs next to those of a situation at which errors are measured that are too large there."""
+_AROUND = 8e6
+"""Elements that are computed for that, but for the first few inputs."""
 _OUTPUT = 1 << 32
 _WHOLE, _LOST = -1, -2  # in place of the number of a row
 _NO_NAN = "a NaN among the inputs is lost"
@@ -86,7 +88,7 @@ def measure_rounding(
     gate = _Gate(graphs, permutation, assumed or Assumptions())
     results: list[Errors] = []
     for situation, its in _situations(graphs, sample, rng, contents, gate):
-        results.append(gate.judge(situation, its, rng))
+        results.append(gate.judge(situation, its))
         if not results[-1].holds:
             break
     return results
@@ -174,24 +176,45 @@ class _Gate:
     def _typed(self, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
         return outputs_of(self.graphs[0], 0, TypedFloat(), inputs, sample)
 
-    def judge(self, situation: Situation, sample: Sample, rng: np.random.Generator) -> Errors:
-        """The errors in a situation. Where errors are amplified (sharp softmax rows), all elements
-        of a row share one error, and one may be several times another by chance. So what is too
-        large must be so again, in most of several draws."""
+    def judge(self, situation: Situation, sample: Sample) -> Errors:
+        """The errors in a situation; where they are too large, those around it decide."""
         first = self.errors(situation, sample)
-        if first.holds or first.certain:
+        if first.holds or first.certain or any(w % _OUTPUT == _LOST % _OUTPUT for w in first.wrong):
             return first
-        persistent = Counter(first.wrong)
-        for draw in range(1, _DRAWS):
-            again = self.errors(situation.varied(rng), sample)
-            if again.certain and not again.holds:
-                return again
-            persistent.update(again.wrong)
-            most = max((persistent[row] for row in first.wrong), default=0)
-            if most >= _MOSTLY or most + _DRAWS - 1 - draw < _MOSTLY:
+        for number in sorted({(w - _LOST) // _OUTPUT for w in first.wrong}):
+            around = self._around(number, situation, sample)
+            if not around.holds:
+                return around
+        return replace(first, holds=True, where="")
+
+    def _around(self, number: int, situation: Situation, sample: Sample) -> Errors:
+        """The errors of an output over inputs next to those of a situation as well. Where one
+        rounding decides about a whole row (two scores that are nearly equal, before a softmax), the
+        reference's error in one situation is a matter of luck: what is rounded happens to cancel.
+        """
+        graph = self.graphs[0]
+        types = [v.dtype for v in graph.inputs]
+        found: list[list[Array]] = []
+        errors = Errors(situation.name, 0.0, np.inf, False)
+        for count in _NEIGHBOURS:
+            if count * sample.work > _AROUND and found:
                 break
-        most = max(persistent[row] for row in first.wrong)
-        return first if most >= _MOSTLY else replace(first, holds=True, where="")
+            while len(found) < count:
+                inputs = situation.inputs
+                if found:
+                    inputs = beside(inputs, types, len(found))
+                candidate = permuted_outputs(
+                    self.graphs[1], 1, TypedFloat(), inputs, sample, self.permutation
+                )
+                exact = outputs_of(graph, 0, Yardstick(), inputs, sample)
+                each = exact[number], self._typed(inputs, sample)[number], candidate[number]
+                found.append([np.reshape(v, (-1, _row(np.shape(v)))) for v in each])
+            x, r, c = (np.concatenate(each, axis=1) for each in zip(*found, strict=True))
+            dtype = graph.outputs[number].dtype
+            errors = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
+            if errors.holds:
+                break
+        return errors
 
     def errors(self, situation: Situation, sample: Sample) -> Errors:
         """The errors of all outputs."""
