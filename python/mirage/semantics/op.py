@@ -24,7 +24,7 @@ from __future__ import annotations
 import enum
 import logging
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -36,6 +36,21 @@ from mirage.semantics.scalar import DType
 
 if TYPE_CHECKING:
     from mirage.semantics.builder import Builder
+
+
+def complete(cls: type, *, partial: bool) -> None:
+    """Raises :class:`TypeError` where a class leaves out an abstract method of its bases, unless it
+    is ``partial`` itself. (Without ``ABCMeta``, which makes ``isinstance`` slow.)
+    """
+    missing = [
+        name
+        for name in dir(cls)
+        if getattr(getattr(cls, name, None), "__isabstractmethod__", False)
+    ]
+    if missing and not partial:
+        raise TypeError(
+            f"expected {cls.__name__} to define {', '.join(missing)}, which all its kind do"
+        )
 
 
 class UnknownOp(TypeError):
@@ -82,7 +97,7 @@ class Value:
 
 
 @dataclass(frozen=True, eq=False)
-class Op(ABC):
+class Op:
     """Base of all ops: operands, and the results that the op defines."""
 
     operands: tuple[Value, ...]
@@ -93,6 +108,9 @@ class Op(ABC):
         """The only result."""
         (value,) = self.results
         return value
+
+    def __init_subclass__(cls, kind: bool = False) -> None:
+        complete(cls, partial=kind)
 
     arity: ClassVar[tuple[int, int]] = (1, 1)
     """The least and the largest number of operands."""
@@ -157,7 +175,7 @@ class Source(Op):
 
 
 @dataclass(frozen=True, eq=False)
-class Elementwise(Op):
+class Elementwise(Op, kind=True):
     """Each element of the result is a function of the operands' elements at its index; dimensions
     of size 1 or missing in front are repeated."""
 
@@ -181,7 +199,7 @@ class Movement(Op):
 
 
 @dataclass(frozen=True, eq=False)
-class View(Movement):
+class View(Movement, kind=True):
     """Elements of one operand in other places."""
 
     @abstractmethod
@@ -192,7 +210,7 @@ class View(Movement):
 
 
 @dataclass(frozen=True, eq=False)
-class Rearrangement(View):
+class Rearrangement(View, kind=True):
     """All elements of one operand, each once."""
 
 

@@ -57,21 +57,20 @@ class Twice(Edge):
         return above.build.binary(BinaryFn.ADD, x, x)
 
 
-def test_a_move_that_leaves_something_out_cannot_be_made() -> None:
-    @dataclass(frozen=True)
-    class Silent(Edge):
-        def account(self, at: Accounts, account: Accountant, size: Any, inside: bool) -> Any:
-            return True
+def test_a_move_that_leaves_something_out_cannot_be_written() -> None:
+    with pytest.raises(TypeError, match="expected Silent to define combine, emit"):
 
-    with pytest.raises(TypeError, match="abstract"):
-        Silent((0, 1), ())  # pyright: ignore[reportAbstractUsage]
+        class Silent(Edge):  # pyright: ignore[reportUnusedClass]
+            def account(self, at: Accounts, account: Accountant, size: Any, inside: bool) -> Any:
+                return True
 
 
 def test_every_move_is_whole() -> None:
     moves = [m for m in subclasses(Edge) if m.__module__ == "mirage.search.kernel.moves"]
     assert len(moves) >= 9
     for move in moves:
-        assert move is Reduction or not getattr(move, "__abstractmethods__", ()), move
+        said = all(hasattr(move, name) for name in ("account", "emit", "combine"))
+        assert said or move is Reduction, move
     assert set(SUMS) == {"L", "T", "G"}
 
 

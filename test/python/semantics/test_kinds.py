@@ -137,13 +137,11 @@ def test_every_op_is_of_one_kind() -> None:
         assert len(kinds) == 1 or each is Alternatives, (each, kinds)
 
 
-def test_an_op_that_does_not_say_what_its_kind_asks_cannot_be_made() -> None:
-    @dataclass(frozen=True, eq=False)
-    class Silent(Elementwise):
-        pass
+def test_an_op_that_does_not_say_what_its_kind_asks_cannot_be_written() -> None:
+    with pytest.raises(TypeError, match="expected Silent to define work, zeros"):
 
-    with pytest.raises(TypeError, match="abstract"):
-        Silent((), ())  # pyright: ignore[reportAbstractUsage]
+        class Silent(Elementwise):  # pyright: ignore[reportUnusedClass]
+            pass
 
 
 def test_a_new_elementwise_op_needs_no_line_in_the_analyses() -> None:

@@ -8,7 +8,7 @@ move is a class in a file, and a line in :mod:`mirage.search.kernel.derive` that
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -16,6 +16,7 @@ from mirage.cost.accountant import Accountant
 from mirage.cost.limits import MAX_WIDE_DIMS
 from mirage.search.algebra.normal_form import Coefficient
 from mirage.semantics.builder import Builder
+from mirage.semantics.op import complete
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
@@ -63,7 +64,7 @@ class Above(Protocol):
 
 
 @dataclass(frozen=True)
-class Edge(ABC):
+class Edge:
     """One op that computes ``goal`` from ``children``."""
 
     goal: Goal
@@ -73,6 +74,9 @@ class Edge(ABC):
     """Whether operands that are loaded are read into registers for it."""
     in_rings: ClassVar[bool] = False
     """Whether a loop of warpgroups, which does nothing but multiply loaded tiles, may have it."""
+
+    def __init_subclass__(cls, partial: bool = False) -> None:
+        complete(cls, partial=partial)
 
     @property
     def sort(self) -> tuple[object, ...]:
@@ -231,7 +235,7 @@ class Product(Edge):
 
 
 @dataclass(frozen=True)
-class Reduction(Edge, ABC):
+class Reduction(Edge, partial=True):
     """A sum or maximum over one level of ``axis``."""
 
     axis: str

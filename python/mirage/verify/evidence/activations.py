@@ -294,7 +294,7 @@ class Activations:
     def not_numbers(self) -> Iterator[Situation]:
         """A NaN in one input after the other."""
         for i in self.free:
-            x = self.rng.standard_normal(self.shapes[i]) * self.scales[i]
+            x = np.array(self.rng.standard_normal(self.shapes[i]) * self.scales[i])
             x[tuple(int(self.rng.integers(n)) for n in self.shapes[i])] = np.nan
             yield self.situation(f"a NaN in input {i}", {i: x})
 
