@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from mirage.cost import TARGETS
 from mirage.search import SearchLimits, superoptimize
+from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.growth import NOTHING, narrowing_of
 from mirage.search.kernel.problem import KernelProblem
-from mirage.semantics.axes import AxisTable
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import DType

@@ -53,9 +53,6 @@ _NEIGHBOURS = (8, 48)
 """Inputs next to those of a situation at which errors are measured that are too large there."""
 _AROUND = 8e6
 """Elements that are computed for that, but for the first few inputs."""
-_OUTPUT = 1 << 32
-_WHOLE, _LOST = -1, -2  # in place of the number of a row
-_NO_NAN = "a NaN among the inputs is lost"
 _FEW = 2.0
 """Rows whose errors are as uncertain as this (those of nine elements) are judged by columns too."""
 
@@ -70,8 +67,7 @@ class Errors:
     candidate: float
     holds: bool
     where: str = ""
-    wrong: frozenset[int] = frozenset()  # rows whose errors are too large
-    certain: bool = False  # no other draw of the same situation could excuse it
+    certain: bool = False  # whether the situation decides by itself: what must be finite is not
 
 
 def measure_rounding(
@@ -88,7 +84,7 @@ def measure_rounding(
     gate = _Gate(graphs, permutation, assumed or Assumptions())
     results: list[Errors] = []
     for situation, its in _situations(graphs, sample, rng, contents, gate):
-        results.append(gate.judge(situation, its))
+        results.append(gate.errors(situation, its))
         if not results[-1].holds:
             break
     return results
@@ -176,17 +172,6 @@ class _Gate:
     def _typed(self, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
         return outputs_of(self.graphs[0], 0, TypedFloat(), inputs, sample)
 
-    def judge(self, situation: Situation, sample: Sample) -> Errors:
-        """The errors in a situation; where they are too large, those around it decide."""
-        first = self.errors(situation, sample)
-        if first.holds or first.certain or any(w % _OUTPUT == _LOST % _OUTPUT for w in first.wrong):
-            return first
-        for number in sorted({(w - _LOST) // _OUTPUT for w in first.wrong}):
-            around = self._around(number, situation, sample)
-            if not around.holds:
-                return around
-        return replace(first, holds=True, where="")
-
     def _around(self, number: int, situation: Situation, sample: Sample) -> Errors:
         """The errors of an output over inputs next to those of a situation as well. Where one
         rounding decides about a whole row (two scores that are nearly equal, before a softmax), the
@@ -227,24 +212,18 @@ class _Gate:
         if self.casts:
             rounded = outputs_of(self.graphs[0], 0, WithCasts(), situation.inputs, sample)
         worst = Errors(situation.name, 0.0, 0.0, True)
-        wrong: set[int] = set()
         for number, (x, r, c) in enumerate(zip(exact, reference, candidate, strict=True)):
             dtype = self.graphs[0].outputs[number].dtype
             found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
-            if not found.holds and np.isfinite(found.candidate):
-                found = self._around(number, (x, r, c), situation, sample)
+            if not found.holds and not found.certain:
+                found = self._around(number, situation, sample)
             if found.holds:
                 lost = self._lost(number, (x, rounded[number], r, c), situation, sample)
                 if lost:
-                    found = replace(
-                        found, holds=False, where=f"output {number}: {lost}",
-                        wrong=frozenset({_LOST}), certain=lost == _NO_NAN,
-                    )  # fmt: skip
-            wrong.update(row + _OUTPUT * number for row in found.wrong)
-            key = (found.holds, not found.certain, -found.candidate)
-            if key < (worst.holds, not worst.certain, -worst.candidate):
+                    found = replace(found, holds=False, where=f"output {number}: {lost}")
+            if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
                 worst = found
-        return replace(worst, wrong=frozenset(wrong))
+        return worst
 
     def _lost(
         self, number: int, values: Sequence[Array], situation: Situation, sample: Sample
@@ -255,7 +234,7 @@ class _Gate:
         lost = np.isnan(r) & np.isnan(x) & np.isfinite(c)
         # the difference of two numbers that are too large is none: a candidate may do better
         if not self.assumed.finite_inputs and lost.any() and _has_nan(situation):
-            return _NO_NAN
+            return "a NaN among the inputs is lost"
         known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
         exact, x, s, r, c = x, x[known], s[known], r[known], c[known]
         if not self.assumed.reassociation and (r != c).any():
@@ -317,15 +296,14 @@ def compare_rows(
     rows_r = np.where(slack > _FEW, np.maximum(rows_r, _rms(columns, known, 1)), rows_r)
     allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
     wrong = rows_c > allowed
-    rows = frozenset(int(i) for i in np.flatnonzero(wrong))
     if not fine:
-        return Errors(name, rms_r, rms_c, False, output, frozenset({_WHOLE, *rows}))
-    if not rows:
+        return Errors(name, rms_r, rms_c, False, output)
+    if not wrong.any():
         return Errors(name, rms_r, rms_c, True, output)
     at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
     scale = float(_rms(x, known, 1)[at]) or 1.0
     where = f"{output}, row {at} of those compared"
-    return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where, rows)
+    return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
 
 
 def _slack(floor: Array) -> Array:
