@@ -7,7 +7,7 @@
 // VERIFY: forms-invalid.mlir:[[#@LINE+4]]:1: error: expected form 'candidates', got 'reference'
 // SELECT: forms-invalid.mlir:[[#@LINE+3]]:1: error: expected form 'verified', got 'reference'
 // STABILIZE: forms-invalid.mlir:[[#@LINE+2]]:1: error: expected form none or 'candidates', got 'reference'
-// CHIP: error: expected a chip among {{.*}}, got 'sm_1'
+// CHIP: error: expected a known chip (sm_80, {{.*}}, got 'sm_1'
 kernel.graph @f(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form = #kernel.form<reference>} {
   %0 = kernel.unary exp %x : (tensor<8xf32>) -> tensor<8xf32>
   kernel.return %0 : tensor<8xf32>

@@ -12,7 +12,7 @@ them, in masks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,6 +52,17 @@ class Situation:
     name: str
     inputs: list[Sampled]
     ordinary: bool = False
+    types: tuple[DType | None, ...] = ()  # of the inputs that may be varied
+
+    def varied(self, rng: Rng) -> Situation:
+        """The same situation with other roundings: each row of an input times a number near 1."""
+        inputs: list[Sampled] = []
+        for x, dtype in zip(self.inputs, self.types, strict=True):
+            (plane,) = x.planes
+            factor = rng.uniform(0.9, 1.1, (*plane.shape[:-1], 1)) if plane.ndim else 1.0
+            varied = plane if dtype is None else _representable(plane * factor, dtype)
+            inputs.append(Sampled((varied,), x.region))
+        return replace(self, inputs=inputs)
 
 
 # ---- rows
@@ -229,7 +240,8 @@ class Activations:
                 scale = (self.scales if scales is None else scales)[i]
                 x = self.rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
             inputs.append(Sampled((_representable(x, v.dtype),), region))
-        return Situation(name, inputs)
+        types = (v.dtype if i in self.free else None for i, v in enumerate(self.graph.inputs))
+        return Situation(name, inputs, types=tuple(types))
 
     # ---- kinds of situations
 
