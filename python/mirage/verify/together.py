@@ -24,6 +24,9 @@ _T = TypeVar("_T")
 
 PIECE_SECONDS = 10.0
 """Processor time: a piece that takes longer is not shown."""
+PIECE_SHARE = 0.25
+"""The same as a share of the time that is left, so that what cannot be shown in time costs its own
+kernel only."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ def _show_pieces(claims: Sequence[Claim], terms: Terms, executor: Executor | Non
 
 
 def _shown(piece: Piece, seed: int, deadline: float) -> Shown:
-    return show(piece, seed, deadline - time.time(), PIECE_SECONDS)
+    left = deadline - time.time()
+    return show(piece, seed, left, min(PIECE_SECONDS, PIECE_SHARE * max(0.0, left)))
 
 
 def _verdict(

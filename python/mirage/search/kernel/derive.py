@@ -75,6 +75,7 @@ class Derivations:
     def __post_init__(self) -> None:
         self.phases = Phases(self.algebra, self.kind)
         self._products_known: dict[Mono, _Factors] = {}
+        self._sums_inside = self._arguments()
 
     def solve(self, goal: Goal) -> bool:
         """Whether ``goal`` has a derivation; fills ``edges`` and ``order`` (children first)."""
@@ -382,7 +383,14 @@ class Derivations:
         yield from self._add_splits(goal, terms)
 
     def _add_splits(self, goal: Goal, terms: Summands) -> Iterator[Edge]:
-        """All ways to add in two parts, as far as terms need to be told apart."""
+        """All ways to add in two parts, as far as terms need to be told apart; and sums that are
+        needed elsewhere with what they lack."""
+        every = set(terms)
+        for part in self._sums_inside:
+            if part < every:
+                yield self._added(
+                    goal, [t for t in terms if t in part], [t for t in terms if t not in part]
+                )
         groups = self._alike_terms(terms)
         if len(groups) == 1:  # a chain, a term that need not be negated first
             groups = [[t] for t in sorted(terms, key=lambda t: t[1] < 0)]
@@ -396,6 +404,21 @@ class Derivations:
                 left = [*head, *(t for i in chosen for t in rest[i])]
                 right = [t for i, g in enumerate(rest) if i not in chosen for t in g]
                 yield self._added(goal, left, right)
+
+    def _arguments(self) -> list[frozenset[tuple[Mono, Coefficient]]]:
+        """The sums of several terms that are factors of products, or that functions are taken of:
+        who needs one of them as a part of another sum need not add it up again."""
+        found: dict[int, None] = {}
+        for atom in self.algebra.atoms:
+            match atom:
+                case IdAtom(arg) | FnAtom(_, arg) | MaxAtom(_, arg):
+                    found[arg] = None
+                case Fn2Atom(_, a, b):
+                    found.update({a: None, b: None})
+                case InAtom():
+                    pass
+        polys = self.algebra.polys
+        return [frozenset(polys[p]) for p in found if len(polys[p]) > 1]
 
     def _added(self, goal: Goal, left: Summands, right: Summands) -> Edge:
         stage = goal[1]
