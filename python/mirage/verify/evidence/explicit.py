@@ -93,6 +93,19 @@ def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list
     return result
 
 
+def beside(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list[Sampled]:
+    """Inputs of their types that are a few roundings off."""
+    rng = np.random.default_rng(seed)
+    result: list[Sampled] = []
+    for x, dtype in zip(inputs, types, strict=True):
+        (plane,) = x.planes
+        change = 8.0 * HALF_ULP[dtype] * rng.uniform(-1.0, 1.0, plane.shape)
+        with np.errstate(over="ignore"):
+            moved = dtype.round(plane * (1.0 + change))
+        result.append(Sampled((np.where(np.isfinite(moved), moved, plane),), x.region))
+    return result
+
+
 def keeps_arithmetic(exact: Array, reference: Array, candidate: Array) -> bool:
     """Whether the candidate is near the reference where ordinary inputs give something else than
     over the real numbers."""
