@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+from threadpoolctl import threadpool_limits
+
 from mirage.compiler.chips import default_chip
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
@@ -35,7 +37,9 @@ class NothingFoundError(MirageError):
 
 
 def _start_worker() -> None:
-    """A worker leaves Ctrl-C to the process that started it, and ends with that (on Linux)."""
+    """A worker leaves Ctrl-C to the process that started it, and ends with that (on Linux). It has
+    one thread for matrix products: there is a worker for each core."""
+    threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError, AttributeError):
