@@ -219,7 +219,9 @@ def test_casts_of_16_bits_take_two_products(half: str, swapped: bool) -> None:
     )
     kernel = Kernel("\n".join(lines), 2)
     kernel.run(x, w, out)
-    assert kernel.ptx((x, w, out)).count("mma.sync") == 2 * 4 * 2  # halves of 16 columns, steps, products
+    assert (
+        kernel.ptx((x, w, out)).count("mma.sync") == 2 * 4 * 2
+    )  # halves of 16 columns, steps, products
     expected = x.astype(np.float64) @ w.astype(np.float64)
     bound = np.abs(x).astype(np.float64) @ np.abs(w).astype(np.float64)
     assert np.all(np.abs(out - expected) <= 2.0**-20 * bound)

@@ -1,125 +1,111 @@
-"""How fast the values of a program grow with what it reads, and what it keeps in 16 bits.
+"""How large the values of a program become with what it reads, and what it keeps in 16 bits.
 
 A tensor core multiplies numbers of 16 bits, so what a kernel computes and then multiplies is
 rounded to them. ``x * gain`` may leave f16 although ``x``, ``gain`` and the normalised
-``x * rsqrt(mean(x^2)) * gain`` do not: it grows with both scales at once. The *growth* of a
-monomial says with which power of the scale of each input it grows, once they are large; that of a
-polynomial is the set of its monomials' growths.
+``x * rsqrt(mean(x^2)) * gain`` do not: it grows with both scales at once.
+
+The *size* of a value is the power of two of its scale, at each of a number of scales of the
+program's inputs: that of a product is the sum of its factors' sizes, that of a sum the largest one,
+as if nothing cancelled.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
 
 from mirage.semantics.scalar import BinaryFn, UnaryFn
-from mirage.semantics.ugraph import Binary, Constant, KernelGraph, Matmul, Op, Reduce, Unary, Value
+from mirage.semantics.ugraph import Binary, Constant, KernelGraph, Matmul, Op, Unary, Value
 
-Powers = frozenset[tuple[int, Fraction]]
-"""For each input with which power of its scale a value grows; powers of 0 are left out."""
-Growth = frozenset[Powers]
-NOTHING: Powers = frozenset()
-STILL: Growth = frozenset({NOTHING})
-MOST = 16
-"""What grows in more ways than so many counts as an input of its own."""
+Sizes = np.ndarray[tuple[int], np.dtype[np.float64]]
+"""[scales]"""
+
+_DRAWN = 128
+_PAIRED = 16  # inputs up to which each pair is made large alone
 _BOUNDED = (UnaryFn.EXP, UnaryFn.SIGMOID, UnaryFn.TANH, UnaryFn.LOG)
 """Exponentials are taken relative to their maximum before they are run."""
 
 
 @dataclass(frozen=True)
 class Scales:
-    """The growths of what a kernel reads, and of all that the program keeps in 16 bits."""
+    """The sizes of what a kernel reads, and of the largest that the program keeps in 16 bits."""
 
-    leaves: tuple[Growth, ...]
-    kept: Growth
+    leaves: tuple[Sizes, ...]
+    kept: Sizes
 
 
 @dataclass(frozen=True)
-class Growths:
-    """The growths of a program's values, and of all that it keeps in 16 bits."""
+class Growth:
+    """The sizes of a program's values, and of the largest that it keeps in 16 bits."""
 
-    values: dict[Value, Growth]
-    kept: Growth
+    values: dict[Value, Sizes]
+    kept: Sizes
 
     def scales(self, leaves: tuple[Value, ...]) -> Scales:
         """What a kernel that reads ``leaves`` is to know of them."""
         return Scales(tuple(self.values[v] for v in leaves), self.kept)
 
 
-def growths_of(graph: KernelGraph) -> Growths:
-    """How each value of a program grows with its inputs."""
-    values: dict[Value, Growth] = {}
-    kept = {NOTHING}
+def growth_of(graph: KernelGraph) -> Growth:
+    """How the values of a program grow with its inputs."""
+    inputs = _scales(len(graph.inputs))
+    values: dict[Value, Sizes] = dict(zip(graph.inputs, inputs, strict=True))
     read = {v for op in graph.ops for v in op.operands}
-
-    def add(value: Value, growth: Growth | None) -> None:
-        own = frozenset({frozenset({(len(values), Fraction(1))})})
-        values[value] = own if growth is None or len(growth) > MOST else growth
-        if value.dtype.is_half and (value in read or value in graph.inputs):
-            kept.update(values[value])
-
-    for value in graph.inputs:
-        add(value, None)
     for op in graph.ops:
-        growth = _of_op(op, [values[v] for v in op.operands])
-        for value in op.results:
-            add(value, growth)
-    return Growths(values, frozenset(kept))
+        size = _of_op(op, [values[v] for v in op.operands], inputs.shape[1])
+        values.update(dict.fromkeys(op.results, size))
+    kept = np.zeros(inputs.shape[1])
+    for value, size in values.items():
+        if value.dtype.is_half and (value in read or value in graph.inputs):
+            kept = np.maximum(kept, size)
+    return Growth(values, kept)
 
 
-def _times(a: Powers, b: Powers) -> Powers:
-    total = dict(a)
-    for tensor, power in b:
-        total[tensor] = total.get(tensor, Fraction(0)) + power
-    return frozenset((t, p) for t, p in total.items() if p)
+def _scales(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """[inputs, scales]: each input large alone, and each pair of them, and at random."""
+    large = [*combinations(range(count), 1)]
+    if count <= _PAIRED:
+        large.extend(combinations(range(count), 2))
+    alone = np.full((count, len(large)), -1.0)
+    for column, rows in enumerate(large):
+        alone[list(rows), column] = 1.0
+    drawn = np.random.default_rng(0).uniform(-1.0, 1.0, (count, _DRAWN))
+    return np.concatenate([alone, drawn], axis=1)
 
 
-def product(a: Growth, b: Growth) -> Growth:
-    """That of a product."""
-    return frozenset(_times(x, y) for x in a for y in b)
-
-
-def _power(growth: Growth, power: Fraction) -> Growth:
-    """A negative power of a sum shrinks with it where all that grows in it grows alike."""
-    if power < 0 and len(growth - {NOTHING}) != 1:
-        return STILL
-    grown = growth if power > 0 else growth - {NOTHING}
-    return frozenset(frozenset((t, p * power) for t, p in powers) for powers in grown)
-
-
-def of_function(fn: UnaryFn, x: Growth) -> Growth:
+def of_function(fn: UnaryFn, x: Sizes) -> Sizes:
     """That of a function of something."""
     match fn:
         case UnaryFn.SQUARE:
-            return _power(x, Fraction(2))
+            return 2.0 * x
         case UnaryFn.SQRT:
-            return _power(x, Fraction(1, 2))
+            return 0.5 * x
         case UnaryFn.RSQRT:
-            return _power(x, Fraction(-1, 2))
+            return -0.5 * x
         case UnaryFn.RECIPROCAL:
-            return _power(x, Fraction(-1))
+            return -x
         case _:
-            return STILL if fn in _BOUNDED else x
+            return np.zeros_like(x) if fn in _BOUNDED else x
 
 
-def _of_op(op: Op, operands: list[Growth]) -> Growth:
-    if isinstance(op, Constant):
-        return STILL
+def _of_op(op: Op, operands: list[Sizes], count: int) -> Sizes:
     if isinstance(op, Unary):
         return of_function(op.fn, operands[0])
     if isinstance(op, Matmul):
-        return product(*operands)
+        return operands[0] + operands[1]
     if isinstance(op, Binary):
         a, b = operands
         match op.fn:
             case BinaryFn.MUL:
-                return product(a, b)
+                return a + b
             case BinaryFn.DIV:
-                return product(a, _power(b, Fraction(-1)))
+                return a - b
             case BinaryFn.POW:
-                return STILL
+                return np.zeros(count)
             case _:
-                return a | b
-    if isinstance(op, Reduce) or len(operands) == 1:
-        return operands[0]
-    return frozenset(powers for growth in operands for powers in growth)
+                return np.maximum(a, b)
+    if isinstance(op, Constant) or not operands:
+        return np.zeros(count)
+    return np.max(operands, axis=0)

@@ -1,29 +1,24 @@
 """Which values a kernel may round to 16 bits: those that grow no faster than what the program
 rounds.
 
-A value may be rounded if each of its growths is nothing, or that of a value that the program itself
-keeps in 16 bits (its inputs among them). This steers the search to kernels whose rounding errors
-are acceptable, and proves nothing: the verifier measures.
+A value may be rounded if it is nowhere larger than the largest of what the program itself keeps in
+16 bits (its inputs among them), whatever the scales of the inputs. This steers the search to
+kernels whose rounding errors are acceptable, and proves nothing: the verifier measures.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from mirage.search.algebra.normal_form import Algebra, Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom
-from mirage.search.kernel.growth import (
-    MOST,
-    STILL,
-    Growth,
-    Powers,
-    Scales,
-    growths_of,
-    of_function,
-    product,
-)
+from mirage.search.kernel.growth import Scales, Sizes, growth_of, of_function
 from mirage.search.kernel.problem import KernelProblem
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, Op, Value
+
+_EQUAL = 1e-9
 
 
 @dataclass
@@ -32,11 +27,11 @@ class Narrowing:
     tensors of those ``scales``: everything where there is no such type."""
 
     half: DType | None = None
-    scales: Scales = field(default_factory=lambda: Scales((), STILL))
+    scales: Scales = field(default_factory=lambda: Scales((), np.zeros(0)))
     full: frozenset[int] = frozenset()
     """Tensors of 32 bits."""
-    _polys: dict[tuple[int, int], Growth] = field(
-        default_factory=dict[tuple[int, int], "Growth"], init=False
+    _polys: dict[tuple[int, int], Sizes] = field(
+        default_factory=dict[tuple[int, int], "Sizes"], init=False
     )
 
     def may_round(self, algebra: Algebra, poly: int) -> bool:
@@ -46,7 +41,7 @@ class Narrowing:
             return True
         if self.half is DType.BF16 and not self._is_full(algebra, poly):
             return True
-        return self._of(algebra, poly) <= self.scales.kept
+        return bool(np.all(self._of(algebra, poly) <= self.scales.kept + _EQUAL))
 
     def _is_full(self, algebra: Algebra, poly: int) -> bool:
         """Whether a normal form is a tensor of 32 bits."""
@@ -57,28 +52,26 @@ class Narrowing:
             case _:
                 return False
 
-    def _of(self, algebra: Algebra, poly: int) -> Growth:
+    def _of(self, algebra: Algebra, poly: int) -> Sizes:
         key = (id(algebra), poly)
         if key not in self._polys:
-            growths: set[Powers] = set()
-            for (atoms, _), _ in algebra.polys[poly]:
-                term = STILL
-                for atom in atoms:
-                    both = product(term, self._atom(algebra, atom))
-                    term = frozenset(sorted(both, key=str)[:MOST])
-                growths |= term
-            self._polys[key] = frozenset(growths)
+            nothing = np.zeros_like(self.scales.kept)
+            terms = [
+                sum((self._atom(algebra, atom) for atom in atoms), nothing)
+                for (atoms, _), _ in algebra.polys[poly]
+            ]
+            self._polys[key] = np.max(terms, axis=0) if terms else nothing
         return self._polys[key]
 
-    def _atom(self, algebra: Algebra, number: int) -> Growth:
+    def _atom(self, algebra: Algebra, number: int) -> Sizes:
         match algebra.atoms[number]:
             case InAtom(tensor, _):
                 return self.scales.leaves[tensor]
             case FnAtom(fn, arg):
                 return of_function(fn, self._of(algebra, arg))
             case Fn2Atom(fn, a, b):
-                both = self._of(algebra, a), self._of(algebra, b)
-                return both[0] | both[1] if fn in (BinaryFn.MAX, BinaryFn.MIN) else STILL
+                both = np.maximum(self._of(algebra, a), self._of(algebra, b))
+                return both if fn in (BinaryFn.MAX, BinaryFn.MIN) else np.zeros_like(both)
             case MaxAtom(_, arg) | IdAtom(arg):
                 return self._of(algebra, arg)
 
@@ -107,4 +100,4 @@ def _alone(problem: KernelProblem) -> Scales:
     for value in problem.outputs:
         visit(value)
     graph = KernelGraph("alone", problem.leaves, tuple(ops), problem.outputs)
-    return growths_of(graph).scales(problem.leaves)
+    return growth_of(graph).scales(problem.leaves)
