@@ -21,7 +21,8 @@ struct MmaLowering : ThreadPattern<MmaOp> {
       return op.emitOpError(message);
     SmallVector<Value> acc(operands.getAcc());
     if (lhs.getElementType().isF32())
-      multiplySplit(e, *plan, operands.getLhs(), operands.getRhs(), acc);
+      multiplySplit(e, *plan, split(e, op.getLhs(), operands.getLhs()),
+                    split(e, op.getRhs(), operands.getRhs()), acc);
     else
       multiply(e, *plan, lhs.getElementType(), operands.getLhs(), operands.getRhs(), acc);
     results.push_back(acc);
@@ -58,14 +59,30 @@ struct MmaLowering : ThreadPattern<MmaOp> {
                   half ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16, 16);
   }
 
-  /// An f32 as the sum of two TF32 numbers (each with 11 significant bits), up to
-  /// a relative error of 2^-22. An infinity becomes inf + NaN.
+  /// Whether all elements of an f32 fragment were numbers of 16 bits, which TF32
+  /// holds as they are.
+  static bool wasHalf(Value fragment) {
+    Operation *op = fragment.getDefiningOp();
+    if (auto cast = dyn_cast_or_null<CastOp>(op))
+      return cast.getOperand().getType().getElementType().getIntOrFloatBitWidth() == 16;
+    return isa_and_nonnull<SliceOp, TransposeOp, ConvertLayoutOp, BroadcastOp>(op) &&
+           wasHalf(op->getOperand(0));
+  }
+
+  /// f32 numbers as sums of two TF32 numbers (each with 11 significant bits), up
+  /// to a relative error of 2^-22. An infinity becomes inf + NaN. No low numbers
+  /// where they are all zero.
   struct Split {
     SmallVector<Value> high, low;
   };
 
-  static Split split(Emitter &e, ValueRange values) {
+  static Split split(Emitter &e, Value fragment, ValueRange values) {
     Split result;
+    if (wasHalf(fragment)) {
+      for (Value value : values)
+        result.high.push_back(e.bitcast(value, e.getI32Type()));
+      return result;
+    }
     auto round = [&](Value value) {
       return e.intrinsic("llvm.nvvm.f2tf32.rna", e.getI32Type(), {value});
     };
@@ -80,16 +97,17 @@ struct MmaLowering : ThreadPattern<MmaOp> {
 
   /// a b = low(a) high(b) + high(a) low(b) + high(a) high(b); low(a) low(b) is
   /// below 2^-22 of it. Small parts first.
-  static void multiplySplit(Emitter &e, const MmaPlan &plan, ValueRange lhs, ValueRange rhs,
+  static void multiplySplit(Emitter &e, const MmaPlan &plan, const Split &a, const Split &b,
                             SmallVector<Value> &acc) {
-    Split a = split(e, lhs), b = split(e, rhs);
     auto part = [](ArrayRef<Value> values, int64_t tile, int64_t registers) {
       return values.slice(tile * registers, registers);
     };
-    auto pass = [&](ArrayRef<Value> lhsPart, ArrayRef<Value> rhsPart) {
+    auto pass = [&](ArrayRef<Value> lhs, ArrayRef<Value> rhs) {
+      if (lhs.empty() || rhs.empty())
+        return;
       for (MmaPlan::Step step : plan.steps)
-        instruction(e, part(lhsPart, step.lhs, plan.lhsRegisters),
-                    part(rhsPart, step.rhs, plan.rhsRegisters),
+        instruction(e, part(lhs, step.lhs, plan.lhsRegisters),
+                    part(rhs, step.rhs, plan.rhsRegisters),
                     MutableArrayRef(acc).slice(step.acc * 4, 4), NVVM::MMATypes::tf32, 8);
     };
     pass(a.low, b.high);

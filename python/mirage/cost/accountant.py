@@ -17,6 +17,7 @@ BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
+SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
 
 
@@ -36,6 +37,20 @@ class Around:
     """Whether a loop adds up the results of matmuls."""
     crowded: bool = False
     """Whether tiles of a loop stay in shared memory while warps exchange their sums."""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Of a matmul: whether both are multiplied as numbers of 16 bits; and, where they are not,
+    which ones are casts of such numbers, which TF32 holds as they are."""
+
+    half: bool
+    exact: tuple[bool, bool] = (False, False)
+
+    @property
+    def share(self) -> float:
+        """Of the products of TF32 parts that operands of 32 bits take."""
+        return 1.0 - sum(self.exact) / 3.0
 
 
 @dataclass
@@ -77,23 +92,30 @@ class Accountant:
             self.features.shared_once = self.features.shared_once + held * self.around.slots
         self._add("alu", elements * width / 16.0 * narrow, in_loop)
 
-    def matmul(self, m: Num, n: Num, k: Num, half: bool, in_loop: bool, shared: Num = None) -> None:
+    def matmul(
+        self, m: Num, n: Num, k: Num, operands: Operands, in_loop: bool, shared: Num = None
+    ) -> None:
         """A tile matmul, padded to fragments of 16x8x16 (or 8x16x16 with the sides exchanged).
 
         ``shared`` says how many warps share the contraction, where that is known.
         """
         padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
-        self._add("mma" if half else "mma32", 2.0 * padded, in_loop)
-        width = 2.0 if half else 4.0
+        half = operands.half
+        self._add("mma" if half else "mma32", 2.0 * padded * operands.share, in_loop)
         # each warp reads its strip of one operand and all of the other; warps share strips of at
         # least 16
         warps = self.features.warps
         across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
-        move = width * k * (m * across + n * down)
+        reads = (k * m * across, k * n * down)
+        for read, exact in zip(reads, operands.exact, strict=True):
+            if not (half or exact):
+                self._add("alu", SPLIT * read, in_loop)
+        widths = (2.0 if half or exact else 4.0 for exact in operands.exact)
+        move = sum(w * read for w, read in zip(widths, reads, strict=True))
         # a warpgroup reads both factors of each 64 rows
         ring = self.features.warpgroups
-        move = np.where(ring, width * k * np.ceil(m / 64.0) * (64.0 + n), move)
+        move = np.where(ring, 2.0 * k * np.ceil(m / 64.0) * (64.0 + n), move)
         self._add("move", move, in_loop)
         fragments = np.maximum(
             1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from mirage.cost.accountant import Accountant, Around
+from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.model import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, with_enough_warps
 from mirage.cost.shared_memory import shared_bytes
@@ -29,6 +29,7 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
     no_rule,
+    walk,
 )
 
 
@@ -70,7 +71,7 @@ def features_of(
     shared = {op: grid.k for op, grid in estimated.grid.items()}
     trips = max(_trips(launch.body.ops), default=(1, 1))
     account.features.steps, account.features.runs = float(trips[0]), float(trips[0] // trips[1])
-    counter = _Counter(account, trips[0], account.features.stages, read, shared)
+    counter = _Counter(account, trips[0], account.features.stages, read, shared, _exact(launch))
     counter.count(launch.body.ops, 1, 1)
     for value, out in zip(launch.results, launch.body.outputs, strict=True):
         run = contiguous_run(out.value.shape, value.shape)
@@ -105,6 +106,7 @@ class _Counter:
     stages: float
     read: set[Value]
     shared: Mapping[Matmul, int]
+    exact: set[Value]
 
     def count(self, ops: tuple[Op, ...], trips: int, extent: int, looped: bool = False) -> None:
         """Ops of one body, which runs ``trips`` times, ``extent`` of them in a row."""
@@ -118,7 +120,7 @@ class _Counter:
                 self._accumulators(op, inner)
             else:
                 self.account.around = around
-                _count(self.account, op, in_loop, self.read, self.shared)
+                _count(self.account, op, in_loop, self.read, self.shared, self.exact)
         self.account.around = Around()
 
     def _accumulators(self, op: Loop, trips: int) -> None:
@@ -132,8 +134,23 @@ class _Counter:
                 account.elementwise(size, 1.0, 0.0, in_loop, live=False)
 
 
+def _exact(launch: Launch) -> set[Value]:
+    """Values of more than 16 bits whose elements were numbers of 16 bits."""
+    exact: set[Value] = set()
+    for op in walk(launch.body.ops):
+        was_half = isinstance(op, Cast) and op.operands[0].dtype.is_half
+        if was_half or (isinstance(op, Movement) and op.operands[0] in exact):
+            exact.update(op.results)
+    return exact
+
+
 def _count(
-    account: Accountant, op: Op, in_loop: bool, read: set[Value], shared: Mapping[Matmul, int]
+    account: Accountant,
+    op: Op,
+    in_loop: bool,
+    read: set[Value],
+    shared: Mapping[Matmul, int],
+    exact: set[Value],
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
     if isinstance(op, Unary | Binary | Reduce):
@@ -150,9 +167,12 @@ def _count(
         case Matmul():
             a, b = op.operands
             half = a.dtype.is_half and b.dtype.is_half
+            operands = Operands(half, (a in exact, b in exact))
             batch = float(prod(op.result.shape[:-2]))
             m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
-            account.matmul(float(m) * batch, float(n), float(k), half, in_loop, shared.get(op, 1))
+            account.matmul(
+                float(m) * batch, float(n), float(k), operands, in_loop, shared.get(op, 1)
+            )
         case Reduce() | RunningMax():
             account.reduce(float(op.operands[0].type.size), in_loop)
         case Cast():

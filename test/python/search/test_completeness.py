@@ -25,8 +25,8 @@ from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.extract import Choices
 from mirage.search.kernel.frames import FrameType
-from mirage.search.kernel.growth import Narrowing
 from mirage.search.kernel.moves import Accumulate, Edge, Load, Number, Product, ReduceTile
+from mirage.search.kernel.narrowing import Narrowing
 from mirage.search.kernel.problem import KernelProblem
 from mirage.search.kernel.problem_axes import analyze
 from mirage.search.kernel.solver import KernelSolver
@@ -139,7 +139,7 @@ class Ours:
         solver = KernelSolver(H200, SearchLimits(), SearchReport())
         analysis = analyze(problem)[0]
         kind = FrameType(case.loop, None, inner=case.inner)
-        found, _ = solver.derive(analysis, kind, Narrowing(None))
+        found, _ = solver.derive(analysis, kind, Narrowing())
         self.looped = case.steps
         self.output = tuple(a for dim in analysis.dims[0] for a in dim)
         self.inputs = [self._labels(d) for d, _ in found]

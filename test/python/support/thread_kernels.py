@@ -132,8 +132,8 @@ def mma_layouts(m: int, n: int, k: int, grid: Grid, bytes_: int) -> tuple[Layout
         a = (*col(ki[:1]), *row(mi[3:]), *col(ki[3:])), (*col(ki[1:3]), *row(mi[:3]))
         b = (*row(ki[:1]), *row(ki[3:])), (*row(ki[1:3]), *col(ni))
     else:
-        a = (*row(mi[3:]), *col(ki[2:])), (*col(ki[:2]), *row(mi[:3]))
-        b = row(ki[2:]), (*row(ki[:2]), *col(ni))
+        a = (*row(mi[3:]), *col(ki[:1])), (*col(ki[1:]), *row(mi[:3]))
+        b = row(ki[:1]), (*row(ki[1:]), *col(ni))
     c = (*col(ni[:1]), *row(mi[3:])), (*col(ni[1:]), *row(mi[:3]))
     return (
         Layout((*a[0], *col(kr), *row(mr)), a[1], (*none(nw), *row(mw), *col(kw)), (mo, ko)),

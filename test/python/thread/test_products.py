@@ -179,3 +179,49 @@ def test_infinite_f32_factors_are_never_lost() -> None:
     finite = np.isfinite(expected)
     assert np.array_equal(np.isfinite(out), finite)
     assert np.allclose(out[finite], expected[finite], atol=1e-5)
+
+
+@pytest.mark.parametrize("half", ["f16", "bf16"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_casts_of_16_bits_take_two_products(half: str, swapped: bool) -> None:
+    """One factor has all digits of f32, the other one comes from 16 bits, subnormal numbers of f16
+    among them; both are sliced along K."""
+    a, b, c = mma_layouts(32, 16, 32, Grid(2, 1, 1), 4)
+    left, right, _ = mma_layouts(32, 16, 8, Grid(2, 1, 1), 4)
+    x = random((32, 32), half if swapped else "f32")
+    w = random((32, 16), "f32" if swapped else half)
+    narrow = x if swapped else w
+    narrow[:2] *= narrow.dtype.type(2.0**-16)
+    out = np.full((32, 16), np.nan, np.float32)
+    lines = [f"%r0 = thread.constant 0.0 : {c.fragment('f32')}"]
+    for name, layout, tensor in (("x", a, x), ("w", b, w)):
+        kind = half if tensor is narrow else "f32"
+        lines.append(
+            f"%{name}0 = thread.load_global %a{'xw'.index(name)}[%c0, %c0] dims [0, 1] "
+            f"in_bounds [true, true] : {memref(tensor)} -> {layout.fragment(kind)}"
+        )
+        if tensor is narrow:
+            source, target = layout.fragment(half), layout.fragment("f32")
+            lines.append(f"%{name} = thread.cast %{name}0 : {source} -> {target}")
+    names = ("x", "w0") if swapped else ("x0", "w")
+    for i in range(4):
+        for side, layout, part, at in (
+            (names[0], a, left, f"[0, {8 * i}]"),
+            (names[1], b, right, f"[{8 * i}, 0]"),
+        ):
+            source, target = layout.fragment("f32"), part.fragment("f32")
+            lines.append(f"%{side}s{i} = thread.slice %{side} {at} : {source} -> {target}")
+        kinds = ", ".join(x.fragment("f32") for x in (left, right, c))
+        lines.append(f"%r{i + 1} = thread.mma %{names[0]}s{i}, %{names[1]}s{i}, %r{i} : {kinds}")
+    lines.append(
+        "thread.store_global %r4, %a2[%c0, %c0] dims [0, 1] in_bounds [true, true] : "
+        f"{c.fragment('f32')}, {memref(out)}"
+    )
+    kernel = Kernel("\n".join(lines), 2)
+    kernel.run(x, w, out)
+    assert (
+        kernel.ptx((x, w, out)).count("mma.sync") == 2 * 4 * 2
+    )  # halves of 16 columns, steps, products
+    expected = x.astype(np.float64) @ w.astype(np.float64)
+    bound = np.abs(x).astype(np.float64) @ np.abs(w).astype(np.float64)
+    assert np.all(np.abs(out - expected) <= 2.0**-20 * bound)

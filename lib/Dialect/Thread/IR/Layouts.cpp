@@ -103,8 +103,8 @@ LinearLayout mirage::thread::mmaLhsLayout(int64_t mExtent, int64_t kExtent, int6
     reg = {along(1, k.instruction[0]), along(0, m.instruction[3]), along(1, k.instruction[3])};
     lane = {along(1, k.instruction[1]), along(1, k.instruction[2])};
   } else {
-    reg = {along(0, m.instruction[3]), along(1, k.instruction[2])};
-    lane = {along(1, k.instruction[0]), along(1, k.instruction[1])};
+    reg = {along(0, m.instruction[3]), along(1, k.instruction[0])};
+    lane = {along(1, k.instruction[1]), along(1, k.instruction[2])};
   }
   for (int bit : {0, 1, 2})
     lane.push_back(along(0, m.instruction[bit]));
@@ -123,8 +123,8 @@ LinearLayout mirage::thread::mmaRhsLayout(int64_t kExtent, int64_t nExtent, int6
     reg = {along(0, k.instruction[0]), along(0, k.instruction[3])};
     lane = {along(0, k.instruction[1]), along(0, k.instruction[2])};
   } else {
-    reg = {along(0, k.instruction[2])};
-    lane = {along(0, k.instruction[0]), along(0, k.instruction[1])};
+    reg = {along(0, k.instruction[0])};
+    lane = {along(0, k.instruction[1]), along(0, k.instruction[2])};
   }
   for (int bit : {0, 1, 2})
     lane.push_back(along(1, n.instruction[bit]));

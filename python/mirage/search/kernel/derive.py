@@ -31,7 +31,6 @@ from mirage.search.algebra.normal_form import (
     SubAxis,
 )
 from mirage.search.kernel.frames import FrameType
-from mirage.search.kernel.growth import Narrowing
 from mirage.search.kernel.moves import (
     SUMS,
     Accumulate,
@@ -46,6 +45,7 @@ from mirage.search.kernel.moves import (
     ReduceTile,
     Scale,
 )
+from mirage.search.kernel.narrowing import Narrowing
 from mirage.search.kernel.phases import Phases, Where
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 
@@ -62,7 +62,7 @@ class Derivations:
     algebra: Algebra
     kind: FrameType
     allow_matmul: bool = True
-    narrowing: Narrowing = field(default_factory=lambda: Narrowing(None))
+    narrowing: Narrowing = field(default_factory=Narrowing)
     allow_wide: bool = True
     max_factors: int = 9
     max_goals: int = 4000

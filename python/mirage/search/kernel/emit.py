@@ -215,7 +215,7 @@ class Emitter:
         a, b = self.get(left, row, k), self.get(right, k, col)
         build = self.builder(edge.goal)
         pad_left, pad_right = self._pads(left, right, k)
-        dtype = DType.F32 if edge.wide else self._operand_type(left, right)
+        dtype = self._operand_type(edge)
         # what does not change in the loop is masked and converted before it
         before = self.builder(left), self.builder(right)
         if pad_left:
@@ -224,21 +224,19 @@ class Emitter:
             b = self._mask(before[1], b, -2, k, 0.0)
         return build.matmul(self._operand(before[0], a, dtype), self._operand(before[1], b, dtype))
 
-    def _operand_type(self, left: Goal, right: Goal) -> DType:
-        loads = [
-            self.tensors[atom.tensor].dtype
-            for g in (left, right)
-            if isinstance(edge := self.choice[g], Load)
-            and isinstance(atom := self.derivations.algebra.atoms[edge.atom], InAtom)
-        ]
-        if any(d is DType.F64 for d in (t.dtype for t in self.tensors)):
+    def _operand_type(self, edge: Product) -> DType:
+        if any(t.dtype is DType.F64 for t in self.tensors):
             return DType.F64
-        if loads:
-            kind = promote(*loads)
-            if len(loads) == 2 or kind.is_half:
-                return kind
-            return kind if self.half is None else DType.F32
-        return self.half or DType.F32
+        if edge.wide or self.half is None:
+            return DType.F32
+        loads = {
+            self.tensors[atom.tensor].dtype
+            for g in edge.children
+            if isinstance(load := self.choice[g], Load)
+            and isinstance(atom := self.derivations.algebra.atoms[load.atom], InAtom)
+        }
+        halves = [kind for kind in loads if kind.is_half]
+        return promote(*halves) if halves else self.half
 
     def reduce(self, edge: Reduction, row: str | None, col: str | None) -> Value:
         """A reduction of a tile, masked where padding would count."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.accountant import Accountant, Around
+from mirage.cost.accountant import Accountant, Around, Operands
 from mirage.cost.limits import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom
@@ -158,9 +158,11 @@ class EdgeAccounts:
         shared = tuple(sorted((a & b) - {k}))
         m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
         half = self.half and not edge.wide
-        account.matmul(m, n, self.columns.tile[k], half, inside)
+        left, right = (not half and self._load_width(child) == 2 for child in edge.children)
+        operands = Operands(half, (left, right))
+        account.matmul(m, n, self.columns.tile[k], operands, inside)
         groups = self.columns.warps // 4
-        loaded = all(self._is_load(child) for child in edge.children)
+        loaded = all(self._load_width(child) == 2 for child in edge.children)
         shared_out = ((m % (64 * groups) == 0) & (n % 8 == 0)) | (
             (m % 64 == 0) & (n % (64 * groups) == 0)
         )
@@ -168,17 +170,14 @@ class EdgeAccounts:
             shared_out & (self.columns.tile[k] % 16 == 0) & (inside and loaded and half)
         )
         if self.half:
-            for child in edge.children:  # computed operands are converted, or loaded ones
-                if self._is_load(child) == edge.wide:
+            for child in edge.children:  # what is computed is f32
+                if (self._load_width(child) or 4) != (2 if half else 4):
                     account.around = self._around[self.derivations.where(child)]
                     account.convert(self.elements(self.labels(child)), self.in_loop(child))
         ok = feasible & (self.elements(shared) == 1)
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
-
-    def _is_load(self, goal: Goal) -> bool:
-        return self._load_width(goal) > 0
 
     def _load_width(self, goal: Goal) -> int:
         """Bytes of an element of a goal that is loaded, else 0."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mirage.cost.model import CostReport
 from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.growth import Scales
 from mirage.semantics.ugraph import Launch, Op, Reshape, Value
 
 
@@ -24,6 +25,7 @@ class KernelProblem:
     hot: frozenset[Value] = (
         frozenset()
     )  # leaves that L2 still holds, as kernels before have just written them
+    scales: Scales | None = None  # of the leaves, where they are values of a larger program
 
 
 @dataclass(frozen=True)

@@ -172,8 +172,9 @@ def _views(
             hot.add(seen)
     after = [(v, w) for v, w in zip(outputs, problem.outputs, strict=True) if v is not w]
     viewed = KernelProblem(
-        outputs, leaves, problem.definitions, problem.table, problem.combine, frozenset(hot)
-    )
+        outputs, leaves, problem.definitions, problem.table, problem.combine, frozenset(hot),
+        problem.scales,
+    )  # fmt: skip
     return viewed, tuple(before), tuple(Reshape((v,), (w,)) for v, w in after)
 
 

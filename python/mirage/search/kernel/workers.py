@@ -16,6 +16,7 @@ from functools import cache
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable
+from mirage.search.kernel.growth import Scales
 from mirage.search.kernel.problem import KernelProblem, Solution
 from mirage.search.kernel.solver import Combined, KernelSolver, Pick
 from mirage.search.limits import SearchLimits, SearchReport
@@ -27,10 +28,12 @@ Key = tuple[tuple[Value, ...], frozenset[Value]]
 
 @dataclass(frozen=True)
 class Region:
-    """A kernel problem as a graph, and which of its inputs L2 still holds."""
+    """A kernel problem as a graph, which of its inputs L2 still holds, and how they grow with what
+    the whole program reads."""
 
     graph: KernelGraph
     hot: tuple[int, ...]
+    scales: Scales
 
     @property
     def key(self) -> Key:
@@ -44,7 +47,9 @@ class Region:
         hot = frozenset(graph.inputs[i] for i in self.hot)
         # axes are named for each kernel: what another kernel splits may be one axis here
         table = AxisTable.of(graph)
-        return KernelProblem(graph.outputs, graph.inputs, definitions, table, hot=hot)
+        return KernelProblem(
+            graph.outputs, graph.inputs, definitions, table, hot=hot, scales=self.scales
+        )
 
 
 RemoteSolution = tuple[KernelGraph, CostReport, str]

@@ -9,6 +9,7 @@ from functools import cached_property
 from mirage.cost.copies import is_address, is_copy, is_unfused, unfused_report
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
+from mirage.search.kernel.growth import Growth, growth_of
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
@@ -83,7 +84,12 @@ class Program:
         inputs = tuple(sorted(used, key=lambda v: self.order[v]))
         inside = tuple(sorted(ops, key=lambda op: self.order[op.results[0]]))
         hot = (i for i, v in enumerate(inputs) if self._is_hot(v))
-        return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot))
+        scales = self._growth.scales(inputs)
+        return Region(KernelGraph(self.graph.name, inputs, inside, values), tuple(hot), scales)
+
+    @cached_property
+    def _growth(self) -> Growth:
+        return growth_of(self.graph)
 
     def matmuls(self, part: Part) -> int:
         """Matmuls in a part's region."""

@@ -255,16 +255,16 @@ def Thread_MmaOp : Thread_FragmentOp<"mma", [AllTypesMatch<["acc", "result"]>]> 
   let summary = "lhs (M x K) times rhs (K x N) plus acc, on tensor cores";
   let description = [{
     f16 or bf16 operands use m16n8k16, f32 operands three m16n8k8 products of
-    TF32 parts, which give nearly f32 accuracy (an infinite factor gives NaN,
-    whatever its partner). Layouts (`mmaLhsLayout` and so on
-    in `Layouts.h` make them): let `m`, `n`, `k` stand for vectors along the three
-    dimensions. The lowest register vectors and the lane vectors are
+    TF32 parts (two where a factor is a cast of 16 bits), which give nearly f32
+    accuracy (an infinite factor gives NaN, whatever its partner). Layouts
+    (`mmaLhsLayout` and so on in `Layouts.h`): let `m`, `n`, `k` stand for vectors
+    along the dimensions. The lowest register vectors and the lane vectors are
 
                   registers            lanes
         lhs f16   k0, m3, k3           k1, k2, m0, m1, m2
         rhs f16   k0, k3               k1, k2, n0, n1, n2
-        lhs f32   m3, k2               k0, k1, m0, m1, m2
-        rhs f32   k2                   k0, k1, n0, n1, n2
+        lhs f32   m3, k0               k1, k2, m0, m1, m2
+        rhs f32   k0                   k1, k2, n0, n1, n2
         acc       n0, m3               n1, n2, m0, m1, m2
 
     where the m, n and k of the three operands agree (any vectors will do, so the

@@ -1,0 +1,50 @@
+"""Differences of sums, of which no digits may be left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mirage.search.algebra.normal_form import Algebra, Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom
+from mirage.semantics.scalar import UnaryFn
+
+_ROOTS = (UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.RECIPROCAL, UnaryFn.LOG)
+
+
+def cancels(algebra: Algebra, polys: Iterable[int]) -> int:
+    """How many functions take a difference of sums (a variance as ``E[x^2] - E[x]^2``, of which no
+    digits may be left)."""
+    found: set[int] = set()
+    seen: set[int] = set()
+
+    def visit(poly: int) -> None:
+        if poly in seen:
+            return
+        seen.add(poly)
+        for (atoms, _), _ in algebra.polys[poly]:
+            for number in atoms:
+                atom = algebra.atoms[number]
+                for arg in _arguments(atom):
+                    visit(arg)
+                if isinstance(atom, FnAtom) and atom.fn in _ROOTS and _differs(atom.arg):
+                    found.add(atom.arg)
+
+    def _differs(poly: int) -> bool:
+        signs = {c > 0 for (_, bound), c in algebra.polys[poly] if bound or _sums(poly)}
+        return len(signs) == 2
+
+    def _sums(poly: int) -> bool:
+        return bool(algebra.bound(poly))
+
+    for poly in polys:
+        visit(poly)
+    return len(found)
+
+
+def _arguments(atom: InAtom | FnAtom | Fn2Atom | MaxAtom | IdAtom) -> tuple[int, ...]:
+    match atom:
+        case InAtom():
+            return ()
+        case FnAtom(_, arg) | MaxAtom(_, arg) | IdAtom(arg):
+            return (arg,)
+        case Fn2Atom(_, a, b):
+            return (a, b)

@@ -1,0 +1,103 @@
+"""Which values a kernel may round to 16 bits: those that grow no faster than what the program
+rounds.
+
+A value may be rounded if it is nowhere larger than the largest of what the program itself keeps in
+16 bits (its inputs among them), whatever the scales of the inputs. This steers the search to
+kernels whose rounding errors are acceptable, and proves nothing: the verifier measures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mirage.search.algebra.normal_form import Algebra, Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom
+from mirage.search.kernel.growth import Scales, Sizes, growth_of, of_function
+from mirage.search.kernel.problem import KernelProblem
+from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.ugraph import KernelGraph, Op, Value
+
+_EQUAL = 1e-9
+
+
+@dataclass
+class Narrowing:
+    """What may be rounded to ``half``, the type of the operands of products, in a kernel that reads
+    tensors of those ``scales``: everything where there is no such type."""
+
+    half: DType | None = None
+    scales: Scales = field(default_factory=lambda: Scales((), np.zeros(0)))
+    full: frozenset[int] = frozenset()
+    """Tensors of 32 bits."""
+    _polys: dict[tuple[int, int], Sizes] = field(
+        default_factory=dict[tuple[int, int], "Sizes"], init=False
+    )
+
+    def may_round(self, algebra: Algebra, poly: int) -> bool:
+        """Whether the value of a normal form may be rounded. To bf16, which holds what f32 does,
+        all that is computed may be, but not what the program is given, or stores, in f32."""
+        if self.half is None:
+            return True
+        if self.half is DType.BF16 and not self._is_full(algebra, poly):
+            return True
+        return bool(np.all(self._of(algebra, poly) <= self.scales.kept + _EQUAL))
+
+    def _is_full(self, algebra: Algebra, poly: int) -> bool:
+        """Whether a normal form is a tensor of 32 bits."""
+        match algebra.polys[poly]:
+            case ((((number,), ()), _),):
+                atom = algebra.atoms[number]
+                return isinstance(atom, InAtom) and atom.tensor in self.full
+            case _:
+                return False
+
+    def _of(self, algebra: Algebra, poly: int) -> Sizes:
+        key = (id(algebra), poly)
+        if key not in self._polys:
+            nothing = np.zeros_like(self.scales.kept)
+            terms = [
+                sum((self._atom(algebra, atom) for atom in atoms), nothing)
+                for (atoms, _), _ in algebra.polys[poly]
+            ]
+            self._polys[key] = np.max(terms, axis=0) if terms else nothing
+        return self._polys[key]
+
+    def _atom(self, algebra: Algebra, number: int) -> Sizes:
+        match algebra.atoms[number]:
+            case InAtom(tensor, _):
+                return self.scales.leaves[tensor]
+            case FnAtom(fn, arg):
+                return of_function(fn, self._of(algebra, arg))
+            case Fn2Atom(fn, a, b):
+                both = np.maximum(self._of(algebra, a), self._of(algebra, b))
+                return both if fn in (BinaryFn.MAX, BinaryFn.MIN) else np.zeros_like(both)
+            case MaxAtom(_, arg) | IdAtom(arg):
+                return self._of(algebra, arg)
+
+
+def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
+    """What may be rounded to ``half``, the type of the operands of products."""
+    if half is None:
+        return Narrowing()
+    full = (i for i, v in enumerate(problem.leaves) if v.dtype.bytes == 4)
+    return Narrowing(half, problem.scales or _alone(problem), frozenset(full))
+
+
+def _alone(problem: KernelProblem) -> Scales:
+    """For a problem that is a program of its own."""
+    ops: dict[Op, None] = {}
+
+    def visit(value: Value) -> None:
+        if value in problem.leaves or value not in problem.definitions:
+            return
+        op = problem.definitions[value]
+        if op not in ops:
+            for operand in op.operands:
+                visit(operand)
+            ops[op] = None
+
+    for value in problem.outputs:
+        visit(value)
+    graph = KernelGraph("alone", problem.leaves, tuple(ops), problem.outputs)
+    return growth_of(graph).scales(problem.leaves)
