@@ -53,7 +53,7 @@ def functions(ops: tuple[Op, ...]) -> list[UnaryFn]:
 
 
 def test_rms_linear_scales_after_the_loop() -> None:
-    (launch,) = launches(rms_linear(16, 4096, 6144))
+    (launch,) = launches(rms_linear(8, 4096, 6144))
     (loop,) = loops(launch)
     assert len(loop.accumulators) == 2  # the product and the sum of squares
     assert count(loop.body, Matmul) == 1
