@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from accuracy import Errors, exact_results, results_of
+from mirage.workloads import Workload
+from mirage.workloads.native import Inputs, Native, as_they_are
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-Inputs = tuple[torch.Tensor, ...]
-
-
-def _as_they_are(inputs: Inputs) -> Inputs:
-    return inputs
+BACKENDS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
+ALLOWED = 4.0
+"""Times the error of the eager program."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +26,14 @@ class Baseline:
     """A program, and a layout of the inputs that suits it; changing the layout is not timed."""
 
     program: Callable[..., Any]
-    prepare: Callable[[Inputs], Inputs] = _as_they_are
+    prepare: Callable[[Inputs], Inputs] = as_they_are
 
 
 def baselines(
-    name: str, module: torch.nn.Module, inputs: Inputs, *, autotune: bool
+    workload: Workload, module: torch.nn.Module, inputs: Inputs, *, autotune: bool
 ) -> dict[str, Baseline]:
-    """Variants of ``module`` by name: eager and compiled, and where the program is plain attention
-    the library's kernels for it, which get K stored as they like it best.
+    """Variants of ``module`` by name: eager and compiled, and where the program has attention the
+    library's kernels for it, in their own form. What cannot run, or is wrong, is left out.
     """
     torch._dynamo.reset()
     found = {
@@ -38,34 +43,42 @@ def baselines(
     if autotune:
         mode = "max-autotune-no-cudagraphs"
         found["max-autotune"] = Baseline(torch.compile(module, dynamic=False, mode=mode))
-    if name.startswith(("gqa_", "mha_", "mqa_", "docs_attn")):
-        for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
-            key = "sdpa-" + backend.name.removesuffix("_ATTENTION").lower()
-            found[key] = Baseline(_attention(backend), _keys_by_row)
-    return {key: baseline for key, baseline in found.items() if _works(key, baseline, inputs)}
+    for native in workload.natives:
+        for key, backend in BACKENDS.items():
+            label = "-".join(x for x in ("sdpa", key, native.name) if x)
+            found[label] = _with(backend, native, native.program)
+            if not native.alone:
+                whole = torch.compile(native.program, dynamic=False)
+                found[f"compile-{label}"] = _with(backend, native, whole)
+    exact = exact_results(module, inputs)
+    allowed = Errors.of_all(results_of(module, inputs), exact)
+    return {
+        key: baseline
+        for key, baseline in found.items()
+        if key == "eager" or _works(key, baseline, inputs, exact, allowed)
+    }
 
 
-def _keys_by_row(inputs: Inputs) -> Inputs:
-    q, k, v = inputs
-    return q, k.transpose(-1, -2).contiguous(), v
-
-
-def _attention(backend: SDPBackend) -> Callable[..., torch.Tensor]:
-    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def _with(backend: SDPBackend, native: Native, program: Callable[..., Any]) -> Baseline:
+    def run(*inputs: torch.Tensor) -> Any:
         with sdpa_kernel(backend):
-            attend = torch.nn.functional.scaled_dot_product_attention
-            return attend(q[None], k[None], v[None], scale=1.0)[0]
+            return program(*inputs)
 
-    return attention
+    return Baseline(run, native.prepare)
 
 
-def _works(name: str, baseline: Baseline, inputs: Sequence[torch.Tensor]) -> bool:
+def _works(
+    name: str, baseline: Baseline, inputs: Inputs, exact: Sequence[torch.Tensor], allowed: Errors
+) -> bool:
     try:
-        with torch.no_grad():
-            baseline.program(*baseline.prepare(tuple(inputs)))
+        got = results_of(baseline.program, baseline.prepare(inputs))
         torch.cuda.synchronize()
     except Exception as e:  # a baseline that torch cannot run is left out, not an error of ours
         reason = f"{type(e).__name__}: {str(e).splitlines()[0][:120]}"
         print(f"    baseline {name} is left out: {reason}")
+        return False
+    errors = Errors.of_all(got, tuple(exact))
+    if not errors.within(ALLOWED, allowed):
+        print(f"    baseline {name} is left out: its error is {errors.l2:.1e} of {allowed.l2:.1e}")
         return False
     return True

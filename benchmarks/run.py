@@ -133,7 +133,7 @@ def measure(
     others = (
         {"eager": Baseline(module)}
         if arguments.no_baselines
-        else baselines(name, module, inputs, autotune=arguments.autotune)
+        else baselines(workload, module, inputs, autotune=arguments.autotune)
     )
     row: report.Row = {"name": name, "candidates": {k: about(p) for k, p in programs.items()}}
     check(row, workload, module, programs)

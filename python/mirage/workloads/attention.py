@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
+from mirage.workloads.native import Native, attend, keys_by_row
 from mirage.workloads.workload import InputSpec, Workload
 
 if TYPE_CHECKING:
@@ -70,13 +71,18 @@ def plain_attention(name: str, what: str, heads: int, rows: int, d: int, kv: int
 
         return torch.softmax(q @ k, dim=-1) @ v
 
+    def native(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return attend(q, k, v, 1.0)
+
     shapes = f"Q({heads},{rows},{d}) K({heads},{d},{kv}) V({heads},{kv},{d})"
     inputs = (
         InputSpec("q", (heads, rows, d)),
         InputSpec("k", (heads, d, kv), _unit(d)),
         InputSpec("v", (heads, kv, d)),
     )
-    return Workload(name, f"{what}: softmax(Q K) V, {shapes}", inputs, build, module)
+    text = f"{what}: softmax(Q K) V, {shapes}"
+    natives = (Native("", native, keys_by_row),)
+    return Workload(name, text, inputs, build, module, natives=natives)
 
 
 def qk_norm_attention(name: str, heads: int, rows: int, d: int, kv: int) -> Workload:
@@ -93,6 +99,12 @@ def qk_norm_attention(name: str, heads: int, rows: int, d: int, kv: int) -> Work
         k = norm(k.transpose(1, 2), (d,), eps=_EPS).transpose(1, 2)
         return torch.softmax(norm(q, (d,), eps=_EPS) @ k, dim=-1) @ v
 
+    def native(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        norm = torch.nn.functional.rms_norm
+        return attend(norm(q, (d,), eps=_EPS), norm(k, (d,), eps=_EPS), v, 1.0)
+
     shapes = f"Q({heads},{rows},{d}) K({heads},{d},{kv}) V({heads},{kv},{d})"
     inputs = (
         InputSpec("q", (heads, rows, d)),
@@ -100,7 +112,8 @@ def qk_norm_attention(name: str, heads: int, rows: int, d: int, kv: int) -> Work
         InputSpec("v", (heads, kv, d)),
     )
     text = f"attention with rms_norm over the head dimension of Q and of K first, {shapes}"
-    return Workload(name, text, inputs, build, module)
+    natives = (Native("", native, keys_by_row, alone=False),)
+    return Workload(name, text, inputs, build, module, natives=natives)
 
 
 def scaled_attention(
@@ -123,6 +136,11 @@ def scaled_attention(
         scores = (q @ k.transpose(1, 2)) * scale
         return torch.softmax(scores if mask is None else scores + mask, dim=-1) @ v
 
+    def native(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return attend(q, k, v, scale, causal)
+
     inputs = [
         InputSpec("q", (heads, rows, d)),
         InputSpec("k", (heads, kv, d)),
@@ -131,7 +149,8 @@ def scaled_attention(
     if causal:
         inputs.append(InputSpec("mask", (rows, kv), causal=True))
     text = f"attention, {what}: Q({heads},{rows},{d}) K,V({heads},{kv},{d})"
-    return Workload(name, text, tuple(inputs), build, module)
+    natives = (Native("", native),)
+    return Workload(name, text, tuple(inputs), build, module, natives=natives)
 
 
 def _unit(d: int) -> float:

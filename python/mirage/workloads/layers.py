@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
+from mirage.workloads.native import Native
 from mirage.workloads.workload import InputSpec, Workload
 
 if TYPE_CHECKING:
@@ -101,14 +103,24 @@ def _attend(
     return g.reshape(weights @ values, (batch, s.heads * s.d))
 
 
-def _torch_attend(s: Layer, q: Any, k: Any, v: Any, k_cache: Any, v_cache: Any) -> torch.Tensor:
+def _torch_attend(
+    s: Layer, fused: bool, q: Any, k: Any, v: Any, k_cache: Any, v_cache: Any
+) -> torch.Tensor:
     import torch
 
     keys = torch.cat([k_cache, k.unflatten(-1, (s.kv_heads, s.d)).unsqueeze(2)], dim=2)
     values = torch.cat([v_cache, v.unflatten(-1, (s.kv_heads, s.d)).unsqueeze(2)], dim=2)
     grouped = q.unflatten(-1, (s.kv_heads, s.heads // s.kv_heads, s.d))
+    if fused:
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(grouped, keys, values, scale=s.d**-0.5).flatten(1)
     weights = torch.softmax(grouped @ keys.transpose(-1, -2) * s.d**-0.5, dim=-1)
     return (weights @ values).flatten(1)
+
+
+def _natives(module: Callable[..., Any]) -> tuple[Native, ...]:
+    """With the library's attention, of which the heads that share keys are rows."""
+    return (Native("", partial(module, fused=True), alone=False),)
 
 
 def _per_head(g: GraphBuilder, x: Tensor, heads: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
@@ -137,7 +149,7 @@ def llama_layer(name: str, batch: int, s: Layer) -> Workload:
         h = g.rms_norm(x, g2, eps=_EPS)
         return x + (g.silu(h @ w1) * (h @ w2)) @ w3
 
-    def module(x: Any, *rest: Any) -> torch.Tensor:
+    def module(x: Any, *rest: Any, fused: bool = False) -> torch.Tensor:
         import torch
         from torch.nn import functional
 
@@ -149,7 +161,11 @@ def llama_layer(name: str, batch: int, s: Layer) -> Workload:
             return (y * cos + torch.cat([-high, low], dim=-1) * sin).flatten(1)
 
         h = functional.rms_norm(x, (s.hidden,), g1, _EPS)
-        x = x + _torch_attend(s, rotated(h @ wq), rotated(h @ wk), h @ wv, k_cache, v_cache) @ wo
+        x = (
+            x
+            + _torch_attend(s, fused, rotated(h @ wq), rotated(h @ wk), h @ wv, k_cache, v_cache)
+            @ wo
+        )
         h = functional.rms_norm(x, (s.hidden,), g2, _EPS)
         return x + (functional.silu(h @ w1) * (h @ w2)) @ w3
 
@@ -157,7 +173,7 @@ def llama_layer(name: str, batch: int, s: Layer) -> Workload:
     gains = (_vector("g1", s.hidden), _vector("g2", s.hidden))
     inputs = (*_attention_inputs(batch, s), *_swiglu_inputs(s), *gains, *angles)
     text = f"layer of Llama-3-8B, one token, {s.cached} cached, batch {batch}"
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, natives=_natives(module))
 
 
 # ---- Chameleon
@@ -175,7 +191,7 @@ def chameleon_layer(name: str, batch: int, s: Layer) -> Workload:
         h = g.rms_norm(x, g2, eps=_EPS)
         return x + (g.silu(h @ w1) * (h @ w2)) @ w3
 
-    def module(x: Any, *rest: Any) -> torch.Tensor:
+    def module(x: Any, *rest: Any, fused: bool = False) -> torch.Tensor:
         from torch.nn import functional
 
         k_cache, v_cache, wq, wk, wv, wo, w1, w2, w3, g1, g2, gq, bq, gk, bk = rest
@@ -186,7 +202,7 @@ def chameleon_layer(name: str, batch: int, s: Layer) -> Workload:
 
         h = functional.rms_norm(x, (s.hidden,), g1, _EPS)
         q, k = normed(h @ wq, gq, bq), normed(h @ wk, gk, bk)
-        x = x + _torch_attend(s, q, k, h @ wv, k_cache, v_cache) @ wo
+        x = x + _torch_attend(s, fused, q, k, h @ wv, k_cache, v_cache) @ wo
         h = functional.rms_norm(x, (s.hidden,), g2, _EPS)
         return x + (functional.silu(h @ w1) * (h @ w2)) @ w3
 
@@ -200,7 +216,7 @@ def chameleon_layer(name: str, batch: int, s: Layer) -> Workload:
     )
     inputs = (*_attention_inputs(batch, s), *_swiglu_inputs(s), *norms)
     text = f"layer of Chameleon-7B (QK normalisation), one token, {s.cached} cached, batch {batch}"
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, natives=_natives(module))
 
 
 # ---- GPT-3 with LoRA
@@ -218,14 +234,14 @@ def gpt_lora_layer(name: str, batch: int, s: Layer) -> Workload:
         h = g.layer_norm(x, g2, c2, eps=_EPS)
         return x + (g.gelu(h @ w1 + b1) @ w2 + b2)
 
-    def module(x: Any, *rest: Any) -> torch.Tensor:
+    def module(x: Any, *rest: Any, fused: bool = False) -> torch.Tensor:
         from torch.nn import functional
 
         k_cache, v_cache, wq, wk, wv, wo, w1, w2, aq, bq, av, bv, *norms = rest
         g1, c1, g2, c2, b1, b2 = norms
         h = functional.layer_norm(x, (s.hidden,), g1, c1, _EPS)
         q, v = h @ wq + (h @ aq) @ bq, h @ wv + (h @ av) @ bv
-        x = x + _torch_attend(s, q, h @ wk, v, k_cache, v_cache) @ wo
+        x = x + _torch_attend(s, fused, q, h @ wk, v, k_cache, v_cache) @ wo
         h = functional.layer_norm(x, (s.hidden,), g2, c2, _EPS)
         return x + (functional.gelu(h @ w1 + b1) @ w2 + b2)
 
@@ -269,7 +285,7 @@ def ngpt_layer(name: str, batch: int, s: Layer) -> Workload:
         h = mix(x, _attend(g, s, q, k, x @ wv, k_cache, v_cache) @ wo, a1)
         return mix(h, (g.silu(h @ w1) * (h @ w2)) @ w3, a2)
 
-    def module(x: Any, *rest: Any) -> torch.Tensor:
+    def module(x: Any, *rest: Any, fused: bool = False) -> torch.Tensor:
         from torch.nn import functional
 
         k_cache, v_cache, wq, wk, wv, wo, w1, w2, w3, a1, a2, sq, sk = rest
@@ -281,7 +297,7 @@ def ngpt_layer(name: str, batch: int, s: Layer) -> Workload:
             return (norm(y.unflatten(-1, (-1, s.d))) * scale).flatten(1)
 
         q, k = normed(x @ wq, sq), normed(x @ wk, sk)
-        attended = _torch_attend(s, q, k, x @ wv, k_cache, v_cache) @ wo
+        attended = _torch_attend(s, fused, q, k, x @ wv, k_cache, v_cache) @ wo
         h = norm(x + a1 * (norm(attended) - x))
         return norm(h + a2 * (norm((functional.silu(h @ w1) * (h @ w2)) @ w3) - h))
 
@@ -293,4 +309,4 @@ def ngpt_layer(name: str, batch: int, s: Layer) -> Workload:
     )
     inputs = (*_attention_inputs(batch, s), *_swiglu_inputs(s), *scales)
     text = f"layer of nGPT-1B, one token, {s.cached} cached, batch {batch}"
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, natives=_natives(module))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
+from mirage.workloads.native import Native, attend, grouped
 from mirage.workloads.workload import InputSpec, Workload
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def grouped_attention(
         f"{heads} query heads on {kv_heads} KV heads, {rows} tokens of {batch} sequences, "
         f"scaled{what}: Q({batch},{heads},{rows},{d}) K,V({batch},{kv_heads},{kv},{d})"
     )
-    return Workload(name, text, tuple(inputs), build, module)
+    natives = grouped(group, scale, mask == "causal")
+    return Workload(name, text, tuple(inputs), build, module, natives=natives)
 
 
 def gained_qk_norm(name: str, heads: int, rows: int, d: int, kv: int) -> Workload:
@@ -101,6 +103,12 @@ def gained_qk_norm(name: str, heads: int, rows: int, d: int, kv: int) -> Workloa
         scores = norm(q, (d,), gq, _EPS) @ norm(k, (d,), gk, _EPS).transpose(1, 2)
         return torch.softmax(scores * d**-0.5, dim=-1) @ v
 
+    def native(q: Any, k: Any, v: Any, gq: Any, gk: Any) -> torch.Tensor:
+        import torch
+
+        norm = torch.nn.functional.rms_norm
+        return attend(norm(q, (d,), gq, _EPS), norm(k, (d,), gk, _EPS), v, d**-0.5)
+
     inputs = (
         InputSpec("q", (heads, rows, d)),
         InputSpec("k", (heads, kv, d)),
@@ -109,7 +117,8 @@ def gained_qk_norm(name: str, heads: int, rows: int, d: int, kv: int) -> Workloa
         _gain("gk", d),
     )
     text = f"attention with rms_norm and gains on Q({heads},{rows},{d}) and K({heads},{kv},{d})"
-    return Workload(name, text, inputs, build, module)
+    natives = (Native("", native, alone=False),)
+    return Workload(name, text, inputs, build, module, natives=natives)
 
 
 def rope_attention(name: str, heads: int, tokens: int, d: int) -> Workload:
@@ -124,20 +133,27 @@ def rope_attention(name: str, heads: int, tokens: int, d: int) -> Workload:
 
         return g.softmax((rotate(q) @ g.transpose(rotate(k))) * float(d) ** -0.5) @ v
 
+    def rotated(x: Any, cos: Any, sin: Any) -> Any:
+        import torch
+
+        low, high = x.chunk(2, dim=-1)
+        return x * cos + torch.cat([-high, low], dim=-1) * sin
+
     def module(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> torch.Tensor:
         import torch
 
-        def rotate(x: Any) -> Any:
-            low, high = x.chunk(2, dim=-1)
-            return x * cos + torch.cat([-high, low], dim=-1) * sin
+        q, k = (rotated(x, cos, sin) for x in (q, k))
+        return torch.softmax((q @ k.transpose(1, 2)) * d**-0.5, dim=-1) @ v
 
-        return torch.softmax((rotate(q) @ rotate(k).transpose(1, 2)) * d**-0.5, dim=-1) @ v
+    def native(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> torch.Tensor:
+        return attend(rotated(q, cos, sin), rotated(k, cos, sin), v, d**-0.5)
 
     shape = (heads, tokens, d)
     rows = [InputSpec(n, shape) for n in "qkv"]
     angles = [InputSpec(n, (tokens, d)) for n in ("cos", "sin")]
     text = f"rotary embeddings on Q and K, then attention: Q,K,V({heads},{tokens},{d})"
-    return Workload(name, text, (*rows, *angles), build, module)
+    natives = (Native("", native, alone=False),)
+    return Workload(name, text, (*rows, *angles), build, module, natives=natives)
 
 
 def rms_qkv(name: str, m: int, k: int, q: int, kv: int) -> Workload:

@@ -13,6 +13,7 @@ from mirage.frontend.kernel_graph import GraphBuilder, new_kernel_graph
 from mirage.frontend.program import Program
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
+from mirage.workloads.native import Native
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +64,8 @@ class Workload:
     module: Callable[..., Any]
     """``(*torch tensors) -> torch tensor`` (or several), eager."""
     dtype: DType = DType.F16
+    natives: tuple[Native, ...] = ()
+    """The same program with the library's own fused attention, if it has any."""
 
     def program(self) -> Program:
         """The program, as the front ends hand it on."""

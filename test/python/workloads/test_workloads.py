@@ -155,3 +155,14 @@ def test_the_module_is_imported(workload: Workload) -> None:
     ours = evaluate_floats(imported.graph, arrays)
     for a, b in zip(ours, evaluate_floats(workload.graph(), arrays), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "workload", [w for w in SMALL if w.natives], ids=[w.name for w in SMALL if w.natives]
+)
+def test_native_attention_computes_the_same(workload: Workload) -> None:
+    inputs = tuple(x.double() for x in workload.torch_inputs(3))
+    expected = workload.module(*inputs)
+    for native in workload.natives:
+        got = native.program(*native.prepare(inputs))
+        assert torch.allclose(got, expected, rtol=1e-9, atol=1e-11), native.name

@@ -1,0 +1,72 @@
+"""Programs with attention as their authors would write them: PyTorch's fused attention, keys in the
+layout that it likes, and no key repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Inputs = tuple["torch.Tensor", ...]
+
+
+def as_they_are(inputs: Inputs) -> Inputs:
+    """No other layout."""
+    return inputs
+
+
+@dataclass(frozen=True)
+class Native:
+    """A program that computes what a workload does with ``scaled_dot_product_attention``.
+
+    ``prepare`` changes the layout of the workload's inputs first, once. ``alone`` says that the
+    program is attention and nothing else, so that compiling it has nothing to add.
+    """
+
+    name: str
+    program: Callable[..., Any]
+    prepare: Callable[[Inputs], Inputs] = as_they_are
+    alone: bool = True
+
+
+def keys_by_row(inputs: Inputs) -> Inputs:
+    """``(q, k, v)`` with K stored as ``(..., keys, d)`` instead of ``(..., d, keys)``."""
+    q, k, v = inputs
+    return q, k.transpose(-1, -2).contiguous(), v
+
+
+def attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, causal: bool = False
+) -> torch.Tensor:
+    """Attention of ``(heads, rows, d)``; ``causal`` where there are as many rows as keys."""
+    import torch
+
+    fused = torch.nn.functional.scaled_dot_product_attention
+    return fused(q[None], k[None], v[None], is_causal=causal, scale=scale)[0]
+
+
+def grouped(group: int, scale: float, causal: bool) -> tuple[Native, ...]:
+    """Heads ``(batch, heads, rows, d)`` in groups that share keys; the rows are the last ones of a
+    sequence. Either the kernel shares the keys, or rows of a group are rows of one head."""
+
+    def shared(q: Any, k: Any, v: Any, m: Any = None) -> torch.Tensor:
+        import torch
+        from torch.nn.attention.bias import causal_lower_right
+
+        mask = causal_lower_right(q.shape[-2], k.shape[-2]) if causal else m
+        fused = torch.nn.functional.scaled_dot_product_attention
+        return fused(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+
+    def folded(q: Any, k: Any, v: Any, m: Any = None) -> torch.Tensor:
+        import torch
+
+        batch, heads, rows, d = q.shape
+        q = q.reshape(batch, heads // group, group * rows, d)
+        fused = torch.nn.functional.scaled_dot_product_attention
+        mask = m.repeat(group, 1) if causal else m
+        return fused(q, k, v, attn_mask=mask, scale=scale).reshape(batch, heads, rows, d)
+
+    return Native("gqa", shared), Native("folded", folded)
