@@ -45,8 +45,8 @@ def markdown(rows: list[Row], environment: dict[str, Any]) -> str:
         "All sides of a row take turns in one process; of several candidates the one that is best "
         "when cold is shown. PyTorch: eager, compile, and SDPA (flash, cuDNN, "
         "efficient; in its own form: K stored as it likes, causal, no key repeated) for attention, "
-        "also compiled where there is more than attention. Error: relative L2 error against float64, ours / PyTorch eager; "
-        "every result was checked, outputs were NaN before.",
+        "also compiled where there is more than attention. Error: relative L2 error against "
+        "float64, ours / PyTorch eager; every result was checked, outputs were NaN before.",
         "",
         "| program | ours cold | eager cold | compile cold | best PyTorch cold | speed-up | "
         "ours hot | best PyTorch hot "

@@ -262,7 +262,9 @@ def gpt_lora_layer(name: str, batch: int, s: Layer) -> Workload:
     text = (
         f"layer of GPT-3-7B with LoRA of rank {s.rank}, one token, {s.cached} cached, batch {batch}"
     )
-    return Workload(name, text, (*_attention_inputs(batch, s), *rest), build, module)
+    return Workload(
+        name, text, (*_attention_inputs(batch, s), *rest), build, module, natives=_natives(module)
+    )
 
 
 # ---- nGPT
