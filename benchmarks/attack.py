@@ -61,6 +61,7 @@ from program_mutants import mutants
 MOST_WORK = 4e6
 DIFFERENCE_WORK = (3e5, 3e6)
 HARD_WORK = (2e7, 2e7)  # where the verdict is not what a short look suggests
+CHUNK = 10  # mutants of a layer's candidate that a process judges at a time
 
 
 @dataclass(frozen=True)
@@ -196,8 +197,12 @@ def run_layers(count: int, seed: int, processes: int, folder: Path | None) -> li
         found = pool.map(partial(layer_subjects, folder=folder), LAYERS)
         subjects = [subject for some in found for subject in some]
         share = -(-count // len(subjects))
-        jobs = [pool.submit(attack_layer, s, share, seed) for s in subjects]
-        for subject, job in zip(subjects, jobs):
+        jobs = [
+            (subject, pool.submit(attack_layer, subject, min(CHUNK, share - first), seed + first))
+            for first in range(0, share, CHUNK)
+            for subject in subjects
+        ]
+        for subject, job in jobs:
             outcomes.extend(job.result())
             print(f"{subject.name}: {len(outcomes)} mutants in all", file=sys.stderr)
     return outcomes

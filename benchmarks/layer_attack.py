@@ -18,16 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from gallery import MissingPackageError, case
-from mirage import from_torch
-from mirage.cost import TARGETS
-from mirage.pipeline.search import search_part, side_by_side
-from mirage.pipeline.verify import claims_of
-from mirage.search import SearchLimits
 from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.transforms import stabilize
-from mirage.transforms.partition import Part, partition
+from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.evidence.exact import accounts_of, show
 from mirage.verify.evidence.floats import TOLERANCE
@@ -100,31 +92,18 @@ def layer_subjects(
 
 
 def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
-    try:
-        layer = case(name).build("small")
-    except MissingPackageError as error:
-        print(error, file=sys.stderr)
-        return
-    graph = from_torch(layer.module, *layer.inputs).graph
-    for part in partition(graph):
-        if not isinstance(part, Part):
+    from layer_candidates import candidates_of  # what attacks kept candidates needs no importer
+
+    seen: dict[int, set[int]] = {}
+    for found in candidates_of(name, seconds):
+        kernels = seen.setdefault(found.part, set())
+        if len(kernels) == 2 or found.kernels in kernels:
             continue
-        target = TARGETS["sm_90a"]
-        _, result = search_part(part.graph, target, SearchLimits(budget=seconds, candidates=6))
-        op = side_by_side(part.graph, result)
-        seen: set[int] = set()
-        for claim in claims_of(op):
-            kernels = sum(isinstance(x, Launch) for x in claim.candidate.ops)
-            if claim.hint is None or kernels in seen:
-                continue
-            hint = claim.hint
-            candidate = stabilize(claim.candidate).graph
-            subject = LayerSubject(f"{name}/{kernels} kernels", part.graph, candidate, hint)
-            if all(a.holds for a in _Judge(subject, 0).accounts(candidate, hint)):
-                seen.add(kernels)
-                yield subject
-            if len(seen) == 2:
-                break
+        label = f"{name}/{found.kernels} kernels"
+        subject = LayerSubject(label, found.reference, found.candidate, found.hint)
+        if all(a.holds for a in _Judge(subject, 0).accounts(found.candidate, found.hint)):
+            kernels.add(found.kernels)
+            yield subject
 
 
 class _Judge:
