@@ -6,9 +6,21 @@ Axes and tile maps, by which they cut tensors, are explained in :mod:`mirage.sem
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from mirage.semantics.op import Elementwise, Op, Scan, Source, Structure, Value, Zeros
+from mirage.semantics.op import (
+    Elementwise,
+    Op,
+    Scan,
+    Source,
+    Structure,
+    Value,
+    Zeros,
+    bare,
+    called,
+)
 
 TileMap = tuple[tuple[str, ...], ...]
 """For each tensor dimension, the names of the axes that split it, outermost first."""
@@ -30,6 +42,12 @@ class Load(Source):
 
     map: TileMap
 
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(axis for axes in self.map for axis in axes)
+
 
 @dataclass(frozen=True, eq=False)
 class Mask(Elementwise):
@@ -44,6 +62,9 @@ class Mask(Elementwise):
     extent: int
     fill: float
 
+    scalar: ClassVar[bool] = True
+    in_kernel: ClassVar[bool] = False
+
     @property
     def work(self) -> tuple[float, float]:
         return 1.0, 0.0
@@ -52,6 +73,13 @@ class Mask(Elementwise):
     def zeros(self) -> Zeros:
         """Of what is kept; what is overwritten is ``fill``."""
         return Zeros.ALL
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(self.axes)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return f"mask({bare(xs[0])}, {self.fill:g} from {self.extent})"
 
 
 class AccumulateFn(enum.Enum):
@@ -81,6 +109,11 @@ class Accumulator:
 class RunningMax(Scan):
     """Inside a loop: the maximum of the operand over all steps up to and including this one."""
 
+    in_kernel: ClassVar[bool] = False
+
+    def written(self, xs: Sequence[str]) -> str:
+        return called("running_max", xs)
+
 
 @dataclass(frozen=True, eq=False)
 class Loop(Structure):
@@ -91,3 +124,9 @@ class Loop(Structure):
     axis: Axis
     body: tuple[Op, ...]
     accumulators: tuple[Accumulator, ...]
+
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def inside(self) -> tuple[Op, ...]:
+        return self.body

@@ -23,7 +23,7 @@ from mirage.semantics.indices import (
     simplify,
     unit_free_dims,
 )
-from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.numbers import Number, as_number, nearest
 from mirage.semantics.op import (
     Contraction,
     Elementwise,
@@ -33,7 +33,9 @@ from mirage.semantics.op import (
     TensorType,
     View,
     Zeros,
+    called,
 )
+from mirage.semantics.relations import Joined, Regrouped, Relation, Same, Taken
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 
 if TYPE_CHECKING:
@@ -56,6 +58,9 @@ class Constant(Source):
     def result_type(self, b: Builder) -> TensorType:
         return TensorType((), self.result.dtype)
 
+    def written(self, xs: Sequence[str]) -> str:
+        return f"{nearest(self.value):g}"
+
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
@@ -68,6 +73,8 @@ class Unary(Elementwise):
     """A scalar function applied to each element."""
 
     fn: UnaryFn
+
+    scalar: ClassVar[bool] = True
 
     def result_type(self, b: Builder) -> TensorType:
         return b.unary(self.fn, self.operands[0]).type
@@ -85,12 +92,17 @@ class Unary(Elementwise):
     ) -> Planes:
         return domain.unary(self.fn, xs[0], self.result.dtype)
 
+    def written(self, xs: Sequence[str]) -> str:
+        return called(self.fn.value, xs)
+
 
 @dataclass(frozen=True, eq=False)
 class Binary(Elementwise):
     """A function of two scalars applied element by element, with NumPy broadcasting."""
 
     fn: BinaryFn
+
+    scalar: ClassVar[bool] = True
 
     arity: ClassVar[tuple[int, int]] = (2, 2)
 
@@ -113,10 +125,16 @@ class Binary(Elementwise):
         a, b = (pad_rank(x, lead, len(shape)) for x in xs)
         return domain.binary(self.fn, a, b, self.result.dtype)
 
+    def written(self, xs: Sequence[str]) -> str:
+        sign = BINARY[self.fn].infix
+        return f"({xs[0]} {sign} {xs[1]})" if sign else f"{self.fn.value}({xs[0]}, {xs[1]})"
+
 
 @dataclass(frozen=True, eq=False)
 class Cast(Elementwise):
     """Conversion to the element type of the result; the identity on real numbers."""
+
+    scalar: ClassVar[bool] = True
 
     def result_type(self, b: Builder) -> TensorType:
         return b.cast(self.operands[0], self.result.dtype).type
@@ -133,6 +151,9 @@ class Cast(Elementwise):
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
         return domain.cast(xs[0], self.result.dtype)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return xs[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +179,18 @@ class Matmul(Contraction):
             (*aligned(front, b.shape[:-2]), None, region[-1]),
         )
 
+    @property
+    def over(self) -> tuple[tuple[int, ...], ...]:
+        a, b = self.operands
+        return (len(a.shape) - 1,), (len(b.shape) - 2,)
+
+    @property
+    def sums(self) -> bool:
+        return True
+
+    def written(self, xs: Sequence[str]) -> str:
+        return f"({xs[0]} @ {xs[1]})"
+
 
 @dataclass(frozen=True, eq=False)
 class Reduce(Contraction):
@@ -180,6 +213,17 @@ class Reduce(Contraction):
     def needs(self, region: Region) -> tuple[Region, ...]:
         return (tuple(None if d in self.dims else r for d, r in enumerate(region)),)
 
+    @property
+    def over(self) -> tuple[tuple[int, ...], ...]:
+        return (self.dims,)
+
+    @property
+    def sums(self) -> bool:
+        return self.fn is ReduceFn.SUM
+
+    def written(self, xs: Sequence[str]) -> str:
+        return called(f"{self.fn.value}{','.join(map(str, self.dims))}", xs)
+
 
 @dataclass(frozen=True, eq=False)
 class Transpose(Rearrangement):
@@ -198,6 +242,9 @@ class Transpose(Rearrangement):
 
     def source_dims(self) -> Mapping[int, int] | None:
         return dict(enumerate(self.permutation))
+
+    def relations(self) -> Sequence[Relation]:
+        return [Same(0, d, i) for i, d in enumerate(self.permutation)]
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         source: list[Indices] = [None] * len(self.permutation)
@@ -218,8 +265,15 @@ class Reshape(Rearrangement):
     ) -> Planes:
         return map_planes(lambda p: p.reshape(p.shape[:lead] + shape), xs[0])
 
+    def written(self, xs: Sequence[str]) -> str:
+        return xs[0]
+
     def source_dims(self) -> Mapping[int, int] | None:
         return unit_free_dims(self.operands[0].shape, self.result.shape)
+
+    def relations(self) -> Sequence[Relation]:
+        groups = reshape_groups(self.operands[0].shape, self.result.shape)
+        return [Regrouped(group.operand, group.result) for group in groups]
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         (x,) = self.operands
@@ -243,8 +297,16 @@ class Broadcast(View):
         x = pad_rank(xs[0], lead, len(shape))
         return map_planes(lambda p: np.broadcast_to(p, p.shape[:lead] + shape), x)
 
+    def written(self, xs: Sequence[str]) -> str:
+        return xs[0]
+
     def source_dims(self) -> Mapping[int, int] | None:
         return equal_dims(self.operands[0].shape, self.result.shape)
+
+    def relations(self) -> Sequence[Relation]:
+        x, y = self.operands[0].shape, self.result.shape
+        lead = len(y) - len(x)
+        return [Same(0, d, lead + d) for d in reversed(range(len(x))) if x[d] != 1]
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return (aligned(region, self.operands[0].shape),)
@@ -267,6 +329,16 @@ class Concat(Movement):
         common = np.broadcast_shapes(*(shape_of(x)[:lead] for x in xs))
         wide = [map_planes(lambda p: np.broadcast_to(p, common + p.shape[lead:]), x) for x in xs]
         return domain.concat(wide, lead + self.dim)
+
+    def relations(self) -> Sequence[Relation]:
+        found: list[Relation] = []
+        offset = 0
+        for i, v in enumerate(self.operands):
+            for d, n in enumerate(self.result.shape):
+                same = d != self.dim or v.shape[d] == n
+                found.append(Same(i, d, d) if same else Joined(i, d, d, offset))
+            offset += v.shape[self.dim]
+        return found
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         regions: list[Region] = []
@@ -295,6 +367,13 @@ class Slice(View):
             slice(o, o + n) for o, n in zip(self.offsets, shape, strict=True)
         )
         return map_planes(lambda p: p[key], xs[0])
+
+    def relations(self) -> Sequence[Relation]:
+        sizes = zip(self.operands[0].shape, self.result.shape, strict=True)
+        return [
+            Same(0, d, d) if n == m else Taken(d, d, self.offsets[d])
+            for d, (n, m) in enumerate(sizes)
+        ]
 
     def source_dims(self) -> Mapping[int, int] | None:
         return equal_dims(self.operands[0].shape, self.result.shape)

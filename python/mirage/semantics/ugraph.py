@@ -35,8 +35,9 @@ OSDI'25, section 2 (imap, omap, fmap are one :data:`TileMap` here).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mirage.semantics.block_ops import AccumulateFn as AccumulateFn
 from mirage.semantics.block_ops import Accumulator as Accumulator
@@ -124,6 +125,12 @@ class Launch(Structure):
     body: BlockGraph
     schedule: Schedule = Schedule()
 
+    in_block: ClassVar[bool] = False
+
+    @property
+    def inside(self) -> tuple[Op, ...]:
+        return self.body.ops
+
 
 @dataclass(frozen=True, eq=False)
 class KernelGraph:
@@ -143,10 +150,25 @@ def walk(ops: tuple[Op, ...]) -> Iterator[Op]:
             yield from walk(op.body)
 
 
+def all_ops(ops: Iterable[Op]) -> Iterator[Op]:
+    """All ops in order, each before those that it is made of, the bodies of launches included."""
+    for op in ops:
+        yield op
+        if isinstance(op, Structure):
+            yield from all_ops(op.inside)
+
+
+def launches(ops: Iterable[Op]) -> Iterator[Launch]:
+    """The kernels among the ops of a kernel graph, in order."""
+    return (op for op in ops if isinstance(op, Launch))
+
+
+def loops(launch: Launch) -> Iterator[Loop]:
+    """All loops of a kernel, each before those inside of it."""
+    return (op for op in walk(launch.body.ops) if isinstance(op, Loop))
+
+
 def axis_extents(launch: Launch) -> dict[str, int]:
     """Extent of every grid and loop axis of a launch."""
-    extents = {axis.name: axis.extent for axis in launch.grid}
-    for op in walk(launch.body.ops):
-        if isinstance(op, Loop):
-            extents[op.axis.name] = op.axis.extent
-    return extents
+    axes = (*launch.grid, *(loop.axis for loop in loops(launch)))
+    return {axis.name: axis.extent for axis in axes}
