@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -172,11 +173,8 @@ class Emulator:
         program = self.program(name)
         limits = limits or Limits()
         kernel = program.kernel
-        grid3, block3, cluster3 = (
-            _triple("grid", grid),
-            _triple("block", block),
-            _triple("cluster", cluster),
-        )
+        grid3, block3 = _triple("grid", grid), _triple("block", block)
+        cluster3 = _triple("cluster", cluster)
         _check_shape(kernel, grid3, block3, cluster3)
         memory = _Memory()
         with np.errstate(all="ignore"):
@@ -189,25 +187,25 @@ class Emulator:
             batch = _batch(program, block3, clusters, size, limits, total, checks=checks)
             for step in program.steps:
                 step.count = 0
+            make = functools.partial(
+                Machine,
+                program,
+                grid=grid3,
+                block=block3,
+                cluster=cluster3,
+                shared_bytes=size,
+                dynamic_bytes=shared_bytes,
+                memory=memory.globals,
+                parameters=parameters,
+                tensor_maps=maps,
+                limits=limits,
+                checks=checks,
+                stats=stats,
+                counters=counters,
+            )
             try:
                 for first in range(0, total, batch):
-                    machine = Machine(
-                        program,
-                        grid=grid3,
-                        block=block3,
-                        cluster=cluster3,
-                        first_block=first,
-                        blocks=min(batch, total - first),
-                        shared_bytes=size,
-                        dynamic_bytes=shared_bytes,
-                        memory=memory.globals,
-                        parameters=parameters,
-                        tensor_maps=maps,
-                        limits=limits,
-                        checks=checks,
-                        stats=stats,
-                        counters=counters,
-                    )
+                    machine = make(first_block=first, blocks=min(batch, total - first))
                     machine.scheduler.run()
                     machine.check_exit()
             finally:
