@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +124,19 @@ def memory_of(array: Array) -> Array:
     return np.lib.stride_tricks.as_strided(first, (high - low,), (1,))
 
 
+def _run(program: Program, machine: Callable[..., Machine], blocks: int, batch: int) -> None:
+    """Runs all blocks, ``batch`` at a time."""
+    for step in program.steps:
+        step.count = 0
+    try:
+        for first in range(0, blocks, batch):
+            one = machine(first_block=first, blocks=min(batch, blocks - first))
+            one.scheduler.run()
+            one.check_exit()
+    finally:
+        program.forget()
+
+
 class Emulator:
     """A parsed module. Raises PtxSyntaxError or UnknownInstructionError for its text."""
 
@@ -185,9 +198,7 @@ class Emulator:
             clusters = cluster3[0] * cluster3[1] * cluster3[2]
             total = grid3[0] * grid3[1] * grid3[2]
             batch = _batch(program, block3, clusters, size, limits, total, checks=checks)
-            for step in program.steps:
-                step.count = 0
-            make = functools.partial(
+            machine = functools.partial(
                 Machine,
                 program,
                 grid=grid3,
@@ -203,13 +214,7 @@ class Emulator:
                 stats=stats,
                 counters=counters,
             )
-            try:
-                for first in range(0, total, batch):
-                    machine = make(first_block=first, blocks=min(batch, total - first))
-                    machine.scheduler.run()
-                    machine.check_exit()
-            finally:
-                program.forget()
+            _run(program, machine, total, batch)
             counters.blocks, counters.warps = total, total * -(-int(np.prod(block3)) // 32)
             _summarise(counters, program, size - SHARED_RESERVED)
         return LaunchResult(counters)

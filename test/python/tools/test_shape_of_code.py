@@ -30,10 +30,10 @@ KINDS = {
 }
 CLASS_TESTS = {
     "cli": 3,
-    "cost": 38,
+    "cost": 39,
     "frontend": 2,
     "pipeline": 18,
-    "search": 55,
+    "search": 54,
     "semantics": 41,
     "transforms": 82,
     "verify": 103,
