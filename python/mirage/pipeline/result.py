@@ -1,4 +1,4 @@
-"""What the driver returns: an optimized program, and the account of how it came about."""
+"""What `optimize` returns: an optimized program, and the account of how it came about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of pieces: kept for the next candidate that has the same one, and on disk for the
+"""What is known about pieces: kept for the next candidate that has the same one, and on disk for the
 next run.
 
 Keys are hashes of both programs of a piece (ops, attributes, types); an entry on disk also counts
