@@ -26,7 +26,7 @@ from mirage.search import Candidate, Pick, SearchLimits, SearchResult, Watch
 from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to, joined
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
@@ -206,14 +206,13 @@ class _Solver:
         """The kernels of a candidate because of which it was dropped: those that could not be
         shown, or all where that is not known."""
         wrong = [graph.ops[i] for i in checked.verdict.unshown]
-        launches = [op for op in wrong or graph.ops if isinstance(op, Launch)]
-        picks = [pick for op in launches if (pick := candidate.pick_of(op)) is not None]
-        return list({id(p): p for p in picks}.values())
+        picks = map(candidate.pick_of, launches(wrong or graph.ops))
+        return list({id(p): p for p in picks if p is not None}.values())
 
 
 def _compile_seconds(candidates: list[Candidate]) -> float:
     """About how long the largest of the candidates takes to compile."""
-    kernels = [sum(isinstance(op, Launch) for op in c.graph.ops) for c in candidates]
+    kernels = [len(list(launches(c.graph.ops))) for c in candidates]
     return COMPILE + COMPILE_KERNEL * max(kernels, default=0)
 
 
