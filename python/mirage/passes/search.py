@@ -61,7 +61,7 @@ def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
                 f"search: {len(result.candidates)} candidates, best "
                 f"{result.candidates[0].cost.time:.2f} us; "
                 f"{report.frames} frames, {report.values} values, {report.plans} plans; "
-                f"stopped: {report.stop.value}{notes}",
+                f"stopped: {report.reason}{notes}",
             )
         return graph
 

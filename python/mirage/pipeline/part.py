@@ -141,7 +141,7 @@ class _Solver:
         with o.timed("search"):
             planner, result = search_part(self.graph, o.target, limits, o.executor, o.watch_search)
         self.search.report = result.report
-        o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.stop.value}")
+        o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.reason}")
         for number in range(ROUNDS):
             refused, blamed = self._round(result)
             if not refused or not o.deadline.left or number == ROUNDS - 1:

@@ -17,9 +17,9 @@ _NUMBER = re.compile(r"\d+")
 class StopReason(enum.Enum):
     """Why the search ended."""
 
-    EXHAUSTED = "exhausted"  # everything within the bounds was looked at
+    EXHAUSTED = "exhausted"  # nothing within the bounds was left out
     BUDGET = "budget"  # the time was up: best so far
-    LIMIT = "limit"  # a size limit cut part of the space off
+    LIMIT = "limit"  # a bound cut part of the space off: SearchReport.limits
     NOTHING = "nothing"  # no kernel could be built: the ops stay as they are
 
 
@@ -90,7 +90,25 @@ class SearchReport:
     memory: int = 0  # the most MiB that a process which searched has used so far
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     notes: list[str] = field(default_factory=list[str])
+    limits: dict[str, str] = field(default_factory=dict[str, str])
+    """What cut part of the space off: the bound, and how."""
     stop: StopReason = StopReason.EXHAUSTED
+
+    def cut(self, bound: str, how: str) -> None:
+        """A bound has left something out."""
+        self.limits.setdefault(bound, how)
+        if self.stop is StopReason.EXHAUSTED:
+            self.stop = StopReason.LIMIT
+
+    def go_on(self) -> None:
+        """The search is continued."""
+        self.stop = StopReason.LIMIT if self.limits else StopReason.EXHAUSTED
+
+    @property
+    def reason(self) -> str:
+        """Why the search ended, in a word, and the bounds that cut something off."""
+        bounds = f" ({', '.join(sorted(self.limits))})" if self.limits else ""
+        return self.stop.value + bounds
 
     def note(self, text: str, alike: bool = False) -> None:
         """A remark on completeness, once; ``alike`` ones that differ in numbers only count as
@@ -111,6 +129,8 @@ class SearchReport:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
         for text in other.notes:
             self.note(text, alike=True)
+        for bound, how in other.limits.items():
+            self.cut(bound, how)
         if other.stop is StopReason.BUDGET:
             self.stop = StopReason.BUDGET
 
@@ -126,6 +146,7 @@ class SearchReport:
             "stop": self.stop.value,
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
+            "limits": dict(self.limits),
         }
 
     def table(self) -> str:
@@ -138,6 +159,7 @@ class SearchReport:
         ]
         rows += [(f"{k} [s]", f"{v:.3f}") for k, v in self.seconds.items()]
         rows.append(("stopped because", self.stop.value))
+        rows += [(f"left out by {bound}", how) for bound, how in self.limits.items()]
         rows += [("note", n) for n in self.notes]
         width = max(len(k) for k, _ in rows)
         return "\n".join(f"{k:<{width}}  {v}" for k, v in rows)

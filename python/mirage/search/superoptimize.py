@@ -172,7 +172,7 @@ class Planner:
         for key in again & self._blamed:
             self.memo[key] = []
         self._blamed |= again
-        self.report.stop = StopReason.EXHAUSTED
+        self.report.go_on()
         return self.run()
 
     def _right(self, key: Key, picks: list[Pick]) -> list[Pick]:

@@ -6,9 +6,9 @@
 // CHECK: }, {
 // CHECK: kernel.launch(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) grid [b = 2, m = {{[0-9]+}}, n_part = [[N:[0-9]+]]] {{.*}} -> (tensor<[[N]]x2x256x64xf32>, tensor<[[N]]x2x256x1xf32>) {
 // CHECK: ^bb0(%[[Q:.*]]: tensor<2x256x64xf16>, %[[K:.*]]: tensor<2x4096x64xf16>, %[[V:.*]]: tensor<2x4096x64xf16>, %[[GQ:.*]]: tensor<64xf16>, %[[GK:.*]]: tensor<64xf16>):
-// CHECK-DAG: %[[G1:.*]] = block.load %[[GQ]] {{\[\[}}]]
-// CHECK-DAG: %[[G2:.*]] = block.load %[[GK]] {{\[\[}}]]
-// CHECK: block.binary mul %[[G1]], %[[G2]]
+// CHECK-DAG: block.load %[[GQ]] {{\[\[}}]]
+// CHECK-DAG: block.load %[[GK]] {{\[\[}}]]
+// CHECK: block.binary mul %{{.*}}, %{{.*}} : (!block.tile<64{{(x1)?}}xf16>, !block.tile<64{{(x1)?}}xf16>)
 // CHECK: block.load %[[K]]
 // CHECK: %[[S:.*]] = block.matmul
 // CHECK: %[[R:.*]] = block.unary rsqrt

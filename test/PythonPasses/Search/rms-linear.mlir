@@ -5,7 +5,7 @@
 // CHECK: kernel.alternatives
 // CHECK: kernel.rms_norm
 // CHECK: }, {
-// CHECK: kernel.launch(%{{.*}}, %{{.*}}, %{{.*}}) grid [n = {{[0-9]+}}] {{.*}} -> tensor<16x6144xf16> {
+// CHECK: kernel.launch(%{{.*}}, %{{.*}}, %{{.*}}) grid [n = {{[0-9]+}}] {{.*}} -> tensor<8x6144xf16> {
 // CHECK: %[[SUMS:.*]]:2 = block.loop [k = {{[0-9]+}}] {
 // CHECK-NOT: rsqrt
 // CHECK-DAG: block.unary square
@@ -19,8 +19,8 @@
 // CHECK-NOT: kernel.launch
 // CHECK: kernel.yield
 
-kernel.graph @rms_linear(%arg0: tensor<16x4096xf16>, %arg1: tensor<4096xf16>, %arg2: tensor<4096x6144xf16>) -> tensor<16x6144xf16> attributes {form = #kernel.form<reference>} {
-  %0 = kernel.rms_norm %arg0, %arg1 eps 1.000000e-06 dims 1 : (tensor<16x4096xf16>, tensor<4096xf16>) -> tensor<16x4096xf16>
-  %1 = kernel.matmul %0, %arg2 : (tensor<16x4096xf16>, tensor<4096x6144xf16>) -> tensor<16x6144xf16>
-  kernel.return %1 : tensor<16x6144xf16>
+kernel.graph @rms_linear(%arg0: tensor<8x4096xf16>, %arg1: tensor<4096xf16>, %arg2: tensor<4096x6144xf16>) -> tensor<8x6144xf16> attributes {form = #kernel.form<reference>} {
+  %0 = kernel.rms_norm %arg0, %arg1 eps 1.000000e-06 dims 1 : (tensor<8x4096xf16>, tensor<4096xf16>) -> tensor<8x4096xf16>
+  %1 = kernel.matmul %0, %arg2 : (tensor<8x4096xf16>, tensor<4096x6144xf16>) -> tensor<8x6144xf16>
+  kernel.return %1 : tensor<8x6144xf16>
 }

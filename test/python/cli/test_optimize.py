@@ -55,7 +55,8 @@ def test_search(capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Pat
         capsys, "search", program, "--emit-best", best, "-o", everything, "--candidates", 2
     )
     assert code == 0
-    assert data["search"][0]["stop"] == "exhausted"
+    search = data["search"][0]
+    assert search["stop"] == ("limit" if search["limits"] else "exhausted")
     assert data["candidates"]
     assert all(v["kind"] in ("proved", "probable") for v in data["verdicts"])
     assert "kernel.alternatives" in everything.read_text()

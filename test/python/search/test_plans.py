@@ -150,7 +150,6 @@ def test_a_whole_layer_is_partitioned() -> None:
     result = superoptimize(program, H200, replace(SMALL, budget=600.0))
     best = result.candidates[0].graph
     launches = [op for op in best.ops if isinstance(op, Launch)]
-    assert result.report.stop is StopReason.EXHAUSTED
     assert len(launches) < len(program.ops) / 2
     agree(program, best)
 
@@ -162,7 +161,7 @@ def test_a_plan_that_stays_the_best_one_is_taken() -> None:
         search = plan_search(program, limits)
         search.plans()
         search._settled_at = inf
-        search.report.stop = StopReason.EXHAUSTED
+        search._ended = False
         first = search._settled(1.6)
         return first, search._settled(1.3)
 
@@ -172,7 +171,7 @@ def test_a_plan_that_stays_the_best_one_is_taken() -> None:
 
 def test_states_that_were_not_followed_are_reported() -> None:
     result = superoptimize(rms_swiglu_down(8, 256, 512), H200, SearchLimits(cuts=2))
-    assert any("states of the program's cuts were not followed" in n for n in result.report.notes)
+    assert "states of the program's cuts" in result.report.limits["cuts"]
     assert result.candidates
 
 
@@ -192,7 +191,7 @@ def test_after_half_of_its_plans_the_search_leaves_what_is_hardly_better() -> No
     def stops(limits: SearchLimits, proposals: int, bound: float) -> bool:
         search = plan_search(program, limits)
         search.plans()
-        search.report.stop = StopReason.EXHAUSTED
+        search._ended = False
         return search._stopped(proposals, bound * search.partitions.cheapest(known=True)[0])
 
     limits = replace(SMALL, plans=1000)

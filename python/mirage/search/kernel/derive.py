@@ -55,6 +55,14 @@ _SubAxes = frozenset[SubAxis]
 _Factors = tuple[tuple[tuple[int, tuple[SubAxis, ...]], ...], _SubAxes, _SubAxes]
 
 
+LEFT_OUT = {
+    "goals": "in some types of frame all values after the first ones",
+    "factors": "of a product of many factors most ways to group them",
+    "groupings": "of a sum of many terms most ways to group them",
+}
+"""Bounds of derivations, and what they cut off."""
+
+
 @dataclass
 class Derivations:
     """The AND-OR graph below some targets."""
@@ -69,7 +77,8 @@ class Derivations:
     edges: dict[Goal, tuple[Edge, ...]] = field(default_factory=dict[Goal, tuple[Edge, ...]])
     order: list[Goal] = field(default_factory=list[Goal])
     pruned: int = 0
-    overflow: bool = False
+    left_out: set[str] = field(default_factory=set[str])
+    """The bounds of :data:`LEFT_OUT` that cut something off."""
     wide: bool = False  # whether some product needs operands of 32 bits
 
     def __post_init__(self) -> None:
@@ -83,7 +92,7 @@ class Derivations:
         if goal in self.edges:
             return bool(self.edges[goal])
         if len(self.edges) >= self.max_goals:
-            self.overflow = True
+            self.left_out.add("goals")
             return False
         self.edges[goal] = ()
         if not self._phase_ok(goal):
@@ -257,7 +266,7 @@ class Derivations:
         """All splits of the clusters in two non-empty parts, the first cluster in the left one."""
         head, rest = clusters[0], clusters[1:]
         if len(clusters) > self.max_factors:
-            self.overflow = True
+            self.left_out.add("factors")
             yield head, tuple(x for c in rest for x in c)
             return
         for count in range(len(rest)):
@@ -398,7 +407,7 @@ class Derivations:
         head, rest = groups[0], groups[1:]
         many = len(rest) > 5
         if many:
-            self.overflow = True
+            self.left_out.add("groupings")
         for count in range(1 if many else len(rest)):
             for chosen in combinations(range(len(rest)), count):
                 left = [*head, *(t for i in chosen for t in rest[i])]

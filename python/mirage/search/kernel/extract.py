@@ -27,6 +27,7 @@ class Choices:
                 self.edges.append(edge)
             self.of_goal.append(own)
         self.targets = [places[t] for t in targets]
+        self.dropped = False  # whether there were more derivations than asked for
         self._goals = targets
 
     def k_best(self, costs: Sequence[float], k: int) -> list[int]:
@@ -44,8 +45,11 @@ class Choices:
                 below = [best[c] for c in children]
                 for cost, chosen in below[0] if len(below) == 1 else search.combine(below):
                     found.setdefault(chosen | bit, cost + own)
+            self.dropped |= len(found) > k
             best.append(sorted((cost, edges) for edges, cost in found.items())[:k])
-        return [edges for _, edges in search.combine([best[t] for t in self.targets])]
+        chosen = [edges for _, edges in search.combine([best[t] for t in self.targets])]
+        self.dropped |= search.dropped
+        return chosen
 
     def select(self, chosen: int) -> list[Edge]:
         """One of the chosen edges per goal reachable from the targets, children first."""
@@ -73,6 +77,7 @@ class Choices:
 class _Extraction:
     def __init__(self, costs: Sequence[float], k: int) -> None:
         self.costs, self.k = costs, k
+        self.dropped = False
         self._shared: dict[int, float] = {0: 0.0}
 
     def combine(self, children: list[list[Partial]]) -> list[Partial]:
@@ -96,6 +101,7 @@ class _Extraction:
                     if twice is None:
                         twice = self._cost(both)
                     merged[edges] = left_cost + right_cost - twice
+            self.dropped |= len(merged) > 2 * self.k
             combos = sorted((cost, edges) for edges, cost in merged.items())[: 2 * self.k]
         return [combo for combo in combos if combo[0] < inf]
 

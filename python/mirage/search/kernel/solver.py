@@ -16,7 +16,7 @@ from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.kernel.bodies import EmitError
 from mirage.search.kernel.cancellation import cancels
-from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.derive import LEFT_OUT, Derivations, Goal
 from mirage.search.kernel.extract import Choices
 from mirage.search.kernel.frames import Columns, FrameType, columns_of
 from mirage.search.kernel.launches import Draft, time_before, write_draft
@@ -213,7 +213,7 @@ class KernelSolver:
             return []
         columns, cut = found
         if cut:
-            self.report.note("only a sample of the tile sizes was costed for some frame types")
+            self.report.cut("columns", "of some types of frame a sample of the tile sizes")
         for derivations, targets in graphs:
             self.report.frames += columns.count
             measure = self._measure(analysis.problem, derivations, columns)
@@ -258,7 +258,7 @@ class KernelSolver:
             if expand and max(map(len, algebra.polys)) > (
                 EXPAND_TERMS if out else EXPAND_TERMS_MAX
             ):
-                self.report.note("a product of sums was not multiplied out: too many terms")
+                self.report.cut("terms", "a product of sums is not multiplied out")
                 break
             bound = {sub for poly in polys for sub in algebra.bound(poly)}
             if any(a is not None and (a, "T") not in bound for a in (kind.loop, kind.inner)):
@@ -289,10 +289,10 @@ class KernelSolver:
         self.report.values += len(derivations.edges)
         self.report.edges += sum(len(e) for e in derivations.edges.values())
         self.report.pruned += derivations.pruned
-        if derivations.overflow:
-            self.report.note("a product or sum had too many terms to try all groupings")
+        for bound in sorted(derivations.left_out):
+            self.report.cut(bound, LEFT_OUT[bound])
         if derivations.algebra.truncated:
-            self.report.note("a product of sums was too large to multiply out")
+            self.report.cut("terms", "a product of sums is not multiplied out")
 
     def _measure(
         self, problem: KernelProblem, derivations: Derivations, columns: Columns
@@ -324,6 +324,8 @@ class KernelSolver:
                 edges = choices.select(chosen)
                 structures.setdefault(frozenset(edges), edges)
         self.report.derivations += len(structures)
+        if choices.dropped:
+            self.report.cut("derivations", "of each value the cheapest at a few choices of sizes")
         return list(structures.values())
 
     def _stores_ok(

@@ -36,6 +36,7 @@ import numpy as np
 from mirage.search.program.cuts import Array, Cuts, Level
 from mirage.search.program.dag import Part
 
+TOLERANCE = 1e-9
 DOUBTS = (1.6, 1.3, 1.15, 1.0)
 """How many times as long as their bounds say parts are thought to take, one after the other."""
 
@@ -48,6 +49,7 @@ class Partitions:
         self._costs: Array = np.array(cuts.bounds)
         self._solved: Array = np.zeros(len(cuts.bounds), dtype=bool)
         self._solved[0] = True
+        self._looked_at: Array = np.array(self._solved)
         self._inside = [0]
         self._by_node: dict[int, list[int]] = {}
         for number, part in enumerate(cuts.parts, start=1):
@@ -70,6 +72,7 @@ class Partitions:
         """A part's cost is known; infinite where there is no kernel for it."""
         number = self.cuts.numbers[part]
         self._costs[number], self._solved[number] = cost, True
+        self._looked_at[number] = True
 
     def raise_larger(self, part: Part, bound: Callable[[Part], float]) -> None:
         """``bound`` holds for parts that compute the same and more, with the same and more
@@ -87,10 +90,15 @@ class Partitions:
 
     # ---- the cheapest partitions
 
-    def cheapest(self, known: bool = False, doubt: float = 1.0) -> tuple[float, list[Part]]:
+    def cheapest(
+        self, known: bool = False, doubt: float = 1.0, proven: bool = False
+    ) -> tuple[float, list[Part]]:
         """The least cost, with ``doubt`` times the bounds for what is not solved (or, ``known``, of
-        solved parts only), and the parts in order; infinite where there is none."""
+        solved parts only; or, ``proven``, with the bounds that do not come from other parts), and
+        the parts in order; infinite where there is none."""
         costs = self._known() if known else self._costs * np.where(self._solved, 1.0, doubt)
+        if proven:
+            costs = np.where(self._looked_at, self._costs, self.cuts.bounds)
         left = self._left(costs)
         if left[0][0] == inf:
             return inf, []
@@ -157,7 +165,7 @@ def search(
     advance: Callable[[list[Part]], None],
     stopped: Callable[[int, float], bool],
     settled: Callable[[float], bool] = lambda doubt: False,
-    tolerance: float = 1e-9,
+    tolerance: float = TOLERANCE,
 ) -> tuple[float, int]:
     """Solves parts until a cheapest partition is known, or ``stopped`` says so, which is called
     with the number of proposals and a bound for the cost of all partitions. ``settled`` is called

@@ -26,7 +26,7 @@ from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.dag import Part
-from mirage.search.program.partitions import Partitions, search
+from mirage.search.program.partitions import TOLERANCE, Partitions, search
 from mirage.search.program.parts import Program
 from mirage.semantics.ugraph import Constant, Op
 
@@ -96,6 +96,7 @@ class PlanSearch:
         self.deadline, self._solve, self._submit = deadline, solve, submit
         self._watch, self._best = watch, inf
         self._settled_at = inf
+        self._ended = False
         self._solved: set[Part] = set()
         self._regions: dict[Part, Region] = {}
         with Timer(report, "partition"):
@@ -109,16 +110,17 @@ class PlanSearch:
         """
         report, partitions, cuts = self.report, self.partitions, self.cuts
         if cuts.cut_off:
-            report.note(
-                f"{cuts.cut_off} of {cuts.cut_off + cuts.states} states of the program's cuts were "
-                "not followed"
-            )
+            states = f"{cuts.cut_off} of {cuts.cut_off + cuts.states} states"
+            report.cut("cuts", f"{states} of the program's cuts")
         first = [p for p in cuts.parts if len(p.nodes) == 1 and not self._inside(p)]
         self._settle_all(first)
         bound, report.plans = search(partitions, self._advance, self._stopped, self._settled)
         best = partitions.cheapest(known=True)[0]
-        if bound < best < inf and report.stop in (StopReason.BUDGET, StopReason.LIMIT):
+        if bound < best < inf and self._ended:
             report.note(f"plans that are up to {best - bound:.1f} us faster were not excluded")
+        if not self._ended and partitions.cheapest(proven=True)[0] < best - TOLERANCE:
+            how = f"kernels that hold a smaller one and take at least {RELIEF:.0%} of its time"
+            report.cut("larger kernels", how)
         ranked = partitions.ranked(HOPELESS * best)
         return [self._plan(parts) for _, parts in islice(ranked, RANKED * self.limits.candidates)]
 
@@ -199,19 +201,25 @@ class PlanSearch:
 
     def _stopped(self, proposals: int, bound: float) -> bool:
         self._best = self.partitions.cheapest(known=True)[0]
-        near = bound >= NEARLY * self._best and 2 * proposals >= self.limits.plans
-        if near or proposals >= self.limits.plans:
-            self.report.stop = StopReason.LIMIT
+        if proposals >= self.limits.plans:
+            self._end("all sets of stored intermediates after the first ones")
+        elif bound >= NEARLY * self._best and 2 * proposals >= self.limits.plans:
+            self._end(f"those that are at most {1.0 - NEARLY:.0%} faster")
         if time.perf_counter() > self.deadline:
             self.report.stop = StopReason.BUDGET
-        return self.report.stop in (StopReason.BUDGET, StopReason.LIMIT)
+            self._ended = True
+        return self._ended
+
+    def _end(self, how: str) -> None:
+        self.report.cut("plans", how)
+        self._ended = True
 
     def _settled(self, doubt: float) -> bool:
         """Whether a plan that is best at a doubt is taken: it was best at a larger one."""
         before, self._settled_at = self._settled_at, self.partitions.cheapest(known=True)[0]
         done = self._settled_at >= before and len(self._solved) >= ENOUGH * self.limits.plans
         if done:
-            self.report.stop = StopReason.LIMIT
+            self._end("those whose bounds are better, after enough kernels")
         return done
 
     # ---- plans
