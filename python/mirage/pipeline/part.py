@@ -9,7 +9,7 @@ computed, so there is nothing to verify.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -22,8 +22,14 @@ from mirage.pipeline.search import search_part, side_by_side
 from mirage.pipeline.shortlist import shortlist
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked, verify_candidates
-from mirage.search import Candidate, Pick, SearchLimits, SearchResult, Watch
-from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to, joined
+from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch
+from mirage.semantics.alternatives import (
+    Alternatives,
+    VerdictNote,
+    applied_to,
+    joined,
+    kept_of,
+)
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
@@ -44,11 +50,13 @@ OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its 
 
 @dataclass(frozen=True)
 class PartOptions:
-    """How to solve a part: ``wanted`` candidates are verified of those found within ``limits``."""
+    """How to solve a part: ``wanted`` candidates are verified of those found within ``limits``, or
+    fewer, once ``enough`` of them are accepted."""
 
     target: Target
     limits: SearchLimits
     wanted: int
+    enough: int
     verify: VerifyOptions
     deadline: Deadline
     ledger: Ledger
@@ -79,12 +87,9 @@ class SolvedPart:
         return replace(self, candidates=candidates, stabilized=stabilized, verified=verified)
 
 
-def solve_part(graph: KernelGraph, number: int, options: PartOptions) -> SolvedPart:
-    """Candidates of a program without external calls, verified; at least its own ops."""
-    return _Solver(graph, number, options).run()
+class PartSolver:
+    """Finds candidates of a program without external calls, and verifies them."""
 
-
-class _Solver:
     def __init__(self, graph: KernelGraph, number: int, options: PartOptions) -> None:
         self.graph, self.number, self.o = graph, number, options
         self.seen: set[str] = set()
@@ -94,13 +99,50 @@ class _Solver:
         self.search = SearchResult()
         self.exponentials: list[tuple[Exponential, ...]] = []
         self.checked: list[Checked] = []
+        self._planner: Planner | None = None
+        self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
 
     def run(self) -> SolvedPart:
-        fell_back = ""
+        """The part with its candidates; at least its own ops."""
         try:
-            self._rounds()
+            self._first_rounds()
         except KeyboardInterrupt:
             self.o.deadline.stop("interrupted")
+        return self.solved()
+
+    def go_on_without(self, broken: Mapping[int, Sequence[Launch]], deadline: Deadline) -> bool:
+        """Drops candidates with kernels that do not compile (by the id of the verified program),
+        and finds others without them and their like. Whether anything has changed."""
+        self.o = replace(self.o, deadline=deadline)
+        picks: dict[int, Pick] = {}
+        for program, launches in broken.items():
+            candidate = self._candidate_of.get(program)
+            if candidate is not None:
+                found = (candidate.pick_of(op) for op in launches)
+                picks.update((id(pick), pick) for pick in found if pick is not None)
+        if self.verified is None or self._planner is None or not picks:
+            return False
+
+        def has(program: KernelGraph) -> bool:
+            return any(id(p) in picks for p in self._candidate_of[id(program)].picks.values())
+
+        programs = self.verified.programs
+        self.verified = kept_of(
+            self.verified, [k for k in range(1, len(programs)) if not has(programs[k])]
+        )
+        self.o.say(f"search: goes on without {len(picks)} kernels that do not compile")
+        try:
+            with self.o.timed("search"):
+                result = self._planner.again(picks.values(), self.o.deadline.share(SEARCHED))
+            if self._promises_more(result):
+                self._rounds(result)
+        except KeyboardInterrupt:
+            self.o.deadline.stop("interrupted")
+        return True
+
+    def solved(self) -> SolvedPart:
+        """What was found so far."""
+        fell_back = ""
         if self.verified is None or len(self.verified.programs) == 1:
             fell_back = self.o.deadline.reason or self._why()
         own = Alternatives(
@@ -133,22 +175,29 @@ class _Solver:
 
     # ---- rounds
 
-    def _rounds(self) -> None:
+    def _first_rounds(self) -> None:
         o = self.o
         if not o.deadline.left:
             return
         limits = replace(o.limits, budget=min(o.limits.budget, o.deadline.share(SEARCHED)))
         with o.timed("search"):
-            planner, result = search_part(self.graph, o.target, limits, o.executor, o.watch_search)
+            self._planner, result = search_part(
+                self.graph, o.target, limits, o.executor, o.watch_search
+            )
         self.search.report = result.report
         o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.stop.value}")
+        self._rounds(result)
+
+    def _rounds(self, result: SearchResult) -> None:
+        o = self.o
+        assert self._planner is not None
         for number in range(ROUNDS):
             refused, blamed = self._round(result)
             if not refused or not o.deadline.left or number == ROUNDS - 1:
                 return
             o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
             with o.timed("search"):
-                result = planner.again(refused, o.deadline.share(SEARCHED), blamed)
+                result = self._planner.again(refused, o.deadline.share(SEARCHED), blamed)
             if not self._promises_more(result):
                 return
 
@@ -163,8 +212,9 @@ class _Solver:
         return min((c.time for c in costs if c is not None), default=float("inf"))
 
     def _round(self, result: SearchResult) -> tuple[list[Pick], list[Pick]]:
-        """Verifies what is new of the candidates; gives the kernels of those that were dropped, as
-        far as they are to blame, and those of them that are known to be."""
+        """Verifies what is new of the candidates, the cheapest first, until enough are through;
+        gives the kernels of those that were dropped, as far as they are to blame, and those of them
+        that are known to be."""
         o = self.o
         new = [c for c in result.candidates if signature(c.graph) not in self.seen]
         self.seen.update(signature(c.graph) for c in new)
@@ -174,29 +224,45 @@ class _Solver:
             graph, exponentials = stabilize_candidates(_around(found))
             graph, kept = shortlist(graph, o.target, o.wanted, exponentials)
         places = kept[0] if kept else ()
-        tried = [new[p] for p in places]
-        first = len(self.search.candidates)
-        self.search.candidates += tried
-        self.exponentials += [exponentials[p] for p in places]
         stable = _alternatives_in(graph)
-        watch = partial(self._tell, first)
-        left = o.deadline.left
-        until = time.time() + max(0.0, min(VERIFIED * left, left - _compile_seconds(tried)))
-        with o.timed("verify"):
-            graph, checked = verify_candidates(graph, o.verify, watch, o.executor, o.ledger, until)
-        self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
         self.found = joined(self.found, found)
         self.stable = joined(self.stable, stable)
-        self.verified = joined(self.verified, _alternatives_in(graph))
         refused: dict[int, Pick] = {}
         blamed: dict[int, Pick] = {}
-        for c in checked:
-            if not c.kept:
-                picks = self._blamed(tried[c.index], stable.programs[c.index + 1], c)
+        passed = 0
+        for start in range(0, len(places), o.enough):
+            if passed >= o.enough or (start and not o.deadline.left):
+                break
+            batch = range(start, min(start + o.enough, len(places)))
+            tried = [new[places[k]] for k in batch]
+            self.exponentials += [exponentials[places[k]] for k in batch]
+            for c in self._verify(tried, kept_of(stable, [k + 1 for k in batch])):
+                passed += c.kept
+                if c.kept or c.verdict.late:
+                    continue
+                picks = self._blamed(tried[c.index], stable.programs[start + c.index + 1], c)
                 refused.update((id(pick), pick) for pick in picks)
                 if c.verdict.unshown:
                     blamed.update((id(pick), pick) for pick in picks)
         return list(refused.values()), list(blamed.values())
+
+    def _verify(self, tried: list[Candidate], stable: Alternatives) -> tuple[Checked, ...]:
+        """Verifies some candidates; the results count them from 0."""
+        o = self.o
+        first = len(self.search.candidates)
+        self.search.candidates += tried
+        programs = zip(tried, stable.programs[1:], strict=True)
+        self._candidate_of.update((id(program), candidate) for candidate, program in programs)
+        watch = partial(self._tell, first)
+        left = o.deadline.left
+        until = time.time() + max(0.0, min(VERIFIED * left, left - _compile_seconds(tried)))
+        with o.timed("verify"):
+            graph, checked = verify_candidates(
+                _around(stable), o.verify, watch, o.executor, o.ledger, until
+            )
+        self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
+        self.verified = joined(self.verified, _alternatives_in(graph))
+        return checked
 
     def _tell(self, first: int, checked: Checked) -> None:
         if self.o.watch_verdict is not None:
@@ -204,8 +270,9 @@ class _Solver:
 
     def _blamed(self, candidate: Candidate, graph: KernelGraph, checked: Checked) -> list[Pick]:
         """The kernels of a candidate because of which it was dropped: those that could not be
-        shown, or all where that is not known."""
-        wrong = [graph.ops[i] for i in checked.verdict.unshown]
+        shown, the first whose rounding errors are too large, or all where that is not known."""
+        verdict = checked.verdict
+        wrong = [graph.ops[i] for i in verdict.unshown or verdict.rough]
         launches = [op for op in wrong or graph.ops if isinstance(op, Launch)]
         picks = [pick for op in launches if (pick := candidate.pick_of(op)) is not None]
         return list({id(p): p for p in picks}.values())

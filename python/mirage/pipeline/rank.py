@@ -28,12 +28,13 @@ def finalists(
     build: Build,
     note: Callable[[str], None],
     goes_on: Callable[[], bool] = lambda: True,
+    broken: Callable[[int], None] = lambda place: None,
 ) -> list[Finalist]:
     """The ``count`` candidates for the whole program with the least predicted times, compiled;
     the fastest once that is done first. The n-th takes of each part the n-th by predicted time.
 
-    Those that do not compile are left out, with a ``note``; at least one is tried before
-    ``goes_on`` is asked. Empty where a part has no candidate.
+    Those that do not compile are left out, with a ``note``, and ``broken`` gets their places; at
+    least one is tried before ``goes_on`` is asked. Empty where a part has no candidate.
     """
     from mirage.compiler import CompileError
 
@@ -48,6 +49,7 @@ def finalists(
             found.append(finalist(selected, place, target, build(selected), note))
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
+            broken(place)
     return sorted(found, key=lambda f: (f.predicted, f.place))
 
 

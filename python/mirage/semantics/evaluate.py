@@ -17,12 +17,19 @@ from math import prod
 
 import numpy as np
 
-from mirage.semantics.block_evaluator import BlockEvaluator, EvaluationError, Tensor
+from mirage.semantics.block_evaluator import (
+    BlockEvaluator,
+    EvaluationError,
+    Tensor,
+    indices_of,
+    taken,
+)
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, map_planes, shape_of
 from mirage.semantics.region import (
     Demand,
     Region,
+    Takes,
     region_shape,
     reshape_groups,
     whole,
@@ -97,32 +104,53 @@ def evaluate_sampled(
             blocks = BlockEvaluator(domain, op, params, wanted.positions[op])
             values.update(zip(op.results, blocks.run(), strict=True))
         else:
-            values[op.result] = _primitive(domain, op, values, wanted.regions[op.result])
+            values[op.result] = _primitive(domain, op, values, wanted)
         for v in last_use.get(number, ()):
             values.pop(v, None)
     return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
 
 
-def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], region: Region) -> Tensor:
-    regions = op.needs(region)
-    xs = [values[v].take(r, v.shape) for v, r in zip(op.operands, regions, strict=True)]
-    shape = region_shape(region, op.result.shape)
+def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], wanted: Demand) -> Tensor:
+    operands = [values[v] for v in op.operands]
+    takes = wanted.takes.get(op)
+    if takes is None or not all(map(_same, takes.have, (x.region for x in operands))):
+        takes = wanted.takes[op] = _takes(op, operands, wanted.regions[op.result])
+    xs = [taken(x.planes, i) for x, i in zip(operands, takes.indices, strict=True)]
     if isinstance(op, Slice):
-        return Tensor(xs[0], region)
+        return Tensor(xs[0], takes.region)
     if isinstance(op, Reshape):
-        source = op.operands[0].shape
-        have: list[int] = []
-        produced: list[Array | None] = []
-        for group in reshape_groups(source, op.result.shape):
-            if group.kept:
-                have.append(region_shape(regions[0], source)[group.operand[0]])
-                produced.append(region[group.result[0]])
-            else:
-                have.extend(op.result.shape[d] for d in group.result)
-                produced.extend(None for _ in group.result)
-        assert prod(have) == prod(shape_of(xs[0]))
-        return Tensor(map_planes(lambda p: p.reshape(have), xs[0]), tuple(produced))
-    return Tensor(op.compute(domain, xs, 0, shape), region)
+        assert prod(takes.shape) == prod(shape_of(xs[0]))
+        return Tensor(map_planes(lambda p: p.reshape(takes.shape), xs[0]), takes.region)
+    return Tensor(op.compute(domain, xs, 0, takes.shape), takes.region)
+
+
+def _same(a: Region, b: Region) -> bool:
+    return a is b or all(
+        x is y or (x is not None and y is not None and np.array_equal(x, y))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
+    """What the op takes for ``region`` of its result; of a reshape all that this gives."""
+    regions = op.needs(region)
+    have = tuple(x.region for x in operands)
+    indices = tuple(
+        indices_of(r, h, v.shape) for r, h, v in zip(regions, have, op.operands, strict=True)
+    )
+    if not isinstance(op, Reshape):
+        return Takes(have, indices, region, region_shape(region, op.result.shape))
+    source = op.operands[0].shape
+    sizes: list[int] = []
+    produced: list[Array | None] = []
+    for group in reshape_groups(source, op.result.shape):
+        if group.kept:
+            sizes.append(region_shape(regions[0], source)[group.operand[0]])
+            produced.append(region[group.result[0]])
+        else:
+            sizes.extend(op.result.shape[d] for d in group.result)
+            produced.extend(None for _ in group.result)
+    return Takes(have, indices, tuple(produced), tuple(sizes))
 
 
 def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:
