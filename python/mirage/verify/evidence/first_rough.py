@@ -33,15 +33,21 @@ def first_rough(
     of the candidate in the sample."""
     wanted = sample.demands[number].regions
     order = {v: i for i, op in enumerate(candidate.ops) for v in op.results}
+    program = hint.program
+    known = {*program.inputs, *(v for op in program.ops for v in op.results)}
     pairs = sorted(
-        ((p, c) for p, c in hint.stored if c in wanted and c in order), key=lambda x: order[x[1]]
+        (
+            (p, c)
+            for p, c in hint.stored
+            if p in known and c in wanted and c in order and p.type.size == c.type.size
+        ),
+        key=lambda pair: order[pair[1]],
     )
     if not pairs:
         return ()
     regions = [wanted[c] for _, c in pairs]
     b = Builder()
     values = [p if p.shape == c.shape else b.reshape(p, c.shape) for p, c in pairs]
-    program = hint.program
     first = without_dead_ops(
         KernelGraph("values", program.inputs, (*program.ops, *b.ops), tuple(values))
     )
