@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,7 +12,7 @@ from mirage.cost.predict import predict
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.result import Finalist, Step
 from mirage.pipeline.select import ranking, select_cheapest
-from mirage.semantics.alternatives import Alternatives, kept_of
+from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of
 from mirage.semantics.ugraph import KernelGraph, Launch, Op
 
 if TYPE_CHECKING:
@@ -46,11 +47,21 @@ def finalists(
         if without:
             break
         try:
-            found.append(finalist(selected, place, target, build(selected), note))
+            compiled = finalist(selected, place, target, build(selected), note)
+            found.append(replace(compiled, verdicts=tuple(_verdicts(verified, target, place))))
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
             broken(place)
     return sorted(found, key=lambda f: (f.predicted, f.place))
+
+
+def _verdicts(verified: KernelGraph, target: Target, place: int) -> Iterator[VerdictNote]:
+    """Those of the candidates that are chosen at a place."""
+    for op in verified.ops:
+        if isinstance(op, Alternatives) and op.verdicts is not None:
+            order = ranking(op, target)
+            if order:
+                yield op.verdicts[order[min(place, len(order) - 1)][1] - 1]
 
 
 def _places(verified: KernelGraph) -> int:
