@@ -11,7 +11,7 @@ Composite ops are decomposed in their stable form first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -81,8 +81,21 @@ def evaluate(graph: KernelGraph, domain: Domain, inputs: Sequence[Planes]) -> tu
     return tuple(y.planes for y in evaluate_sampled(graph, domain, sampled, whole_demand(graph)))
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What launches give that other graphs have too: ``numbers`` are equal for launches of equal
+    results, ``known`` has those that were run, on the same inputs in the same arithmetic."""
+
+    numbers: Mapping[Op, int]
+    known: dict[int, tuple[Tensor, ...]]
+
+
 def evaluate_sampled(
-    graph: KernelGraph, domain: Domain, inputs: Sequence[Sampled], wanted: Demand
+    graph: KernelGraph,
+    domain: Domain,
+    inputs: Sequence[Sampled],
+    wanted: Demand,
+    shared: Shared | None = None,
 ) -> tuple[Sampled, ...]:
     """The wanted parts of the outputs; the inputs must contain at least their wanted parts.
 
@@ -96,18 +109,25 @@ def evaluate_sampled(
         if not any(v in wanted.regions for v in op.results):
             continue
         if isinstance(op, Launch):
-            params = {
-                p: values[v]
-                for p, v in zip(op.body.params, op.operands, strict=True)
-                if v in values
-            }
-            blocks = BlockEvaluator(domain, op, params, wanted.positions[op])
-            values.update(zip(op.results, blocks.run(), strict=True))
+            values.update(zip(op.results, _launch(domain, op, values, wanted, shared), strict=True))
         else:
             values[op.result] = _primitive(domain, op, values, wanted)
         for v in last_use.get(number, ()):
             values.pop(v, None)
     return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
+
+
+def _launch(
+    domain: Domain, op: Launch, values: dict[Value, Tensor], wanted: Demand, shared: Shared | None
+) -> tuple[Tensor, ...]:
+    number = None if shared is None else shared.numbers.get(op)
+    if shared is not None and number is not None and number in shared.known:
+        return shared.known[number]
+    params = {p: values[v] for p, v in zip(op.body.params, op.operands, strict=True) if v in values}
+    results = BlockEvaluator(domain, op, params, wanted.positions[op]).run()
+    if shared is not None and number is not None:
+        shared.known[number] = results
+    return results
 
 
 def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], wanted: Demand) -> Tensor:

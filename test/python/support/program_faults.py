@@ -462,3 +462,18 @@ def _before(scope: Scope, i: int, fn: UnaryFn) -> Op:
     operands = list(scope.operands)
     operands[i] = scope.builder.unary(fn, operands[i])
     return replace(scope.op, operands=tuple(operands))
+
+
+def with_fault(candidate: KernelGraph, number: int) -> KernelGraph:
+    """Kernel ``number`` stores its result negated."""
+    launches = [op for op in candidate.ops if isinstance(op, Launch)]
+    old = launches[number]
+    (output,) = old.body.outputs
+    negated = Value(output.value.type)
+    body = replace(
+        old.body,
+        ops=(*old.body.ops, Unary((output.value,), (negated,), UnaryFn.NEG)),
+        outputs=(replace(output, value=negated),),
+    )
+    new = replace(old, body=body)
+    return replace(candidate, ops=tuple(new if op is old else op for op in candidate.ops))

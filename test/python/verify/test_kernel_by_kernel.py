@@ -11,13 +11,14 @@ from mirage.cost import TARGETS
 from mirage.search import Planner, SearchLimits
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Unary, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Value
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.evidence.exact import accounts_of, show, summary
 from mirage.verify.kernel_by_kernel import Hint, Piece, Shown, account_for
 from mirage.verify.ledger import Ledger, from_json, to_json
 from mirage.verify.together import Claim, Terms, verify_all
+from program_faults import with_fault
 
 OPTIONS = VerifyOptions(seed=1, draws=1, numerics=False)
 
@@ -61,21 +62,6 @@ def test_each_kernel_is_shown(case: tuple[KernelGraph, KernelGraph, Hint]) -> No
     assert verdict.unshown == ()
     (evidence,) = (e for e in verdict.evidence if e.name == "kernel by kernel")
     assert [p["verdict"] for p in evidence.figures["pieces"]] == ["proved", "proved"]
-
-
-def with_fault(candidate: KernelGraph, number: int) -> KernelGraph:
-    """Kernel ``number`` stores its result negated."""
-    launches = [op for op in candidate.ops if isinstance(op, Launch)]
-    old = launches[number]
-    (output,) = old.body.outputs
-    negated = Value(output.value.type)
-    body = replace(
-        old.body,
-        ops=(*old.body.ops, Unary((output.value,), (negated,), UnaryFn.NEG)),
-        outputs=(replace(output, value=negated),),
-    )
-    new = replace(old, body=body)
-    return replace(candidate, ops=tuple(new if op is old else op for op in candidate.ops))
 
 
 @pytest.mark.parametrize("number", [0, 1])

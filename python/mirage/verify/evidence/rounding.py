@@ -21,10 +21,11 @@ from math import inf, isinf
 
 import numpy as np
 
+from mirage.semantics.block_evaluator import Tensor
 from mirage.semantics.domain import TypedFloat
-from mirage.semantics.evaluate import Sampled
+from mirage.semantics.evaluate import Sampled, Shared
 from mirage.semantics.scalar import Array, DType
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.activations import LARGEST, Activations, Situation
 from mirage.verify.evidence.explicit import (
@@ -39,6 +40,7 @@ from mirage.verify.evidence.explicit import (
 from mirage.verify.evidence.floats import Yardstick, outputs_of, permuted_outputs
 from mirage.verify.evidence.growth import suspects
 from mirage.verify.evidence.sampling import Sample, choose_sample
+from mirage.verify.evidence.shared_launches import common_launches
 
 _SCORE = 1e4
 _LARGE = 64.0
@@ -261,6 +263,7 @@ class _Gate:
         self.graphs, self.permutations = graphs, permutations
         self.assumed = assumed
         self.casts = casts_inside(graphs[0])
+        self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # of the last sample
 
     def moderate_scale(self, draw: Activations) -> float:
         """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay
@@ -283,11 +286,25 @@ class _Gate:
     def _typed(self, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
         return outputs_of(self.graphs[0], 0, TypedFloat(), inputs, sample)
 
-    def _candidate(self, which: int, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
-        order = self.permutations[which]
-        return permuted_outputs(
-            self.graphs[which + 1], which + 1, TypedFloat(), inputs, sample, order
-        )
+    def _candidate(
+        self,
+        which: int,
+        inputs: Sequence[Sampled],
+        sample: Sample,
+        known: dict[int, tuple[Tensor, ...]] | None = None,
+    ) -> list[Array]:
+        """A candidate's outputs; ``known`` has what others gave for the same inputs."""
+        shared = None
+        if known is not None and len(self.permutations) > 1:
+            shared = Shared(self._common_launches(sample)[which], known)
+        graph, order = self.graphs[which + 1], self.permutations[which]
+        return permuted_outputs(graph, which + 1, TypedFloat(), inputs, sample, order, shared)
+
+    def _common_launches(self, sample: Sample) -> list[Mapping[Op, int]]:
+        if self._common is None or self._common[0] is not sample:
+            found = common_launches(self.graphs[1:], sample.demands[1:])
+            self._common = sample, found
+        return self._common[1]
 
     def _around(self, which: int, number: int, situation: Situation, sample: Sample) -> Errors:
         """The errors of a candidate's output over inputs next to those of a situation as well.
@@ -328,8 +345,9 @@ class _Gate:
         rounded = exact
         if self.casts:
             rounded = outputs_of(self.graphs[0], 0, WithCasts(), situation.inputs, sample)
+        known: dict[int, tuple[Tensor, ...]] = {}
         for which in candidates:
-            candidate = self._candidate(which, situation.inputs, sample)
+            candidate = self._candidate(which, situation.inputs, sample, known)
             worst = Errors(situation.name, 0.0, 0.0, True)
             for number, (x, r, c) in enumerate(zip(exact, reference, candidate, strict=True)):
                 dtype = self.graphs[0].outputs[number].dtype
