@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.rounding import Errors
-from mirage.verify.kernel_by_kernel import Piece
+from mirage.verify.kernel_by_kernel import Pairs, Piece
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
 REAL_SIZES = "tests at the real sizes"
@@ -22,22 +22,26 @@ REAL_SIZES = "tests at the real sizes"
 class Open:
     """A candidate that is shown to be equivalent, and what is left to be measured: ``verdict`` is
     what it gets if that holds. Either its rounding errors are left, or the ``pieces`` are to be
-    tested at their real sizes, as the whole is too large for that (``reason``)."""
+    tested at their real sizes, as the whole is too large for that (``reason``); ``stored`` is what
+    the candidate's tensors are said to hold."""
 
     verdict: Verdict
     candidate: KernelGraph
     pieces: tuple[Piece, ...] = ()
+    stored: Pairs = ()
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Tested:
     """What tests of a piece at its real sizes say: whether it computes the same, and whether its
-    rounding errors are in order; None where there is no result."""
+    rounding errors are in order; None where there is no result. ``rough`` is the place, among the
+    ops of the piece, of the first whose errors are too large, if that is known."""
 
     passed: bool | None
     rounding: bool | None
     evidence: tuple[Evidence, ...]
+    rough: tuple[int, ...] = ()
 
 
 def with_tests(left: Open, tested: Mapping[str, Tested]) -> Verdict:
@@ -46,22 +50,26 @@ def with_tests(left: Open, tested: Mapping[str, Tested]) -> Verdict:
     evidence = [*left.verdict.evidence]
     numerics: bool | None = None
     wrong: list[Piece] = []
+    rough: list[Op] = []
     for piece in left.pieces:
         found = tested.get(piece.key)
         if found is None:
             continue
         if found.rounding is not None:
             numerics = found.rounding and numerics is not False
-        if not found.passed or found.rounding is False:
+        if not found.passed:
             wrong.append(piece)
+        elif found.rounding is False:
+            rough += [piece.ops[i] for i in found.rough] or piece.ops
+        if not found.passed or found.rounding is False:
             evidence += found.evidence
         if not found.passed:
             numerics = None
             break
     unshown = tuple(sorted({*left.verdict.unshown, *ops_of(wrong, left.candidate)}))
-    verdict = replace(left.verdict, unshown=unshown)
-    missing = any(p.key not in tested for p in left.pieces)
-    if missing or (wrong and not all(tested[p.key].passed for p in wrong)):
+    places = (i for i, op in enumerate(left.candidate.ops) if op in rough)
+    verdict = replace(left.verdict, unshown=unshown, rough=tuple(places))
+    if wrong or any(p.key not in tested for p in left.pieces):
         return replace(
             verdict, kind=Kind.UNKNOWN, bound_log2=None, permutation=None, evidence=tuple(evidence)
         )

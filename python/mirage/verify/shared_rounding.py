@@ -88,6 +88,6 @@ def _rough(entry: Entry, candidate: KernelGraph, number: int, m: Measured) -> tu
     """The positions in the entry's candidate of the ops that are to blame."""
     if entry.hint is None or m.failed is None:
         return ()
-    places = {op: i for i, op in enumerate(entry.candidate.ops)}
-    found = first_rough(entry.hint, candidate, number, *m.failed)
-    return tuple(places[op] for op in (candidate.ops[i] for i in found) if op in places)
+    tensor = first_rough(entry.hint.program, candidate, entry.hint.stored, number, *m.failed)
+    ops = enumerate(entry.candidate.ops)
+    return tuple(i for i, op in ops if tensor is not None and tensor in op.results)

@@ -17,7 +17,7 @@ from mirage.semantics.check import InvalidGraph
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.exact import accounts_of, show
 from mirage.verify.evidence.rounding import Turn
-from mirage.verify.kernel_by_kernel import Hint, Piece, Shown
+from mirage.verify.kernel_by_kernel import Hint, Pairs, Piece, Shown
 from mirage.verify.ledger import Ledger
 from mirage.verify.postponed import Open, Tested, rounding_evidence, with_tests
 from mirage.verify.shared_rounding import Entry, rounding_of
@@ -150,18 +150,28 @@ def _try_pieces(found: list[_Found], terms: Terms, executor: Executor | None) ->
             continue
         missing = {p.key: p for p in left.pieces if p.key not in tested}
         if all(tested[p.key].passed for p in left.pieces if p.key in tested):
-            jobs = [partial(_tried, p, terms.options, terms.deadline) for p in missing.values()]
+            jobs = [
+                partial(_tried, p, terms.options, _within(left.stored, p), terms.deadline)
+                for p in missing.values()
+            ]
             tested.update(
                 (key, t) for key, t in zip(missing, _each(jobs, executor), strict=True) if t
             )
         found[place] = with_tests(left, tested)
 
 
-def _tried(piece: Piece, options: VerifyOptions, deadline: float) -> Tested | None:
+def _within(stored: Pairs, piece: Piece) -> Pairs:
+    """What is said of the piece's own tensors."""
+    tensors = {v for op in piece.ops for v in op.results}
+    values = {v for op in piece.first.ops for v in op.results}
+    return tuple((p, c) for p, c in stored if p in values and c in tensors)
+
+
+def _tried(piece: Piece, options: VerifyOptions, stored: Pairs, deadline: float) -> Tested | None:
     seed = secrets.randbits(128) if options.seed is None else options.seed
     try:
         with time_limit(deadline - time.time()):
-            return try_piece(piece, options, seed)
+            return try_piece(piece, options, seed, stored)
     except OutOfTime:
         return None
 

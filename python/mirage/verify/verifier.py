@@ -15,7 +15,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.semantics.ugraph import KernelGraph, Launch, Value
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
@@ -28,12 +28,13 @@ from mirage.verify.evidence.exact import (
     show,
     summary,
 )
+from mirage.verify.evidence.first_rough import first_rough
 from mirage.verify.evidence.floats import Difference, compare_floats, decisive
 from mirage.verify.evidence.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
-from mirage.verify.evidence.rounding import measure_rounding
+from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
-from mirage.verify.kernel_by_kernel import Account, Hint, Piece, Shown
+from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.normalize import normalize
 from mirage.verify.postponed import (
     REAL_SIZES,
@@ -204,6 +205,8 @@ class _Verification:
         self.hint, self.known = hint, known
         self.contents = contents
         self.unshown: tuple[int, ...] = ()
+        self.stored: Pairs = ()
+        self.rough: Value | None = None
         self.accounts: tuple[Account, ...] = ()
         self.evidence: list[Evidence] = []
 
@@ -278,12 +281,13 @@ class _Verification:
         kind = Kind.PROVED if small.proved else Kind.PROBABLE
         verdict = self._verdict(kind, small.bound, None, order)
         pieces = {p.key: p for a in self.accounts for p, _ in a.shown if not p.trivial}
-        left = Open(verdict, self.candidate, tuple(pieces.values()), reason)
+        left = Open(verdict, self.candidate, tuple(pieces.values()), self.hint.stored, reason)
         if postpone:
             return left
         tested: dict[str, Tested] = {}
         for piece in left.pieces:
-            tested[piece.key] = try_piece(piece, self.options, rng.getrandbits(128))
+            seed = rng.getrandbits(128)
+            tested[piece.key] = try_piece(piece, self.options, seed, left.stored)
             if not tested[piece.key].passed:
                 break
         return with_tests(left, tested)
@@ -458,19 +462,26 @@ class _Verification:
     ) -> bool:
         sample = instance.stable_sample
         contents = self.contents if instance.cells is None else {}
-        results = measure_rounding(
-            instance.stable, sample, source, order, contents, self.options.assume
+        (found,) = measure_together(
+            instance.stable, sample, source, (order,), contents, self.options.assume
         )
-        self.evidence.append(rounding_evidence(results, self.options.assume))
+        self.evidence.append(rounding_evidence(found.errors, self.options.assume))
+        if found.failed is not None and instance.cells is None and self.stored:
+            first, second = instance.stable
+            self.rough = first_rough(first, second, self.stored, 1, *found.failed)
         return self.evidence[-1].holds is True
 
 
-def try_piece(piece: Piece, options: VerifyOptions, seed: int) -> Tested:
+def try_piece(piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = ()) -> Tested:
     """Tests of a piece at its real sizes, on inputs of its own; its rounding errors too where
-    kernels compute it."""
+    kernels compute it. ``stored`` is what tensors are said to hold: it says at most whose fault
+    errors are."""
     test = _Verification(piece.first, piece.second, 0, options, seed, None, {})
+    test.stored = stored
     passed, rounding = test.tests(any(isinstance(op, Launch) for op in piece.ops))
-    return Tested(passed, rounding, tuple(test.evidence))
+    ops = enumerate(piece.ops)
+    rough = tuple(i for i, op in ops if test.rough is not None and test.rough in op.results)
+    return Tested(passed, rounding, tuple(test.evidence), rough)
 
 
 def _everywhere(results: Sequence[Difference | None]) -> Difference | None:

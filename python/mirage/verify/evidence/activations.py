@@ -214,6 +214,18 @@ class Activations:
         """Normal inputs, each with its scale."""
         return self.situation(name, {}, scales)
 
+    def magnified(self, powers: Sequence[float]) -> list[Sampled]:
+        """Inputs of the sizes that :meth:`scaled` gives them at those powers of two, but not
+        numbers of their types: the usual ones, multiplied."""
+        usual = self.situation("", {}).inputs
+        found: list[Sampled] = []
+        for i, (x, power) in enumerate(zip(usual, powers, strict=True)):
+            factor = 2.0 ** float(power) / self.scales[i]
+            given = i in self.sample.fixed or i in self.contents
+            same = given or factor == 1.0
+            found.append(x if same else Sampled((x.planes[0] * factor,), x.region))
+        return found
+
     def situation(
         self, name: str, special: Mapping[int, Array], scales: Sequence[float] | None = None
     ) -> Situation:

@@ -22,29 +22,33 @@ from mirage.verify.evidence.floats import Yardstick
 from mirage.verify.evidence.real_sizes import restrict
 from mirage.verify.evidence.rounding import compare_rows
 from mirage.verify.evidence.sampling import Sample
-from mirage.verify.kernel_by_kernel import Hint
+from mirage.verify.kernel_by_kernel import Pairs
 
 
 def first_rough(
-    hint: Hint, candidate: KernelGraph, number: int, situation: Situation, sample: Sample
-) -> tuple[int, ...]:
-    """The position of the candidate's op that stores the first tensor with errors that are too
-    large in a situation; empty where there is none, or it cannot be told. ``number`` is the place
-    of the candidate in the sample."""
+    program: KernelGraph,
+    candidate: KernelGraph,
+    stored: Pairs,
+    number: int,
+    situation: Situation,
+    sample: Sample,
+) -> Value | None:
+    """The first tensor that the candidate stores with errors that are too large in a situation;
+    None where there is none, or it cannot be told. ``number`` is the place of the candidate in the
+    sample, ``stored`` what its tensors are said to hold of ``program``."""
     wanted = sample.demands[number].regions
     order = {v: i for i, op in enumerate(candidate.ops) for v in op.results}
-    program = hint.program
     known = {*program.inputs, *(v for op in program.ops for v in op.results)}
     pairs = sorted(
         (
             (p, c)
-            for p, c in hint.stored
+            for p, c in stored
             if p in known and c in wanted and c in order and p.type.size == c.type.size
         ),
         key=lambda pair: order[pair[1]],
     )
     if not pairs:
-        return ()
+        return None
     regions = [wanted[c] for _, c in pairs]
     b = Builder()
     values = [p if p.shape == c.shape else b.reshape(p, c.shape) for p, c in pairs]
@@ -57,14 +61,14 @@ def first_rough(
         reference = _run(first, TypedFloat(), situation.inputs, regions)
         ours = _run(second, TypedFloat(), situation.inputs, regions)
     except EvaluationError:  # the values need other parts of the inputs than the outputs do
-        return ()
+        return None
     # a tensor of fewer digits than the value is no fault as long as another one is worse
     for of_value in (False, True):
         for (p, c), x, r, y in zip(pairs, exact, reference, ours, strict=True):
             dtype = p.dtype if of_value else c.dtype
             if not compare_rows(x, r, y, dtype, situation.name, "tensor").holds:
-                return (order[c],)
-    return ()
+                return c
+    return None
 
 
 def _run(

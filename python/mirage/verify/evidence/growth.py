@@ -86,7 +86,7 @@ def suspects(
         places = [0, *(n + 1 for n in numbers if active(n))]
         sizes: dict[int, list[_Sizes]] = {place: [] for place in places}
         for point in points:
-            inputs = draw.scaled("", [2.0 ** float(p) for p in point]).inputs
+            inputs = draw.magnified(point.tolist())
             for place in places:
                 sizes[place].append(_sizes(graphs, place, sample, inputs))
         for place in places[1:]:
