@@ -8,6 +8,7 @@ computed, so there is nothing to verify.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -44,7 +45,11 @@ SEARCHED = 0.5
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
 COMPILE, COMPILE_KERNEL = 0.8, 0.15
-"""Seconds that compilation takes, and for each kernel more (on two cores)."""
+"""Seconds that compilation takes, and for each kernel more (on two cores that do nothing else)."""
+BUSIEST = 4.0
+HURRIED = 12.0
+"""With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
+before others."""
 OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 
 
@@ -229,11 +234,11 @@ class PartSolver:
         self.stable = joined(self.stable, stable)
         refused: dict[int, Pick] = {}
         blamed: dict[int, Pick] = {}
-        passed = 0
-        for start in range(0, len(places), o.enough):
-            if passed >= o.enough or (start and not o.deadline.left):
-                break
-            batch = range(start, min(start + o.enough, len(places)))
+        passed = start = 0
+        while start < len(places) and passed < o.enough and (o.deadline.left or not start):
+            # several at once share work; one at first, where the time may not do for several
+            hurried = not start and o.deadline.left < busy() * HURRIED
+            batch = range(start, min(start + (1 if hurried else o.enough - passed), len(places)))
             tried = [new[places[k]] for k in batch]
             self.exponentials += [exponentials[places[k]] for k in batch]
             for c in self._verify(tried, kept_of(stable, [k + 1 for k in batch])):
@@ -244,6 +249,7 @@ class PartSolver:
                 refused.update((id(pick), pick) for pick in picks)
                 if c.verdict.unshown:
                     blamed.update((id(pick), pick) for pick in picks)
+            start = batch.stop
         return list(refused.values()), list(blamed.values())
 
     def _verify(self, tried: list[Candidate], stable: Alternatives) -> tuple[Checked, ...]:
@@ -279,9 +285,19 @@ class PartSolver:
 
 
 def _compile_seconds(candidates: list[Candidate]) -> float:
-    """About how long the largest of the candidates takes to compile."""
+    """About how long the largest of the candidates takes to compile, on a machine as busy as this
+    one."""
     kernels = [sum(isinstance(op, Launch) for op in c.graph.ops) for c in candidates]
-    return COMPILE + COMPILE_KERNEL * max(kernels, default=0)
+    return busy() * (COMPILE + COMPILE_KERNEL * max(kernels, default=0))
+
+
+def busy() -> float:
+    """How many programs share a processor, at most :data:`BUSIEST`; at least 1."""
+    try:
+        waiting = os.getloadavg()[0]
+    except OSError:  # not known here
+        return 1.0
+    return min(BUSIEST, max(1.0, waiting / (os.cpu_count() or 1)))
 
 
 def _around(op: Alternatives) -> KernelGraph:

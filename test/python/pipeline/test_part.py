@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from mirage.pipeline import optimize as optimize_module
 from mirage.pipeline import part as part_module
 from mirage.pipeline.optimize import optimize
-from mirage.pipeline.part import COMPILE, COMPILE_KERNEL
+from mirage.pipeline.part import BUSIEST
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
@@ -31,8 +32,14 @@ def linear() -> mi.GraphBuilder:
     return graph
 
 
-def test_verification_leaves_time_to_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As much as the largest of the candidates needs."""
+@pytest.mark.parametrize("programs", [0.5, 3.0, 100.0])
+def test_verification_leaves_time_to_compile(
+    monkeypatch: pytest.MonkeyPatch, programs: float
+) -> None:
+    """As much as the largest of the candidates needs, beside so many programs on each processor."""
+    waiting = programs * (os.cpu_count() or 1)
+    monkeypatch.setattr(os, "getloadavg", lambda: (waiting, 0.0, 0.0))
+    times = min(max(1.0, programs), BUSIEST)
     ends: list[tuple[float, int]] = []
     real = part_module.verify_candidates
 
@@ -44,10 +51,15 @@ def test_verification_leaves_time_to_compile(monkeypatch: pytest.MonkeyPatch) ->
         return real(graph, *rest)
 
     monkeypatch.setattr(part_module, "verify_candidates", noted)
+    monkeypatch.setattr(part_module, "VERIFIED", 1.0)
+    monkeypatch.setattr(part_module, "COMPILE", 50.0)
+    monkeypatch.setattr(part_module, "COMPILE_KERNEL", 10.0)
     start = time.time()
-    optimize(linear().program(), replace(FAST, budget=60.0))
+    optimize(linear().program(), replace(FAST, budget=1000.0))
     assert ends
-    assert all(end <= start + 60.0 - COMPILE - COMPILE_KERNEL * n for end, n in ends)
+    for end, kernels in ends:
+        reserved = times * (50.0 + 10.0 * kernels)
+        assert start < end <= start + 1000.0 + 5.0 - reserved
 
 
 def test_what_was_too_late_blames_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +87,27 @@ def test_the_cheapest_are_verified_first_until_there_are_enough() -> None:
     others = [c.cost.time for s in many.report.searches for c in s.candidates]
     assert times == [min(others)]
     assert few.report.prediction == many.report.prediction
+
+
+@pytest.mark.parametrize(("hurried", "batches"), [(0.0, [3]), (1e9, [1, 2])])
+def test_in_a_hurry_the_cheapest_is_verified_first(
+    monkeypatch: pytest.MonkeyPatch, hurried: float, batches: list[int]
+) -> None:
+    """What is verified is the same."""
+    sizes: list[int] = []
+    real = part_module.verify_candidates
+
+    def noted(graph: KernelGraph, *rest: Any) -> Any:
+        (op,) = graph.ops
+        assert isinstance(op, Alternatives)
+        sizes.append(len(op.programs) - 1)
+        return real(graph, *rest)
+
+    monkeypatch.setattr(part_module, "verify_candidates", noted)
+    monkeypatch.setattr(part_module, "HURRIED", hurried)
+    result = optimize(linear().program(), replace(FAST, budget=600.0, candidates=4, finalists=3))
+    assert [c.kept for c in result.verdicts] == [True] * 3
+    assert sizes == batches
 
 
 def test_equal_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
