@@ -43,8 +43,8 @@ format: setup ## format all sources in place
 	@$(venv)/ruff check --fix . && $(venv)/ruff format .
 	@tools/clang-format.sh
 
-docs: build ## generate docs/reference from the ODS files
-	@tools/generate-docs.py docs/reference
+docs: build ## generate docs/reference from the ODS files and the options
+	@$(venv)/python tools/generate-docs.py docs/reference
 
 wheel: setup ## build a self-contained wheel into dist/ (static MLIR, needs no LLVM to run)
 	@tools/setup/system-packages.sh --static

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the reference of dialects and passes, generated from the ODS files.
+"""Writes the reference: dialects and passes from the ODS files, options from their dataclasses.
 
 usage: generate-docs.py [--check] FOLDER
 
@@ -14,6 +14,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+from options_page import options_page
 
 ROOT = Path(__file__).resolve().parents[1]
 LLVM = Path(os.environ.get("LLVM_PREFIX", "/usr/lib/llvm-22"))
@@ -61,12 +63,14 @@ def pages() -> dict[str, str]:
     for page, title, file in PASSES:
         if text := tblgen(file, "-gen-pass-doc"):
             found[f"{page}.md"] = f"# {title}\n\n{text}"
-    note = "<!-- Generated from the ODS files by `make docs`; edit those. -->\n"
-    return {page: f"{note}{text}\n" for page, text in found.items()}
+    note = "<!-- Generated from {} by `make docs`; edit those. -->\n"
+    written = {page: f"{note.format('the ODS files')}{text}\n" for page, text in found.items()}
+    written["options.md"] = f"{note.format('the dataclasses of options')}{options_page()}\n"
+    return written
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="generate the reference from the ODS files")
+    parser = argparse.ArgumentParser(description="generate the reference")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--check", action="store_true", help="only compare; write nothing")
     arguments = parser.parse_args()

@@ -38,24 +38,24 @@ def MirageSearch : Mirage_PythonPass<"mirage-search"> {
     Option<"maxCandidates", "max-candidates", "int64_t", "18",
            "candidates that are kept, cheapest first">,
     Option<"maxCuts", "max-cuts", "int64_t", "5000",
-           "at most so many states of a program's cuts at one place">,
+           "the largest number of states of a program's cuts at one place">,
     Option<"maxPlans", "max-plans", "int64_t", "100",
-           "at most so many sets of stored intermediates whose kernels are solved">,
+           "the largest number of sets of stored intermediates whose kernels are solved">,
     Option<"maxMatmuls", "max-matmuls", "int64_t", "6",
-           "at most so many matmuls in one kernel">,
+           "the largest number of matmuls in one kernel">,
     Option<"maxOutputs", "max-outputs", "int64_t", "3",
-           "at most so many values that one kernel writes">,
+           "the largest number of values that one kernel writes">,
     Option<"maxChoices", "max-choices", "int64_t", "8",
-           "at most so many ways to compute a kernel, to be combined with those of "
+           "the largest number of ways to compute a kernel, to be combined with those of "
            "others">,
     Option<"maxDerivations", "max-derivations", "int64_t", "6",
-           "at most so many derivations of a value">,
+           "the largest number of derivations of a value">,
     Option<"maxGoals", "max-goals", "int64_t", "4000",
-           "at most so many values in one type of frame">,
+           "the largest number of values in one type of frame">,
     Option<"maxColumns", "max-columns", "int64_t", "6000",
-           "at most so many choices of sizes in one type of frame">,
+           "the largest number of choices of sizes in one type of frame">,
     Option<"maxSamples", "max-samples", "int64_t", "3",
-           "at most so many choices of sizes at which derivations are picked">,
+           "the largest number of choices of sizes at which derivations are picked">,
     Option<"chip", "chip", "std::string", "::mirage::defaultChip",
            "the GPU whose limits and cost model are used">];
   let statistics = [
@@ -99,7 +99,7 @@ def MirageSelect : Mirage_PythonPass<"mirage-select"> {
   let description = [{
     Expects graphs in the `verified` form; afterwards they are in the `selected`
     form. Cost is the cost model's prediction of the time on `chip`. With `keep`
-    above 1 so many alternatives stay, the cheapest first, for measurements to
+    above 1 that many alternatives stay, the cheapest first, for measurements to
     choose among; the form stays `verified`.
   }];
   let options = [

@@ -7,7 +7,7 @@ from math import prod
 from mirage import _target
 from mirage.cost.shared_memory import shared_bytes
 from mirage.cost.target import Target
-from mirage.semantics.ugraph import Launch, Load, Loop, Matmul, axis_extents, walk
+from mirage.semantics.ugraph import Launch, Load, Matmul, axis_extents, loops, walk
 
 MAX_WIDE_DIMS = 2
 """Dimensions of a tile that may be larger than one."""
@@ -34,7 +34,7 @@ def wide_dims(shape: tuple[int, ...]) -> int:
 def check_launch(launch: Launch, target: Target) -> None:
     """Raises :class:`CheckError` where a launch cannot be generated for ``target``."""
     names = [a.name for a in launch.grid]
-    names += [op.axis.name for op in walk(launch.body.ops) if isinstance(op, Loop)]
+    names += [loop.axis.name for loop in loops(launch)]
     if len(set(names)) != len(names):
         raise CheckError(f"expected distinct axis names, got {names}")
     blocks = prod(a.extent for a in launch.grid)

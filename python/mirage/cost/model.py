@@ -170,8 +170,19 @@ class CostReport:
         )
 
 
-def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
-    """Time and its parts in µs; infinite where a limit of the target is broken."""
+@dataclass(frozen=True)
+class _Occupancy:
+    """How many blocks run at once; ``feasible`` where a limit of the target is kept."""
+
+    threads: Num  # of a block that compute
+    feasible: Num
+    per_sm: Num  # blocks of the busiest SM, all waves together
+    together: Num  # blocks of an SM at once
+    waves: Num
+    active: Num  # SMs that have a block
+
+
+def _occupancy(f: KernelFeatures, target: Target) -> _Occupancy:
     threads = 32.0 * f.warps
     started = threads + np.where(f.warpgroups, 32.0, 0.0)  # one more warp that copies
     registers = np.ceil(f.registers / 8.0) * 8.0
@@ -194,36 +205,40 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     per_sm = np.ceil(f.blocks / target.sms)
     together = np.minimum(per_sm, resident)
     waves = np.ceil(per_sm / together)
-    active = np.minimum(f.blocks, target.sms)
+    return _Occupancy(threads, feasible, per_sm, together, waves, np.minimum(f.blocks, target.sms))
 
-    load = f.load_once + f.load_step * f.steps
+
+def _memory(f: KernelFeatures, target: Target, o: _Occupancy, load: Num) -> tuple[Num, Num]:
+    """µs of device memory and of L2 for blocks that ``load`` so many bytes each."""
     # blocks that run together are in different phases: half of them wait for what they loaded
     # outside the loop
     staged = (
         f.shared_step * np.maximum(f.stages - 1.0, 0.5)
-        + np.where(waves > 1, 0.5, 1.0) * f.load_once
+        + np.where(o.waves > 1, 0.5, 1.0) * f.load_once
     )
-    flight = active * together * np.maximum(np.minimum(staged, load), 1.0)
+    flight = o.active * o.together * np.maximum(np.minimum(staged, load), 1.0)
     # bandwidth of what is in flight; near saturation more in flight still helps a little
     missing = np.minimum(target.flight_total / flight, 1e3)
     dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
     l2 = f.blocks * load / np.where(f.warpgroups, target.box_l2_bytes, target.l2_bytes)
     taken = np.where(f.warpgroups, target.box_sm_bytes, target.sm_bytes)
-    l2 = np.maximum(l2, per_sm * load / taken)
-    l2 = l2 + f.pieces / (0.5 * target.l2_bytes)
+    l2 = np.maximum(l2, o.per_sm * load / taken)
+    return dram, l2 + f.pieces / (0.5 * target.l2_bytes)
 
-    few = np.minimum(1.0, together * f.warps / 4.0)  # four schedulers need a warp each
+
+def _busy(f: KernelFeatures, target: Target) -> Num:
+    """µs that one block keeps the units of an SM busy."""
     rate = np.where(f.warpgroups, target.mma_group, target.mma_half)
     mma = (f.mma_once + f.mma_step * f.steps) / rate
     mma = mma + (f.mma32_once + f.mma32_step * f.steps) / target.mma_f32
     alu = (f.alu_once + f.alu_step * f.steps) / target.alu
     sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
     move = (f.move_once + f.sums_once + (f.move_step + f.sums_step) * f.steps) / target.shared_bytes
-    busy = np.maximum(mma, move) + np.maximum(alu, sfu)
-    # other warps fill the gaps; warpgroups leave none
-    hide = np.where((together * f.warps >= 8) & ~np.asarray(f.warpgroups, dtype=bool), 0.75, 1.0)
-    compute = per_sm * busy * hide / few
+    return np.maximum(mma, move) + np.maximum(alu, sfu)
 
+
+def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Num]:
+    """Clocks of what one block does one after the other: of all steps, and outside the loop."""
     barrier = target.step + target.step_warp * f.warps
     barrier = np.where(f.warpgroups, target.ring_step, barrier)
     exchange = target.exchange + target.exchange_warp * f.warps
@@ -231,22 +246,37 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     once = f.clocks_once * target.chain + f.exchanges_once * exchange + f.sums_once * gather
     step = f.clocks_step * target.chain + f.exchanges_step * exchange + f.sums_step * gather
     # loads are issued as many steps ahead as there are further stages; the first ones' latency
-    # counts below
+    # counts by itself
     steps = f.steps * (step + barrier * (f.steps > 1))
     ahead = np.maximum(f.stages - 1.0, 0.0)
     wait = np.where(f.load_step > 0, target.step_latency * target.clock, 0.0)
     waits = wait * np.maximum(f.steps - np.maximum(ahead, 1.0), 0.0)
     steps = np.where(ahead > 0, np.maximum(steps, waits / np.maximum(ahead, 1.0)), steps + waits)
     # a loop inside of another one starts its copies again at each of the other's steps
-    steps = steps + np.where(ahead > 0, wait * (f.runs - 1.0), 0.0)
+    return steps + np.where(ahead > 0, wait * (f.runs - 1.0), 0.0), once
+
+
+def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
+    """Time and its parts in µs; infinite where a limit of the target is broken."""
+    o = _occupancy(f, target)
+    load = f.load_once + f.load_step * f.steps
+    dram, l2 = _memory(f, target, o, load)
+    busy = _busy(f, target)
+    few = np.minimum(1.0, o.together * f.warps / 4.0)  # four schedulers need a warp each
+    # other warps fill the gaps; warpgroups leave none
+    many = o.together * f.warps >= 8
+    hide = np.where(many & ~np.asarray(f.warpgroups, dtype=bool), 0.75, 1.0)
+    compute = o.per_sm * busy * hide / few
+
+    steps, once = _dependent(f, target, o.threads)
     latency = np.where(load > 0, target.latency, 0.0)
     chain = latency + (steps + once) / target.clock
     # latency and work of one block add up where only few warps are there to overlap them
-    chain = waves * (chain + np.where(together * f.warps >= 8, 0.5, 1.0) * busy / few)
-    chain = chain + per_sm * target.block_start * np.maximum(f.warps, 4.0) / 4.0
+    chain = o.waves * (chain + np.where(many, 0.5, 1.0) * busy / few)
+    chain = chain + o.per_sm * target.block_start * np.maximum(f.warps, 4.0) / 4.0
     # the work on what was loaded last is hidden only by blocks that still load
     last = (busy / few + steps / target.clock) / f.steps + once / target.clock
-    last = last / np.minimum(per_sm, 3.0) + 0.1 * compute
+    last = last / np.minimum(o.per_sm, 3.0) + 0.1 * compute
     alone = np.where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     # the first load and the last store are not hidden by the work of other blocks
     time = (
@@ -256,8 +286,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
         + np.maximum.reduce(np.broadcast_arrays(dram + last, l2 + last, compute, chain))
     )
     if f.known is not None:
-        time = time + f.known.spilled * threads * f.blocks / target.spill_bytes
-    time = np.where(feasible, time, np.inf)
+        time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
+    time = np.where(o.feasible, time, np.inf)
     return {
         "time": time,
         "dram": dram,

@@ -18,7 +18,7 @@ def features_in(
 ) -> list[KernelFeatures]:
     """What each kernel of a graph does. What an earlier one has just written is read from L2.
 
-    ``compiled`` has what the compiler made of each launch, in order.
+    ``compiled`` are the resources of each compiled launch, in order.
     """
     found: list[KernelFeatures] = []
     written: set[Value] = set()
@@ -35,8 +35,8 @@ def predict(
     graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
 ) -> CostReport | None:
     """The predicted cost of a graph's kernels, those of single ops included; None where one of them
-    breaks a limit of ``target``. ``compiled`` has what the compiler made of each launch, where that
-    is known.
+    breaks a limit of ``target``. ``compiled`` are the resources of each launch, where it is
+    compiled already.
     """
     try:
         for op in graph.ops:

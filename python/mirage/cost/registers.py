@@ -92,7 +92,7 @@ class RegisterEstimator(BlockAnalysis):
             self.grid[op] = grids[0] if grids else WarpGrid(1, 1, 1)
 
     def run(self, registers_sm: int = 65536) -> Registers:
-        """The estimate, on a chip with so many registers an SM."""
+        """The estimate, on a chip with ``registers_sm`` registers per SM."""
         held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)

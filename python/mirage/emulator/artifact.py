@@ -20,7 +20,7 @@ from mirage.emulator.errors import EmulatorError, LaunchError
 from mirage.emulator.limits import Limits
 from mirage.emulator.tensor_map import Swizzle, TensorMap
 from mirage.runtime.artifact import Artifact
-from mirage.runtime.manifest import Argument, TensorSpec
+from mirage.runtime.manifest import Argument, Manifest, TensorSpec
 
 Array = np.ndarray[Any, Any]
 
@@ -73,25 +73,11 @@ def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
     return arrays
 
 
-def run_artifact(
-    artifact: Artifact,
-    inputs: Sequence[Array],
-    *,
-    limits: Limits | None = None,
-    checks: bool = True,
-    stats: bool = True,
-) -> ArtifactRun:
-    """Outputs of the artifact for `inputs` (shapes of the manifest; converted to its element types
-    and strides).
-
-    Every intermediate buffer is an allocation of its own that starts uninitialised, even where the
-    workspace lets them share memory. Raises LaunchError where inputs do not fit or an output is not
-    written completely, and whatever the checks find.
-    """
-    manifest = artifact.manifest
-    if len(inputs) != len(manifest.inputs):
-        names = ", ".join(t.name for t in manifest.inputs)
-        raise LaunchError(f"expected {len(manifest.inputs)} inputs ({names}), got {len(inputs)}")
+def _buffers(
+    manifest: Manifest, inputs: Sequence[Array]
+) -> tuple[dict[tuple[str, int], Array], dict[tuple[str, int], Uninitialised]]:
+    """All tensors by kind and number, and those of them that nothing has written yet. Raises
+    LaunchError where inputs have other shapes."""
     buffers: dict[tuple[str, int], Array] = {}
     fresh: dict[tuple[str, int], Uninitialised] = {}
     for i, (given, spec) in enumerate(zip(inputs, manifest.inputs, strict=True)):
@@ -111,6 +97,29 @@ def run_artifact(
             memory = memory_of(array)
             memory[...] = 0xFF
             fresh[key] = Uninitialised(array, np.zeros(len(memory), bool))
+    return buffers, fresh
+
+
+def run_artifact(
+    artifact: Artifact,
+    inputs: Sequence[Array],
+    *,
+    limits: Limits | None = None,
+    checks: bool = True,
+    stats: bool = True,
+) -> ArtifactRun:
+    """Outputs of the artifact for `inputs` (shapes of the manifest; converted to its element types
+    and strides).
+
+    Every intermediate buffer is an allocation of its own that starts uninitialised, even where the
+    workspace lets them share memory. Raises LaunchError where inputs do not fit or an output is not
+    written completely, and whatever the checks find.
+    """
+    manifest = artifact.manifest
+    if len(inputs) != len(manifest.inputs):
+        names = ", ".join(t.name for t in manifest.inputs)
+        raise LaunchError(f"expected {len(manifest.inputs)} inputs ({names}), got {len(inputs)}")
+    buffers, fresh = _buffers(manifest, inputs)
     modules = [Emulator(artifact.ptx(i)) for i in range(len(manifest.modules))]
     counters: list[Counters] = []
     for kernel in manifest.kernels:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +124,19 @@ def memory_of(array: Array) -> Array:
     return np.lib.stride_tricks.as_strided(first, (high - low,), (1,))
 
 
+def _run(program: Program, machine: Callable[..., Machine], blocks: int, batch: int) -> None:
+    """Runs all blocks, ``batch`` at a time."""
+    for step in program.steps:
+        step.count = 0
+    try:
+        for first in range(0, blocks, batch):
+            one = machine(first_block=first, blocks=min(batch, blocks - first))
+            one.scheduler.run()
+            one.check_exit()
+    finally:
+        program.forget()
+
+
 class Emulator:
     """A parsed module. Raises PtxSyntaxError or UnknownInstructionError for its text."""
 
@@ -172,11 +186,8 @@ class Emulator:
         program = self.program(name)
         limits = limits or Limits()
         kernel = program.kernel
-        grid3, block3, cluster3 = (
-            _triple("grid", grid),
-            _triple("block", block),
-            _triple("cluster", cluster),
-        )
+        grid3, block3 = _triple("grid", grid), _triple("block", block)
+        cluster3 = _triple("cluster", cluster)
         _check_shape(kernel, grid3, block3, cluster3)
         memory = _Memory()
         with np.errstate(all="ignore"):
@@ -187,31 +198,23 @@ class Emulator:
             clusters = cluster3[0] * cluster3[1] * cluster3[2]
             total = grid3[0] * grid3[1] * grid3[2]
             batch = _batch(program, block3, clusters, size, limits, total, checks=checks)
-            for step in program.steps:
-                step.count = 0
-            try:
-                for first in range(0, total, batch):
-                    machine = Machine(
-                        program,
-                        grid=grid3,
-                        block=block3,
-                        cluster=cluster3,
-                        first_block=first,
-                        blocks=min(batch, total - first),
-                        shared_bytes=size,
-                        dynamic_bytes=shared_bytes,
-                        memory=memory.globals,
-                        parameters=parameters,
-                        tensor_maps=maps,
-                        limits=limits,
-                        checks=checks,
-                        stats=stats,
-                        counters=counters,
-                    )
-                    machine.scheduler.run()
-                    machine.check_exit()
-            finally:
-                program.forget()
+            machine = functools.partial(
+                Machine,
+                program,
+                grid=grid3,
+                block=block3,
+                cluster=cluster3,
+                shared_bytes=size,
+                dynamic_bytes=shared_bytes,
+                memory=memory.globals,
+                parameters=parameters,
+                tensor_maps=maps,
+                limits=limits,
+                checks=checks,
+                stats=stats,
+                counters=counters,
+            )
+            _run(program, machine, total, batch)
             counters.blocks, counters.warps = total, total * -(-int(np.prod(block3)) // 32)
             _summarise(counters, program, size - SHARED_RESERVED)
         return LaunchResult(counters)

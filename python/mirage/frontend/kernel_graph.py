@@ -15,7 +15,7 @@ from mirage.frontend.program import Program, check_inputs_used
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, TensorType, Value
+from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value, launches
 
 if TYPE_CHECKING:
     from mirage.frontend.block_graph import BlockGraphBuilder
@@ -260,7 +260,7 @@ class GraphBuilder(GraphOps[Tensor]):
         """
 
         program = self.program()
-        launch = next((op for op in program.graph.ops if isinstance(op, Launch)), None)
+        launch = next(launches(program.graph.ops), None)
         if launch is not None:
             raise InvalidGraphError(
                 "superoptimize: expected predefined ops only, got a customized kernel; use "

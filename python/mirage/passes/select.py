@@ -28,8 +28,8 @@ SelectOptions = make_dataclass(
 
 
 def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
-    """Form ``verified`` to ``selected``; with ``keep`` above 1 it stays ``verified``, with so many
-    candidates left to be measured, the cheapest first.
+    """Form ``verified`` to ``selected``; with ``keep`` above 1 it stays ``verified``, with that
+    many candidates left to be measured, the cheapest first.
     """
     from mirage.cost.target import target_for
     from mirage.pipeline.errors import StageError

@@ -33,7 +33,7 @@ from mirage.semantics.alternatives import (
 )
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.semantics.ugraph import KernelGraph, Launch, launches
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
@@ -120,10 +120,10 @@ class PartSolver:
         and finds others without them and their like. Whether anything has changed."""
         self.o = replace(self.o, deadline=deadline)
         picks: dict[int, Pick] = {}
-        for program, launches in broken.items():
+        for program, kernels in broken.items():
             candidate = self._candidate_of.get(program)
             if candidate is not None:
-                found = (candidate.pick_of(op) for op in launches)
+                found = map(candidate.pick_of, kernels)
                 picks.update((id(pick), pick) for pick in found if pick is not None)
         if self.verified is None or self._planner is None or not picks:
             return False
@@ -279,15 +279,14 @@ class PartSolver:
         shown, the first whose rounding errors are too large, or all where that is not known."""
         verdict = checked.verdict
         wrong = [graph.ops[i] for i in verdict.unshown or verdict.rough]
-        launches = [op for op in wrong or graph.ops if isinstance(op, Launch)]
-        picks = [pick for op in launches if (pick := candidate.pick_of(op)) is not None]
-        return list({id(p): p for p in picks}.values())
+        picks = map(candidate.pick_of, launches(wrong or graph.ops))
+        return list({id(p): p for p in picks if p is not None}.values())
 
 
 def _compile_seconds(candidates: list[Candidate]) -> float:
     """About how long the largest of the candidates takes to compile, on a machine as busy as this
     one."""
-    kernels = [sum(isinstance(op, Launch) for op in c.graph.ops) for c in candidates]
+    kernels = [len(list(launches(c.graph.ops))) for c in candidates]
     return busy() * (COMPILE + COMPILE_KERNEL * max(kernels, default=0))
 
 

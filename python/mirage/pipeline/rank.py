@@ -13,7 +13,7 @@ from mirage.pipeline.errors import StageError
 from mirage.pipeline.result import Finalist, Step
 from mirage.pipeline.select import ranking, select_cheapest
 from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of
-from mirage.semantics.ugraph import KernelGraph, Launch, Op
+from mirage.semantics.ugraph import KernelGraph, Op, launches
 
 if TYPE_CHECKING:
     from mirage.runtime.manifest import Manifest
@@ -80,8 +80,8 @@ def finalist(
     """What was compiled to ``steps`` (or to nothing), with its prediction."""
     compiled = [step.compiled for step in steps if step.compiled is not None]
     resources = [r for c in compiled for r in resources_of(c.artifact.manifest)]
-    launches = sum(isinstance(op, Launch) for op in selected.ops)
-    cost = predict(selected, target, resources if len(resources) == launches else ())
+    kernels = len(list(launches(selected.ops)))
+    cost = predict(selected, target, resources if len(resources) == kernels else ())
     spilled = sum(c.spilled_bytes for c in compiled)
     if spilled:
         note(f"candidate {place} by predicted time spills {spilled} bytes of registers")

@@ -1,4 +1,4 @@
-"""What the driver returns: an optimized program, and the account of how it came about."""
+"""What `optimize` returns: an optimized program, and the account of how it came about."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.verify import Checked
 from mirage.search import SearchResult
 from mirage.semantics.alternatives import VerdictNote
-from mirage.semantics.ugraph import External, KernelGraph, Launch
+from mirage.semantics.ugraph import External, KernelGraph, launches
 from mirage.transforms import Exponential
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Optimized:
         self._executables: dict[int, Executable] = {}
 
     def __repr__(self) -> str:
-        kernels = sum(isinstance(op, Launch) for op in self.graph.ops)
+        kernels = len(list(launches(self.graph.ops)))
         return f"<optimized {self.graph.name!r} for {self.options.chip}: {kernels} kernels>"
 
     def describe(self) -> str:

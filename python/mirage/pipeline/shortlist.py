@@ -10,7 +10,7 @@ from mirage.cost import Target
 from mirage.cost.predict import predict
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.semantics.alternatives import Alternatives, kept_of
-from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Op, walk
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, loops
 from mirage.transforms import Exponential
 
 
@@ -58,7 +58,7 @@ def _shape_of(program: KernelGraph) -> tuple[object, ...]:
     return tuple(
         (
             tuple(a.extent for a in op.grid),
-            tuple(x.axis.extent for x in walk(op.body.ops) if isinstance(x, Loop)),
+            tuple(loop.axis.extent for loop in loops(op)),
             op.schedule,
         )
         for op in program.ops

@@ -28,8 +28,8 @@ class LimitError(MirageError, ValueError):
 
 
 def _at_most(default: int, what: str) -> int:
-    """A limit, as a field."""
-    return field(default=default, metadata={"help": f"at most so many {what}"})
+    """An upper limit, as a field."""
+    return field(default=default, metadata={"help": f"the largest number of {what}"})
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,11 @@ from mirage.search.program.views import without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op, Value, walk
+from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op, Value, launches, walk
 
 Watch = Callable[[float, int], None]
-"""Is told µs of the best plan known, infinite for none, and how many kernels were solved."""
+"""Called with the µs of the best plan known, infinite for none, and the number of kernels
+solved."""
 
 SMALL = 8
 """With fewer values that may be stored, workers would take longer to start than they save."""
@@ -84,7 +85,7 @@ def superoptimize(
     Composite ops are expanded first. Exact over the reals: softmax is searched without a row
     maximum (a later rewrite makes it stable), or with it if ``stable`` is set. Ops that axis labels
     cannot follow stay as they are between the launches. With an ``executor`` kernels are solved by
-    its workers; the result is the same. ``watch`` is told how far the search is. Raises
+    its workers; the result is the same. ``watch`` is called with how far the search is. Raises
     :class:`mirage.semantics.check.InvalidGraph` for a graph that is not well-formed.
     """
     return Planner(graph, target, limits, executor, watch, stable=stable).run()
@@ -94,9 +95,9 @@ def _structure(solution: Solution | None) -> tuple[object, ...] | None:
     """What a kernel does whatever its sizes: kernels that differ in sizes only have the same."""
     if solution is None:
         return None
-    launches = (op for op in solution.ops if isinstance(op, Launch))
     return tuple(
-        (tuple(a.name for a in op.grid), *map(_kind, walk(op.body.ops))) for op in launches
+        (tuple(a.name for a in op.grid), *map(_kind, walk(op.body.ops)))
+        for op in launches(solution.ops)
     )
 
 
@@ -144,10 +145,10 @@ class Planner:
     def again(
         self, refused: Iterable[Pick], seconds: float, blamed: Iterable[Pick] = ()
     ) -> SearchResult:
-        """The best plans without some kernels and others of their structure, found in so many
-        seconds. Kernels that are known are not looked for again. ``blamed`` are those of them that
-        are known to be wrong themselves: where that happens twice for what is the same to compute,
-        there are no kernels for it any more."""
+        """The best plans without some kernels and others of their structure, found within
+        ``seconds``. Kernels that are known are not looked for again. ``blamed`` are those of them
+        that are known to be wrong themselves: where that happens twice for what is the same to
+        compute, there are no kernels for it any more."""
         certain = {id(pick) for pick in blamed}
         again: set[Key] = set()
         touched: set[Key] = set()

@@ -29,25 +29,21 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Composite,
     Constant,
     External,
     KernelGraph,
     Launch,
-    LayerNorm,
     Load,
     Loop,
     Mask,
     Op,
-    RmsNorm,
     RunningMax,
-    Softmax,
     TensorType,
     TileMap,
     UnknownOp,
     Value,
     axis_extents,
-    walk,
+    loops,
 )
 
 
@@ -69,7 +65,7 @@ def check_graph(graph: KernelGraph) -> None:
     for number, op in enumerate(graph.ops):
         at = f"{where}, op {number} ({type(op).__name__.lower()})"
         _check_scope(op, defined, at)
-        if isinstance(op, (Load, Mask, Loop, RunningMax)):
+        if not op.in_kernel:
             raise InvalidGraph(
                 "C4", at, "expected an op of the kernel level, got one of the block level"
             )
@@ -136,12 +132,8 @@ def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
     Raises :class:`InvalidGraph` and :class:`mirage.semantics.builder.ShapeError`; ``where`` goes
     into messages.
     """
-    if isinstance(op, Composite):
-        if in_block:
-            raise InvalidGraph(
-                "C4", where, "expected a primitive op in a block, got a composite one"
-            )
-        return _composite_type(op, where)
+    if in_block and not op.in_block:
+        raise InvalidGraph("C4", where, "expected an op of the block level, got another one")
     _arity(op, where, *op.arity)
     if isinstance(op, Constant) and op.value != op.value:
         raise InvalidGraph("C10", where, "expected a number, got NaN")
@@ -149,28 +141,6 @@ def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
         return op.result_type(Builder(in_block))
     except UnknownOp:
         raise InvalidGraph("C4", where, "expected a known op") from None
-
-
-def _composite_type(op: Composite, where: str) -> TensorType:
-    if isinstance(op, Softmax):
-        _arity(op, where, 1, 1)
-        if not 0 <= op.dim < len(op.operands[0].shape):
-            raise InvalidGraph(
-                "C2", where, f"expected a dimension of {op.operands[0].type}, got {op.dim}"
-            )
-    elif isinstance(op, (RmsNorm, LayerNorm)):
-        _arity(op, where, 1, 2 if isinstance(op, RmsNorm) else 3)
-        x = op.operands[0]
-        if not 1 <= op.dims <= len(x.shape):
-            raise InvalidGraph(
-                "C2", where, f"expected 1 to {len(x.shape)} dimensions, got {op.dims}"
-            )
-        for v in op.operands[1:]:
-            if broadcast_shapes(v.shape, x.shape) != x.shape:
-                raise InvalidGraph(
-                    "C2", where, f"expected a gain that broadcasts to {x.shape}, got {v.shape}"
-                )
-    return op.operands[0].type
 
 
 class _LaunchChecker:
@@ -187,7 +157,7 @@ class _LaunchChecker:
 
     def check(self) -> None:
         launch, body = self.launch, self.launch.body
-        axes = [*launch.grid, *(op.axis for op in walk(body.ops) if isinstance(op, Loop))]
+        axes = [*launch.grid, *(loop.axis for loop in loops(launch))]
         names = [a.name for a in axes]
         for name in names:
             if names.count(name) > 1:
@@ -256,7 +226,7 @@ class _LaunchChecker:
             at = f"{self.where}, block op {self.number} ({type(op).__name__.lower()})"
             self.number += 1
             _check_scope(op, self.defined, at)
-            if isinstance(op, (Launch, Composite, External)):
+            if not op.in_block:
                 raise InvalidGraph(
                     "C4", at, "expected an op of the block level, got one of the kernel level"
                 )
@@ -274,7 +244,7 @@ class _LaunchChecker:
                         f"got {op.result.dtype.value}",
                     )
                 self._map(at, op.map, op.result.shape, op.operands[0].shape, scope)
-                self.depends[op.result] = frozenset(a for group in op.map for a in group)
+                self.depends[op.result] = op.reads_axes
             else:
                 if any(v in params for v in op.operands):
                     raise InvalidGraph(
@@ -289,7 +259,7 @@ class _LaunchChecker:
         if isinstance(op, Mask):
             _arity(op, at, 1, 1)
             self._mask(op, scope, at)
-            depends |= frozenset(op.axes)
+            depends |= op.reads_axes
         elif isinstance(op, RunningMax):
             _arity(op, at, 1, 1)
             if loop is None:

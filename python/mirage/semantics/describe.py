@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mirage.semantics.numbers import nearest
-from mirage.semantics.scalar import BINARY
+from mirage.semantics.op import bare
 from mirage.semantics.ugraph import (
     AccumulateFn,
-    Binary,
     Broadcast,
     Cast,
     Constant,
@@ -24,17 +22,14 @@ from mirage.semantics.ugraph import (
     Launch,
     Load,
     Loop,
-    Mask,
-    Matmul,
     Op,
-    Reduce,
     Reshape,
     RunningMax,
     Slice,
+    Source,
     TileMap,
-    Transpose,
-    Unary,
     Value,
+    launches,
     walk,
 )
 
@@ -43,7 +38,7 @@ _UPDATE = {AccumulateFn.SUM: "+=", AccumulateFn.MAX: "max=", AccumulateFn.LAST: 
 
 def describe(graph: KernelGraph) -> str:
     """The kernels of ``graph``, one paragraph each; ops between them a line."""
-    launches = sum(isinstance(op, Launch) for op in graph.ops)
+    count = sum(1 for _ in launches(graph.ops))
     names: dict[Value, str] = {v: v.name or f"in{i}" for i, v in enumerate(graph.inputs)}
     names.update((v, f"out{i}") for i, v in enumerate(graph.outputs) if v not in names)
     lines: list[str] = []
@@ -55,7 +50,7 @@ def describe(graph: KernelGraph) -> str:
                 temporaries += 1
         if isinstance(op, Launch):
             number += 1
-            lines.extend(_Kernel(op, names).lines(f"kernel {number} of {launches}"))
+            lines.extend(_Kernel(op, names).lines(f"kernel {number} of {count}"))
         elif not isinstance(op, Constant):
             made = _tensor_op(op, [names[v] for v in op.operands])
             lines.append(f"{', '.join(names[v] for v in op.results)} = {made}")
@@ -104,7 +99,7 @@ class _Kernel:
         yield from self._body(launch.body.ops, "  ")
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
             where = _place(result.shape, output.map)
-            yield f"  {self.names[result]}{where} = {_bare(self.text[output.value])}"
+            yield f"  {self.names[result]}{where} = {bare(self.text[output.value])}"
 
     def _body(self, ops: tuple[Op, ...], indent: str) -> Iterator[str]:
         for op in ops:
@@ -113,11 +108,11 @@ class _Kernel:
                 continue
             text = self._expression(op)
             shared = self.uses.get(op.result, 0) > 1 and not isinstance(
-                op, Load | Constant | Cast | Broadcast
+                op, Source | Cast | Broadcast
             )
             if isinstance(op, RunningMax) or shared:
                 name = self._fresh("m" if isinstance(op, RunningMax) else "t")
-                yield f"{indent}{name} = {_bare(text)}"
+                yield f"{indent}{name} = {bare(text)}"
                 text = name
             self.text[op.result] = text
 
@@ -137,7 +132,7 @@ class _Kernel:
             note = ""
             if accumulator.rescale is not None:
                 note = f" (rescaled by {self.text[accumulator.rescale]})"
-            value = _bare(self.text[accumulator.value])
+            value = bare(self.text[accumulator.value])
             yield f"{indent}  {name} {_UPDATE[accumulator.fn]} {value}{note}"
             self.text[result] = name
 
@@ -147,42 +142,9 @@ class _Kernel:
         return name
 
     def _expression(self, op: Op) -> str:
-        xs = [self.text[v] for v in op.operands if v in self.text]
         if isinstance(op, Load):
             return self.params[op.operands[0]]
-        if isinstance(op, Constant):
-            return f"{nearest(op.value):g}"
-        if isinstance(op, Cast | Broadcast | Reshape):
-            return xs[0]
-        if isinstance(op, Matmul):
-            return f"({xs[0]} @ {xs[1]})"
-        if isinstance(op, Binary):
-            sign = BINARY[op.fn].infix
-            return f"({xs[0]} {sign} {xs[1]})" if sign else f"{op.fn.value}({xs[0]}, {xs[1]})"
-        what = type(op).__name__.lower()
-        if isinstance(op, Unary):
-            what = op.fn.value
-        elif isinstance(op, Reduce):
-            what = f"{op.fn.value}{','.join(map(str, op.dims))}"
-        elif isinstance(op, Transpose):
-            what = "transpose"
-        elif isinstance(op, Mask):
-            return f"mask({_bare(xs[0])}, {op.fill:g} from {op.extent})"
-        elif isinstance(op, RunningMax):
-            what = "running_max"
-        return f"{what}({', '.join(map(_bare, xs))})"
-
-
-def _bare(text: str) -> str:
-    """``text`` without parentheses around all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for i, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0 and i < len(text) - 1:
-            return text
-    return text[1:-1]
+        return op.written([self.text[v] for v in op.operands])
 
 
 def _place(shape: tuple[int, ...], tile_map: TileMap) -> str:

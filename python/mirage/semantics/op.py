@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.indices import Region, aligned, whole
+from mirage.semantics.relations import Relation
 from mirage.semantics.scalar import DType
 
 if TYPE_CHECKING:
@@ -115,6 +116,12 @@ class Op:
     arity: ClassVar[tuple[int, int]] = (1, 1)
     """The least and the largest number of operands."""
 
+    in_kernel: ClassVar[bool] = True
+    """Whether it may stand in a kernel graph."""
+
+    in_block: ClassVar[bool] = True
+    """Whether it may stand in a block graph."""
+
     def result_type(self, b: Builder) -> TensorType:
         """The type that the result has by the operands, as a builder of this level makes it.
 
@@ -138,10 +145,45 @@ class Op:
         them where an op does not say."""
         return tuple(whole(len(v.shape)) for v in self.operands)
 
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        """The axes of its launch on whose steps the result depends, other than by its operands."""
+        return frozenset()
+
+    def written(self, xs: Sequence[str]) -> str:
+        """The op for people to read, of operands that are written ``xs``."""
+        return called(type(self).__name__.lower(), xs)
+
+
+def called(name: str, xs: Sequence[str]) -> str:
+    """A function of ``xs`` for people to read."""
+    return f"{name}({', '.join(map(bare, xs))})"
+
+
+def bare(text: str) -> str:
+    """``text`` without parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1]
+
 
 def unknown(op: Op, analysis: str) -> UnknownOp:
     """The error of an analysis on which soundness rests, for an op that it has no rule for."""
     return UnknownOp(f"{analysis}: no rule for {type(op).__name__}")
+
+
+def relations_of(op: Movement, analysis: str) -> Sequence[Relation]:
+    """Where the indices of a result come from. Raises :class:`UnknownOp` where the op does not
+    say."""
+    found = op.relations()
+    if found is None:
+        raise unknown(op, analysis)
+    return found
 
 
 def no_rule(op: Op, analysis: str) -> None:
@@ -189,6 +231,10 @@ class Elementwise(Op, kind=True):
     def zeros(self) -> Zeros:
         """Where the result is zero."""
 
+    scalar: ClassVar[bool] = False
+    """Whether it is one of the functions that analyses of exact arithmetic know; others are written
+    out in them (``mirage.verify.traced``)."""
+
     def needs(self, region: Region) -> tuple[Region, ...]:
         return tuple(aligned(region, v.shape) for v in self.operands)
 
@@ -196,6 +242,12 @@ class Elementwise(Op, kind=True):
 @dataclass(frozen=True, eq=False)
 class Movement(Op):
     """Elements of the operands in other places; nothing is computed."""
+
+    def relations(self) -> Sequence[Relation] | None:
+        """Where the indices of each dimension of the result come from, all of it: along what no
+        relation names elements are repeated. None where that cannot be said so: then the verifier
+        refuses the op."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +267,19 @@ class Rearrangement(View, kind=True):
 
 
 @dataclass(frozen=True, eq=False)
-class Contraction(Op):
+class Contraction(Op, kind=True):
     """Sums or maxima over axes of the operands."""
+
+    @property
+    @abstractmethod
+    def over(self) -> tuple[tuple[int, ...], ...]:
+        """The dimensions of each operand that it contracts; those of one operand run over the same
+        indices as those of another, in this order."""
+
+    @property
+    @abstractmethod
+    def sums(self) -> bool:
+        """Whether it adds up the products of its operands' elements; else it takes a maximum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,5 +288,10 @@ class Scan(Op):
 
 
 @dataclass(frozen=True, eq=False)
-class Structure(Op):
+class Structure(Op, kind=True):
     """Made of other ops."""
+
+    @property
+    @abstractmethod
+    def inside(self) -> tuple[Op, ...]:
+        """The ops that it is made of, in order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Op, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Op, Structure, Value
 
 
 def signature(graph: KernelGraph) -> str:
@@ -24,9 +24,9 @@ def signature(graph: KernelGraph) -> str:
         if isinstance(op, Launch):
             for param, operand in zip(op.body.params, op.operands, strict=True):
                 numbers[param] = int(number(operand)[1:].split(":")[0])
-        if isinstance(op, Loop | Launch):
+        if isinstance(op, Structure):
             lines.append("{")
-            for inner in op.body.ops if isinstance(op, Launch) else op.body:
+            for inner in op.inside:
                 visit(inner)
             lines.append("}")
         if isinstance(op, Loop):

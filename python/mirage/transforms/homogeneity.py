@@ -18,7 +18,6 @@ from mirage.semantics.ugraph import (
     Launch,
     Load,
     Loop,
-    Mask,
     Op,
     Unary,
     Value,
@@ -82,13 +81,9 @@ class LaunchAnalysis:
                 self._loop(op)
                 continue
             axes = frozenset[str]().union(*(self.axes.get(v, frozenset()) for v in op.operands))
-            if isinstance(op, Load):
-                axes = frozenset(a for axes in op.map for a in axes)
-            elif isinstance(op, Mask):
-                axes |= frozenset(op.axes)
-            elif isinstance(op, Constant):
+            self.axes[op.result] = axes | op.reads_axes
+            if isinstance(op, Constant):
                 self.rules.constants[op.result] = op.value
-            self.axes[op.result] = axes
             self.expressions.add(op)
             terms = self._terms(op)
             if terms:

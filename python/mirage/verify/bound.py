@@ -65,8 +65,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Aligned:
-    """Two graphs with the same inputs and outputs in the same order. ``contents`` has what inputs
-    hold that stand for buffers and constants; ``foreign`` are those of them that only one program
+    """Two graphs with the same inputs and outputs in the same order. ``contents`` are the values of
+    inputs that stand for buffers and constants; ``foreign`` are those of them that only one program
     reads. ``different`` says which results differ already because they are no tensors."""
 
     reference: KernelGraph

@@ -30,6 +30,7 @@ from mirage.semantics.ugraph import (
     Loop,
     Op,
     Value,
+    all_ops,
 )
 
 _MOST_FACTORS = 3
@@ -57,9 +58,9 @@ def read_alike(
 
     The reference has no composite ops.
     """
-    known = {op.value for op in _ops(reference.ops) if isinstance(op, Constant)}
+    known = {op.value for op in all_ops(reference.ops) if isinstance(op, Constant)}
     others = [
-        op for op in _ops(candidate.ops) if isinstance(op, Constant) and op.value not in known
+        op for op in all_ops(candidate.ops) if isinstance(op, Constant) and op.value not in known
     ]
     wanted = {compiled(op.value, op.result.dtype) for op in others}
     if not wanted:
@@ -80,20 +81,13 @@ def read_alike(
     return KernelGraph(candidate.name, candidate.inputs, ops, candidate.outputs), read
 
 
-def _ops(ops: tuple[Op, ...]) -> Iterator[Op]:
-    for op in ops:
-        yield op
-        if isinstance(op, Loop | Launch):
-            yield from _ops(op.body if isinstance(op, Loop) else op.body.ops)
-
-
 def _combinations(reference: KernelGraph) -> Iterator[Fraction]:
     """Sums and products of few constants, those of the fewest first; of constants that divide
     something, their reciprocals too.
     """
     known: dict[Value, Fraction] = {}
     divisors: set[Fraction] = set()
-    for op in _ops(reference.ops):
+    for op in all_ops(reference.ops):
         if isinstance(op, Constant) and isinstance(op.value, Fraction):
             known[op.result] = op.value
         elif isinstance(op, Binary) and op.fn is BinaryFn.DIV and op.operands[1] in known:

@@ -1,5 +1,5 @@
-"""What is known of pieces: kept for the next candidate that has the same one, and on disk for the
-next run.
+"""What is known about pieces: kept for the next candidate that has the same one, and on disk for
+the next run.
 
 Keys are hashes of both programs of a piece (ops, attributes, types); an entry on disk also counts
 for one version of the verifier only. Files are written under a temporary name and renamed, and one

@@ -1,16 +1,17 @@
 """Functions written out by others, so that less stays uninterpreted, and reshapes made one.
 
 Those with a definition in the table of scalar functions (``silu(x) = x sigmoid(x)``, ``rsqrt(x) =
-1 / sqrt(x)``, ``relu(x) = max(x, 0)``) and powers with a constant exponent that is an integer or
-plus or minus a half. A reshape of a reshape is one: what was joined between (the rows of all
-matrices of a batch) need not be understood. Only the verifier does this, to both programs, before
-it reads them in a finite field.
+1 / sqrt(x)``, ``relu(x) = max(x, 0)``), powers with a constant exponent that is an integer or plus
+or minus a half, and elementwise ops that are made of functions. A reshape of a reshape is one: what
+was joined between (the rows of all matrices of a batch) need not be understood. Only the verifier
+does this, to both programs, before it reads them in a finite field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number
@@ -21,6 +22,7 @@ from mirage.semantics.ugraph import (
     Binary,
     BlockGraph,
     Constant,
+    Elementwise,
     KernelGraph,
     Launch,
     Loop,
@@ -30,6 +32,7 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
+from mirage.verify.traced import traced
 
 _MAX_POWER = 8
 
@@ -101,6 +104,8 @@ class _Rewriter:
         return replace(op, operands=(source,))
 
     def _rule(self, op: Op) -> Callable[[Builder], Value] | None:
+        if isinstance(op, Elementwise) and not op.scalar and traced(op, Builder(self.in_block)):
+            return lambda b: cast(Value, traced(op, b))
         if isinstance(op, Unary):
             (x,) = op.operands
             definition = UNARY[op.fn].definition

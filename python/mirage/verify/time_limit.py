@@ -1,4 +1,4 @@
-"""An end for calculations whose length nobody knows before."""
+"""A time limit for calculations whose length is not known in advance."""
 
 from __future__ import annotations
 

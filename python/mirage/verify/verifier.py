@@ -15,7 +15,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, Value, launches
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
@@ -118,9 +118,9 @@ def verify(
     """Whether ``candidate`` is the same function of its inputs as ``reference``.
 
     With a ``hint`` of what the candidate's tensors hold it is verified kernel by kernel; ``known``
-    has pieces that were looked at before, by their key. A candidate that is not shown to be
-    equivalent as it is may be with constants that compile to the same. ``contents`` has what inputs
-    hold that are fixed: rounding errors are measured with that. Raises
+    are pieces that were looked at before, by their key. A candidate that is not shown to be
+    equivalent as it is may be with constants that compile to the same. ``contents`` are the
+    values of inputs that are fixed: rounding errors are measured with those. Raises
     :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
     found = examine(reference, candidate, options, hint, known, contents, postpone=False)
@@ -210,10 +210,15 @@ class _Verification:
         self.accounts: tuple[Account, ...] = ()
         self.evidence: list[Evidence] = []
 
+    def _primitive(self) -> tuple[tuple[KernelGraph, KernelGraph], tuple[KernelGraph, KernelGraph]]:
+        """Both programs in primitive ops: as floats are computed, and as exact numbers are."""
+        a, b = self.reference, self.candidate
+        stable = (decompose(a, stable=True), decompose(b, stable=True))
+        return stable, (normalize(decompose(a)), normalize(decompose(b)))
+
     def run(self, postpone: bool = False) -> Verdict | Open:
         rng = random.Random(self.seed)
-        stable = (decompose(self.reference, stable=True), decompose(self.candidate, stable=True))
-        first, second = (normalize(decompose(g)) for g in (self.reference, self.candidate))
+        stable, (first, second) = self._primitive()
         source = np.random.default_rng(rng.getrandbits(128))
         try:
             instance = make_instance((first, second), stable, self.options.work, source)
@@ -296,8 +301,7 @@ class _Verification:
         """Whether the tests at the real sizes hold, and those of rounding errors where they are
         asked for; None where there is no result."""
         rng = random.Random(self.seed)
-        stable = (decompose(self.reference, stable=True), decompose(self.candidate, stable=True))
-        first, second = (normalize(decompose(g)) for g in (self.reference, self.candidate))
+        stable, (first, second) = self._primitive()
         source = np.random.default_rng(rng.getrandbits(128))
         try:
             instance = make_instance((first, second), stable, self.options.work, source)
@@ -362,7 +366,7 @@ class _Verification:
         accounts = self.accounts = accounts_of(self.hint, self.candidate, prove)
         self._blame(piece for a in accounts for piece, _ in a.failed)
         found = summary(accounts)
-        kernels = sum(isinstance(op, Launch) for op in self.candidate.ops)
+        kernels = len(list(launches(self.candidate.ops)))
         if found.proved and found.holds_for is None and kernels <= _FEW_KERNELS:
             found.holds_for = other_sizes(first, second, _LITTLE_TIME)
         return found

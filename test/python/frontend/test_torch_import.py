@@ -1,4 +1,4 @@
-"""Import of PyTorch programs: every row of the table against PyTorch, weights, places, refusals."""
+"""Import of PyTorch programs: every row of the table against PyTorch, places, refusals."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import inspect
 from collections.abc import Callable
 
 import mirage as mi
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from mirage.frontend.dtypes import as_dtype
+from imported_programs import check, rand
 from mirage.frontend.errors import (
     DynamicShapeError,
     FrontendError,
@@ -19,42 +18,10 @@ from mirage.frontend.errors import (
     UnsupportedOpError,
 )
 from mirage.frontend.torch_import.table import TABLE
-from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import Composite, External, LayerNorm, RmsNorm, Softmax
 from torch import nn
 
 Tensor = torch.Tensor
-
-
-def evaluate(
-    imported: mi.frontend.torch_import.ImportedGraph, inputs: list[Tensor]
-) -> list[np.ndarray]:
-    check_graph(imported.graph)
-    bound = [p.data.detach().double().numpy() for p in imported.program.parameters]
-    return list(evaluate_floats(imported.graph, [*(x.double().numpy() for x in inputs), *bound]))
-
-
-def check(
-    program: Callable[..., object], *inputs: Tensor, rtol: float = 1e-9, atol: float = 1e-12
-) -> mi.frontend.torch_import.ImportedGraph:
-    imported = mi.from_torch(program, *inputs)
-    with torch.no_grad():
-        expected = program(*inputs)
-    expected = expected if isinstance(expected, (tuple, list)) else [expected]
-    ours = evaluate(imported, list(inputs))
-    assert len(ours) == len(expected)
-    for value, a, b in zip(imported.graph.outputs, ours, expected, strict=True):
-        assert value.shape == tuple(b.shape)
-        assert value.dtype is as_dtype(b.dtype)
-        np.testing.assert_allclose(a, b.double().numpy(), rtol=rtol, atol=atol)
-    return imported
-
-
-def rand(*shape: int) -> Tensor:
-    return torch.randn(
-        *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape))
-    )
 
 
 X, Y, B = rand(4, 6), rand(6, 5), rand(2, 3, 4, 6)
@@ -341,44 +308,6 @@ def test_default_eps_of_rms_norm(dtype: torch.dtype) -> None:
     check(lambda x: F.rms_norm(x, (8,)), x, rtol=2e-2)
 
 
-class RmsNormByHand(nn.Module):
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(rand(size).half())
-        self.eps = 1e-5
-
-    def forward(self, x: Tensor) -> Tensor:
-        dtype = x.dtype
-        x = x.to(torch.float32)
-        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
-        return self.weight * x.to(dtype)
-
-
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = RmsNormByHand(16)
-        self.up = nn.Linear(16, 24, bias=False, dtype=torch.float16)
-        self.down = nn.Linear(24, 16, dtype=torch.float16)
-        self.register_buffer("scale", torch.tensor([0.5], dtype=torch.float16))
-        self.unused = nn.Parameter(torch.zeros(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.down(F.silu(self.up(self.norm(x)))) * self.scale
-
-
-def test_a_module_with_weights() -> None:
-    module = Block()
-    imported = check(module, rand(4, 16).half(), rtol=0.05)
-    names = [p.name for p in imported.program.parameters]
-    assert sorted(names) == ["down.bias", "down.weight", "norm.weight", "scale", "up.weight"]
-    assert [v.name for v in imported.program.call_inputs] == ["x"]
-    assert all(p.data is not None for p in imported.program.parameters)
-    by_name = {p.name: p for p in imported.program.parameters}
-    assert by_name["up.weight"].data is module.up.weight
-    assert imported.graph.inputs[by_name["up.weight"].index].shape == (24, 16)
-
-
 def test_norms_and_softmax_stay_whole() -> None:
     imported = mi.from_torch(
         lambda x: torch.softmax(F.layer_norm(F.rms_norm(x, (6,)), (6,)), -1), X
@@ -388,27 +317,6 @@ def test_norms_and_softmax_stay_whole() -> None:
         LayerNorm,
         Softmax,
     ]
-
-
-def test_tied_weights_are_one_input() -> None:
-    class Tied(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a = nn.Linear(6, 6, bias=False, dtype=torch.float64)
-            self.b = nn.Linear(6, 6, bias=False, dtype=torch.float64)
-            self.b.weight = self.a.weight
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.b(self.a(x))
-
-    imported = check(Tied(), X)
-    assert len(imported.program.parameters) == 1
-
-
-def test_exported_programs() -> None:
-    exported = torch.export.export(Block(), (rand(4, 16).half(),))
-    imported = mi.from_torch(exported)
-    assert {p.name for p in imported.program.parameters} >= {"up.weight", "scale"}
 
 
 def line_of(offset: int) -> int:

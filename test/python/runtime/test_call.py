@@ -1,4 +1,4 @@
-"""Calling an artifact: wrong arguments are told before anything touches a GPU."""
+"""Calling an artifact: wrong arguments are reported before anything touches a GPU."""
 
 from __future__ import annotations
 

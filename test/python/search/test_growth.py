@@ -131,3 +131,24 @@ def test_a_kernel_that_reads_exponentials_multiplies_as_one_that_computes_them()
         if isinstance(op, Matmul)
     }
     assert products == {(DType.F16, DType.F16)}
+
+
+def test_numbers_of_an_algebra_that_is_gone_mean_nothing() -> None:
+    """Each type of frame has an algebra of its own, often at the address of one before."""
+    x, y = (Value(TensorType((8, 8), DType.F16)) for _ in range(2))
+    b = Builder()
+    square = b.binary(BinaryFn.MUL, b.cast(x, DType.F32), b.cast(x, DType.F32))
+    graph = KernelGraph("two", (x, y), tuple(b.ops), (b.matmul(square, b.cast(y, DType.F32)),))
+    leaves = (square, y)
+    problem = KernelProblem(
+        (), leaves, {}, AxisTable.of(graph), scales=growth_of(graph).scales(leaves)
+    )
+    narrowing = narrowing_of(problem, DType.F16)
+    found: set[tuple[int, bool]] = set()
+    for number in range(20):
+        leaf = number % 2
+        algebra = Algebra(lambda _: (), {})
+        poly = algebra.poly([(((algebra.atom(InAtom(leaf, ())),), ()), 1)])
+        found.add((leaf, narrowing.may_round(algebra, poly)))
+        del algebra
+    assert found == {(0, False), (1, True)}

@@ -41,25 +41,10 @@ class BlockBarriers:
         for barrier in self.table.values():
             barrier.clocks = widen(barrier.clocks, before, after)
 
-    def arrive(
-        self,
-        c: Cohort,
-        pc: int,
-        number: int,
-        count: Array | None,
-        *,
-        wait: bool,
-        vote: Array | None = None,
-        result: Register | None = None,
-        combine: str = "",
-    ) -> None:
-        """Rows arrive at barrier `number`; `count` [n] is the number of threads it waits for (None:
-        all of the block). With wait, rows sleep until complete and resume at pc + 1, else they go
-        on there at once. `vote` [n, 32] and `combine` (popc, and, or) make it a `bar.red`."""
+    def _expect(self, barrier: _Barrier, c: Cohort, number: int, count: Array | None) -> None:
+        """Notes how many threads the barrier waits for, which all warps of a block must agree
+        on."""
         machine = self.machine
-        barrier = self.table.get(number)
-        if barrier is None:
-            barrier = self.table[number] = _Barrier(machine)
         blocks = machine.block_of_row[c.rows]
         expected = np.full(c.n, machine.warps_per_block * 32) if count is None else count
         bad = (expected % 32 != 0) | (expected <= 0)
@@ -83,6 +68,28 @@ class BlockBarriers:
                 c,
                 bad[:, None],
             )
+
+    def arrive(
+        self,
+        c: Cohort,
+        pc: int,
+        number: int,
+        count: Array | None,
+        *,
+        wait: bool,
+        vote: Array | None = None,
+        result: Register | None = None,
+        combine: str = "",
+    ) -> None:
+        """Rows arrive at barrier `number`; `count` [n] is the number of threads it waits for (None:
+        all of the block). With wait, rows sleep until complete and resume at pc + 1, else they go
+        on there at once. `vote` [n, 32] and `combine` (popc, and, or) make it a `bar.red`."""
+        machine = self.machine
+        barrier = self.table.get(number)
+        if barrier is None:
+            barrier = self.table[number] = _Barrier(machine)
+        blocks = machine.block_of_row[c.rows]
+        self._expect(barrier, c, number, count)
         whole = ~(machine.valid[c.rows] & ~c.active()).any(axis=1)
         np.add.at(barrier.arrived, blocks, np.where(whole, 32, c.active().sum(axis=1)))
         if machine.checks:

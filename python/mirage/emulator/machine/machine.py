@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -57,32 +58,16 @@ class Machine:
         self.checks, self.stats, self.limits, self.counters = checks, stats, limits, counters
         self.memory, self.parameters, self.tensor_maps = memory, parameters, tensor_maps
         self.dynamic_bytes = dynamic_bytes
-        rows = np.arange(self.warps)
-        self.block_of_row = rows // self.warps_per_block
-        self.warp_of_row = rows % self.warps_per_block
-        self.domain_of_row = self.block_of_row // self.cluster_blocks
-        self.domain_warps = self.cluster_blocks * self.warps_per_block
-        self.agent_of_row = rows % self.domain_warps
-        thread = self.warp_of_row[:, None] * 32 + np.arange(32)
-        self.live = thread < self.threads
-        self.valid = self.live.copy()
-        self.step_index = 0
-        self.events = 0
+        self._number_rows()
+        self.step_index = self.events = 0
         self.pattern_cache: dict[bytes, int] = {}
-        self._thread = thread
         self._coordinates: dict[int, Triple] = {}
         self._block_table = self._blocks_table()
         self._specials: dict[str, Array] = {}
 
-        uses = program.features
-        self.bulk_agent = self.domain_warps
-        self.wgmma_agent = self.bulk_agent + self.domain_warps * ("bulk_store" in uses)
-        readers = self.wgmma_agent + self.domain_warps * ("wgmma" in uses)
-        self.copy_agent = readers
-        self.mbarrier_agent = readers + self.domain_warps * ("cp_async" in uses)
-        self.agents = self.mbarrier_agent + 8 * self.cluster_blocks * ("mbarrier" in uses)
+        self._number_agents(program.features)
         self.clocks = np.zeros((self.warps, 2 * self.agents), np.int32)
-        self.clocks[rows, self.agent_of_row] = 1
+        self.clocks[np.arange(self.warps), self.agent_of_row] = 1
         self.generic_agent = self._generic_agents()
         self.copy_group = np.ones(self.warps, np.int32)
         self.copy_bytes: list[list[int]] = [[0] for _ in range(self.warps)]
@@ -96,13 +81,40 @@ class Machine:
         self.register_waits: list[tuple[Cohort, int, int]] = []
 
         granule = program.shared_granule if checks else 16
-        self.shared = SharedMemory(self, shared_bytes, granule, readers)
+        self.shared = SharedMemory(self, shared_bytes, granule, self.copy_agent)
         self.local = LocalMemory(self, program.local_bytes)
         self.barriers = BlockBarriers(self)
         self.cluster_barriers = ClusterBarriers(self)
         self.mbarriers = Mbarriers(self)
         self.wgmma = WgmmaState(self)
         self.scheduler = Scheduler(self)
+        self._make_registers()
+
+    def _number_rows(self) -> None:
+        """Where each row's warp is: in its block, and in its cluster."""
+        rows = np.arange(self.warps)
+        self.block_of_row = rows // self.warps_per_block
+        self.warp_of_row = rows % self.warps_per_block
+        self.domain_of_row = self.block_of_row // self.cluster_blocks
+        self.domain_warps = self.cluster_blocks * self.warps_per_block
+        self.agent_of_row = rows % self.domain_warps
+        self._thread = self.warp_of_row[:, None] * 32 + np.arange(32)
+        self.live = self._thread < self.threads
+        self.valid = self.live.copy()
+
+    def _number_agents(self, uses: Collection[str]) -> None:
+        """Who reads and writes memory besides the warps of a domain, as far as the program has
+        such: bulk stores, wgmma, copies, and the copies that an mbarrier waits for."""
+        self.bulk_agent = self.domain_warps
+        self.wgmma_agent = self.bulk_agent + self.domain_warps * ("bulk_store" in uses)
+        readers = self.wgmma_agent + self.domain_warps * ("wgmma" in uses)
+        self.copy_agent = readers
+        self.mbarrier_agent = readers + self.domain_warps * ("cp_async" in uses)
+        self.agents = self.mbarrier_agent + 8 * self.cluster_blocks * ("mbarrier" in uses)
+
+    def _make_registers(self) -> None:
+        """Registers of all rows, full of what no program means."""
+        program = self.program
         for register in program.kernel.registers:
             shape = (self.warps, 32)
             if register.type == "pred":

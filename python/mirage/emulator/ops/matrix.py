@@ -166,6 +166,20 @@ def fragment_c(rows: int) -> tuple[Array, Array]:
     return _ROW[:, None] + 8 * (index // 2), _PAIR[:, None] + index % 2
 
 
+def _mma_kinds(modifiers: Modifiers, shape: str) -> tuple[str, str, str, str]:
+    """The element types of D, A, B and C."""
+    accumulators = ("f16", "f32", "f64", "s32")
+    kind_c = modifiers.type(*accumulators)
+    kind_b = modifiers.type(*_SHAPES[shape])
+    kind_a = modifiers.type(*_SHAPES[shape])
+    kind_d = modifiers.type(*accumulators)
+    if (kind_a in ("s8", "u8")) != (kind_c == "s32") or (kind_a == "f64") != (kind_c == "f64"):
+        raise modifiers.unknown()
+    if (kind_c == "f16" or kind_d == "f16") and kind_a == "bf16":
+        raise modifiers.unknown()
+    return kind_d, kind_a, kind_b, kind_c
+
+
 @opcode("mma")
 def compile_mma(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
     """mma.sync.aligned.shape.row.col.d.a.b.c. Products and sums are exact to float64, rounded once:
@@ -178,17 +192,9 @@ def compile_mma(context: Context, instruction: Instruction, modifiers: Modifiers
         raise modifiers.unknown()
     modifiers.drop("rn")
     saturates = modifiers.take("satfinite") is not None
-    accumulators = ("f16", "f32", "f64", "s32")
-    kind_c = modifiers.type(*accumulators)
-    kind_b = modifiers.type(*_SHAPES[shape])
-    kind_a = modifiers.type(*_SHAPES[shape])
-    kind_d = modifiers.type(*accumulators)
+    kind_d, kind_a, kind_b, kind_c = _mma_kinds(modifiers, shape)
     rows, _, depth = (int(v) for v in shape[1:].replace("n", " ").replace("k", " ").split())
     integer = kind_a in ("s8", "u8")
-    if integer != (kind_c == "s32") or (kind_a == "f64") != (kind_c == "f64"):
-        raise modifiers.unknown()
-    if (kind_c == "f16" or kind_d == "f16") and kind_a == "bf16":
-        raise modifiers.unknown()
     size = _ELEMENT[kind_a][1]
     word_type = "b64" if size == 8 else "b32"
     d, a, b, c_operand = (items(o) for o in operands(instruction, 4))

@@ -141,6 +141,40 @@ def _arrive(
     return Compiled("mbarrier", run=run)
 
 
+def _guarded(c: Cohort, pc: int, instruction: Instruction) -> Cohort | None:
+    """The lanes that the guard lets execute it; the others go on."""
+    if instruction.guard is None:
+        return c
+    yes, no = split(c, instruction)
+    if no is not None:
+        c.machine.scheduler.push(pc + 1, c.rows, no)
+    if yes is None:
+        return None
+    return c.masked(None if yes.all() else yes).keep(yes.any(axis=1))
+
+
+def _acquire(c: Cohort, success: Array, flat: Array) -> None:
+    """Rows see what was written before the phases that they have waited for were over."""
+    mbarriers = c.machine.mbarriers
+    for i in np.nonzero(success.any(axis=1))[0].tolist():
+        for where in set(flat[i][success[i]].tolist()):
+            mbarriers.acquire(mbarriers.table[where], int(c.rows[i]))
+
+
+def _sleep(c: Cohort, pc: int, done: Array, flat: Array) -> Array:
+    """Rows [n] that wait longer: those with a lane whose phase is not complete and which have not
+    waited in vain yet. They sleep until it is."""
+    machine = c.machine
+    late: Array = (~done & c.active()).any(axis=1) & ~machine.mbarriers.expired[c.rows]
+    machine.mbarriers.expired[c.rows] = False
+    for i in np.nonzero(late)[0].tolist():
+        keep = np.zeros(c.n, bool)
+        keep[i] = True
+        sleeping = flat[i][~done[i] & c.active()[i]]
+        machine.mbarriers.sleep(c.keep(keep), pc, np.unique(sleeping).tolist())
+    return late
+
+
 def _wait(instruction: Instruction, modifiers: Modifiers, form: str, *, acquire: bool) -> Compiled:
     """test_wait answers at once; try_wait sleeps until the phase completes, and answers false only
     where nothing else in the launch can run."""
@@ -169,12 +203,8 @@ def _wait(instruction: Instruction, modifiers: Modifiers, form: str, *, acquire:
         return done, flat
 
     def finish(c: Cohort, done: Array, flat: Array) -> None:
-        machine = c.machine
-        success = done & c.active()
         if acquire:
-            for i in np.nonzero(success.any(axis=1))[0].tolist():
-                for where in set(flat[i][success[i]].tolist()):
-                    machine.mbarriers.acquire(machine.mbarriers.table[where], int(c.rows[i]))
+            _acquire(c, done & c.active(), flat)
         write(c, done.copy())
 
     def test(c: Cohort) -> None:
@@ -185,24 +215,13 @@ def _wait(instruction: Instruction, modifiers: Modifiers, form: str, *, acquire:
 
     def control(c: Cohort, pc: int) -> int | None:
         machine = c.machine
-        scheduler = machine.scheduler
-        if instruction.guard is not None:
-            yes, no = split(c, instruction)
-            if no is not None:
-                scheduler.push(pc + 1, c.rows, no)
-            if yes is None:
-                return None
-            some = yes.any(axis=1)
-            c = c.masked(None if yes.all() else yes).keep(some)
+        waiting = _guarded(c, pc, instruction)
+        if waiting is None:
+            return None
+        c = waiting
         done, flat = outcome(c)
-        late: Array = (~done & c.active()).any(axis=1) & ~machine.mbarriers.expired[c.rows]
-        machine.mbarriers.expired[c.rows] = False
+        late = _sleep(c, pc, done, flat)
         if late.any():
-            for i in np.nonzero(late)[0].tolist():
-                keep = np.zeros(c.n, bool)
-                keep[i] = True
-                sleeping = flat[i][~done[i] & c.active()[i]]
-                machine.mbarriers.sleep(c.keep(keep), pc, np.unique(sleeping).tolist())
             if late.all():
                 return None
             go = ~late
@@ -211,7 +230,7 @@ def _wait(instruction: Instruction, modifiers: Modifiers, form: str, *, acquire:
         finish(c, done, flat)
         if instruction.guard is None and not late.any():
             return pc + 1
-        scheduler.push(pc + 1, c.rows, c.mask)
+        machine.scheduler.push(pc + 1, c.rows, c.mask)
         return None
 
     return Compiled("mbarrier", control=control)

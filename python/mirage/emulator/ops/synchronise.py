@@ -28,6 +28,22 @@ def _uniform(c: Cohort, read: Reader, what: str) -> Array:
     return first.astype(np.int64)
 
 
+def _reduction(
+    instruction: Instruction, modifiers: Modifiers, ops: list[Operand]
+) -> tuple[str, Register, Reader]:
+    """How a `bar.red` combines votes, where the result goes, and the votes; their operands are
+    taken from ``ops``."""
+    kind = modifiers.type("u32", "pred")
+    combine = modifiers.take("popc", "and", "or") or ""
+    if not combine or (kind == "u32") != (combine == "popc") or len(ops) < 3:
+        raise modifiers.unknown()
+    target = ops.pop(0)
+    if not isinstance(target, Register):
+        raise modifiers.unknown()
+    instruction.defs.append(target)
+    return combine, target, reader(ops.pop(), "pred", instruction)
+
+
 @opcode("bar", "barrier")
 def compile_bar(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
     """Block-wide barriers, bar.warp.sync, and barrier.cluster."""
@@ -47,16 +63,7 @@ def compile_bar(context: Context, instruction: Instruction, modifiers: Modifiers
     result: Register | None = None
     vote: Reader | None = None
     if form == "red":
-        kind = modifiers.type("u32", "pred")
-        combine = modifiers.take("popc", "and", "or") or ""
-        if not combine or (kind == "u32") != (combine == "popc") or len(ops) < 3:
-            raise modifiers.unknown()
-        target = ops.pop(0)
-        if not isinstance(target, Register):
-            raise modifiers.unknown()
-        result = target
-        instruction.defs.append(result)
-        vote = reader(ops.pop(), "pred", instruction)
+        combine, result, vote = _reduction(instruction, modifiers, ops)
     if len(ops) > 2 or (form == "arrive" and len(ops) != 2):
         raise modifiers.unknown()
     number = reader(ops[0], "u32", instruction)

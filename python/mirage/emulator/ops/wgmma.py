@@ -8,6 +8,8 @@ free.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from mirage.emulator.machine.operands import Reader, items, reader
 from mirage.emulator.ops.matrix import accumulator_words, fragment_a, unpack
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
 from mirage.emulator.ops.swizzle import swizzled
-from mirage.emulator.ptx.syntax import Immediate, Instruction, Register, Vector
+from mirage.emulator.ptx.syntax import Immediate, Instruction, Operand, Register, Vector
 
 _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
@@ -82,18 +84,124 @@ def _flag(operand: Any, modifiers: Modifiers, allowed: tuple[int, ...]) -> int:
     raise modifiers.unknown()
 
 
-def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    columns, depth = _shape(modifiers)
+@dataclass(frozen=True)
+class _Product:
+    """What a `wgmma.mma_async` says: D[64, columns] += A[64, depth] B[depth, columns], A and B with
+    a sign each, from shared memory (transposed or not) or A from registers."""
+
+    columns: int
+    depth: int
+    kind_a: str
+    kind_b: str
+    kind_d: str
+    signs: tuple[int, int]
+    transposed: tuple[int, int]
+    registers: list[Register]  # of D
+    operand_registers: list[Register]  # of A; none where it is in shared memory
+    descriptor_a: Reader | None
+    descriptor_b: Reader
+    scale_d: Reader  # whether D is added to
+
+    def execute(self, c: Cohort) -> None:
+        """Computes the products of all warpgroups of a cohort: those with equal descriptors of one
+        block at once."""
+        machine = c.machine
+        machine.wgmma.issue(c, self.registers, self.operand_registers)
+        keys = [_uniform(c, self.descriptor_b, "matrix descriptor")]
+        if self.descriptor_a is not None:
+            keys.append(_uniform(c, self.descriptor_a, "matrix descriptor"))
+        keys.append(_uniform(c, self.scale_d, "scale-d"))
+        table = np.stack([k.astype(np.uint64) for k in keys], axis=1)
+        distinct, group_of = np.unique(table, axis=0, return_inverse=True)
+        groups = c.rows.reshape(-1, 4)
+        for index, key in enumerate(distinct):
+            chosen = groups[group_of.reshape(-1) == index]
+            self._store(self._matmul(c, key, chosen), chosen.reshape(-1), adds=bool(key[-1]))
+        machine.counters.tensor_core_ops += len(groups) * 64 * self.columns * self.depth
+
+    def _matmul(self, c: Cohort, key: Array, chosen: Array) -> Array:
+        """A times B [groups, 64, columns] for warpgroups [groups, 4] with the same descriptors."""
+        blocks = c.machine.block_of_row[chosen[:, 0]]
+        transposed_a, transposed_b = map(bool, self.transposed)
+        b = _matrix(
+            c, int(key[0]), self.columns, self.depth, self.kind_b, transposed_b, chosen, blocks
+        )
+        if self.descriptor_a is None:
+            a = self._from_registers(chosen.reshape(-1))
+        else:
+            a = _matrix(c, int(key[1]), 64, self.depth, self.kind_a, transposed_a, chosen, blocks)
+        dtype: Any = np.int64 if self.kind_d == "s32" else np.float64
+        product = a.astype(dtype) @ b.transpose(0, 2, 1).astype(dtype)
+        return -product if self.signs[0] * self.signs[1] < 0 else product
+
+    def _from_registers(self, rows: Array) -> Array:
+        """A [groups, 64, depth]."""
+        raw = np.stack([r.data[rows] for r in self.operand_registers], axis=-1)
+        values = unpack(np.ascontiguousarray(raw), self.kind_a).reshape(len(rows), -1)
+        return values[:, self._order].reshape(-1, 64, self.depth)
+
+    @cached_property
+    def _order(self) -> Array:
+        """Where the elements of A, in row-major order, are in a warp's fragments."""
+        row, column = fragment_a(16, self.depth, _BYTES[self.kind_a])
+        return np.argsort((row * self.depth + column).ravel())
+
+    @cached_property
+    def _places(self) -> tuple[Array, Array]:
+        """Rows and columns of a warp's part of D that each lane [32] has in its elements."""
+        element = np.arange(self.columns // 2)
+        rows = _LANE[:, None] // 4 + 8 * (element % 4 // 2)
+        return rows, 8 * (element // 4) + 2 * (_LANE[:, None] % 4) + element % 2
+
+    def _store(self, product: Array, flat: Array, *, adds: bool) -> None:
+        """Writes D of the warps ``flat``."""
+        rows, columns = self._places
+        parts = product.reshape(-1, 16, self.columns)[:, rows, columns]
+        if adds:
+            raw = np.stack([r.data[flat] for r in self.registers], axis=-1)
+            parts = parts + _read_accumulators(raw, self.kind_d)
+        words = accumulator_words(parts, self.kind_d)
+        for j, register in enumerate(self.registers):
+            register.data[flat] = words[:, :, j]
+            if register.tracked and register.written is not None:
+                register.written[flat] = True
+
+
+def _kinds(modifiers: Modifiers, depth: int) -> tuple[str, str, str]:
+    """The element types of A, B and D."""
     modifiers.drop("satfinite")
     kind_b = modifiers.type(*_DEPTH)
     kind_a = modifiers.type(*_DEPTH)
     kind_d = modifiers.type("f16", "f32", "s32")
-    half = kind_a in ("f16", "bf16")
     if depth != _DEPTH[kind_a] or _BYTES[kind_a] != _BYTES[kind_b]:
         raise modifiers.unknown()
-    integer = kind_a in ("s8", "u8")
+    integer, half = kind_a in ("s8", "u8"), kind_a in ("f16", "bf16")
     if integer != (kind_d == "s32") or (half and kind_a != kind_b):
         raise modifiers.unknown()
+    return kind_a, kind_b, kind_d
+
+
+def _flags(
+    rest: list[Operand], modifiers: Modifiers, kind_a: str, from_registers: bool
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Signs of A and B, and which of them are transposed."""
+    signs, transposed = (1, 1), (0, 0)
+    if kind_a not in ("s8", "u8"):
+        signs = (_flag(rest[0], modifiers, (1, -1)), _flag(rest[1], modifiers, (1, -1)))
+        rest = rest[2:]
+    if kind_a in ("f16", "bf16"):
+        flags = [_flag(o, modifiers, (0, 1)) for o in rest]
+        if len(flags) != (1 if from_registers else 2):
+            raise modifiers.unknown()
+        transposed = (0, flags[0]) if from_registers else (flags[0], flags[1])
+    elif rest:
+        raise modifiers.unknown()
+    return signs, transposed
+
+
+def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
+    columns, depth = _shape(modifiers)
+    kind_a, kind_b, kind_d = _kinds(modifiers, depth)
     ops = list(operands(instruction, 4, 8))
     registers = [o for o in items(ops[0]) if isinstance(o, Register)]
     per = 2 if kind_d == "f16" else 1
@@ -101,21 +209,8 @@ def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) 
         raise modifiers.unknown()
     from_registers = isinstance(ops[1], Vector)
     scale_d = reader(ops[3], "pred", instruction)
-    signs, transposed = (1, 1), (0, 0)
-    rest = ops[4:]
-    if not integer:
-        signs = (_flag(rest[0], modifiers, (1, -1)), _flag(rest[1], modifiers, (1, -1)))
-        rest = rest[2:]
-    if half:
-        wanted = 1 if from_registers else 2
-        flags = [_flag(o, modifiers, (0, 1)) for o in rest]
-        if len(flags) != wanted:
-            raise modifiers.unknown()
-        transposed = (0, flags[0]) if from_registers else (flags[0], flags[1])
-    elif rest:
-        raise modifiers.unknown()
+    signs, transposed = _flags(ops[4:], modifiers, kind_a, from_registers)
     context.shared(16)
-    size = _BYTES[kind_a]
     operand_registers: list[Register] = []
     descriptor_a: Reader | None = None
     if from_registers:
@@ -129,71 +224,10 @@ def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) 
     # With scale-d false the accumulators are not read, so they are no certain use.
     instruction.defs.extend(registers)
     instruction.wgmma_registers.extend([*registers, *operand_registers])
-    row_a, col_a = fragment_a(16, depth, size)
-    gather_a = np.argsort((row_a * depth + col_a).ravel())
-    dtype: Any = np.int64 if integer else np.float64
-    element = np.arange(columns // 2)
-    row_d = _LANE[:, None] // 4 + 8 * (element % 4 // 2)
-    col_d = 8 * (element // 4) + 2 * (_LANE[:, None] % 4) + element % 2
-
-    def operand_a(c: Cohort, rows: Array) -> Array:
-        """A [groups, 64, depth] from registers."""
-        raw = np.stack([r.data[rows] for r in operand_registers], axis=-1)
-        values = unpack(np.ascontiguousarray(raw), kind_a).reshape(len(rows), -1)[:, gather_a]
-        return values.reshape(-1, 64, depth)
-
-    def execute(c: Cohort) -> None:
-        machine = c.machine
-        machine.wgmma.issue(c, registers, operand_registers)
-        desc_b = _uniform(c, descriptor_b, "matrix descriptor")
-        keys = [desc_b]
-        if descriptor_a is not None:
-            keys.append(_uniform(c, descriptor_a, "matrix descriptor"))
-        accumulate = _uniform(c, scale_d, "scale-d")
-        keys.append(accumulate)
-        table = np.stack([k.astype(np.uint64) for k in keys], axis=1)
-        distinct, group_of = np.unique(table, axis=0, return_inverse=True)
-        groups = c.rows.reshape(-1, 4)
-        for index in range(len(distinct)):
-            chosen = groups[group_of.reshape(-1) == index]
-            blocks = machine.block_of_row[chosen[:, 0]]
-            b = _matrix(
-                c,
-                int(distinct[index, 0]),
-                columns,
-                depth,
-                kind_b,
-                bool(transposed[1]),
-                chosen,
-                blocks,
-            )
-            if from_registers:
-                a = operand_a(c, chosen.reshape(-1))
-            else:
-                a = _matrix(
-                    c,
-                    int(distinct[index, 1]),
-                    64,
-                    depth,
-                    kind_a,
-                    bool(transposed[0]),
-                    chosen,
-                    blocks,
-                )
-            product = a.astype(dtype) @ b.transpose(0, 2, 1).astype(dtype)
-            if signs[0] * signs[1] < 0:
-                product = -product
-            parts = product.reshape(-1, 16, columns)[:, row_d, col_d]
-            flat = chosen.reshape(-1)
-            if distinct[index, -1]:
-                raw = np.stack([r.data[flat] for r in registers], axis=-1)
-                parts = parts + _read_accumulators(raw, kind_d)
-            words = accumulator_words(parts, kind_d)
-            for j, register in enumerate(registers):
-                register.data[flat] = words[:, :, j]
-                if register.tracked and register.written is not None:
-                    register.written[flat] = True
-        machine.counters.tensor_core_ops += len(groups) * 64 * columns * depth
+    product = _Product(
+        columns, depth, kind_a, kind_b, kind_d, signs, transposed, registers, operand_registers,
+        descriptor_a, descriptor_b, scale_d,
+    )  # fmt: skip
 
     def control(c: Cohort, pc: int) -> int | None:
         if instruction.guard is not None:
@@ -202,7 +236,7 @@ def _multiply(context: Context, instruction: Instruction, modifiers: Modifiers) 
         whole = scheduler.gather_groups(c, pc)
         if whole is None:
             return None
-        execute(whole)
+        product.execute(whole)
         if whole is c:
             return pc + 1
         scheduler.push(pc + 1, whole.rows, whole.mask)

@@ -19,7 +19,7 @@ from mirage.search.kernel.moves import Edge, EmitError, Goal
 from mirage.search.kernel.problem import KernelProblem, Solution
 from mirage.search.kernel.problem_axes import Analysis
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, Reshape, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, Reshape, Value, launches
 
 Combine = Callable[[KernelProblem], tuple[Launch | Reshape, ...] | None]
 """Solves the problem of a combine kernel."""
@@ -77,19 +77,19 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
             raise EmitError("expected a combine kernel, found none")
         ops = (first, *second)
     ops = _needed(analysis.before, ops) + ops + analysis.after
-    launches = [op for op in ops if isinstance(op, Launch)]
-    for launch in launches:
+    kernels = list(launches(ops))
+    for launch in kernels:
         check_launch(launch, target)
-    hot = set(problem.hot) | {v for launch in launches[:-1] for v in launch.results}
+    hot = set(problem.hot) | {v for launch in kernels[:-1] for v in launch.results}
     hot = {v for v in hot if v.type.bytes < target.l2_size / 2}
-    parts = tuple(report(features_of(launch, hot), target) for launch in launches)
+    parts = tuple(report(features_of(launch, hot), target) for launch in kernels)
     return Solution(ops, CostReport.sequence(parts, target), str(draft.kind))
 
 
 def time_before(analysis: Analysis, target: Target) -> float:
     """Predicted µs of the kernels that prepare the tensors which the problem reads."""
-    launches = [op for op in analysis.before if isinstance(op, Launch)]
-    return sum(report(features_of(op), target).time + target.combine for op in launches)
+    kernels = launches(analysis.before)
+    return sum(report(features_of(op), target).time + target.combine for op in kernels)
 
 
 def _sizes(draft: Draft) -> Sizes:

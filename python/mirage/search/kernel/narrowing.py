@@ -30,9 +30,9 @@ class Narrowing:
     scales: Scales = field(default_factory=lambda: Scales((), np.zeros(0)))
     full: frozenset[int] = frozenset()
     """Tensors of 32 bits."""
-    _polys: dict[tuple[int, int], Sizes] = field(
-        default_factory=dict[tuple[int, int], "Sizes"], init=False
-    )
+    _polys: dict[int, Sizes] = field(default_factory=dict[int, "Sizes"], init=False)
+    """Of the normal forms of ``_algebra``, whose numbers mean others in another one."""
+    _algebra: Algebra | None = field(default=None, init=False)
 
     def may_round(self, algebra: Algebra, poly: int) -> bool:
         """Whether the value of a normal form may be rounded. To bf16, which holds what f32 does,
@@ -53,15 +53,16 @@ class Narrowing:
                 return False
 
     def _of(self, algebra: Algebra, poly: int) -> Sizes:
-        key = (id(algebra), poly)
-        if key not in self._polys:
+        if algebra is not self._algebra:
+            self._algebra, self._polys = algebra, {}
+        if poly not in self._polys:
             nothing = np.zeros_like(self.scales.kept)
             terms = [
                 sum((self._atom(algebra, atom) for atom in atoms), nothing)
                 for (atoms, _), _ in algebra.polys[poly]
             ]
-            self._polys[key] = np.max(terms, axis=0) if terms else nothing
-        return self._polys[key]
+            self._polys[poly] = np.max(terms, axis=0) if terms else nothing
+        return self._polys[poly]
 
     def _atom(self, algebra: Algebra, number: int) -> Sizes:
         match algebra.atoms[number]:

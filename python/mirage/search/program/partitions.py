@@ -159,10 +159,10 @@ def search(
     settled: Callable[[float], bool] = lambda doubt: False,
     tolerance: float = 1e-9,
 ) -> tuple[float, int]:
-    """Solves parts until a cheapest partition is known, or ``stopped`` says so: it is told the
-    number of proposals and a bound for the cost of all partitions. ``settled`` is told where a
-    cheapest partition is known for a doubt, and may end the search, too. Returns the bound, which
-    is the cost of the cheapest one unless it was stopped, and the number of proposals.
+    """Solves parts until a cheapest partition is known, or ``stopped`` says so, which is called
+    with the number of proposals and a bound for the cost of all partitions. ``settled`` is called
+    where a cheapest partition is known for a doubt, and may end the search, too. Returns the bound,
+    which is the cost of the cheapest one unless it was stopped, and the number of proposals.
 
     ``advance`` gets the unsolved parts of a proposal; it settles some part.
     """

@@ -50,7 +50,7 @@ NEARLY = 0.97
 """After half of the plans that it may look at, the search leaves those that are no better than this
 share of the best one."""
 ENOUGH = 0.4
-"""After so many kernels for each plan that it may look at, the search takes a plan that is still
+"""After this many kernels for each plan that it may look at, the search takes a plan that is still
 the best one when it doubts its bounds less."""
 RANKED = 8
 """Plans for each candidate that is wanted: each may have kernels that cannot be written."""
@@ -79,8 +79,8 @@ def step_time(step: Step) -> float:
 
 class PlanSearch:
     """Finds the best plans of one program; ``solve`` gives the ways to compute a region, ``submit``
-    says which regions will be wanted; ``watch`` is told after each kernel the predicted µs of the
-    best plan that is known, infinite for none."""
+    says which regions will be wanted; ``watch`` is called after each kernel with the predicted
+    µs of the best plan that is known, infinite for none."""
 
     def __init__(
         self,

@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
 from mirage.semantics.ugraph import (
+    Contraction,
     Elementwise,
     KernelGraph,
     Launch,
     Loop,
-    Matmul,
     Movement,
     Op,
-    Reduce,
     Scan,
     Source,
     Value,
@@ -72,11 +71,8 @@ class _Search:
             self._values(op.results)
 
     def _op(self, op: Op) -> None:
-        if isinstance(op, Matmul):
-            a = op.operands[0]
-            self._mixes(a, (len(a.shape) - 1,))
-        elif isinstance(op, Reduce):
-            self._mixes(op.operands[0], op.dims)
+        if isinstance(op, Contraction):
+            self._mixes(op.operands[0], op.over[0])
         elif not isinstance(op, Source | Elementwise | Movement | Scan):
             raise unknown(op, "which indices an op mixes")
         self._values(op.results)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from mirage.semantics.region import reshape_groups
+from mirage.semantics.op import relations_of
+from mirage.semantics.relations import Joined, Regrouped, Relation, Same, Taken
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Broadcast,
-    Concat,
     Constant,
     Elementwise,
     KernelGraph,
@@ -24,14 +23,12 @@ from mirage.semantics.ugraph import (
     Loop,
     Mask,
     Matmul,
+    Movement,
     Op,
     Reduce,
-    Reshape,
     RunningMax,
     Scan,
-    Slice,
     TileMap,
-    Transpose,
     Value,
     axis_extents,
     unknown,
@@ -196,38 +193,27 @@ class Slots:
             for dim in range(len(y.shape)):
                 if dim not in op.dims:
                     self._same(op.operands[0], dim, y, dim)
-        elif isinstance(op, Transpose):
-            for i, d in enumerate(op.permutation):
-                self._same(op.operands[0], d, y, i)
-        elif isinstance(op, Reshape):
-            x = op.operands[0]
-            for group in reshape_groups(x.shape, y.shape):
-                left = tuple(self.slot(x, d) for d in group.operand)
-                right = tuple(self.slot(y, d) for d in group.result)
-                self.joins.append((left, right))
-        elif isinstance(op, (Slice, Concat)):
-            self._slice_or_concat(op)
-        elif isinstance(op, Elementwise | Broadcast | Scan):
+        elif isinstance(op, Movement):
+            for relation in relations_of(op, "which indices an op relates"):
+                self._moved(op, relation)
+        elif isinstance(op, Elementwise | Scan):
             for v in op.operands:
                 self._aligned(v, y)
         else:
             raise unknown(op, "which indices an op relates")
 
-    def _slice_or_concat(self, op: Slice | Concat) -> None:
+    def _moved(self, op: Movement, relation: Relation) -> None:
         y = op.result
-        if isinstance(op, Slice):
-            x = op.operands[0]
-            for dim, offset in enumerate(op.offsets):
-                if x.shape[dim] == y.shape[dim]:
-                    self._same(x, dim, y, dim)
-                else:
-                    self.cuts.append(Cut(self.slot(x, dim), self.slot(y, dim), offset))
-            return
-        offset = 0
-        for v in op.operands:
-            for dim in range(len(y.shape)):
-                if dim != op.dim or v.shape[dim] == y.shape[dim]:
-                    self._same(v, dim, y, dim)
-                else:
-                    self.cuts.append(Cut(self.slot(y, dim), self.slot(v, dim), offset))
-            offset += v.shape[op.dim]
+        match relation:
+            case Same():
+                self._same(op.operands[relation.operand], relation.dim, y, relation.result)
+            case Regrouped():
+                left = tuple(self.slot(op.operands[0], d) for d in relation.dims)
+                right = tuple(self.slot(y, d) for d in relation.result)
+                self.joins.append((left, right))
+            case Taken():
+                whole, part = self.slot(op.operands[0], relation.dim), self.slot(y, relation.result)
+                self.cuts.append(Cut(whole, part, relation.offset))
+            case Joined():
+                part = self.slot(op.operands[relation.operand], relation.dim)
+                self.cuts.append(Cut(self.slot(y, relation.result), part, relation.offset))

@@ -14,6 +14,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from mirage.semantics.op import relations_of
+from mirage.semantics.relations import Same
 from mirage.semantics.ugraph import (
     Broadcast,
     Concat,
@@ -22,6 +24,7 @@ from mirage.semantics.ugraph import (
     KernelGraph,
     Launch,
     Matmul,
+    Movement,
     Op,
     Reduce,
     Reshape,
@@ -35,6 +38,9 @@ from mirage.verify.compression.index_relations import Irregular, Union
 
 _Groups = tuple[tuple[int, ...], ...]
 """The dimensions of a value, in order: those in one group become one."""
+
+_REWRITTEN = Transpose | Reshape | Broadcast | Slice | Concat
+"""Movements that can be written on merged dimensions; those of others stay apart."""
 
 
 def merged(graphs: tuple[KernelGraph, ...]) -> tuple[KernelGraph, ...] | None:
@@ -119,10 +125,13 @@ class _Sides:
         if a.shape[i] != 1:
             self._union.join((a, i), (b, j))
 
+    def _stay(self, op: Op) -> None:
+        for v in (*op.operands, *op.results):
+            self._apart.update((v, d) for d in range(len(v.shape)))
+
     def _op(self, op: Op) -> None:
         if isinstance(op, Launch):
-            for v in (*op.operands, *op.results):
-                self._apart.update((v, d) for d in range(len(v.shape)))
+            self._stay(op)
         elif isinstance(op, Matmul):
             (a, b), y = op.operands, op.result
             self._same(a, len(a.shape) - 1, b, len(b.shape) - 2)
@@ -130,14 +139,17 @@ class _Sides:
             self._same(b, len(b.shape) - 1, y, len(y.shape) - 1)
             self._aligned(a, y, skip=2)
             self._aligned(b, y, skip=2)
-        elif isinstance(op, Transpose):
-            for i, d in enumerate(op.permutation):
-                self._same(op.operands[0], d, op.result, i)
-        elif isinstance(op, Elementwise | Broadcast | Reduce | Slice | Concat):
-            # Of a reduction, a slice and a join the dimensions that it leaves alone.
+        elif isinstance(op, Movement):
+            relations = relations_of(op, "which dimensions an op keeps together")
+            for same in (r for r in relations if isinstance(r, Same)):
+                self._same(op.operands[same.operand], same.dim, op.result, same.result)
+            if not isinstance(op, _REWRITTEN):
+                self._stay(op)
+        elif isinstance(op, Elementwise | Reduce):
+            # Of a reduction the dimensions that it leaves alone.
             for v in op.operands:
                 self._aligned(v, op.result)
-        elif not isinstance(op, Reshape | Constant):
+        elif not isinstance(op, Constant):
             raise unknown(op, "which dimensions an op keeps together")
 
 
@@ -225,7 +237,7 @@ class _Merger:
             moved = tuple(place[tuple(op.permutation[d] for d in g)] for g in groups)
             shape = _grouped(y.shape, groups)
             self._add(replace(op, permutation=moved), [self._names[x].shape], shape)
-        elif not isinstance(op, Elementwise | Broadcast | Slice | Concat | Constant):
+        elif not isinstance(op, Elementwise | Movement | Constant):
             raise unknown(op, "an op on merged dimensions")
         else:
             new = op

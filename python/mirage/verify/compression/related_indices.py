@@ -17,14 +17,13 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from mirage.semantics.region import reshape_groups
+from mirage.semantics.op import relations_of
+from mirage.semantics.relations import Joined, Regrouped, Same, Taken
 from mirage.semantics.scalar import UNARY, Algebra, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
-    Broadcast,
     Cast,
-    Concat,
     Constant,
     KernelGraph,
     Launch,
@@ -35,11 +34,8 @@ from mirage.semantics.ugraph import (
     Movement,
     Op,
     Reduce,
-    Reshape,
     RunningMax,
-    Slice,
     TileMap,
-    Transpose,
     Unary,
     Value,
     axis_extents,
@@ -411,20 +407,19 @@ def _stored(varies: Places, tile_map: TileMap) -> Places:
 
 
 def _rearranged(op: Movement, varies: Places) -> Places:
-    shape = op.operands[0].shape
-    rank, new = len(shape), len(op.result.shape)
-    axes: set[int | str] = {v for v in varies if isinstance(v, str)}
-    if isinstance(op, Transpose):
-        return frozenset(
-            (*axes, *(i - new for i, d in enumerate(op.permutation) if d - rank in varies))
-        )
-    if isinstance(op, Reshape):
-        for group in reshape_groups(shape, op.result.shape):
-            if any(d - rank in varies for d in group.operand):
-                axes.update(d - new for d in group.result)
-        return frozenset(axes)
-    if isinstance(op, Concat):
-        return varies | {op.dim - new}
-    if not isinstance(op, Broadcast | Slice):
-        raise unknown(op, "where denominators vary")
-    return varies
+    new = len(op.result.shape)
+    places: set[int | str] = {v for v in varies if isinstance(v, str)}
+    named: set[int] = set()
+    for relation in relations_of(op, "where denominators vary"):
+        rank = len(op.operands[getattr(relation, "operand", 0)].shape)
+        match relation:
+            case Regrouped():
+                named.update(relation.result)
+                if any(d - rank in varies for d in relation.dims):
+                    places.update(d - new for d in relation.result)
+            case Same() | Taken() | Joined():
+                named.add(relation.result)
+                if relation.dim - rank in varies or isinstance(relation, Joined):
+                    places.add(relation.result - new)
+    # Repeated along the others, from a dimension of size 1 or from none.
+    return frozenset((*places, *(v for v in varies if isinstance(v, int) and v + new not in named)))

@@ -18,6 +18,7 @@ from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
+    Contraction,
     Loop,
     Mask,
     Matmul,
@@ -136,12 +137,10 @@ def _use(op: Op, uses: Mapping[Value, _Use], shape: tuple[int, ...]) -> _Use:
 
 def _gathers(op: Op, powers: list[int], shape: tuple[int, ...]) -> bool:
     """Whether elements with different ``m`` come together in one."""
-    rank = len(op.operands[0].shape)
     back: list[int] = []  # dimensions from the end
-    if isinstance(op, Reduce):
-        back = [rank - d for d in op.dims]
-    elif isinstance(op, Matmul):
-        back = [1] * (powers[0] != 0) + [2] * (powers[1] != 0)
+    if isinstance(op, Contraction):
+        for v, dims, power in zip(op.operands, op.over, powers, strict=True):
+            back += [len(v.shape) - d for d in dims] * (power != 0)
     return any(b <= len(shape) and shape[-b] != 1 for b in back)
 
 

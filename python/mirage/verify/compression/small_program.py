@@ -22,7 +22,8 @@ from math import prod
 import numpy as np
 
 from mirage.semantics.builder import promote
-from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn
+from mirage.semantics.relations import Taken
+from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
@@ -35,10 +36,9 @@ from mirage.semantics.ugraph import (
     Load,
     Loop,
     Mask,
-    Matmul,
+    Movement,
     Op,
     Output,
-    Reduce,
     Reshape,
     Slice,
     TensorType,
@@ -220,18 +220,15 @@ class _Compressor:
     def _op(self, op: Op, block: _Block | None) -> list[Op]:
         xs = [self.names[v] for v in op.operands]
         before: list[Op] = []
-        if isinstance(op, Reduce) and op.fn is ReduceFn.SUM:
-            for d in op.dims:
+        if isinstance(op, Contraction) and op.sums:
+            for d in op.over[0]:
                 weights = self.cells.weights(self.structure.slot(op.operands[0], d))
                 xs[0] = self._scaled(xs[0], d, weights, block, before)
-        if isinstance(op, Contraction) and not isinstance(op, Reduce | Matmul):
-            raise unknown(op, "sums over cells")
-        if isinstance(op, Matmul):
-            last = len(xs[0].shape) - 1
-            weights = self.cells.weights(self.structure.slot(op.operands[0], last))
-            xs[0] = self._scaled(xs[0], last, weights, block, before)
         results = tuple(map(self._new, op.results))
         new = replace(op, operands=tuple(xs), results=results)
+        parts = op.relations() or () if isinstance(op, Movement) else ()
+        if any(isinstance(r, Taken) for r in parts) and not isinstance(op, Slice):
+            raise unknown(op, "what a part of cells is")
         if isinstance(op, Slice):
             assert isinstance(new, Slice)
             new = replace(new, offsets=self._offsets(op))

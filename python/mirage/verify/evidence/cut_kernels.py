@@ -41,6 +41,7 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
     axis_extents,
+    launches,
 )
 
 
@@ -69,7 +70,7 @@ class Site:
 
 def sites(graph: KernelGraph) -> list[Site]:
     """The tiles of all launches that can be stored, in the order in which they are computed."""
-    return [s for op in graph.ops if isinstance(op, Launch) for s in _Labels(op).sites()]
+    return [s for op in launches(graph.ops) for s in _Labels(op).sites()]
 
 
 def with_stores(graph: KernelGraph, chosen: Sequence[Site]) -> KernelGraph:
@@ -133,10 +134,7 @@ class _Labels:
                 continue
             for result in op.results:
                 axes = frozenset[str]().union(*(self.depends.get(v, ()) for v in op.operands))
-                if isinstance(op, Load):
-                    axes = frozenset(a for dim in op.map for a in dim)
-                if isinstance(op, Mask):
-                    axes |= frozenset(op.axes)
+                axes |= op.reads_axes
                 if isinstance(op, RunningMax):
                     label = self._same_in_all(loops[-1], self.labels[op.operands[0]])
                     axes |= {loops[-1].axis.name, _ORDER + loops[-1].axis.name}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.attempts import attempts
@@ -188,7 +188,7 @@ def summary(accounts: Sequence[Account]) -> Exact:
 def _words(piece: Piece) -> str:
     """Which piece it is, for people."""
     names = ", ".join(v.name or str(v.type) for v in piece.targets)
-    kernels = sum(isinstance(op, Launch) for op in piece.ops)
+    kernels = len(list(launches(piece.ops)))
     return f"what computes {names}" + (f" in {kernels} kernels" if kernels != 1 else "")
 
 

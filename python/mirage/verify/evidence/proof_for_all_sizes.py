@@ -22,7 +22,16 @@ from math import prod
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import DType, ReduceFn
-from mirage.semantics.ugraph import KernelGraph, Launch, Matmul, Op, Reduce, Value, axis_extents
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Matmul,
+    Op,
+    Reduce,
+    Value,
+    all_ops,
+    axis_extents,
+    launches,
+)
 from mirage.verify.arithmetic.object_arrays import objects
 from mirage.verify.arithmetic.primes import is_prime
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK, NoProof, Ratio, Symbolic
@@ -30,7 +39,7 @@ from mirage.verify.compression.digits import Digit, Structure
 from mirage.verify.compression.index_relations import Slot
 from mirage.verify.compression.small_program import Cells, Weights, compress
 from mirage.verify.evidence.proof import NAME, compare
-from mirage.verify.evidence.real_sizes import all_ops, constants_of
+from mirage.verify.evidence.real_sizes import constants_of
 from mirage.verify.evidence.small_model import SmallPair
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor
 
@@ -240,7 +249,7 @@ def _bind(
     """
     found: dict[int, list[tuple[Slot, ...]]] = {}
     for graph in graphs:
-        for op in all_ops(graph):
+        for op in all_ops(graph.ops):
             slots = tuple(_summed(op, cells.structure))
             found.setdefault(prod(map(cells.structure.size, slots)), []).append(slots)
     numbers = {n for g in graphs for n in constants_of(g)}
@@ -279,7 +288,7 @@ class _Sizes:
 
     def axes(self, graph: KernelGraph) -> Iterator[tuple[str, str]]:
         """The extents of all grid and loop axes of a program."""
-        for number, op in enumerate(o for o in graph.ops if isinstance(o, Launch)):
+        for number, op in enumerate(launches(graph.ops)):
             for name in axis_extents(op):
                 yield f"{number}.{name}", self.size(self.structure.axis(op, name))
 

@@ -14,7 +14,7 @@ from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.numbers import as_number
 from mirage.semantics.region import Region, region_shape
 from mirage.semantics.scalar import Array, UnaryFn
-from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Mask, Op, Unary, Value, walk
+from mirage.semantics.ugraph import Constant, KernelGraph, Mask, Unary, Value, all_ops
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.primes import draw
 from mirage.verify.evidence.sampling import Sample
@@ -37,25 +37,15 @@ def constants_of(graph: KernelGraph) -> set[Fraction]:
     """All finite constants, those that masks fill with included."""
     values = (
         op.value if isinstance(op, Constant) else as_number(op.fill)
-        for op in all_ops(graph)
+        for op in all_ops(graph.ops)
         if isinstance(op, (Constant, Mask))
     )
     return {value for value in values if isinstance(value, Fraction)}
 
 
-def all_ops(graph: KernelGraph) -> list[Op]:
-    """Ops of both levels, bodies of loops and launches included."""
-    result: list[Op] = []
-    for op in graph.ops:
-        result.append(op)
-        if isinstance(op, Launch):
-            result.extend(walk(op.body.ops))
-    return result
-
-
 def takes_logarithms(graph: KernelGraph) -> bool:
     """Whether there is a ``log`` in the program."""
-    return any(isinstance(op, Unary) and op.fn is UnaryFn.LOG for op in all_ops(graph))
+    return any(isinstance(op, Unary) and op.fn is UnaryFn.LOG for op in all_ops(graph.ops))
 
 
 def field_draw(

@@ -111,7 +111,7 @@ def measure_rounding(
     assumed: Assumptions | None = None,
 ) -> list[Errors]:
     """Errors in all situations, up to the first in which they are too large. Graphs are free of
-    composites and the reference is stable. ``contents`` has what inputs always hold.
+    composites and the reference is stable. ``contents`` are the values that inputs always have.
     """
     (found,) = measure_together(graphs, sample, rng, (permutation,), contents, assumed)
     return found.errors

@@ -15,7 +15,7 @@ import numpy as np
 
 from mirage.semantics.region import Demand, Positions, Region, demand, region_shape, union, whole
 from mirage.semantics.scalar import Array
-from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Mask, Matmul, Op, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Matmul, Op, Value
 
 _FEWEST = 64  # output elements: fewer say too little about rounding errors
 _FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one element of another op
@@ -203,10 +203,7 @@ def _launch_work(launch: Launch, positions: Positions) -> float:
                     work += trips * op.axis.extent * blocks * result.type.size
                 continue
             axes = frozenset[str]().union(*(depends[v] for v in op.operands if v in depends))
-            if isinstance(op, Load):
-                axes = frozenset(a for group in op.map for a in group if a in steps)
-            if isinstance(op, Mask):
-                axes |= frozenset(a for a in op.axes if a in steps)
+            axes |= op.reads_axes & steps.keys()
             depends[op.result] = axes
             elements = (
                 trips

@@ -1,0 +1,132 @@
+"""The ops of block graphs only: loads, masks of padding, loops and what they carry.
+
+Axes and tile maps, by which they cut tensors, are explained in :mod:`mirage.semantics.ugraph`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mirage.semantics.op import (
+    Elementwise,
+    Op,
+    Scan,
+    Source,
+    Structure,
+    Value,
+    Zeros,
+    bare,
+    called,
+)
+
+TileMap = tuple[tuple[str, ...], ...]
+"""For each tensor dimension, the names of the axes that split it, outermost first."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A grid or loop axis: a name that is unique in its launch, and how many steps it has."""
+
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Source):
+    """This block's tile of a device tensor (a param of the block graph), at the current step of the
+    loops around it.
+    """
+
+    map: TileMap
+
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(axis for axes in self.map for axis in axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Mask(Elementwise):
+    """Overwrites with ``fill`` what lies outside the tensor along ``dim``.
+
+    Element ``i`` along ``dim`` is kept where ``part(axes) * tile + i < extent``, ``tile`` being the
+    operand's size there.
+    """
+
+    dim: int
+    axes: tuple[str, ...]
+    extent: int
+    fill: float
+
+    scalar: ClassVar[bool] = True
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    @property
+    def zeros(self) -> Zeros:
+        """Of what is kept; what is overwritten is ``fill``."""
+        return Zeros.ALL
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(self.axes)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return f"mask({bare(xs[0])}, {self.fill:g} from {self.extent})"
+
+
+class AccumulateFn(enum.Enum):
+    """How a loop combines the values of its steps."""
+
+    SUM = "sum"
+    MAX = "max"
+    LAST = "last"
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulator:
+    """One result of a loop.
+
+    ``rescale`` (with SUM only) is a :class:`RunningMax` result ``m`` of the same loop: before each
+    step's value is added, the sum so far is multiplied by ``exp(m_previous - m_now)``. With values
+    that carry a factor ``exp(-m_now)`` the result is the sum with the factor ``exp(-m_final)``: the
+    online form of Milakov & Gimelshein (arXiv 1805.02867).
+    """
+
+    fn: AccumulateFn
+    value: Value
+    rescale: Value | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RunningMax(Scan):
+    """Inside a loop: the maximum of the operand over all steps up to and including this one."""
+
+    in_kernel: ClassVar[bool] = False
+
+    def written(self, xs: Sequence[str]) -> str:
+        return called("running_max", xs)
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Structure):
+    """``axis.extent`` steps of ``body``; results are the accumulators' final values. Operands are
+    empty: values defined before the loop are used directly. Loops may follow one another and nest.
+    """
+
+    axis: Axis
+    body: tuple[Op, ...]
+    accumulators: tuple[Accumulator, ...]
+
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def inside(self) -> tuple[Op, ...]:
+        return self.body

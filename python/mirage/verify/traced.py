@@ -1,0 +1,79 @@
+"""Elementwise ops written out in scalar functions, by running their meaning.
+
+An elementwise op that is none of the scalar functions has its meaning in ``compute``: a program
+over any arithmetic. Run in an "arithmetic" that notes each function instead of computing it, it
+gives the scalar functions that it is made of. So an op that is made of these needs no rule anywhere
+in the verifier; one that asks for anything else (choices, arrays of its own) stays as it is, and
+analyses that have no rule for it raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.domain import Domain, Planes
+from mirage.semantics.numbers import Number
+from mirage.semantics.op import Elementwise, UnknownOp, Value
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+
+
+def traced(op: Elementwise, b: Builder) -> Value | None:
+    """The result of ``op``, made by ``b`` of scalar functions; None where its meaning is not made
+    of them alone."""
+    domain = _Trace(b)
+    xs = [domain.planes(v, v.shape) for v in op.operands]
+    try:
+        (plane,) = op.compute(domain, xs, 0, op.result.shape)
+        value = domain.value(plane)
+    except (UnknownOp, TypeError):  # what arithmetic on values that are no numbers raises
+        return None
+    return value if value.shape == op.result.shape else None
+
+
+class _Trace(Domain):
+    """Values of a program in the place of numbers: each plane holds one, everywhere."""
+
+    def __init__(self, b: Builder) -> None:
+        self._build = b
+
+    def planes(self, value: Value, shape: tuple[int, ...]) -> Planes:
+        """``value`` in a plane of ``shape``."""
+        one = np.empty((), dtype=object)
+        one[()] = value
+        return (np.broadcast_to(one, shape),)
+
+    def value(self, plane: Array) -> Value:
+        """The value that a plane holds. Raises :class:`UnknownOp`."""
+        found = plane[(0,) * plane.ndim]
+        if not isinstance(found, Value) or found.shape != plane.shape:
+            raise UnknownOp("expected values of the program")
+        return found
+
+    def constant(self, value: Number, dtype: DType) -> Planes:
+        return self.planes(self._build.constant(value, dtype), ())
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        y = self._build.unary(fn, self.value(x[0]))
+        return self.planes(y, y.shape)
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        y = self._build.binary(fn, self.value(a[0]), self.value(b[0]))
+        return self.planes(y, y.shape)
+
+    def cast(self, x: Planes, dtype: DType) -> Planes:
+        raise UnknownOp("expected scalar functions, got a conversion")
+
+    def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
+        raise UnknownOp("expected scalar functions, got a choice")
+
+    def concat(self, xs: Sequence[Planes], dim: int) -> Planes:
+        raise UnknownOp("expected scalar functions, got a join")
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        raise UnknownOp("expected scalar functions, got a matmul")
+
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        raise UnknownOp("expected scalar functions, got a reduction")

@@ -1,0 +1,123 @@
+"""How long functions and files are, and how often the code asks for an op's class: what grows
+beyond what stands here is to be split, or is to ask for a kind."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from mirage.semantics import op as kinds
+from mirage.semantics.alternatives import Alternatives
+from mirage.semantics.kernel_ops import Composite
+from mirage.semantics.ugraph import Op
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "python/mirage"
+
+LONGEST_FUNCTION = 60
+LONG_FUNCTIONS: dict[str, int] = {}
+"""Functions that may have more lines, and why: none."""
+
+LONGEST_FILE = 500
+LONG_FILES: dict[str, int] = {}
+"""Files that may have more lines: none."""
+
+KINDS = {
+    *(name for name, each in vars(kinds).items() if isinstance(each, type)),
+    Composite.__name__,
+}
+CLASS_TESTS = {
+    "cli": 3,
+    "cost": 39,
+    "frontend": 2,
+    "pipeline": 18,
+    "search": 54,
+    "semantics": 41,
+    "transforms": 82,
+    "verify": 103,
+}
+"""Places that ask whether an op is of one class, by package. An analysis asks for what a kind or an
+op says (``semantics/op.py``) unless it is about that class; where it asks less often, less stands
+here."""
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE), ast.parse(path.read_text())
+
+
+def subclasses(base: type) -> Iterator[type]:
+    for each in base.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+
+def op_classes() -> set[str]:
+    ours = {c.__name__ for c in subclasses(Op) if c.__module__.startswith("mirage.")}
+    assert Alternatives.__name__ in ours
+    return ours - KINDS
+
+
+def names_in(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            yield each.id
+        elif isinstance(each, ast.Attribute):
+            yield each.attr
+
+
+def class_tests(tree: ast.Module, classes: set[str]) -> int:
+    """Calls of ``isinstance`` and cases that name an op's class."""
+    count = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and "isinstance" in names_in(node.func):
+            count += len(node.args) == 2 and not classes.isdisjoint(names_in(node.args[1]))
+        elif isinstance(node, ast.MatchClass):
+            count += not classes.isdisjoint(names_in(node.cls))
+    return count
+
+
+def test_functions_are_short() -> None:
+    long = {
+        f"{path}:{node.name}": node.end_lineno - node.lineno + 1
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > LONGEST_FUNCTION
+    }
+    assert long == LONG_FUNCTIONS, "split what does more than one thing"
+
+
+def test_files_are_short() -> None:
+    files = (*PACKAGE.rglob("*.py"), *(ROOT / "test/python").rglob("*.py"))
+    lines = {str(f.relative_to(ROOT)): len(f.read_text().splitlines()) for f in files}
+    long = {name: count for name, count in lines.items() if count > LONGEST_FILE}
+    assert long == LONG_FILES, "look for the seam"
+
+
+def test_class_tests_do_not_grow() -> None:
+    classes = op_classes()
+    counts: Counter[str] = Counter()
+    for path, tree in trees():
+        if found := class_tests(tree, classes):
+            counts[path.parts[0]] += found
+    assert dict(counts) == CLASS_TESTS, "ask for a kind, or write down the smaller number"
+
+
+def test_the_count_sees_all_forms() -> None:
+    text = """
+isinstance(x, Matmul)
+isinstance(x, (Reduce, str))
+isinstance(x, Reduce | Matmul)
+isinstance(x, ugraph.Matmul)
+isinstance(x, View)
+match x:
+    case Matmul():
+        pass
+    case Elementwise():
+        pass
+"""
+    assert class_tests(ast.parse(text), op_classes()) == 5
