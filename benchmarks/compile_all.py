@@ -21,29 +21,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mirage.compiler import (
-    CHIPS,
-    DEFAULT_CHIP,
-    Compiled,
-    CompileError,
-    CompileOptions,
-    compile_graph,
-)
-from mirage.cost.predict import predict
-from mirage.cost.target import target_for
+from mirage.compiler import CHIPS, DEFAULT_CHIP
 from mirage.errors import MirageError
 from mirage.pipeline.errors import StageError
-from mirage.pipeline.rank import resources_of
-from mirage.pipeline.search import add_candidates
-from mirage.pipeline.select import ranking, select_cheapest
-from mirage.pipeline.shortlist import shortlist
-from mirage.pipeline.stabilize import stabilize_candidates
-from mirage.pipeline.verify import Checked, verify_candidates
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.result import Finalist, Optimized
 from mirage.runtime import write_artifact
-from mirage.search import SearchLimits
-from mirage.semantics.alternatives import Alternatives
+from mirage.runtime.artifact import Artifact
+from mirage.semantics.alternatives import VerdictNote
 from mirage.semantics.describe import describe as words
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import Launch
 from mirage.workloads import get
 
 SPARE = 3
@@ -86,78 +74,70 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--candidates", type=int, default=8, help="candidates to verify of each program"
     )
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds of search a program")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds for a program")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search")
     return parser.parse_args()
 
 
 def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Compiles one workload; returns its entry in the summary."""
-    target = target_for(arguments.chip)
-    limits = SearchLimits(
-        budget=arguments.budget, seed=arguments.seed, candidates=3 * arguments.candidates
+    """Compiles one workload, as ``mirage optimize`` does; returns its entry in the summary."""
+    options = OptimizeOptions(
+        chip=arguments.chip,
+        budget=arguments.budget,
+        candidates=max(arguments.candidates, arguments.top),
+        finalists=arguments.top + SPARE,
+        seed=arguments.seed,
     )
-    candidates, results = add_candidates(get(name).graph(), target, limits)
-    stable, exponentials = stabilize_candidates(candidates)
-    stable, _ = shortlist(stable, target, arguments.candidates, exponentials)
-    verified, checked = verify_candidates(stable)
-    (part,) = [op for op in verified.ops if isinstance(op, Alternatives)]
-    kept = [c for c in checked if c.kept]
+    optimized = optimize(get(name).graph(), options)
+    report = optimized.report
     entry: dict[str, Any] = {
-        "candidates": len(checked),
-        "kept": len(kept),
-        "search": [r.report.to_json() for r in results],
+        "candidates": len(report.checked),
+        "kept": sum(c.kept for c in report.checked),
+        "search": [r.report.to_json() for r in report.searches],
         "compiled": [],
-        "failures": [],
+        "failures": list(report.notes),
     }
-    done: list[tuple[float, Compiled, KernelGraph]] = []
-    for rank, (_, position) in enumerate(ranking(part, target)):
-        if len(done) == arguments.top + SPARE:
-            break
-        graph, _ = select_cheapest(verified, target, rank)
-        try:
-            compiled = compile_choice(graph, kept[position - 1], arguments.chip)
-        except CompileError as e:
-            entry["failures"].append(f"candidate {rank} by predicted time: {e}")
-            continue
-        done.append((compiled.artifact.manifest.prediction["microseconds"], compiled, graph))
-    done.sort(key=lambda choice: choice[0])
-    for number, (_, compiled, graph) in enumerate(done[: arguments.top]):
+    for number, finalist in enumerate(optimized.finalists[: arguments.top]):
+        (verdict,) = finalist.verdicts or (None,)
+        if verdict is None or not any(isinstance(op, Launch) for op in finalist.graph.ops):
+            continue  # the program's own ops are nothing to measure
         suffix = f"@{number}" if number else ""
-        path = write_artifact(compiled.artifact, arguments.out / f"{name}{suffix}.mirage")
-        entry["compiled"].append(describe_choice(compiled, graph, path))
+        artifact = artifact_of(optimized.with_finalist(number), finalist, verdict)
+        path = write_artifact(artifact, arguments.out / f"{name}{suffix}.mirage")
+        entry["compiled"].append(describe_choice(artifact, finalist, path))
     if not entry["compiled"]:
-        verdicts = ", ".join(c.verdict.kind.value for c in checked)
-        reasons = "\n".join(entry["failures"])
+        verdicts = ", ".join(c.verdict.kind.value for c in report.checked)
+        reasons = "\n".join(report.notes)
         raise StageError(f"no candidate compiles; verdicts: {verdicts or 'none'}\n{reasons}")
     return entry
 
 
-def compile_choice(graph: KernelGraph, checked: Checked, chip: str) -> Compiled:
+def artifact_of(optimized: Optimized, finalist: Finalist, verdict: VerdictNote) -> Artifact:
     """One candidate, with its verdict in the manifest, and the predicted time with the resources
     that the compiler reports."""
-    verdict = checked.verdict
-    compiled = compile_graph(graph, CompileOptions(chip), evidence={
-        "verdict": verdict.kind.value, **verdict.to_json()
-    })  # fmt: skip
-    manifest = compiled.artifact.manifest
-    cost = predict(graph, target_for(chip), resources_of(manifest))
-    prediction = {"microseconds": float("inf") if cost is None else cost.time}
-    artifact = replace(compiled.artifact, manifest=replace(manifest, prediction=prediction))
-    return replace(compiled, artifact=artifact)
+    artifact = optimized.artifact
+    evidence = {
+        "verdict": verdict.kind,
+        "bound_log2": verdict.bound_log2 if verdict.kind == "probable" else None,
+        "evidence": verdict.evidence,
+    }
+    prediction = {"microseconds": finalist.predicted}
+    manifest = replace(artifact.manifest, evidence=evidence, prediction=prediction)
+    return replace(artifact, manifest=manifest)
 
 
-def describe_choice(compiled: Compiled, graph: KernelGraph, path: Path) -> dict[str, Any]:
+def describe_choice(artifact: Artifact, finalist: Finalist, path: Path) -> dict[str, Any]:
     """What the summary says about one artifact."""
-    manifest = compiled.artifact.manifest
+    manifest = artifact.manifest
+    compiled = [step.compiled for step in finalist.steps if step.compiled is not None]
     return {
         "artifact": path.name,
         "verdict": manifest.evidence["verdict"],
         "bound_log2": manifest.evidence["bound_log2"],
         "predicted_us": manifest.prediction.get("microseconds"),
         "kernels": [k.entry for k in manifest.kernels],
-        "description": words(graph),
-        "notes": list(compiled.notes),
+        "description": words(finalist.graph),
+        "notes": [note for c in compiled for note in c.notes],
     }
 
 

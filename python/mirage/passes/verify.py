@@ -35,6 +35,14 @@ VerifyPassOptions = make_dataclass(
 """Options of the pass. A negative seed draws a secret one."""
 
 
+REMEDY = (
+    "the reference's own ops remain: let the search find more (mirage-search max-candidates) and "
+    "verify more of them (mirage-shortlist candidates), or use `mirage optimize`, which searches "
+    "again without the kernels that were refused"
+)
+"""What to do where no candidate is left: passes do not go back to the search."""
+
+
 def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
     """Form ``candidates`` to ``verified``."""
     from mirage.pipeline.verify import verify_candidates
@@ -54,6 +62,10 @@ def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
             counts[c.verdict.kind.value] += 1
             if not c.kept:
                 warn(at, f"verify: candidate {c.index} was dropped: {c.verdict}")
+        for part in sorted({c.part for c in checked} - {c.part for c in checked if c.kept}):
+            warn(
+                at, f"verify: part {part}: expected candidates that can be kept, got none; {REMEDY}"
+            )
         return graph
 
     rewrite_graphs(op, ("candidates",), "verified", stage)

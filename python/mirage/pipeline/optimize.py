@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from mirage.compiler.cache import cache_folder
+from mirage.compiler.errors import CompileError
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
@@ -25,10 +27,12 @@ from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.forms import Forms
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
-from mirage.pipeline.part import PartOptions, SolvedPart, solve_part
+from mirage.pipeline.part import PartOptions, PartSolver, SolvedPart
 from mirage.pipeline.rank import finalist, finalists, outcome
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
+from mirage.pipeline.select import ranking
 from mirage.pipeline.verify import Checked
+from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
     from mirage.frontend.kernel_graph import GraphBuilder
     from mirage.frontend.torch_import import ImportedGraph
 
+
+COMPILE_ROUNDS = 3
+"""Times that the search goes on without kernels that do not compile."""
 
 Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
 """What can be optimized: a built or imported graph, or one as data."""
@@ -87,59 +94,122 @@ class _Run:
         self.deadline = Deadline(options.budget)
         self.report = Report()
         self.forms = Forms(program)
+        self.steps = parts_to_search(program.graph)
+        self.solvers: dict[str, PartSolver] = {}  # of different parts, by their signature
+        self.solved: dict[str, SolvedPart] = {}
+        self.broken: set[int] = set()  # places, by predicted time, of what does not compile
 
     def optimize(self) -> Optimized:
         self.forms.add("reference", self.program.graph)
-        return self._choose(self._verified())
+        o = self.options
+        with o.workers() as executor:
+            self._solve(executor)
+            verified = self._reported()
+            chosen = self._compiled(verified)
+        return self._choose(chosen)
 
-    def _verified(self) -> KernelGraph:
-        """The program with the verified candidates of each part."""
+    def _solve(self, executor: Executor | None) -> None:
+        """Finds verified candidates of each part; equal parts are searched once."""
         o = self.options
         ledger = Ledger(cache_folder() / "verdicts" if o.use_cache else None)
-        steps = parts_to_search(self.program.graph)
-        different = {signature(s.graph) for s in steps if not isinstance(s, External)}
-        known: dict[str, SolvedPart] = {}
-        solved: dict[int, SolvedPart] = {}
-        with o.workers() as executor:
-            options = PartOptions(
-                target=self.target,
-                limits=o.limits(),
-                wanted=o.candidates,
-                verify=VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics),
-                deadline=self.deadline,
-                ledger=ledger,
-                executor=executor,
-                watch_search=self._watch_search,
-                watch_verdict=self._watch_verdict,
-                say=o.say,
-                timed=self._timed,
-            )
-            for place, step in enumerate(steps):
-                if isinstance(step, External):
-                    continue
-                key = signature(step.graph)
-                if key in known:
-                    solved[place] = known[key].applied_to(step.graph)
-                    continue
-                left = len(different.difference(known))
+        parts = [s for s in self.steps if not isinstance(s, External)]
+        left = len({signature(s.graph) for s in parts})
+        options = PartOptions(
+            target=self.target,
+            limits=o.limits(),
+            wanted=o.candidates,
+            enough=o.finalists,
+            verify=VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics),
+            deadline=self.deadline,
+            ledger=ledger,
+            executor=executor,
+            watch_search=self._watch_search,
+            watch_verdict=self._watch_verdict,
+            say=o.say,
+            timed=self._timed,
+        )
+        for step in parts:
+            key = signature(step.graph)
+            if key not in self.solvers:
                 portion = replace(options, deadline=self.deadline.portion(1.0 / left))
-                solved[place] = known[key] = solve_part(step.graph, len(known), portion)
-        for number, part in enumerate(known.values()):
-            if part.fell_back:
-                self._note(f"part {number} keeps its own ops: {part.fell_back}")
-        parts = known.values()
+                solver = PartSolver(step.graph, len(self.solvers), portion)
+                self.solved[key] = solver.run()
+                self.solvers[key] = solver
+                left -= 1
+
+    def _reported(self) -> KernelGraph:
+        """The program with the verified candidates of each part, once the report and the forms have
+        what was found."""
+        parts = self.solved.values()
+        for number, part in enumerate(parts):
+            note = f"part {number} keeps its own ops: {part.fell_back}"
+            if part.fell_back and note not in self.report.notes:
+                self._note(note)
         self.report.searches = tuple(p.search for p in parts)
         self.report.exponentials = tuple(e for p in parts for e in p.exponentials)
         self.report.checked = tuple(c for p in parts for c in p.checked)
         whole = self.program.graph
         graph = whole
+        first: set[str] = set()
+        places: list[SolvedPart | External] = []
+        for step in self.steps:
+            if isinstance(step, External):
+                places.append(step)
+                continue
+            part = self.solved[key := signature(step.graph)]
+            places.append(part.applied_to(step.graph) if key in first else part)
+            first.add(key)
         for stage, form in (("candidates",) * 2, ("stabilized", "candidates"), ("verified",) * 2):
-            ops: list[Op] = []
-            for place, step in enumerate(steps):
-                ops.append(step if isinstance(step, External) else getattr(solved[place], stage))
+            ops: list[Op] = [
+                place if isinstance(place, External) else getattr(place, stage) for place in places
+            ]
             graph = KernelGraph(whole.name, whole.inputs, tuple(ops), whole.outputs)
             self.forms.add(stage, graph, form)
         return graph
+
+    def _compiled(self, verified: KernelGraph) -> list[Finalist]:
+        """The best candidates, compiled. What does not compile costs the kernels because of which
+        it does not: the search goes on without them, and candidates that it finds are compiled
+        too."""
+        chosen = self._finalists(verified)
+        for _ in range(COMPILE_ROUNDS):
+            if not self.broken or not self.deadline.left:
+                break
+            kernels, self.broken = self._broken_kernels(verified), set()
+            changed = False
+            for key, solver in self.solvers.items():
+                portion = self.deadline.portion(1.0 / len(self.solvers))
+                if solver.go_on_without(kernels, portion):
+                    self.solved[key] = solver.solved()
+                    changed = True
+            if not changed:
+                break
+            verified = self._reported()
+            chosen = self._finalists(verified)
+        return chosen
+
+    def _broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
+        """Of candidates that did not compile, by id, the kernels that do not by themselves."""
+        found: dict[int, list[Launch]] = {}
+        for op in verified.ops:
+            if not isinstance(op, Alternatives):
+                continue
+            order = [position for _, position in ranking(op, self.target)]
+            for place in self.broken:
+                program = op.programs[order[min(place, len(order) - 1)]]
+                launches = [x for x in program.ops if isinstance(x, Launch)]
+                found[id(program)] = [x for x in launches if not self._compiles(x)]
+        return found
+
+    def _compiles(self, launch: Launch) -> bool:
+        alone = KernelGraph(
+            "kernel", tuple(dict.fromkeys(launch.operands)), (launch,), launch.results
+        )
+        try:
+            self._build(alone)
+        except CompileError:
+            return False
+        return True
 
     def _watch_search(self, best: float, kernels: int) -> None:
         plan = "" if best == inf else f", best so far {best:.1f} us"
@@ -152,12 +222,11 @@ class _Run:
             dropped += " for its rounding errors"
         self.options.say(f"verify: candidate {checked.index}: {verdict}{dropped}")
 
-    def _choose(self, verified: KernelGraph) -> Optimized:
+    def _choose(self, chosen: list[Finalist]) -> Optimized:
         """The candidate that is predicted to be the fastest once it is compiled: registers, spills
         and shared memory are known then. The others that were compiled stay with it. Where none
         compiles, the program's own ops, or at last calls of PyTorch, remain.
         """
-        chosen = self._finalists(verified)
         if not chosen:
             whole = self.program.graph
             for graph, what in (
@@ -183,6 +252,7 @@ class _Run:
             self._build,
             self._note,
             lambda: self.deadline.left > 0.0,
+            self.broken.add,
         )
 
     def _finalist(self, graph: KernelGraph) -> Finalist:

@@ -8,8 +8,9 @@ computed, so there is nothing to verify.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -22,11 +23,17 @@ from mirage.pipeline.search import search_part, side_by_side
 from mirage.pipeline.shortlist import shortlist
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked, verify_candidates
-from mirage.search import Candidate, Pick, SearchLimits, SearchResult, Watch
-from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to, joined
+from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch
+from mirage.semantics.alternatives import (
+    Alternatives,
+    VerdictNote,
+    applied_to,
+    joined,
+    kept_of,
+)
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, launches
+from mirage.semantics.ugraph import KernelGraph, Launch, launches
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
@@ -38,17 +45,23 @@ SEARCHED = 0.5
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
 COMPILE, COMPILE_KERNEL = 0.8, 0.15
-"""Seconds that compilation takes, and for each kernel more (on two cores)."""
+"""Seconds that compilation takes, and for each kernel more (on two cores that do nothing else)."""
+BUSIEST = 4.0
+HURRIED = 12.0
+"""With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
+before others."""
 OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 
 
 @dataclass(frozen=True)
 class PartOptions:
-    """How to solve a part: ``wanted`` candidates are verified of those found within ``limits``."""
+    """How to solve a part: ``wanted`` candidates are verified of those found within ``limits``, or
+    fewer, once ``enough`` of them are accepted."""
 
     target: Target
     limits: SearchLimits
     wanted: int
+    enough: int
     verify: VerifyOptions
     deadline: Deadline
     ledger: Ledger
@@ -79,12 +92,9 @@ class SolvedPart:
         return replace(self, candidates=candidates, stabilized=stabilized, verified=verified)
 
 
-def solve_part(graph: KernelGraph, number: int, options: PartOptions) -> SolvedPart:
-    """Candidates of a program without external calls, verified; at least its own ops."""
-    return _Solver(graph, number, options).run()
+class PartSolver:
+    """Finds candidates of a program without external calls, and verifies them."""
 
-
-class _Solver:
     def __init__(self, graph: KernelGraph, number: int, options: PartOptions) -> None:
         self.graph, self.number, self.o = graph, number, options
         self.seen: set[str] = set()
@@ -94,13 +104,50 @@ class _Solver:
         self.search = SearchResult()
         self.exponentials: list[tuple[Exponential, ...]] = []
         self.checked: list[Checked] = []
+        self._planner: Planner | None = None
+        self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
 
     def run(self) -> SolvedPart:
-        fell_back = ""
+        """The part with its candidates; at least its own ops."""
         try:
-            self._rounds()
+            self._first_rounds()
         except KeyboardInterrupt:
             self.o.deadline.stop("interrupted")
+        return self.solved()
+
+    def go_on_without(self, broken: Mapping[int, Sequence[Launch]], deadline: Deadline) -> bool:
+        """Drops candidates with kernels that do not compile (by the id of the verified program),
+        and finds others without them and their like. Whether anything has changed."""
+        self.o = replace(self.o, deadline=deadline)
+        picks: dict[int, Pick] = {}
+        for program, kernels in broken.items():
+            candidate = self._candidate_of.get(program)
+            if candidate is not None:
+                found = map(candidate.pick_of, kernels)
+                picks.update((id(pick), pick) for pick in found if pick is not None)
+        if self.verified is None or self._planner is None or not picks:
+            return False
+
+        def has(program: KernelGraph) -> bool:
+            return any(id(p) in picks for p in self._candidate_of[id(program)].picks.values())
+
+        programs = self.verified.programs
+        self.verified = kept_of(
+            self.verified, [k for k in range(1, len(programs)) if not has(programs[k])]
+        )
+        self.o.say(f"search: goes on without {len(picks)} kernels that do not compile")
+        try:
+            with self.o.timed("search"):
+                result = self._planner.again(picks.values(), self.o.deadline.share(SEARCHED))
+            if self._promises_more(result):
+                self._rounds(result)
+        except KeyboardInterrupt:
+            self.o.deadline.stop("interrupted")
+        return True
+
+    def solved(self) -> SolvedPart:
+        """What was found so far."""
+        fell_back = ""
         if self.verified is None or len(self.verified.programs) == 1:
             fell_back = self.o.deadline.reason or self._why()
         own = Alternatives(
@@ -133,22 +180,29 @@ class _Solver:
 
     # ---- rounds
 
-    def _rounds(self) -> None:
+    def _first_rounds(self) -> None:
         o = self.o
         if not o.deadline.left:
             return
         limits = replace(o.limits, budget=min(o.limits.budget, o.deadline.share(SEARCHED)))
         with o.timed("search"):
-            planner, result = search_part(self.graph, o.target, limits, o.executor, o.watch_search)
+            self._planner, result = search_part(
+                self.graph, o.target, limits, o.executor, o.watch_search
+            )
         self.search.report = result.report
         o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.reason}")
+        self._rounds(result)
+
+    def _rounds(self, result: SearchResult) -> None:
+        o = self.o
+        assert self._planner is not None
         for number in range(ROUNDS):
             refused, blamed = self._round(result)
             if not refused or not o.deadline.left or number == ROUNDS - 1:
                 return
             o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
             with o.timed("search"):
-                result = planner.again(refused, o.deadline.share(SEARCHED), blamed)
+                result = self._planner.again(refused, o.deadline.share(SEARCHED), blamed)
             if not self._promises_more(result):
                 return
 
@@ -163,8 +217,9 @@ class _Solver:
         return min((c.time for c in costs if c is not None), default=float("inf"))
 
     def _round(self, result: SearchResult) -> tuple[list[Pick], list[Pick]]:
-        """Verifies what is new of the candidates; gives the kernels of those that were dropped, as
-        far as they are to blame, and those of them that are known to be."""
+        """Verifies what is new of the candidates, the cheapest first, until enough are through;
+        gives the kernels of those that were dropped, as far as they are to blame, and those of them
+        that are known to be."""
         o = self.o
         new = [c for c in result.candidates if signature(c.graph) not in self.seen]
         self.seen.update(signature(c.graph) for c in new)
@@ -174,29 +229,46 @@ class _Solver:
             graph, exponentials = stabilize_candidates(_around(found))
             graph, kept = shortlist(graph, o.target, o.wanted, exponentials)
         places = kept[0] if kept else ()
-        tried = [new[p] for p in places]
+        stable = _alternatives_in(graph)
+        self.found = joined(self.found, found)
+        self.stable = joined(self.stable, stable)
+        refused: dict[int, Pick] = {}
+        blamed: dict[int, Pick] = {}
+        passed = start = 0
+        while start < len(places) and passed < o.enough and (o.deadline.left or not start):
+            # several at once share work; one at first, where the time may not do for several
+            hurried = not start and o.deadline.left < busy() * HURRIED
+            batch = range(start, min(start + (1 if hurried else o.enough - passed), len(places)))
+            tried = [new[places[k]] for k in batch]
+            self.exponentials += [exponentials[places[k]] for k in batch]
+            for c in self._verify(tried, kept_of(stable, [k + 1 for k in batch])):
+                passed += c.kept
+                if c.kept or c.verdict.late:
+                    continue
+                picks = self._blamed(tried[c.index], stable.programs[start + c.index + 1], c)
+                refused.update((id(pick), pick) for pick in picks)
+                if c.verdict.unshown:
+                    blamed.update((id(pick), pick) for pick in picks)
+            start = batch.stop
+        return list(refused.values()), list(blamed.values())
+
+    def _verify(self, tried: list[Candidate], stable: Alternatives) -> tuple[Checked, ...]:
+        """Verifies some candidates; the results count them from 0."""
+        o = self.o
         first = len(self.search.candidates)
         self.search.candidates += tried
-        self.exponentials += [exponentials[p] for p in places]
-        stable = _alternatives_in(graph)
+        programs = zip(tried, stable.programs[1:], strict=True)
+        self._candidate_of.update((id(program), candidate) for candidate, program in programs)
         watch = partial(self._tell, first)
         left = o.deadline.left
         until = time.time() + max(0.0, min(VERIFIED * left, left - _compile_seconds(tried)))
         with o.timed("verify"):
-            graph, checked = verify_candidates(graph, o.verify, watch, o.executor, o.ledger, until)
+            graph, checked = verify_candidates(
+                _around(stable), o.verify, watch, o.executor, o.ledger, until
+            )
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
-        self.found = joined(self.found, found)
-        self.stable = joined(self.stable, stable)
         self.verified = joined(self.verified, _alternatives_in(graph))
-        refused: dict[int, Pick] = {}
-        blamed: dict[int, Pick] = {}
-        for c in checked:
-            if not c.kept:
-                picks = self._blamed(tried[c.index], stable.programs[c.index + 1], c)
-                refused.update((id(pick), pick) for pick in picks)
-                if c.verdict.unshown:
-                    blamed.update((id(pick), pick) for pick in picks)
-        return list(refused.values()), list(blamed.values())
+        return checked
 
     def _tell(self, first: int, checked: Checked) -> None:
         if self.o.watch_verdict is not None:
@@ -204,16 +276,27 @@ class _Solver:
 
     def _blamed(self, candidate: Candidate, graph: KernelGraph, checked: Checked) -> list[Pick]:
         """The kernels of a candidate because of which it was dropped: those that could not be
-        shown, or all where that is not known."""
-        wrong = [graph.ops[i] for i in checked.verdict.unshown]
+        shown, the first whose rounding errors are too large, or all where that is not known."""
+        verdict = checked.verdict
+        wrong = [graph.ops[i] for i in verdict.unshown or verdict.rough]
         picks = map(candidate.pick_of, launches(wrong or graph.ops))
         return list({id(p): p for p in picks if p is not None}.values())
 
 
 def _compile_seconds(candidates: list[Candidate]) -> float:
-    """About how long the largest of the candidates takes to compile."""
+    """About how long the largest of the candidates takes to compile, on a machine as busy as this
+    one."""
     kernels = [len(list(launches(c.graph.ops))) for c in candidates]
-    return COMPILE + COMPILE_KERNEL * max(kernels, default=0)
+    return busy() * (COMPILE + COMPILE_KERNEL * max(kernels, default=0))
+
+
+def busy() -> float:
+    """How many programs share a processor, at most :data:`BUSIEST`; at least 1."""
+    try:
+        waiting = os.getloadavg()[0]
+    except OSError:  # not known here
+        return 1.0
+    return min(BUSIEST, max(1.0, waiting / (os.cpu_count() or 1)))
 
 
 def _around(op: Alternatives) -> KernelGraph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,7 +12,7 @@ from mirage.cost.predict import predict
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.result import Finalist, Step
 from mirage.pipeline.select import ranking, select_cheapest
-from mirage.semantics.alternatives import Alternatives, kept_of
+from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of
 from mirage.semantics.ugraph import KernelGraph, Op, launches
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ def finalists(
     build: Build,
     note: Callable[[str], None],
     goes_on: Callable[[], bool] = lambda: True,
+    broken: Callable[[int], None] = lambda place: None,
 ) -> list[Finalist]:
     """The ``count`` candidates for the whole program with the least predicted times, compiled;
     the fastest once that is done first. The n-th takes of each part the n-th by predicted time.
 
-    Those that do not compile are left out, with a ``note``; at least one is tried before
-    ``goes_on`` is asked. Empty where a part has no candidate.
+    Those that do not compile are left out, with a ``note``, and ``broken`` gets their places; at
+    least one is tried before ``goes_on`` is asked. Empty where a part has no candidate.
     """
     from mirage.compiler import CompileError
 
@@ -45,10 +47,21 @@ def finalists(
         if without:
             break
         try:
-            found.append(finalist(selected, place, target, build(selected), note))
+            compiled = finalist(selected, place, target, build(selected), note)
+            found.append(replace(compiled, verdicts=tuple(_verdicts(verified, target, place))))
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
+            broken(place)
     return sorted(found, key=lambda f: (f.predicted, f.place))
+
+
+def _verdicts(verified: KernelGraph, target: Target, place: int) -> Iterator[VerdictNote]:
+    """Those of the candidates that are chosen at a place."""
+    for op in verified.ops:
+        if isinstance(op, Alternatives) and op.verdicts is not None:
+            order = ranking(op, target)
+            if order:
+                yield op.verdicts[order[min(place, len(order) - 1)][1] - 1]
 
 
 def _places(verified: KernelGraph) -> int:

@@ -16,6 +16,7 @@ from mirage.pipeline.forms import Forms
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.verify import Checked
 from mirage.search import SearchResult
+from mirage.semantics.alternatives import VerdictNote
 from mirage.semantics.ugraph import External, KernelGraph, launches
 from mirage.transforms import Exponential
 
@@ -38,13 +39,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Finalist:
-    """A candidate that was compiled. ``place`` counts by predicted time before that, from 0."""
+    """A candidate that was compiled. ``place`` counts by predicted time before that, from 0.
+    ``verdicts`` has what was verified of each part; nothing where kernels were chosen by hand."""
 
     graph: KernelGraph
     steps: tuple[Step, ...]
     place: int
     prediction: CostReport | None
     spilled_bytes: int
+    verdicts: tuple[VerdictNote, ...] = ()
 
     @property
     def predicted(self) -> float:

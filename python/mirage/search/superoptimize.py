@@ -294,9 +294,13 @@ class Planner:
         parts: list[CostReport] = []
         words: list[str] = []
         picks: dict[Value, Pick] = {}
+        kept: set[Op] = set()
         for region, step in zip(regions, steps, strict=True):
             if isinstance(step, Kept):
                 for op in step.ops:
+                    if op in kept:  # a cast, say, that two parts without a kernel compute
+                        continue
+                    kept.add(op)
                     ops.extend(self._constants(op, ops))
                     ops.append(op)
                     if is_unfused(op, self.graph.outputs):

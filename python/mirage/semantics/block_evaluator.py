@@ -41,15 +41,29 @@ class Tensor:
         """The elements of ``region``, which must have been computed; ``shape`` is the whole
         tensor's.
         """
-        planes = self.planes
-        for dim, (wanted, have, size) in enumerate(zip(region, self.region, shape, strict=True)):
-            if wanted is None and have is None:
-                continue
-            index = np.arange(size) if wanted is None else wanted
-            planes = map_planes(
-                lambda p, i=index, h=have, d=dim: np.take(p, locate(i, h), axis=d), planes
-            )
-        return planes
+        return taken(self.planes, indices_of(region, self.region, shape))
+
+
+def taken(planes: Planes, indices: tuple[tuple[int, Array], ...]) -> Planes:
+    """What lies at the indices along each dimension that is named."""
+    for dim, index in indices:
+        planes = map_planes(lambda p, i=index, d=dim: np.take(p, i, axis=d), planes)
+    return planes
+
+
+def indices_of(
+    region: Region, have: Region, shape: tuple[int, ...]
+) -> tuple[tuple[int, Array], ...]:
+    """Where ``region`` lies within what was computed, ``have``, along each dimension of which not
+    all of that is wanted."""
+    found: list[tuple[int, Array]] = []
+    for dim, (wanted, known, size) in enumerate(zip(region, have, shape, strict=True)):
+        if wanted is known or (
+            wanted is not None and known is not None and np.array_equal(wanted, known)
+        ):
+            continue
+        found.append((dim, locate(np.arange(size) if wanted is None else wanted, known)))
+    return tuple(found)
 
 
 def locate(index: Array, have: Array | None) -> Array:

@@ -11,18 +11,25 @@ Composite ops are decomposed in their stable form first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from mirage.semantics.block_evaluator import BlockEvaluator, EvaluationError, Tensor
+from mirage.semantics.block_evaluator import (
+    BlockEvaluator,
+    EvaluationError,
+    Tensor,
+    indices_of,
+    taken,
+)
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, map_planes, shape_of
 from mirage.semantics.region import (
     Demand,
     Region,
+    Takes,
     region_shape,
     reshape_groups,
     whole,
@@ -74,8 +81,21 @@ def evaluate(graph: KernelGraph, domain: Domain, inputs: Sequence[Planes]) -> tu
     return tuple(y.planes for y in evaluate_sampled(graph, domain, sampled, whole_demand(graph)))
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What launches give that other graphs have too: ``numbers`` are equal for launches of equal
+    results, ``known`` has those that were run, on the same inputs in the same arithmetic."""
+
+    numbers: Mapping[Op, int]
+    known: dict[int, tuple[Tensor, ...]]
+
+
 def evaluate_sampled(
-    graph: KernelGraph, domain: Domain, inputs: Sequence[Sampled], wanted: Demand
+    graph: KernelGraph,
+    domain: Domain,
+    inputs: Sequence[Sampled],
+    wanted: Demand,
+    shared: Shared | None = None,
 ) -> tuple[Sampled, ...]:
     """The wanted parts of the outputs; the inputs must contain at least their wanted parts.
 
@@ -89,40 +109,68 @@ def evaluate_sampled(
         if not any(v in wanted.regions for v in op.results):
             continue
         if isinstance(op, Launch):
-            params = {
-                p: values[v]
-                for p, v in zip(op.body.params, op.operands, strict=True)
-                if v in values
-            }
-            blocks = BlockEvaluator(domain, op, params, wanted.positions[op])
-            values.update(zip(op.results, blocks.run(), strict=True))
+            values.update(zip(op.results, _launch(domain, op, values, wanted, shared), strict=True))
         else:
-            values[op.result] = _primitive(domain, op, values, wanted.regions[op.result])
+            values[op.result] = _primitive(domain, op, values, wanted)
         for v in last_use.get(number, ()):
             values.pop(v, None)
     return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
 
 
-def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], region: Region) -> Tensor:
-    regions = op.needs(region)
-    xs = [values[v].take(r, v.shape) for v, r in zip(op.operands, regions, strict=True)]
-    shape = region_shape(region, op.result.shape)
+def _launch(
+    domain: Domain, op: Launch, values: dict[Value, Tensor], wanted: Demand, shared: Shared | None
+) -> tuple[Tensor, ...]:
+    number = None if shared is None else shared.numbers.get(op)
+    if shared is not None and number is not None and number in shared.known:
+        return shared.known[number]
+    params = {p: values[v] for p, v in zip(op.body.params, op.operands, strict=True) if v in values}
+    results = BlockEvaluator(domain, op, params, wanted.positions[op]).run()
+    if shared is not None and number is not None:
+        shared.known[number] = results
+    return results
+
+
+def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], wanted: Demand) -> Tensor:
+    operands = [values[v] for v in op.operands]
+    takes = wanted.takes.get(op)
+    if takes is None or not all(map(_same, takes.have, (x.region for x in operands))):
+        takes = wanted.takes[op] = _takes(op, operands, wanted.regions[op.result])
+    xs = [taken(x.planes, i) for x, i in zip(operands, takes.indices, strict=True)]
     if isinstance(op, Slice):
-        return Tensor(xs[0], region)
+        return Tensor(xs[0], takes.region)
     if isinstance(op, Reshape):
-        source = op.operands[0].shape
-        have: list[int] = []
-        produced: list[Array | None] = []
-        for group in reshape_groups(source, op.result.shape):
-            if group.kept:
-                have.append(region_shape(regions[0], source)[group.operand[0]])
-                produced.append(region[group.result[0]])
-            else:
-                have.extend(op.result.shape[d] for d in group.result)
-                produced.extend(None for _ in group.result)
-        assert prod(have) == prod(shape_of(xs[0]))
-        return Tensor(map_planes(lambda p: p.reshape(have), xs[0]), tuple(produced))
-    return Tensor(op.compute(domain, xs, 0, shape), region)
+        assert prod(takes.shape) == prod(shape_of(xs[0]))
+        return Tensor(map_planes(lambda p: p.reshape(takes.shape), xs[0]), takes.region)
+    return Tensor(op.compute(domain, xs, 0, takes.shape), takes.region)
+
+
+def _same(a: Region, b: Region) -> bool:
+    return a is b or all(
+        x is y or (x is not None and y is not None and np.array_equal(x, y))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
+    """What the op takes for ``region`` of its result; of a reshape all that this gives."""
+    regions = op.needs(region)
+    have = tuple(x.region for x in operands)
+    indices = tuple(
+        indices_of(r, h, v.shape) for r, h, v in zip(regions, have, op.operands, strict=True)
+    )
+    if not isinstance(op, Reshape):
+        return Takes(have, indices, region, region_shape(region, op.result.shape))
+    source = op.operands[0].shape
+    sizes: list[int] = []
+    produced: list[Array | None] = []
+    for group in reshape_groups(source, op.result.shape):
+        if group.kept:
+            sizes.append(region_shape(regions[0], source)[group.operand[0]])
+            produced.append(region[group.result[0]])
+        else:
+            sizes.extend(op.result.shape[d] for d in group.result)
+            produced.extend(None for _ in group.result)
+    return Takes(have, indices, tuple(produced), tuple(sizes))
 
 
 def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:

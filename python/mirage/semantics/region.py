@@ -7,7 +7,7 @@ walking the graph backwards with :func:`demand`; the evaluator then computes jus
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -21,6 +21,7 @@ from mirage.semantics.ugraph import (
     KernelGraph,
     Launch,
     Load,
+    Op,
     Value,
     axis_extents,
     walk,
@@ -97,10 +98,24 @@ def launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
 
 @dataclass(frozen=True)
 class Demand:
-    """What to compute: regions of values (others are not needed) and grid positions of launches."""
+    """What to compute: regions of values (others are not needed) and grid positions of launches.
+    ``takes`` is where evaluations keep which parts of operands each op takes: they are the same
+    for all inputs."""
 
     regions: Mapping[Value, Region]
     positions: Mapping[Launch, Positions]
+    takes: dict[Op, Takes] = field(default_factory=dict["Op", "Takes"], compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Takes:
+    """Of each operand of an op, which was computed in the regions ``have``, the indices to take
+    along some dimensions; the region and the shape of the result."""
+
+    have: tuple[Region, ...]
+    indices: tuple[tuple[tuple[int, Array], ...], ...]
+    region: Region
+    shape: tuple[int, ...]
 
 
 def demand(graph: KernelGraph, outputs: Iterable[Region]) -> Demand:

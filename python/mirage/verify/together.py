@@ -1,24 +1,35 @@
-"""Several candidates of one program verified together: the pieces that they share are shown once,
-and workers share the work."""
+"""Several candidates of one program verified together: the pieces that they share are shown (and
+tested) once, rounding errors are measured in the same situations, and workers share the work."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from mirage.semantics.check import InvalidGraph
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.exact import accounts_of, show
-from mirage.verify.kernel_by_kernel import Hint, Piece, Shown
+from mirage.verify.evidence.rounding import Turn
+from mirage.verify.kernel_by_kernel import Hint, Pairs, Piece, Shown
 from mirage.verify.ledger import Ledger
+from mirage.verify.postponed import Open, Tested, rounding_evidence, with_tests
+from mirage.verify.shared_rounding import Entry, rounding_of
 from mirage.verify.time_limit import OutOfTime, time_limit
 from mirage.verify.verdict import Evidence, Kind, Verdict
-from mirage.verify.verifier import VerifyOptions, speaks_of, verify
+from mirage.verify.verifier import (
+    SignatureMismatch,
+    VerifyOptions,
+    examine,
+    speaks_of,
+    try_piece,
+)
 
 _T = TypeVar("_T")
 
@@ -57,8 +68,15 @@ def verify_all(
     claims = [c if _is_useful(c, reference, terms) else Claim(c.candidate) for c in claims]
     _show_pieces(claims, terms, executor)
     known = dict(terms.ledger)
-    jobs = [partial(_verdict, reference, c, terms.options, known, terms.deadline) for c in claims]
-    yield from _each(jobs, executor)
+    jobs = [partial(_examined, reference, c, terms.options, known, terms.deadline) for c in claims]
+    found = list(_each(jobs, executor))
+    _try_pieces(found, terms, executor)
+    _measure(reference, claims, found, terms, executor)
+    for verdict in found:
+        if isinstance(verdict, Exception):
+            raise verdict
+        assert isinstance(verdict, Verdict)
+        yield verdict
 
 
 def _is_useful(claim: Claim, reference: KernelGraph, terms: Terms) -> bool:
@@ -97,19 +115,110 @@ def _shown(piece: Piece, seed: int, deadline: float) -> Shown:
     return show(piece, seed, left, min(PIECE_SECONDS, PIECE_SHARE * max(0.0, left)))
 
 
-def _verdict(
+_Found = Verdict | Open | SignatureMismatch | InvalidGraph
+
+
+def _examined(
     reference: KernelGraph,
     claim: Claim,
     options: VerifyOptions,
     known: dict[str, Shown],
     deadline: float,
-) -> Verdict:
+) -> _Found:
     try:
         with time_limit(deadline - time.time()):
-            return verify(reference, claim.candidate, options, claim.hint, known)
+            return examine(reference, claim.candidate, options, claim.hint, known)
     except OutOfTime:
-        evidence = Evidence("time", None, "the time was up before anything was decided")
-        return Verdict(Kind.UNKNOWN, None, (evidence,), options.seed or 0)
+        return _undecided("anything was decided", options)
+    except (SignatureMismatch, InvalidGraph) as error:
+        return error
+
+
+def _undecided(before: str, options: VerifyOptions) -> Verdict:
+    evidence = Evidence("time", None, f"the time was up before {before}")
+    return Verdict(Kind.UNKNOWN, None, (evidence,), options.seed or 0, late=True)
+
+
+# ---- tests of pieces
+
+
+def _try_pieces(found: list[_Found], terms: Terms, executor: Executor | None) -> None:
+    """Tests of the pieces of candidates that are too large as a whole; equal ones once."""
+    tested: dict[str, Tested] = {}
+    for place, left in enumerate(found):
+        if not isinstance(left, Open) or not left.pieces:
+            continue
+        missing = {p.key: p for p in left.pieces if p.key not in tested}
+        if all(tested[p.key].passed for p in left.pieces if p.key in tested):
+            jobs = [
+                partial(_tried, p, terms.options, _within(left.stored, p), terms.deadline)
+                for p in missing.values()
+            ]
+            tested.update(
+                (key, t) for key, t in zip(missing, _each(jobs, executor), strict=True) if t
+            )
+        found[place] = with_tests(left, tested)
+
+
+def _within(stored: Pairs, piece: Piece) -> Pairs:
+    """What is said of the piece's own tensors."""
+    tensors = {v for op in piece.ops for v in op.results}
+    values = {v for op in piece.first.ops for v in op.results}
+    return tuple((p, c) for p, c in stored if p in values and c in tensors)
+
+
+def _tried(piece: Piece, options: VerifyOptions, stored: Pairs, deadline: float) -> Tested | None:
+    seed = secrets.randbits(128) if options.seed is None else options.seed
+    try:
+        with time_limit(deadline - time.time()):
+            return try_piece(piece, options, seed, stored)
+    except OutOfTime:
+        return None
+
+
+# ---- rounding errors
+
+
+def _measure(
+    reference: KernelGraph,
+    claims: Sequence[Claim],
+    found: list[_Found],
+    terms: Terms,
+    executor: Executor | None,
+) -> None:
+    """Rounding errors of all candidates for which they are left, in the same situations."""
+    places = [i for i, left in enumerate(found) if isinstance(left, Open)]
+    if not places:
+        return
+    options = terms.options
+    seed = secrets.randbits(128) if options.seed is None else options.seed
+    turns = len(os.sched_getaffinity(0)) if executor is not None else 1
+    entries: list[Entry] = []
+    for i in places:
+        left = found[i]
+        assert isinstance(left, Open)
+        assert left.verdict.permutation is not None
+        entries.append(Entry(claims[i].candidate, left.verdict.permutation, claims[i].hint))
+    jobs = [
+        partial(rounding_of, reference, entries, options, seed, Turn(k, turns), terms.deadline)
+        for k in range(turns)
+    ]
+    measured = list(zip(*_each(jobs, executor), strict=True))
+    for i, parts in zip(places, measured, strict=True):
+        left = found[i]
+        assert isinstance(left, Open)
+        errors = [e for part in parts for e in part.errors]
+        failed = next((part for part in parts if part.failed), None)
+        if failed is None and any(part.cut for part in parts):
+            found[i] = _undecided("its rounding errors were measured", options)
+            continue
+        evidence = rounding_evidence(errors, options.assume)
+        found[i] = replace(
+            left.verdict,
+            evidence=(*left.verdict.evidence, evidence),
+            numerics_hold=failed is None,
+            rough=() if failed is None else failed.rough,
+        )
 
 
 def _each(jobs: Sequence[Callable[[], _T]], executor: Executor | None) -> Iterator[_T]:

@@ -120,7 +120,9 @@ class Verdict:
     ``permutation[i]`` is the candidate's output that equals output ``i`` of the reference.
     ``holds_for`` (PROVED only) says for which other sizes the proof holds too; ``None``: for the
     sizes, maps and constants at hand. ``unshown`` are the positions of the candidate's ops that
-    stand between it and a proof, where it was verified kernel by kernel.
+    stand between it and a proof, where it was verified kernel by kernel; ``rough`` is the first
+    whose rounding errors are too large, if that is known. ``late``: the time was up before anything
+    was decided.
     """
 
     kind: Kind
@@ -132,6 +134,8 @@ class Verdict:
     permutation: tuple[int, ...] | None = None
     holds_for: HoldsFor | None = None
     unshown: tuple[int, ...] = ()
+    rough: tuple[int, ...] = ()
+    late: bool = False
 
     @property
     def equivalent(self) -> bool:
@@ -167,6 +171,8 @@ class Verdict:
             "seed": str(self.seed),
             "permutation": None if self.permutation is None else list(self.permutation),
             "unshown": list(self.unshown),
+            "rough": list(self.rough),
+            "late": self.late,
             "holds_for": None if self.holds_for is None else self.holds_for.to_json(),
             "witness": None if self.witness is None else self.witness.to_json(),
             "evidence": [e.to_json() for e in self.evidence],

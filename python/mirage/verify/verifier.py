@@ -15,7 +15,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch, launches
+from mirage.semantics.ugraph import KernelGraph, Launch, Value, launches
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
@@ -28,13 +28,22 @@ from mirage.verify.evidence.exact import (
     show,
     summary,
 )
+from mirage.verify.evidence.first_rough import first_rough
 from mirage.verify.evidence.floats import Difference, compare_floats, decisive
 from mirage.verify.evidence.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
-from mirage.verify.evidence.rounding import measure_rounding
+from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
-from mirage.verify.kernel_by_kernel import Account, Hint, Piece, Shown
+from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.normalize import normalize
+from mirage.verify.postponed import (
+    REAL_SIZES,
+    Open,
+    Tested,
+    ops_of,
+    rounding_evidence,
+    with_tests,
+)
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
 _OTHER_SAMPLES = 3
@@ -114,6 +123,22 @@ def verify(
     values of inputs that are fixed: rounding errors are measured with those. Raises
     :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
+    found = examine(reference, candidate, options, hint, known, contents, postpone=False)
+    assert isinstance(found, Verdict)
+    return found
+
+
+def examine(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    options: VerifyOptions,
+    hint: Hint | None = None,
+    known: Mapping[str, Shown] = {},
+    contents: Mapping[int, Array] = {},
+    *,
+    postpone: bool = True,
+) -> Verdict | Open:
+    """:func:`verify`; with ``postpone`` up to what candidates of one program can share."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
@@ -126,16 +151,19 @@ def verify(
     if hint is not None and (first.calls or not speaks_of(hint, reference)):
         hint = None
     held = partial(_Verification, known=known, contents=contents)
-    verdict = held(first.graph, second.graph, count, options, seed, hint).run()
-    if verdict.equivalent:
-        return verdict
+    found = held(first.graph, second.graph, count, options, seed, hint).run(
+        postpone and not first.calls and not contents
+    )
+    if isinstance(found, Open) or found.equivalent:
+        return found
     alike, read = read_alike(decompose(first.graph), second.graph)
     if not read:
-        return verdict
+        return found
     again = held(first.graph, alike, count, options, seed, None).run()
+    assert isinstance(again, Verdict)
     pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(read.items()))
     note = Evidence("constants", True, f"read what compiles to the same: {', '.join(pairs)}")
-    return replace(again, evidence=(note, *again.evidence)) if again.equivalent else verdict
+    return replace(again, evidence=(note, *again.evidence)) if again.equivalent else found
 
 
 def speaks_of(hint: Hint, reference: KernelGraph) -> bool:
@@ -177,6 +205,8 @@ class _Verification:
         self.hint, self.known = hint, known
         self.contents = contents
         self.unshown: tuple[int, ...] = ()
+        self.stored: Pairs = ()
+        self.rough: Value | None = None
         self.accounts: tuple[Account, ...] = ()
         self.evidence: list[Evidence] = []
 
@@ -186,14 +216,14 @@ class _Verification:
         stable = (decompose(a, stable=True), decompose(b, stable=True))
         return stable, (normalize(decompose(a)), normalize(decompose(b)))
 
-    def run(self) -> Verdict:
+    def run(self, postpone: bool = False) -> Verdict | Open:
         rng = random.Random(self.seed)
         stable, (first, second) = self._primitive()
         source = np.random.default_rng(rng.getrandbits(128))
         try:
             instance = make_instance((first, second), stable, self.options.work, source)
         except TooMuchWork as reason:
-            return self._piece_by_piece(first, second, str(reason), rng)
+            return self._piece_by_piece(first, second, str(reason), rng, postpone)
         order = self._order(instance, rng)
         identity = tuple(range(len(self.reference.outputs)))
         small = Exact()
@@ -214,7 +244,7 @@ class _Verification:
         if small.difference is not None:
             return self._refuted(small.difference, f"standard normal{CELLS}")
         if order is None and self.hint is not None and results:
-            return self._piece_by_piece(first, second, _NO_IDENTITY, rng)
+            return self._piece_by_piece(first, second, _NO_IDENTITY, rng, postpone)
         if order is None or small.agrees is False:
             return self._verdict(Kind.UNKNOWN, None, None, None)
         if small.bound is None and not small.proved:
@@ -223,46 +253,49 @@ class _Verification:
             self.evidence.append(Evidence("bound", None, text))
             return self._verdict(Kind.UNKNOWN, None, None, None)
         numerics: bool | None = False if useless else None
-        if self.options.numerics and not useless:
+        later = postpone and instance.cells is None
+        if self.options.numerics and not useless and not later:
             numerics = self._numerics(instance, source, order)
         if small.proved:
             verdict = self._verdict(Kind.PROVED, None, numerics, order)
-            return replace(verdict, holds_for=small.holds_for)
-        return self._verdict(Kind.PROBABLE, small.bound, numerics, order)
+            verdict = replace(verdict, holds_for=small.holds_for)
+        else:
+            verdict = self._verdict(Kind.PROBABLE, small.bound, numerics, order)
+        if later and self.options.numerics and not useless:
+            return Open(verdict, self.candidate)
+        return verdict
 
     def _piece_by_piece(
-        self, first: KernelGraph, second: KernelGraph, reason: str, rng: random.Random
-    ) -> Verdict:
+        self,
+        first: KernelGraph,
+        second: KernelGraph,
+        reason: str,
+        rng: random.Random,
+        postpone: bool,
+    ) -> Verdict | Open:
         """Where the whole is too large to be run: its pieces are, each on inputs of its own."""
-        name = "tests at the real sizes"
         if self.hint is None or not self.options.prove:
-            self.evidence.append(Evidence(name, None, reason))
+            self.evidence.append(Evidence(REAL_SIZES, None, reason))
             return self._verdict(Kind.UNKNOWN, None, None, None)
         small = self._exactly(first, second, True, rng)
         self.evidence += small.evidence
         if not small.agrees or (small.bound is None and not small.proved):
-            self.evidence.append(Evidence(name, None, reason))
+            self.evidence.append(Evidence(REAL_SIZES, None, reason))
             return self._verdict(Kind.UNKNOWN, None, None, None)
-        pieces = {p.key: p for a in self.accounts for p, _ in a.shown if not p.trivial}
-        numerics: bool | None = None
-        for piece in pieces.values():
-            test = _Verification(
-                piece.first, piece.second, 0, self.options, rng.getrandbits(128), None, {}
-            )
-            passed, rounding = test.tests(any(isinstance(op, Launch) for op in piece.ops))
-            if rounding is not None:
-                numerics = rounding and numerics is not False
-            if not passed or rounding is False:
-                self._blame([piece])
-                self.evidence += test.evidence
-            if not passed:
-                return self._verdict(Kind.UNKNOWN, None, None, None)
-        self.evidence.append(
-            Evidence(name, True, f"{len(pieces)} pieces, each on its own (the whole: {reason})")
-        )
         order = tuple(range(len(self.reference.outputs)))
         kind = Kind.PROVED if small.proved else Kind.PROBABLE
-        return self._verdict(kind, small.bound, numerics, order)
+        verdict = self._verdict(kind, small.bound, None, order)
+        pieces = {p.key: p for a in self.accounts for p, _ in a.shown if not p.trivial}
+        left = Open(verdict, self.candidate, tuple(pieces.values()), self.hint.stored, reason)
+        if postpone:
+            return left
+        tested: dict[str, Tested] = {}
+        for piece in left.pieces:
+            seed = rng.getrandbits(128)
+            tested[piece.key] = try_piece(piece, self.options, seed, left.stored)
+            if not tested[piece.key].passed:
+                break
+        return with_tests(left, tested)
 
     def tests(self, rounding: bool) -> tuple[bool | None, bool | None]:
         """Whether the tests at the real sizes hold, and those of rounding errors where they are
@@ -273,7 +306,7 @@ class _Verification:
         try:
             instance = make_instance((first, second), stable, self.options.work, source)
         except TooMuchWork as reason:
-            self.evidence.append(Evidence("tests at the real sizes", None, str(reason)))
+            self.evidence.append(Evidence(REAL_SIZES, None, str(reason)))
             return None, None
         order = self._order(instance, rng)
         results, difference = self._in_floats(instance, source, order)
@@ -314,9 +347,7 @@ class _Verification:
 
     def _blame(self, pieces: Iterable[Piece]) -> None:
         """These are what the candidate could not be shown for."""
-        places = {op: i for i, op in enumerate(self.candidate.ops)}
-        found = (places[op] for piece in pieces for op in piece.ops if op in places)
-        self.unshown = tuple(sorted({*self.unshown, *found}))
+        self.unshown = tuple(sorted({*self.unshown, *ops_of(pieces, self.candidate)}))
 
     def _exactly(
         self, first: KernelGraph, second: KernelGraph, aligned: bool, rng: random.Random
@@ -435,28 +466,26 @@ class _Verification:
     ) -> bool:
         sample = instance.stable_sample
         contents = self.contents if instance.cells is None else {}
-        results = measure_rounding(
-            instance.stable, sample, source, order, contents, self.options.assume
+        (found,) = measure_together(
+            instance.stable, sample, source, (order,), contents, self.options.assume
         )
-        holds = all(r.holds for r in results)
-        worst = max(results, key=lambda r: (not r.holds, r.candidate / (r.reference or 1e-30)))
-        place = f" ({worst.where})" if worst.where and not holds else ""
-        self.evidence.append(
-            Evidence(
-                "rounding errors",
-                holds,
-                f"worst of {len(results)} situations: {worst.candidate:.2g}, "
-                f"reference {worst.reference:.2g}{place}: {worst.situation}; assumed: "
-                f"{', '.join(self.options.assume.names) or 'nothing'}",
-                {
-                    "assumed": list(self.options.assume.names),
-                    "situations": [
-                        [r.situation, r.reference, str(r.candidate), r.holds] for r in results
-                    ],
-                },
-            )
-        )
-        return holds
+        self.evidence.append(rounding_evidence(found.errors, self.options.assume))
+        if found.failed is not None and instance.cells is None and self.stored:
+            first, second = instance.stable
+            self.rough = first_rough(first, second, self.stored, 1, *found.failed)
+        return self.evidence[-1].holds is True
+
+
+def try_piece(piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = ()) -> Tested:
+    """Tests of a piece at its real sizes, on inputs of its own; its rounding errors too where
+    kernels compute it. ``stored`` is what tensors are said to hold: it says at most whose fault
+    errors are."""
+    test = _Verification(piece.first, piece.second, 0, options, seed, None, {})
+    test.stored = stored
+    passed, rounding = test.tests(any(isinstance(op, Launch) for op in piece.ops))
+    ops = enumerate(piece.ops)
+    rough = tuple(i for i, op in ops if test.rough is not None and test.rough in op.results)
+    return Tested(passed, rounding, tuple(test.evidence), rough)
 
 
 def _everywhere(results: Sequence[Difference | None]) -> Difference | None:

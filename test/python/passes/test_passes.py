@@ -98,6 +98,15 @@ def test_wrong_candidates_are_dropped_with_a_witness() -> None:
     assert "witness: output 0, element" in warning
 
 
+def test_where_no_candidate_is_left_the_pass_says_what_to_do() -> None:
+    assert not [s for s in run(WRONG, VERIFY)[1] if "got none" in s]  # one is right
+    text, said = run(WRONG.replace("kernel.unary square", "kernel.unary neg"), VERIFY)
+    assert text.count("^bb0") == 1
+    (remedy,) = [s for s in said if "got none" in s]
+    assert "`mirage optimize`" in remedy
+    assert "mirage-shortlist candidates" in remedy
+
+
 OUT_OF_ORDER = [
     ("mirage-verify", REFERENCE, "expected form 'candidates', got 'reference'"),
     ("mirage-select", WRONG, "expected form 'verified', got 'candidates'"),

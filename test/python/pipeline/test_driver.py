@@ -13,10 +13,12 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
+from mirage.compiler import Compiled, CompileError
 from mirage.cost.target import UnknownTargetError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.mlir_io import graph_from_text
 from mirage.pipeline import search as search_stage
+from mirage.pipeline.build import Builder as KernelBuilder
 from mirage.pipeline.call import NotCompiledError, call_external
 from mirage.pipeline.optimize import compile_graph, optimize
 from mirage.pipeline.options import OptimizeOptions, OptionError
@@ -26,8 +28,10 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.describe import describe
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
-from mirage.verify import Kind, Verdict, together, verify
+from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value, walk
+from mirage.transforms.partition import Part
+from mirage.verify import Kind, Verdict, together
+from mirage.verify.verifier import examine
 from mirage.workloads import get
 
 FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1)
@@ -138,19 +142,56 @@ def test_the_search_goes_on_without_kernels_that_are_not_shown(
 ) -> None:
     calls: list[object] = []
 
-    def strict(reference: KernelGraph, candidate: KernelGraph, *rest: Any) -> Verdict:
+    def strict(reference: KernelGraph, candidate: KernelGraph, *rest: Any) -> object:
         calls.append(candidate)
         if len(calls) <= 1:
             return Verdict(Kind.UNKNOWN, None, (), 0)
-        return verify(reference, candidate, *rest)
+        return examine(reference, candidate, *rest)
 
-    monkeypatch.setattr(together, "verify", strict)
+    monkeypatch.setattr(together, "examine", strict)
     said: list[str] = []
     options = replace(FAST, candidates=1, jobs=1, watch=said.append)  # `strict` counts its calls
     result = optimize(linear().program(), options)
     assert "search: goes on without 1 kernels that could not be verified" in said
     assert [c.kept for c in result.verdicts] == [False, True]
     assert any(isinstance(op, Launch) for op in result.graph.ops)
+
+
+def test_a_kernel_that_does_not_compile_costs_that_kernel_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The search goes on without it and its like, and what it finds is compiled."""
+    graph = linear().program()
+    usual = optimize(graph, replace(FAST, compile=True, cubin=False, finalists=1, jobs=1))
+    (first,) = (op for op in usual.graph.ops if isinstance(op, Launch))
+    bad = _kinds(first)
+    compiled: list[tuple[str, ...]] = []
+    real = KernelBuilder._compile  # pyright: ignore[reportPrivateUsage]
+
+    def strict(self: KernelBuilder, part: Part) -> Compiled:
+        kinds = [_kinds(op) for op in part.graph.ops if isinstance(op, Launch)]
+        if bad in kinds:
+            raise CompileError("no registers are left")
+        compiled.extend(kinds)
+        return real(self, part)
+
+    monkeypatch.setattr(KernelBuilder, "_compile", strict)
+    said: list[str] = []
+    options = replace(FAST, compile=True, cubin=False, jobs=1, use_cache=False, watch=said.append)
+    result = optimize(graph, options)
+    assert any("do not compile" in text for text in said), said
+    launches = [op for op in result.graph.ops if isinstance(op, Launch)]
+    assert launches
+    assert bad not in map(_kinds, launches)
+    assert {_kinds(op) for op in launches} <= {*compiled}
+    inputs = [np.random.default_rng(0).standard_normal(v.shape) for v in result.graph.inputs]
+    (got,), (want,) = (evaluate_floats(g, inputs) for g in (result.graph, graph.graph))
+    np.testing.assert_allclose(got, want, rtol=1e-9)
+
+
+def _kinds(launch: Launch) -> tuple[str, ...]:
+    """What a kernel does, whatever its sizes."""
+    return tuple(type(op).__name__ for op in walk(launch.body.ops))
 
 
 def test_superoptimize_of_a_builder() -> None:

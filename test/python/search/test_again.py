@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
+import numpy as np
+import pytest
 from mirage.cost import H200
 from mirage.search import Pick, Planner, SearchLimits, SearchResult
+from mirage.search.kernel.workers import Region
 from mirage.semantics.builder import Builder
-from mirage.semantics.ugraph import Launch
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Launch
 from search_programs import graph, rms_linear, rms_swiglu_down, tensor
 
 LIMITS = SearchLimits(columns=400, samples=1, derivations=2, candidates=4)
@@ -53,3 +60,39 @@ def test_ways_that_were_left_out_are_looked_at_when_all_others_are_refused() -> 
         launches.add(sum(isinstance(op, Launch) for op in result.candidates[0].graph.ops))
         result = planner.again(kernels_of(result), 60.0)
     assert {1, 2} <= launches
+
+
+@pytest.mark.parametrize("share", [0.4, 0.8, 1.0])
+def test_parts_without_a_kernel_share_what_they_compute(
+    monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    """A cast that several parts read is there once where these parts keep their own ops: no kernel
+    was found in the time, or all were refused."""
+    x, u, v = tensor("x", 8, 64), tensor("u", 64, 64), tensor("v", 64, 64)
+    b = Builder()
+    wide = b.cast(x, DType.F32)
+    norm = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, wide), (1,))
+    scaled = b.cast(b.binary(BinaryFn.MUL, wide, b.unary(UnaryFn.RSQRT, norm)), DType.F16)
+    y = b.binary(BinaryFn.ADD, b.matmul(scaled, u), x)
+    z = b.matmul(b.cast(b.unary(UnaryFn.EXP, wide), DType.F16), v)
+    program = KernelGraph("shared", (x, u, v), tuple(b.ops), (y, z))
+    rng = random.Random(0)
+    empty: dict[object, bool] = {}
+    real = Planner._solve  # pyright: ignore[reportPrivateUsage]
+
+    def solve(self: Planner, region: Region) -> list[Pick]:
+        if empty.setdefault(region.key, rng.random() < share):
+            return []
+        return real(self, region)
+
+    monkeypatch.setattr(Planner, "_solve", solve)
+    result = Planner(program, H200, LIMITS).run()
+    inputs = [
+        np.random.default_rng(i).standard_normal(v.shape) / 8 for i, v in enumerate((x, u, v))
+    ]
+    want = evaluate_floats(program, inputs)
+    assert result.candidates
+    for c in result.candidates:
+        check_graph(c.graph)
+        for got, expected in zip(evaluate_floats(c.graph, inputs), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)

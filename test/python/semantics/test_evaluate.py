@@ -264,3 +264,55 @@ def test_replacing_a_tile_map_changes_the_result():
     )
     xs = inputs_of(graph)
     assert np.abs(evaluate_floats(mutant, xs)[0] - evaluate_floats(graph, xs)[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("rows", [8, 6])
+@pytest.mark.parametrize("wanted", [None, [12, 13], [3, 12], [1]])
+def test_tiles_wholly_outside_are_zeros(rows: int, wanted: list[int] | None):
+    """One operand ends before the second block begins. A sample of that block's rows asks for
+    nothing of it, so that nothing of it is there."""
+    x, y = graphs.tensor(rows, 3, dtype=DType.F32), graphs.tensor(16, 3, dtype=DType.F32)
+    px, py = params = graphs.params_of((x, y))
+    b = Builder(in_block=True)
+    z = b.binary(
+        BinaryFn.ADD,
+        b.load(px, (("i",), ()), (8, 3)),
+        b.load(py, (("i",), ()), (8, 3)),
+    )
+    body = BlockGraph(params, tuple(b.ops), (Output(z, (("i",), ())),))
+    kernel = graphs.launch((x, y), (Axis("i", 2),), body, (y.type,))
+    graph = KernelGraph("outside", (x, y), (kernel,), kernel.results)
+    check_graph(graph)
+    xs = inputs_of(graph)
+    expected = xs[1] + np.concatenate([xs[0], np.zeros((16 - rows, 3))])
+    np.testing.assert_allclose(naive.run(graph, xs)[0], expected)
+    region = (None if wanted is None else np.array(wanted), None)
+    needed = demand(graph, [region])
+    sampled: list[Sampled] = []
+    for value, array in zip(graph.inputs, xs, strict=True):
+        part = needed.regions.get(value, (np.arange(0), None))
+        rows_of = slice(None) if part[0] is None else part[0]
+        sampled.append(Sampled((array[rows_of],), part))
+    (found,) = evaluate_sampled(graph, Float64(), sampled, needed)
+    at = np.arange(16) if found.region[0] is None else found.region[0]
+    assert set(range(16) if wanted is None else wanted) <= set(at.tolist())
+    np.testing.assert_allclose(found.planes[0], expected[at])
+
+
+def test_evaluations_may_share_what_is_wanted():
+    """The same demand with inputs of which more, or other parts, are there."""
+    x = graphs.tensor(8, 3, dtype=DType.F32)
+    b = Builder()
+    y = b.slice(b.unary(UnaryFn.EXP, x), (2, 0), (4, 3))
+    graph = KernelGraph("part", (x,), tuple(b.ops), (y,))
+    needed = demand(graph, [(np.array([1]), None)])
+    (array,) = inputs_of(graph)
+    for rows in (None, [3], [2, 3, 7], None, [0, 3], [2, 3, 7]):
+        region = (None if rows is None else np.array(rows), None)
+        part = array if rows is None else array[rows]
+        (found,) = evaluate_sampled(graph, Float64(), [Sampled((part,), region)], needed)
+        np.testing.assert_allclose(found.planes[0], np.exp(array[[3]]))
+    with pytest.raises(EvaluationError, match="had not been asked for"):
+        evaluate_sampled(
+            graph, Float64(), [Sampled((array[[2, 4]],), (np.array([2, 4]), None))], needed
+        )

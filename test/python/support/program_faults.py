@@ -462,3 +462,36 @@ def _before(scope: Scope, i: int, fn: UnaryFn) -> Op:
     operands = list(scope.operands)
     operands[i] = scope.builder.unary(fn, operands[i])
     return replace(scope.op, operands=tuple(operands))
+
+
+def with_fault(candidate: KernelGraph, number: int) -> KernelGraph:
+    """Kernel ``number`` stores its result negated."""
+    return _with_result(candidate, number, lambda b, x: b.unary(UnaryFn.NEG, x))
+
+
+def with_lost_digits(candidate: KernelGraph, number: int) -> KernelGraph:
+    """Kernel ``number`` adds a large number to its result and subtracts it again: the same over the
+    real numbers."""
+
+    def change(b: Builder, x: Value) -> Value:
+        large = b.constant(2.0**20)
+        return b.binary(BinaryFn.SUB, b.binary(BinaryFn.ADD, x, large), large)
+
+    return _with_result(candidate, number, change)
+
+
+def _with_result(
+    candidate: KernelGraph, number: int, change: Callable[[Builder, Value], Value]
+) -> KernelGraph:
+    launches = [op for op in candidate.ops if isinstance(op, Launch)]
+    old = launches[number]
+    (output,) = old.body.outputs
+    b = Builder(in_block=True)
+    changed = change(b, output.value)
+    body = replace(
+        old.body,
+        ops=(*old.body.ops, *b.ops),
+        outputs=(replace(output, value=changed),),
+    )
+    new = replace(old, body=body)
+    return replace(candidate, ops=tuple(new if op is old else op for op in candidate.ops))

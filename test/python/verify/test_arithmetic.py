@@ -161,3 +161,29 @@ def test_uninterpreted_functions_are_functions_and_nothing_more(domain):
     assert not domain.equal(square, a).any()
     other = values(domain, (1000,), 1)
     assert not domain.equal(first, domain.unary(UnaryFn.SQRT, other, F32)).any()
+
+
+@pytest.mark.parametrize("fn", list(ReduceFn))
+@pytest.mark.parametrize(
+    ("shape", "dims"), [((0, 5), (1,)), ((3, 0, 4), (2,)), ((0, 2, 3), (1, 2))]
+)
+def test_reductions_of_no_rows(domain, fn, shape, dims):
+    """A sample may want nothing of a value: no rows, each of which has elements."""
+    x = domain.integers(np.zeros(shape))
+    result = domain.reduce(fn, x, dims, DType.F32)
+    expected = tuple(1 if d in dims else n for d, n in enumerate(shape))
+    assert all(plane.shape == expected for plane in result)
+
+
+def test_a_maximum_is_that_of_its_row(domain):
+    """Whatever the order of the reduced dimensions among the others."""
+    rng = np.random.default_rng(0)
+    x = domain.random(rng, (2, 3, 4))
+    result = domain.reduce(ReduceFn.MAX, x, (0, 2), DType.F32)
+    for j in range(3):
+        best = tuple(plane[0, j, 0].reshape(1) for plane in x)
+        for i in range(2):
+            for k in range(4):
+                other = tuple(plane[i, j, k].reshape(1) for plane in x)
+                best = domain.binary(BinaryFn.MAX, best, other, DType.F32)
+        assert all(r[0, j, 0] == b[0] for r, b in zip(result, best, strict=True))

@@ -11,13 +11,14 @@ from mirage.cost import TARGETS
 from mirage.search import Planner, SearchLimits
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Unary, Value
+from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Value
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.evidence.exact import accounts_of, show, summary
 from mirage.verify.kernel_by_kernel import Hint, Piece, Shown, account_for
 from mirage.verify.ledger import Ledger, from_json, to_json
 from mirage.verify.together import Claim, Terms, verify_all
+from program_faults import with_fault, with_lost_digits
 
 OPTIONS = VerifyOptions(seed=1, draws=1, numerics=False)
 
@@ -61,21 +62,6 @@ def test_each_kernel_is_shown(case: tuple[KernelGraph, KernelGraph, Hint]) -> No
     assert verdict.unshown == ()
     (evidence,) = (e for e in verdict.evidence if e.name == "kernel by kernel")
     assert [p["verdict"] for p in evidence.figures["pieces"]] == ["proved", "proved"]
-
-
-def with_fault(candidate: KernelGraph, number: int) -> KernelGraph:
-    """Kernel ``number`` stores its result negated."""
-    launches = [op for op in candidate.ops if isinstance(op, Launch)]
-    old = launches[number]
-    (output,) = old.body.outputs
-    negated = Value(output.value.type)
-    body = replace(
-        old.body,
-        ops=(*old.body.ops, Unary((output.value,), (negated,), UnaryFn.NEG)),
-        outputs=(replace(output, value=negated),),
-    )
-    new = replace(old, body=body)
-    return replace(candidate, ops=tuple(new if op is old else op for op in candidate.ops))
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -234,3 +220,29 @@ def test_random_programs_and_hints() -> None:
         account = account_for(graphs[0], graphs[1], pairs, prove)
         if account.holds:
             assert verify(graphs[0], graphs[1], OPTIONS).equivalent
+
+
+@pytest.mark.parametrize("work", [1e6, 1000.0], ids=["whole", "piece by piece"])
+@pytest.mark.parametrize("number", range(3))
+def test_the_kernel_that_loses_digits_is_named(work: float, number: int) -> None:
+    """The one that is refused for it, and no other, whether the whole was run or its pieces."""
+    b = Builder()
+    x, *weights = (tensor(64, 96), *(tensor(96, 96) for _ in range(3)))
+    y = x
+    for w in weights:
+        y = b.unary(UnaryFn.SILU, b.matmul(y, w))
+    graph = KernelGraph("chain", (x, *weights), tuple(b.ops), (y,))
+    candidate, hint = unfused(graph)
+    places = [i for i, op in enumerate(candidate.ops) if isinstance(op, Launch)]
+    assert len(places) == 3
+    options = VerifyOptions(seed=1, work=work)
+    (right,) = verify_all(graph, [Claim(candidate, hint)], Terms(options, Ledger()))
+    assert right.accepted
+    assert right.rough == ()
+    assert any("each on its own" in e.text for e in right.evidence) == (work < 1e6)
+    rough = with_lost_digits(candidate, number)
+    (verdict,) = verify_all(graph, [Claim(rough, hint)], Terms(options, Ledger()))
+    assert verdict.equivalent
+    assert not verdict.accepted
+    assert verdict.rough == (places[number],)
+    assert verdict.unshown == ()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, prod
 
 import numpy as np
 
@@ -180,7 +181,9 @@ _MASKED = (BinaryFn.ADD, BinaryFn.MAX)
 
 
 class Activations:
-    """Draws situations for the sampled part of a program's inputs."""
+    """Draws situations for the sampled part of a program's inputs. Those of which ``mine`` says
+    that somebody else tries them are None. Inputs at their usual scale are drawn once: in a model
+    the weights stay, too."""
 
     def __init__(
         self,
@@ -189,15 +192,18 @@ class Activations:
         rng: Rng,
         contents: Mapping[int, Array] = {},
         unit: float = 1.0,
+        mine: Callable[[], bool] = lambda: True,
     ) -> None:
         self.graph, self.sample, self.rng = graph, sample, rng
         self.contents = contents
+        self.mine = mine
+        self._usual: dict[int, Array] = {}
         self.scales = [unit * s for s in natural_scales(graph)]
         self.gains = gains_of(graph)
         self.masks = may_be_masks(graph)
         inputs = zip(graph.inputs, sample.inputs, strict=True)
         self.shapes = [region_shape(r, v.shape) for v, r in inputs]
-        read = {v for op in graph.ops for v in op.operands}
+        read = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
         self.free = [
             i
             for i, v in enumerate(graph.inputs)
@@ -208,32 +214,65 @@ class Activations:
         """Normal inputs, each with its scale."""
         return self.situation(name, {}, scales)
 
+    def magnified(self, powers: Sequence[float]) -> list[Sampled]:
+        """Inputs of the sizes that :meth:`scaled` gives them at those powers of two, but not
+        numbers of their types: the usual ones, multiplied."""
+        usual = self.situation("", {}).inputs
+        found: list[Sampled] = []
+        for i, (x, power) in enumerate(zip(usual, powers, strict=True)):
+            factor = 2.0 ** float(power) / self.scales[i]
+            given = i in self.sample.fixed or i in self.contents
+            same = given or factor == 1.0
+            found.append(x if same else Sampled((x.planes[0] * factor,), x.region))
+        return found
+
     def situation(
         self, name: str, special: Mapping[int, Array], scales: Sequence[float] | None = None
     ) -> Situation:
         """Normal inputs, some of them replaced."""
         inputs: list[Sampled] = []
-        for i, v in enumerate(self.graph.inputs):
+        for i in range(len(self.graph.inputs)):
             region = self.sample.inputs[i]
             fixed = self.sample.fixed_part(i)
             if fixed is not None:
                 inputs.append(Sampled((fixed.astype(np.float64),), region))
                 continue
-            if i in self.contents:
-                x = np.asarray(self.contents[i], dtype=np.float64)
-                for dim, index in enumerate(region):
-                    x = x if index is None else np.take(x, index, axis=dim)
-            elif i in special:
-                x = special[i]
-            else:
-                scale = (self.scales if scales is None else scales)[i]
-                x = self.rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
-            inputs.append(Sampled((_representable(x, v.dtype),), region))
+            inputs.append(Sampled((self._drawn(i, special, scales),), region))
         return Situation(name, inputs)
+
+    def _drawn(self, i: int, special: Mapping[int, Array], scales: Sequence[float] | None) -> Array:
+        dtype = self.graph.inputs[i].dtype
+        if i in self.contents:
+            x = np.asarray(self.contents[i], dtype=np.float64)
+            for dim, index in enumerate(self.sample.inputs[i]):
+                x = x if index is None else np.take(x, index, axis=dim)
+            return _representable(x, dtype)
+        if i in special:
+            return _representable(special[i], dtype)
+        usual = scales is None or scales[i] == self.scales[i]
+        if usual and i in self._usual:
+            return self._usual[i]
+        scale = self.scales[i] if scales is None else scales[i]
+        x = self.rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
+        found = _representable(x, dtype)
+        if usual:
+            self._usual[i] = found
+        return found
 
     # ---- kinds of situations
 
-    def rows(self) -> Iterator[Situation]:
+    def expected(self) -> int:
+        """How many situations there are of all kinds but :meth:`own_scales`."""
+        found = 0
+        for i in self.free:
+            found += 3 + 1  # scales, zeros
+            shape = self.shapes[i]
+            if len(shape) >= 2 and i not in self.gains:
+                every = len(ROWS) + (len(MASKS) if i in self.masks else 0)
+                found += ceil(every / min(every, max(1, prod(shape[:-1])))) + len(OUTLIERS)
+        return found
+
+    def rows(self) -> Iterator[Situation | None]:
         """Rows of all kinds, in one input after the other."""
         for i in self.free:
             shape = self.shapes[i]
@@ -243,19 +282,25 @@ class Activations:
             every = (*MASKS, *ROWS) if i in self.masks else ROWS
             together = min(count, len(every))
             for first in range(0, len(every), together):
+                if not self.mine():
+                    yield None
+                    continue
                 kinds = [every[(first + k) % len(every)] for k in range(count)]
                 rows = [row(self.rng, shape[-1]) for _, row in kinds]
                 names = ", ".join(name for name, _ in kinds[:together])
                 x = np.stack(rows).reshape(shape)
                 yield self.situation(f"rows of input {i}: {names}", {i: x})
 
-    def outliers(self) -> Iterator[Situation]:
+    def outliers(self) -> Iterator[Situation | None]:
         """A channel that is far larger than the others, where the gain is large too."""
         for i in self.free:
             shape = self.shapes[i]
             if len(shape) < 2 or i in self.gains:
                 continue
             for factor, gain in zip(OUTLIERS, GAINS, strict=True):
+                if not self.mine():
+                    yield None
+                    continue
                 channel = int(self.rng.integers(shape[-1]))
                 x = self.rng.standard_normal(shape) * min(1.0, self.scales[i] * 64)
                 x[..., channel] *= factor
@@ -268,9 +313,12 @@ class Activations:
                     f"channel of input {i} times {factor:g}, gain {gain:g}", special
                 )
 
-    def zeros(self) -> Iterator[Situation]:
+    def zeros(self) -> Iterator[Situation | None]:
         """Rows and columns of zeros."""
         for i in self.free:
+            if not self.mine():
+                yield None
+                continue
             shape = self.shapes[i]
             x = self.rng.standard_normal(shape) * self.scales[i]
             for dim in range(len(shape)):
@@ -279,16 +327,22 @@ class Activations:
                 x[tuple(at)] = 0.0
             yield self.situation(f"rows and columns of zeros in input {i}", {i: x})
 
-    def not_numbers(self) -> Iterator[Situation]:
+    def not_numbers(self) -> Iterator[Situation | None]:
         """A NaN in one input after the other."""
         for i in self.free:
+            if not self.mine():
+                yield None
+                continue
             x = np.array(self.rng.standard_normal(self.shapes[i]) * self.scales[i])
             x[tuple(int(self.rng.integers(n)) for n in self.shapes[i])] = np.nan
             yield self.situation(f"a NaN in input {i}", {i: x})
 
-    def own_scales(self, count: int) -> Iterator[Situation]:
+    def own_scales(self, count: int) -> Iterator[Situation | None]:
         """Every input with a scale of its own."""
         for _ in range(count):
+            if not self.mine():
+                yield None
+                continue
             powers = self.rng.integers(LOWEST, HIGHEST + 1, len(self.scales))
             keep = self.rng.random(len(self.scales)) < 0.4
             scales = [
@@ -297,10 +351,13 @@ class Activations:
             ]
             yield self.scaled(_powers(scales), scales)
 
-    def single_scales(self) -> Iterator[Situation]:
+    def single_scales(self) -> Iterator[Situation | None]:
         """One input at either end of the scales, the others as usual."""
         for i in self.free:
             for power in (LOWEST, HIGHEST - 6, HIGHEST):
+                if not self.mine():
+                    yield None
+                    continue
                 scales = list(self.scales)
                 scales[i] = 2.0**power
                 yield self.scaled(_powers(scales), scales)

@@ -16,6 +16,7 @@ import numpy as np
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, launches
+from mirage.verify.arithmetic.symbolic import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.attempts import attempts
 from mirage.verify.evidence.floats import Difference
@@ -39,6 +40,8 @@ ENOUGH_LOG2 = -60.0
 """The chance that a wrong program passes must be below this, as a base-2 logarithm."""
 PIECE_LOG2 = -72.0
 """The same of a piece: thousands of them together stay below :data:`ENOUGH_LOG2`."""
+_FIRST_WORK = LITTLE_WORK // 4
+"""Products of terms of a first attempt at a proof: small kernels need no more."""
 
 
 @dataclass
@@ -99,17 +102,27 @@ def _compare_small(
         return Exact(None, False, small_difference(pair, source), evidence=[evidence])
     if not proofs:
         return Exact(bound, evidence.holds, evidence=[evidence])
+    proof = prove(pair, most_work=_FIRST_WORK)
+    tried = [proof]
+    if not proof.holds:
+        # a kernel that does much is proved sooner by way of what it computes inside
+        tried.append(prove_opened(first, second, rng))
+        if tried[-1].holds:
+            return Exact(bound, True, None, True, evidence=[evidence, tried[-1]])
     general = prove_for_extents(pair)
-    proof, holds_for = general or (prove(pair), None)
-    if proof.holds:
+    if general is not None:
+        proof, holds_for = general
         return Exact(bound, True, None, True, holds_for, [evidence, proof])
+    if not proof.holds:
+        proof = tried[0] = prove(pair)
+    if proof.holds:
+        return Exact(bound, True, None, True, evidence=[evidence, proof])
     evidence, bound = run_small_model(pair, rng, limit)
-    tried = [evidence, proof]
+    tried = [evidence, *tried]
     if bound is None and evidence.holds is not False:
-        for attempt in (prove_opened, prove_in_segments):
-            tried.append(attempt(first, second, rng))
-            if tried[-1].holds:
-                return Exact(None, True, None, True, evidence=tried)
+        tried.append(prove_in_segments(first, second, rng))
+        if tried[-1].holds:
+            return Exact(None, True, None, True, evidence=tried)
     return Exact(bound, evidence.holds, evidence=tried)
 
 

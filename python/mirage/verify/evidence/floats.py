@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.semantics.domain import Domain, Float64, Planes
-from mirage.semantics.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.evaluate import Sampled, Shared, evaluate_sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
@@ -166,10 +166,11 @@ def permuted_outputs(
     inputs: Sequence[Sampled],
     sample: Sample,
     permutation: Sequence[int],
+    shared: Shared | None = None,
 ) -> list[Array]:
     """As :func:`outputs_of`, in another order: output ``i`` of the result is output
     ``permutation[i]`` of the graph."""
-    values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
+    values = evaluate_sampled(graph, domain, inputs, sample.demands[number], shared)
     return [
         restrict(values[j], region, graph.outputs[j])[0]
         for j, region in zip(permutation, sample.outputs, strict=True)

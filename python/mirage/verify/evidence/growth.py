@@ -12,11 +12,12 @@ situations are tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from mirage.semantics.domain import Float64, Planes
+from mirage.semantics.evaluate import Sampled
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.activations import HIGHEST, LOWEST, Activations, Situation
@@ -65,33 +66,63 @@ class Sizes(Float64):
 
 
 def suspects(
-    graphs: Sequence[KernelGraph], sample: Sample, draw: Activations
-) -> Iterator[Situation]:
-    """Situations in which the candidate's values may leave the range of f16 and the reference's
-    may not."""
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    draw: Activations,
+    active: Callable[[int], bool] = lambda number: True,
+    first: int = 0,
+    step: int = 1,
+) -> Iterator[tuple[int, Situation]]:
+    """Situations in which a candidate's values may leave the range of f16 and the reference's may
+    not, with the number of the candidate: those that are ``active``, every ``step``-th from
+    ``first`` on. ``graphs`` are the reference and the candidates."""
     moved = [i for i in draw.free if graphs[0].inputs[i].dtype is DType.F16][:_MOST_INPUTS]
-    if not moved:
+    numbers = [n for n in range(first, len(graphs) - 1, step) if active(n)]
+    if not moved or not numbers:
         return
     natural = np.log2(np.array(draw.scales))
     for base in _BASES:
-        found = _found(graphs, sample, draw, natural + base, moved)
-        for what, powers in found:
-            yield draw.scaled(
-                f"{what} at inputs times 2^" + ", ".join(f"{p:.3g}" for p in powers),
-                [2.0 ** float(p) for p in powers],
-            )
+        points = _points(natural + base, moved)
+        places = [0, *(n + 1 for n in numbers if active(n))]
+        sizes: dict[int, list[_Sizes]] = {place: [] for place in places}
+        for point in points:
+            inputs = draw.magnified(point.tolist())
+            for place in places:
+                sizes[place].append(_sizes(graphs, place, sample, inputs))
+        for place in places[1:]:
+            for what, powers in _found((sizes[0], sizes[place]), draw, points, moved):
+                yield (
+                    place - 1,
+                    draw.scaled(
+                        f"{what} at inputs times 2^" + ", ".join(f"{p:.3g}" for p in powers),
+                        [2.0 ** float(p) for p in powers],
+                    ),
+                )
 
 
-def _found(
-    graphs: Sequence[KernelGraph], sample: Sample, draw: Activations, base: Array, moved: list[int]
-) -> Iterator[tuple[str, Array]]:
-    """Scales, as powers of two, at which the estimate says that the candidate leaves the range."""
+def _points(base: Array, moved: list[int]) -> list[Array]:
+    """A set of scales, and others in each of which one input is moved."""
     points = [base]
     for i in moved:
         point = base.copy()
         point[i] += _STEP if base[i] < 0.0 else -_STEP
         points.append(point)
-    sizes = [_sizes(graphs, sample, draw, p) for p in points]
+    return points
+
+
+_Sizes = tuple[list[float], list[float]]
+"""How large the values of a program are: the largest element of each, and the typical one."""
+
+
+def _found(
+    sizes: tuple[list[_Sizes], list[_Sizes]],
+    draw: Activations,
+    points: list[Array],
+    moved: list[int],
+) -> Iterator[tuple[str, Array]]:
+    """Scales, as powers of two, at which the estimate says that the candidate leaves the range.
+    ``sizes`` are those of the reference and of the candidate at each of the points."""
+    base = points[0]
     powers = _box(draw.rng, base, moved)
     offsets = (powers - base)[:, moved]
     signs = np.array([points[k + 1][i] - base[i] for k, i in enumerate(moved)])
@@ -99,7 +130,7 @@ def _found(
     for number in range(2):
         rows: list[Array] = []
         for kind in range(2):
-            at = [np.array(s[number][kind]) for s in sizes]
+            at = [np.array(s[kind]) for s in sizes[number]]
             with np.errstate(invalid="ignore"):
                 slope = np.stack([(p - at[0]) / d for p, d in zip(at[1:], signs, strict=True)], 1)
                 estimate = at[0][:, None] + np.nan_to_num(slope) @ offsets.T
@@ -130,12 +161,8 @@ def _box(rng: np.random.Generator, base: Array, moved: list[int]) -> Array:
 
 
 def _sizes(
-    graphs: Sequence[KernelGraph], sample: Sample, draw: Activations, powers: Array
-) -> list[tuple[list[float], list[float]]]:
-    inputs = draw.scaled("", [2.0 ** float(p) for p in powers]).inputs
-    result: list[tuple[list[float], list[float]]] = []
-    for number, graph in enumerate(graphs):
-        domain = Sizes()
-        outputs_of(graph, number, domain, inputs, sample)
-        result.append((domain.largest, domain.typical))
-    return result
+    graphs: Sequence[KernelGraph], number: int, sample: Sample, inputs: Sequence[Sampled]
+) -> _Sizes:
+    domain = Sizes()
+    outputs_of(graphs[number], number, domain, inputs, sample)
+    return domain.largest, domain.typical

@@ -12,16 +12,20 @@ candidate need not give one either; everywhere else it must.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf, isinf
 
 import numpy as np
 
+from mirage.semantics.block_evaluator import Tensor
 from mirage.semantics.domain import TypedFloat
-from mirage.semantics.evaluate import Sampled
+from mirage.semantics.evaluate import Sampled, Shared
 from mirage.semantics.scalar import Array, DType
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.activations import LARGEST, Activations, Situation
 from mirage.verify.evidence.explicit import (
@@ -36,6 +40,7 @@ from mirage.verify.evidence.explicit import (
 from mirage.verify.evidence.floats import Yardstick, outputs_of, permuted_outputs
 from mirage.verify.evidence.growth import suspects
 from mirage.verify.evidence.sampling import Sample, choose_sample
+from mirage.verify.evidence.shared_launches import common_launches
 
 _SCORE = 1e4
 _LARGE = 64.0
@@ -47,6 +52,8 @@ _ALL = 1.2e7
 _COLUMNS = 32
 """Fewer elements of a row say too little about its error."""
 _FEWEST = 12
+_STEADY = 8
+"""Situations after which it is known how long each takes: the first ones are larger."""
 _RANDOM = 6
 _PATIENCE = 4.0
 _NEIGHBOURS = (8, 48)
@@ -70,6 +77,31 @@ class Errors:
     certain: bool = False  # whether the situation decides by itself: what must be finite is not
 
 
+@dataclass
+class Measured:
+    """What was measured of one candidate: its errors in each situation up to the first in which
+    they are too large, and that situation. ``cut`` says that the time was up before all were
+    tried."""
+
+    errors: list[Errors] = field(default_factory=list[Errors])
+    failed: tuple[Situation, Sample] | None = None
+    cut: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether there is something left to measure."""
+        return self.failed is None and not self.cut
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Which of the situations to try: every ``of``-th, from ``number`` on. Whoever tries the others
+    need not know what these are."""
+
+    number: int = 0
+    of: int = 1
+
+
 def measure_rounding(
     graphs: Sequence[KernelGraph],
     sample: Sample,
@@ -81,13 +113,66 @@ def measure_rounding(
     """Errors in all situations, up to the first in which they are too large. Graphs are free of
     composites and the reference is stable. ``contents`` are the values that inputs always have.
     """
-    gate = _Gate(graphs, permutation, assumed or Assumptions())
-    results: list[Errors] = []
-    for situation, its in _situations(graphs, sample, rng, contents, gate):
-        results.append(gate.errors(situation, its))
-        if not results[-1].holds:
+    (found,) = measure_together(graphs, sample, rng, (permutation,), contents, assumed)
+    return found.errors
+
+
+def measure_together(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    permutations: Sequence[Sequence[int]],
+    contents: Mapping[int, Array] = {},
+    assumed: Assumptions | None = None,
+    turn: Turn = Turn(),
+    left: Callable[[], float] = lambda: inf,
+) -> list[Measured]:
+    """:func:`measure_rounding` of several candidates at once, for each of which ``permutations``
+    has an entry: ``graphs`` are the reference and they, and ``sample`` is of all of them. What the
+    reference gives in a situation is computed once. ``left`` says how many seconds are left: where
+    they will not do for all candidates, the last are left out.
+    """
+    gate = _Gate(graphs, permutations, assumed or Assumptions())
+    results = [Measured() for _ in permutations]
+    pace = _Pace(left)
+    every = _situations(graphs, sample, rng, contents, gate, turn, results, pace)
+    for situation, its, only in every:
+        active = [n for n, m in enumerate(results) if m.active and only in (None, n)]
+        for number, errors in gate.errors(situation, its, active):
+            results[number].errors.append(errors)
+            if not errors.holds:
+                results[number].failed = situation, its
+        pace.keep(results)
+        if not any(m.active for m in results):
             break
     return results
+
+
+class _Pace:
+    """Leaves out the last candidates where the time will not do for all."""
+
+    def __init__(self, left: Callable[[], float]) -> None:
+        self.left = left
+        self.expected = inf
+        self._done, self._since = 0, 0.0
+
+    def keep(self, results: Sequence[Measured]) -> None:
+        """To be asked after each situation."""
+        if isinf(left := self.left()):
+            return
+        self._done += 1
+        now = time.perf_counter()
+        needed = 0.0
+        if self._done == _STEADY:
+            self._since = now
+        elif self._done > _STEADY and not isinf(self.expected):
+            each = (now - self._since) / (self._done - _STEADY)
+            needed = each * max(0.0, self.expected - self._done)
+        active = [m for m in results if m.active]
+        while active and (left <= 0.0 or (needed > left and len(active) > 1)):
+            # the reference takes about as long as two candidates
+            needed *= (len(active) + 1) / (len(active) + 2)
+            active.pop().cut = True
 
 
 def _situations(
@@ -96,48 +181,73 @@ def _situations(
     rng: np.random.Generator,
     contents: Mapping[int, Array],
     gate: _Gate,
-) -> Iterator[tuple[Situation, Sample]]:
-    columns = choose_sample(graphs, max(sample.work, _WORK), rng, sample.fixed, _COLUMNS)
+    turn: Turn,
+    results: Sequence[Measured],
+    pace: _Pace,
+) -> Iterator[tuple[Situation, Sample, int | None]]:
+    """Situations, the sample that each is of, and the candidate that it is for (None: all)."""
+    pairs = len(graphs) / 2.0  # budgets are for a reference and a candidate
+    columns = choose_sample(graphs, max(sample.work, pairs * _WORK), rng, sample.fixed, _COLUMNS)
     sample = columns if columns.work <= _PATIENCE * sample.work else sample
     whole = Activations(graphs[0], sample, rng, contents)
     unit = gate.moderate_scale(whole) if sample.fixed else 1.0
     ones = [unit] * len(graphs[0].inputs)
-    if whole.scales != ones or sample.fixed:
+    number = itertools.count()
+
+    def mine() -> bool:
+        return next(number) % turn.of == turn.number
+
+    if (whole.scales != ones or sample.fixed) and mine():
         usual = whole.scaled("each input at its usual scale", whole.scales)
-        yield replace(usual, ordinary=not sample.fixed), sample
+        yield replace(usual, ordinary=not sample.fixed), sample, None
     first = replace(whole.scaled("standard normal", ones), ordinary=whole.scales == ones)
     first = replace(first, ordinary=first.ordinary and not sample.fixed)
-    yield first, sample
+    if mine():
+        yield first, sample, None
     exponent = gate.exponent(first, sample)
     # Scores are mostly products of two inputs, so the square root of the factor brings them to
     # 1e4. Without exponentials: sums of squares of f16 numbers leave f16 long before the numbers.
     large = min(float(np.sqrt(_SCORE / exponent)), 256.0) if exponent > 0.0 else _LARGE
     for factor in (1.0 / 64.0, large):
-        yield whole.scaled(f"inputs times {factor:.3g}", [factor * s for s in ones]), sample
-    little = choose_sample(graphs, _WORK, rng, sample.fixed, _COLUMNS)
+        if mine():
+            scales = [factor * s for s in ones]
+            yield whole.scaled(f"inputs times {factor:.3g}", scales), sample, None
+    little = choose_sample(graphs, pairs * _WORK, rng, sample.fixed, _COLUMNS)
     if little.work > sample.work:
         little = sample
-    draw = Activations(graphs[0], little, rng, contents, unit)
-    most = max(_FEWEST, int(_ALL / little.work))
-    kinds: list[Iterator[Situation]] = [
+    draw = Activations(graphs[0], little, rng, contents, unit, mine)
+    most = max(_FEWEST, int(_ALL * pairs / little.work))
+    pace.expected = min(most, draw.expected() + _RANDOM) / turn.of
+    kinds: list[Iterator[Situation | None]] = [
         draw.rows(),
         draw.outliers(),
         draw.single_scales(),
-        suspects(graphs, little, draw),
         draw.own_scales(_RANDOM),
         draw.zeros(),
         iter(()) if gate.assumed.finite_inputs else draw.not_numbers(),
     ]
+    # Each candidate has suspicious scales of its own, and its limit counts only those.
+    own = suspects(graphs, little, draw, lambda n: results[n].active, turn.number, turn.of)
+    for candidate, situation in own:
+        yield situation, little, candidate
     for situation in islice(_in_turns(kinds), most):
-        yield situation, little
+        if situation is not None:
+            yield situation, little, None
 
 
-def _in_turns(kinds: list[Iterator[Situation]]) -> Iterator[Situation]:
+class _End:
+    pass
+
+
+_END = _End()
+
+
+def _in_turns(kinds: list[Iterator[Situation | None]]) -> Iterator[Situation | None]:
     """One of each kind after the other, so that a limit on their number cuts all kinds alike."""
     while kinds:
         for kind in list(kinds):
-            found = next(kind, None)
-            if found is None:
+            found = next(kind, _END)
+            if isinstance(found, _End):
                 kinds.remove(kind)
             else:
                 yield found
@@ -145,11 +255,15 @@ def _in_turns(kinds: list[Iterator[Situation]]) -> Iterator[Situation]:
 
 class _Gate:
     def __init__(
-        self, graphs: Sequence[KernelGraph], permutation: Sequence[int], assumed: Assumptions
+        self,
+        graphs: Sequence[KernelGraph],
+        permutations: Sequence[Sequence[int]],
+        assumed: Assumptions,
     ) -> None:
-        self.graphs, self.permutation = graphs, permutation
+        self.graphs, self.permutations = graphs, permutations
         self.assumed = assumed
         self.casts = casts_inside(graphs[0])
+        self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # of the last sample
 
     def moderate_scale(self, draw: Activations) -> float:
         """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay
@@ -172,10 +286,31 @@ class _Gate:
     def _typed(self, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
         return outputs_of(self.graphs[0], 0, TypedFloat(), inputs, sample)
 
-    def _around(self, number: int, situation: Situation, sample: Sample) -> Errors:
-        """The errors of an output over inputs next to those of a situation as well. Where one
-        rounding decides about a whole row (two scores that are nearly equal, before a softmax), the
-        reference's error in one situation is a matter of luck: what is rounded happens to cancel.
+    def _candidate(
+        self,
+        which: int,
+        inputs: Sequence[Sampled],
+        sample: Sample,
+        known: dict[int, tuple[Tensor, ...]] | None = None,
+    ) -> list[Array]:
+        """A candidate's outputs; ``known`` has what others gave for the same inputs."""
+        shared = None
+        if known is not None and len(self.permutations) > 1:
+            shared = Shared(self._common_launches(sample)[which], known)
+        graph, order = self.graphs[which + 1], self.permutations[which]
+        return permuted_outputs(graph, which + 1, TypedFloat(), inputs, sample, order, shared)
+
+    def _common_launches(self, sample: Sample) -> list[Mapping[Op, int]]:
+        if self._common is None or self._common[0] is not sample:
+            found = common_launches(self.graphs[1:], sample.demands[1:])
+            self._common = sample, found
+        return self._common[1]
+
+    def _around(self, which: int, number: int, situation: Situation, sample: Sample) -> Errors:
+        """The errors of a candidate's output over inputs next to those of a situation as well.
+        Where one rounding decides about a whole row (two scores that are nearly equal, before a
+        softmax), the reference's error in one situation is a matter of luck: what is rounded
+        happens to cancel.
         """
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
@@ -188,9 +323,7 @@ class _Gate:
                 inputs = situation.inputs
                 if found:
                     inputs = beside(inputs, types, len(found))
-                candidate = permuted_outputs(
-                    self.graphs[1], 1, TypedFloat(), inputs, sample, self.permutation
-                )
+                candidate = self._candidate(which, inputs, sample)
                 exact = outputs_of(graph, 0, Yardstick(), inputs, sample)
                 each = exact[number], self._typed(inputs, sample)[number], candidate[number]
                 found.append([np.reshape(v, (-1, _row(np.shape(v)))) for v in each])
@@ -201,29 +334,33 @@ class _Gate:
                 break
         return errors
 
-    def errors(self, situation: Situation, sample: Sample) -> Errors:
-        """The errors of all outputs."""
+    def errors(
+        self, situation: Situation, sample: Sample, candidates: Sequence[int]
+    ) -> Iterator[tuple[int, Errors]]:
+        """The errors of all outputs of each of the candidates."""
+        if not candidates:
+            return
         exact = outputs_of(self.graphs[0], 0, Yardstick(), situation.inputs, sample)
         reference = self._typed(situation.inputs, sample)
-        candidate = permuted_outputs(
-            self.graphs[1], 1, TypedFloat(), situation.inputs, sample, self.permutation
-        )
         rounded = exact
         if self.casts:
             rounded = outputs_of(self.graphs[0], 0, WithCasts(), situation.inputs, sample)
-        worst = Errors(situation.name, 0.0, 0.0, True)
-        for number, (x, r, c) in enumerate(zip(exact, reference, candidate, strict=True)):
-            dtype = self.graphs[0].outputs[number].dtype
-            found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
-            if not found.holds and not found.certain:
-                found = self._around(number, situation, sample)
-            if found.holds:
-                lost = self._lost(number, (x, rounded[number], r, c), situation, sample)
-                if lost:
-                    found = replace(found, holds=False, where=f"output {number}: {lost}")
-            if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
-                worst = found
-        return worst
+        known: dict[int, tuple[Tensor, ...]] = {}
+        for which in candidates:
+            candidate = self._candidate(which, situation.inputs, sample, known)
+            worst = Errors(situation.name, 0.0, 0.0, True)
+            for number, (x, r, c) in enumerate(zip(exact, reference, candidate, strict=True)):
+                dtype = self.graphs[0].outputs[number].dtype
+                found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
+                if not found.holds and not found.certain:
+                    found = self._around(which, number, situation, sample)
+                if found.holds:
+                    lost = self._lost(number, (x, rounded[number], r, c), situation, sample)
+                    if lost:
+                        found = replace(found, holds=False, where=f"output {number}: {lost}")
+                if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
+                    worst = found
+            yield which, worst
 
     def _lost(
         self, number: int, values: Sequence[Array], situation: Situation, sample: Sample

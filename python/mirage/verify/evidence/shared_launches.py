@@ -1,0 +1,46 @@
+"""Kernels that several candidates have in common.
+
+Candidates of one program differ in one kernel or two; the others compute the same from the same
+inputs. Two launches do if they are the same ops (:func:`mirage.semantics.signature.signature`) on
+operands that are the same, at the same positions of their grids; that is value numbering across
+graphs. What such a launch gives on some inputs is computed once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+
+from mirage.semantics.region import Demand
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value
+
+
+def common_launches(
+    graphs: Sequence[KernelGraph], demands: Sequence[Demand]
+) -> list[Mapping[Op, int]]:
+    """For each graph a number for each launch that another graph has too: equal for those that
+    give the same. Graphs have the same inputs."""
+    numbers: dict[Hashable, int] = {}
+    found: list[dict[Op, int]] = []
+    for graph, demand in zip(graphs, demands, strict=True):
+        known: dict[Value, int] = {
+            v: numbers.setdefault(("input", i), len(numbers)) for i, v in enumerate(graph.inputs)
+        }
+        launches: dict[Op, int] = {}
+        for op in graph.ops:
+            operands = tuple(dict.fromkeys(op.operands))
+            text = signature(KernelGraph("op", operands, (op,), op.results))
+            positions: Hashable = ()
+            if isinstance(op, Launch):
+                steps = demand.positions.get(op, {})
+                positions = tuple((axis, steps[axis].tobytes()) for axis in sorted(steps))
+            key = (text, tuple(known[v] for v in operands), positions)
+            number = numbers.setdefault(key, len(numbers))
+            for place, value in enumerate(op.results):
+                known[value] = numbers.setdefault((number, place), len(numbers))
+            if isinstance(op, Launch):
+                launches[op] = number
+        found.append(launches)
+    times = Counter(n for launches in found for n in set(launches.values()))
+    return [{op: n for op, n in launches.items() if times[n] > 1} for launches in found]

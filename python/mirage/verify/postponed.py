@@ -1,0 +1,102 @@
+"""What is left to be measured of a candidate that is shown to be equivalent.
+
+Rounding errors and tests of pieces at their real sizes are wanted of several candidates of one
+program, which share much of the work (:mod:`mirage.verify.together`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.verify.assumptions import Assumptions
+from mirage.verify.evidence.rounding import Errors
+from mirage.verify.kernel_by_kernel import Pairs, Piece
+from mirage.verify.verdict import Evidence, Kind, Verdict
+
+REAL_SIZES = "tests at the real sizes"
+
+
+@dataclass(frozen=True)
+class Open:
+    """A candidate that is shown to be equivalent, and what is left to be measured: ``verdict`` is
+    what it gets if that holds. Either its rounding errors are left, or the ``pieces`` are to be
+    tested at their real sizes, as the whole is too large for that (``reason``); ``stored`` is what
+    the candidate's tensors are said to hold."""
+
+    verdict: Verdict
+    candidate: KernelGraph
+    pieces: tuple[Piece, ...] = ()
+    stored: Pairs = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What tests of a piece at its real sizes say: whether it computes the same, and whether its
+    rounding errors are in order; None where there is no result. ``rough`` is the place, among the
+    ops of the piece, of the first whose errors are too large, if that is known."""
+
+    passed: bool | None
+    rounding: bool | None
+    evidence: tuple[Evidence, ...]
+    rough: tuple[int, ...] = ()
+
+
+def with_tests(left: Open, tested: Mapping[str, Tested]) -> Verdict:
+    """The verdict of a candidate whose pieces were tested; of those that were not, one that does
+    not hold is known."""
+    evidence = [*left.verdict.evidence]
+    numerics: bool | None = None
+    wrong: list[Piece] = []
+    rough: list[Op] = []
+    for piece in left.pieces:
+        found = tested.get(piece.key)
+        if found is None:
+            continue
+        if found.rounding is not None:
+            numerics = found.rounding and numerics is not False
+        if not found.passed:
+            wrong.append(piece)
+        elif found.rounding is False:
+            rough += [piece.ops[i] for i in found.rough] or piece.ops
+        if not found.passed or found.rounding is False:
+            evidence += found.evidence
+        if not found.passed:
+            numerics = None
+            break
+    unshown = tuple(sorted({*left.verdict.unshown, *ops_of(wrong, left.candidate)}))
+    places = (i for i, op in enumerate(left.candidate.ops) if op in rough)
+    verdict = replace(left.verdict, unshown=unshown, rough=tuple(places))
+    if wrong or any(p.key not in tested for p in left.pieces):
+        return replace(
+            verdict, kind=Kind.UNKNOWN, bound_log2=None, permutation=None, evidence=tuple(evidence)
+        )
+    text = f"{len(left.pieces)} pieces, each on its own (the whole: {left.reason})"
+    evidence.append(Evidence(REAL_SIZES, True, text))
+    return replace(verdict, numerics_hold=numerics, evidence=tuple(evidence))
+
+
+def ops_of(pieces: Iterable[Piece], candidate: KernelGraph) -> tuple[int, ...]:
+    """The positions of the candidate's ops within pieces."""
+    places = {op: i for i, op in enumerate(candidate.ops)}
+    return tuple(sorted({places[op] for piece in pieces for op in piece.ops if op in places}))
+
+
+def rounding_evidence(results: Sequence[Errors], assumed: Assumptions) -> Evidence:
+    """What the errors in all situations say."""
+    holds = all(r.holds for r in results)
+    worst = max(results, key=lambda r: (not r.holds, r.candidate / (r.reference or 1e-30)))
+    place = f" ({worst.where})" if worst.where and not holds else ""
+    return Evidence(
+        "rounding errors",
+        holds,
+        f"worst of {len(results)} situations: {worst.candidate:.2g}, "
+        f"reference {worst.reference:.2g}{place}: {worst.situation}; assumed: "
+        f"{', '.join(assumed.names) or 'nothing'}",
+        {
+            "assumed": list(assumed.names),
+            "situations": [[r.situation, r.reference, str(r.candidate), r.holds] for r in results],
+        },
+    )

@@ -1,0 +1,146 @@
+"""How a part's time is used, and which of its candidates are looked at."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import Any
+
+import mirage as mi
+import numpy as np
+import pytest
+from mirage.pipeline import optimize as optimize_module
+from mirage.pipeline import part as part_module
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.part import BUSIEST
+from mirage.semantics.alternatives import Alternatives
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.ugraph import External, KernelGraph, Launch
+from mirage.verify import Kind, Verdict, together
+from mirage.verify.verifier import examine
+
+FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1, jobs=1)
+
+
+def linear() -> mi.GraphBuilder:
+    graph = mi.new_kernel_graph("linear")
+    x = graph.new_input((16, 256), name="x")
+    w = graph.new_input((256, 128), name="w")
+    graph.mark_output(graph.rms_norm(x) @ w)
+    return graph
+
+
+@pytest.mark.parametrize("programs", [0.5, 3.0, 100.0])
+def test_verification_leaves_time_to_compile(
+    monkeypatch: pytest.MonkeyPatch, programs: float
+) -> None:
+    """As much as the largest of the candidates needs, beside so many programs on each processor."""
+    waiting = programs * (os.cpu_count() or 1)
+    monkeypatch.setattr(os, "getloadavg", lambda: (waiting, 0.0, 0.0))
+    times = min(max(1.0, programs), BUSIEST)
+    ends: list[tuple[float, int]] = []
+    real = part_module.verify_candidates
+
+    def noted(graph: KernelGraph, *rest: Any) -> Any:
+        (op,) = graph.ops
+        assert isinstance(op, Alternatives)
+        kernels = max(sum(isinstance(x, Launch) for x in p.ops) for p in op.programs[1:])
+        ends.append((rest[-1], kernels))
+        return real(graph, *rest)
+
+    monkeypatch.setattr(part_module, "verify_candidates", noted)
+    monkeypatch.setattr(part_module, "VERIFIED", 1.0)
+    monkeypatch.setattr(part_module, "COMPILE", 50.0)
+    monkeypatch.setattr(part_module, "COMPILE_KERNEL", 10.0)
+    start = time.time()
+    optimize(linear().program(), replace(FAST, budget=1000.0))
+    assert ends
+    for end, kernels in ends:
+        reserved = times * (50.0 + 10.0 * kernels)
+        assert start < end <= start + 1000.0 + 5.0 - reserved
+
+
+def test_what_was_too_late_blames_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def late(reference: KernelGraph, candidate: KernelGraph, *rest: Any) -> object:
+        calls.append(candidate)
+        if len(calls) == 1:
+            return Verdict(Kind.UNKNOWN, None, (), 0, late=True)
+        return examine(reference, candidate, *rest)
+
+    monkeypatch.setattr(together, "examine", late)
+    said: list[str] = []
+    result = optimize(linear().program(), replace(FAST, watch=said.append))
+    assert not any("goes on without" in text for text in said)
+    assert [c.kept for c in result.verdicts] == [False, True]
+
+
+def test_the_cheapest_are_verified_first_until_there_are_enough() -> None:
+    few = optimize(linear().program(), replace(FAST, candidates=4, finalists=1))
+    many = optimize(linear().program(), replace(FAST, candidates=4, finalists=4))
+    assert len(few.verdicts) == 1
+    assert len(many.verdicts) == 4
+    times = [c.cost.time for s in few.report.searches for c in s.candidates]
+    others = [c.cost.time for s in many.report.searches for c in s.candidates]
+    assert times == [min(others)]
+    assert few.report.prediction == many.report.prediction
+
+
+@pytest.mark.parametrize(("hurried", "batches"), [(0.0, [3]), (1e9, [1, 2])])
+def test_in_a_hurry_the_cheapest_is_verified_first(
+    monkeypatch: pytest.MonkeyPatch, hurried: float, batches: list[int]
+) -> None:
+    """What is verified is the same."""
+    sizes: list[int] = []
+    real = part_module.verify_candidates
+
+    def noted(graph: KernelGraph, *rest: Any) -> Any:
+        (op,) = graph.ops
+        assert isinstance(op, Alternatives)
+        sizes.append(len(op.programs) - 1)
+        return real(graph, *rest)
+
+    monkeypatch.setattr(part_module, "verify_candidates", noted)
+    monkeypatch.setattr(part_module, "HURRIED", hurried)
+    result = optimize(linear().program(), replace(FAST, budget=600.0, candidates=4, finalists=3))
+    assert [c.kept for c in result.verdicts] == [True] * 3
+    assert sizes == batches
+
+
+def test_equal_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second place gets the candidates of the first, on its own operands."""
+    import torch
+
+    searched: list[KernelGraph] = []
+    real = optimize_module.PartSolver
+
+    def counted(graph: KernelGraph, *rest: Any) -> Any:
+        searched.append(graph)
+        return real(graph, *rest)
+
+    def layers(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        y = torch.cumsum(torch.relu(x @ a) * 0.5, 1)
+        return torch.cumsum(torch.relu(y @ b) * 0.5, 1) * 3.0
+
+    monkeypatch.setattr(optimize_module, "PartSolver", counted)
+    tensors = [torch.randn(16, 32), torch.randn(32, 32), torch.randn(32, 32)]
+    imported = mi.from_torch(layers, *tensors, allow_fallback=True)
+    result = optimize(imported.program, FAST)
+    assert len(searched) == 2  # of three parts
+    check_graph(result.graph)
+    launches = [op for op in result.graph.ops if isinstance(op, Launch)]
+    assert len(launches) == 3
+    calls = [op for op in result.graph.ops if isinstance(op, External)]
+    values = dict(zip(result.graph.inputs, (t.double().numpy() for t in tensors), strict=True))
+    for op in result.graph.ops:
+        inputs = [values[v] for v in op.operands]
+        if op in calls:
+            values[op.results[0]] = np.cumsum(inputs[0], 1)
+        else:
+            alone = KernelGraph("one", op.operands, (op,), op.results)
+            values.update(zip(op.results, evaluate_floats(alone, inputs), strict=True))
+    want = layers(*(t.double() for t in tensors)).numpy()
+    np.testing.assert_allclose(values[result.graph.outputs[0]], want, rtol=1e-9)

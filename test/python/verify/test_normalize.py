@@ -1,0 +1,71 @@
+"""Reshapes of reshapes are one, and nothing else changes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Reshape, TensorType, Value
+from mirage.verify.normalize import normalize
+
+SHAPES = ((24,), (2, 12), (4, 6), (2, 3, 4), (3, 8), (24, 1), (1, 4, 6))
+
+
+def test_a_reshape_of_a_reshape_is_one() -> None:
+    b = Builder()
+    x = Value(TensorType((2, 12), DType.F32))
+    y = b.reshape(b.reshape(b.reshape(x, (24,)), (4, 6)), (3, 8))
+    graph = normalize(KernelGraph("g", (x,), tuple(b.ops), (y,)))
+    (only,) = graph.ops
+    assert isinstance(only, Reshape)
+    assert only.operands == (x,)
+    assert graph.outputs == only.results
+
+
+def test_there_and_back_is_nothing() -> None:
+    b = Builder()
+    x = Value(TensorType((2, 12), DType.F32))
+    y = b.unary(UnaryFn.EXP, b.reshape(b.reshape(x, (24,)), (2, 12)))
+    graph = normalize(KernelGraph("g", (x,), tuple(b.ops), (y,)))
+    assert [type(op).__name__ for op in graph.ops] == ["Unary"]
+    back = b.reshape(b.reshape(x, (24,)), (2, 12))
+    assert normalize(KernelGraph("g", (x,), tuple(b.ops), (back,))).outputs == (x,)
+
+
+def test_what_others_read_stays() -> None:
+    b = Builder()
+    x = Value(TensorType((2, 12), DType.F32))
+    flat = b.reshape(x, (24,))
+    y = b.reshape(flat, (4, 6))
+    z = b.unary(UnaryFn.EXP, flat)
+    graph = normalize(KernelGraph("g", (x,), tuple(b.ops), (y, z)))
+    assert sum(isinstance(op, Reshape) for op in graph.ops) == 2
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_programs_mean_the_same(seed: int) -> None:
+    rng = random.Random(seed)
+    b = Builder()
+    x = Value(TensorType((2, 12), DType.F64))
+    values = [x]
+    for _ in range(12):
+        v = rng.choice(values)
+        if rng.random() < 0.7:
+            values.append(b.reshape(v, rng.choice(SHAPES)))
+        else:
+            values.append(b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, v)))
+    outputs = tuple(dict.fromkeys(rng.sample(values[1:], 3)))
+    graph = KernelGraph("g", (x,), tuple(b.ops), outputs)
+    new = normalize(graph)
+    check_graph(new)
+    sources = {op.result: op.operands[0] for op in new.ops if isinstance(op, Reshape)}
+    assert not any(v in sources for v in sources.values())
+    inputs = [np.random.default_rng(seed).standard_normal((2, 12))]
+    for got, want in zip(evaluate_floats(new, inputs), evaluate_floats(graph, inputs), strict=True):
+        np.testing.assert_array_equal(got, want)
