@@ -19,8 +19,9 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.bound import Aligned
 from mirage.verify.evidence.floats import Difference, compare_inputs, draw_inputs
 from mirage.verify.evidence.sampling import Sample, choose_sample
+from mirage.verify.options import VerifyOptions
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
-from mirage.verify.verifier import VerifyOptions, verify
+from mirage.verify.verifier import verify
 
 _SCALES = (1.0, 0.05)
 _PARTS = 3  # of the outputs that are looked at

@@ -15,8 +15,8 @@ from mirage.verify.evidence.first_rough import first_rough
 from mirage.verify.evidence.rounding import Errors, Measured, Turn, measure_together
 from mirage.verify.evidence.sampling import choose_sample
 from mirage.verify.kernel_by_kernel import Hint
+from mirage.verify.options import VerifyOptions
 from mirage.verify.time_limit import OutOfTime, time_limit
-from mirage.verify.verifier import VerifyOptions
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,11 +16,9 @@ from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch, Value, launches
-from mirage.verify.assumptions import Assumptions
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
 from mirage.verify.evidence.exact import (
-    ENOUGH_LOG2,
     Exact,
     accounts_of,
     compare_exactly,
@@ -36,6 +34,7 @@ from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
 from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.normalize import normalize
+from mirage.verify.options import SignatureMismatch, VerifyOptions
 from mirage.verify.postponed import (
     REAL_SIZES,
     Open,
@@ -55,62 +54,10 @@ _NO_IDENTITY = "equal in float64, but not by identities that hold in the finite 
 CELLS = ", constant within cells of indices; the element is one of the cells"
 
 
-class SignatureMismatch(ValueError):
-    """Two graphs do not have the same inputs and outputs."""
-
-
-class BadOptions(ValueError):
-    """Options of the verifier contradict themselves."""
-
-
-@dataclass(frozen=True)
-class VerifyOptions:
-    """How to verify: a field's ``help`` says what it is for."""
-
-    seed: int | None = field(
-        default=None,
-        metadata={
-            "help": "seed of the random tests, to make them repeatable",
-            "unset": "secret randomness, so that no candidate can be fitted to it",
-        },
-    )
-    draws: int = field(default=2, metadata={"help": "independent random draws"})
-    work: float = field(
-        default=1e6,
-        metadata={
-            "help": "elements that are computed for one draw at the real sizes (1e6: about 50 ms); "
-            "of larger programs a sample"
-        },
-    )
-    permute: bool = field(default=False, metadata={"help": "accept the outputs in another order"})
-    numerics: bool = field(
-        default=True, metadata={"help": "measure rounding errors against float64"}
-    )
-    prove: bool = field(default=True, metadata={"help": "try for a proof"})
-    max_error_log2: float = field(
-        default=ENOUGH_LOG2,
-        metadata={"help": "base-2 logarithm of the bound that a verdict without a proof needs"},
-    )
-    redraws: int = field(
-        default=6, metadata={"help": "draws that may be repeated for divisions by zero"}
-    )
-    assume: Assumptions = field(
-        default_factory=Assumptions, metadata={"help": "what rounding errors are measured under"}
-    )
-
-    def __post_init__(self) -> None:
-        if self.draws < 1 or self.redraws < 0:
-            raise BadOptions(f"expected at least one draw, got {self.draws} ({self.redraws} more)")
-        if not self.work >= 1:
-            raise BadOptions(f"expected work for at least one element, got {self.work}")
-        if not self.max_error_log2 < 0:
-            raise BadOptions(f"expected an error bound below 1, got 2^{self.max_error_log2}")
-
-
 def verify(
     reference: KernelGraph,
     candidate: KernelGraph,
-    options: VerifyOptions = VerifyOptions(),
+    options: VerifyOptions | None = None,
     hint: Hint | None = None,
     known: Mapping[str, Shown] = {},
     contents: Mapping[int, Array] = {},
@@ -123,6 +70,7 @@ def verify(
     values of inputs that are fixed: rounding errors are measured with those. Raises
     :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
+    options = options or VerifyOptions()
     found = examine(reference, candidate, options, hint, known, contents, postpone=False)
     assert isinstance(found, Verdict)
     return found

@@ -204,6 +204,25 @@ def test_one_wrong_row_among_large_ones_is_seen() -> None:
     assert not compare_rows(exact, reference, candidate, F16, "", "").holds
 
 
+def test_few_large_errors_decide_about_no_row_and_typical_ones_do() -> None:
+    """Errors whose sizes are spread over orders of magnitude, alike on both sides but for luck."""
+    refused = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        exact = rng.standard_normal((32, 24 * 64)) + 4.0
+
+        def errors(rng: np.random.Generator = rng) -> np.ndarray:
+            sizes = np.repeat(np.exp(1.5 * rng.standard_normal((32, 24))), 64, axis=1)
+            return 1e-3 * sizes * rng.standard_normal(sizes.shape)
+
+        reference, own = exact + errors(), errors()
+        names = F32, "", "", 24
+        refused += not compare_rows(exact, reference, exact + own, *names).holds
+        own[5] *= 8.0
+        assert not compare_rows(exact, reference, exact + own, *names).holds
+    assert refused <= 1
+
+
 def test_what_the_reference_does_not_give_is_not_asked_for() -> None:
     exact = rows(1.0)
     reference = F16.round(exact)

@@ -56,9 +56,9 @@ _STEADY = 8
 """Situations after which it is known how long each takes: the first ones are larger."""
 _RANDOM = 6
 _PATIENCE = 4.0
-_NEIGHBOURS = (8, 48)
+_NEIGHBOURS = (8, 24, 48)
 """Inputs next to those of a situation at which errors are measured that are too large there."""
-_AROUND = 8e6
+_AROUND = 2e7
 """Elements that are computed for that, but for the first few inputs."""
 _FEW = 2.0
 """Rows whose errors are as uncertain as this (those of nine elements) are judged by columns too."""
@@ -310,14 +310,16 @@ class _Gate:
         """The errors of a candidate's output over inputs next to those of a situation as well.
         Where one rounding decides about a whole row (two scores that are nearly equal, before a
         softmax), the reference's error in one situation is a matter of luck: what is rounded
-        happens to cancel.
+        happens to cancel. A few such rows rule the mean over many, so rows are right, too, whose
+        typical error (the geometric mean) is.
         """
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
         found: list[list[Array]] = []
         errors = Errors(situation.name, 0.0, np.inf, False)
+        work = 2.0 * sample.work / len(self.graphs)  # of the reference and one candidate
         for count in _NEIGHBOURS:
-            if count * sample.work > _AROUND and found:
+            if count * work > _AROUND and found:
                 break
             while len(found) < count:
                 inputs = situation.inputs
@@ -329,7 +331,7 @@ class _Gate:
                 found.append([np.reshape(v, (-1, _row(np.shape(v)))) for v in each])
             x, r, c = (np.concatenate(each, axis=1) for each in zip(*found, strict=True))
             dtype = graph.outputs[number].dtype
-            errors = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
+            errors = compare_rows(x, r, c, dtype, situation.name, f"output {number}", len(found))
             if errors.holds:
                 break
         return errors
@@ -400,9 +402,16 @@ def _has_nan(situation: Situation) -> bool:
 
 
 def compare_rows(
-    exact: Array, reference: Array, candidate: Array, dtype: DType, name: str, output: str
+    exact: Array,
+    reference: Array,
+    candidate: Array,
+    dtype: DType,
+    name: str,
+    output: str,
+    draws: int = 1,
 ) -> Errors:
-    """Errors of one output, over all of it and row by row."""
+    """Errors of one output, over all of it and row by row; each row has ``draws`` measurements one
+    after the other."""
     x, r, c = (np.asarray(v, dtype=np.float64) for v in (exact, reference, candidate))
     n = _row(x.shape)
     x, r, c = (v.reshape(-1, n) for v in (x, r, c))
@@ -433,6 +442,8 @@ def compare_rows(
     rows_r = np.where(slack > _FEW, np.maximum(rows_r, _rms(columns, known, 1)), rows_r)
     allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
     wrong = rows_c > allowed
+    if draws > 1:
+        wrong &= ~_typical(error_r, error_c, floor, known, draws)
     if not fine:
         return Errors(name, rms_r, rms_c, False, output)
     if not wrong.any():
@@ -441,6 +452,19 @@ def compare_rows(
     scale = float(_rms(x, known, 1)[at]) or 1.0
     where = f"{output}, row {at} of those compared"
     return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
+
+
+def _typical(error_r: Array, error_c: Array, floor: Array, known: Array, draws: int) -> Array:
+    """The rows whose typical error is no more than twice the reference's, as far as so many draws
+    tell."""
+
+    def logarithms(e: Array) -> Array:
+        own = (v.reshape(len(v), draws, -1) for v in (e, known))
+        return np.log(np.maximum(_rms(*own, 2), least)).mean(1)
+
+    least = np.maximum(_rms(floor, known, 1) / 2.0, 1e-300)[:, None]
+    uncertain = 1.0 + 3.0 / np.sqrt(draws)
+    return logarithms(error_c) - logarithms(error_r) <= np.log(2.0 * uncertain)
 
 
 def _slack(floor: Array) -> Array:
