@@ -33,6 +33,7 @@ from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logar
 from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
 from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
+from mirage.verify.lookups import free_positions, with_positions
 from mirage.verify.normalize import normalize
 from mirage.verify.options import SignatureMismatch, VerifyOptions
 from mirage.verify.postponed import (
@@ -91,6 +92,13 @@ def examine(
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
     seed = secrets.randbits(128) if options.seed is None else options.seed
+    freed = free_positions(reference, candidate)
+    if freed.positions:
+        known_numbers = {**contents, **freed.positions}
+        options = replace(options, seed=seed)
+        verdict = verify(freed.reference, freed.candidate, options, None, known, known_numbers)
+        return with_positions(freed, verdict, known_numbers, options.work, seed)
+    reference, candidate = freed.reference, freed.candidate
     first, second = cut_calls(reference), cut_calls(candidate)
     if first.calls != second.calls:
         text = f"expected the calls {list(first.calls)}, got {list(second.calls)}"

@@ -16,6 +16,7 @@ from mirage.semantics.evaluate import Sampled, Shared, evaluate_sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.integers import draw_integers
 from mirage.verify.evidence.real_sizes import restrict
 from mirage.verify.evidence.sampling import Sample
 
@@ -56,6 +57,9 @@ def draw_inputs(
         fixed = sample.fixed_part(number)
         if fixed is not None:
             result.append(Sampled((fixed.astype(np.float64),), region))
+            continue
+        if v.dtype.is_integer:
+            result.append(Sampled((draw_integers(rng, v, region),), region))
             continue
         x = rng.standard_normal(region_shape(region, v.shape), dtype=np.float32) * np.float32(scale)
         result.append(Sampled((v.dtype.round(x),), region))
