@@ -26,7 +26,8 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
     """Form ``selected``: of each part the candidate that the cost model likes best (after the
     first ``skip``).
 
-    Its kernels compute the lookups that they load. A part without a candidate keeps its reference; the second result counts such parts.
+    Kernels compute the lookups that they load. A part without a candidate keeps its reference; the
+    second result counts such parts.
     """
     without = 0
 
