@@ -36,8 +36,9 @@ def cut_calls(graph: KernelGraph) -> CutGraph:
         inputs.extend(op.results)
         outputs.extend(op.operands)
         taken, given = (", ".join(str(v.type) for v in vs) for vs in (op.operands, op.results))
-        what = f"{op.target} {dict(op.arguments)}" if isinstance(op, External) else "gather"
-        calls.append(f"{what}({taken}) -> {given}")
+        with_what = f"; {dict(op.arguments)}" if isinstance(op, External) else ""
+        name = op.target if isinstance(op, External) else "gather"
+        calls.append(f"{name}({taken}{with_what}) -> {given}")
     return CutGraph(
         KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)
     )

@@ -179,3 +179,10 @@ def permuted_outputs(
         restrict(values[j], region, graph.outputs[j])[0]
         for j, region in zip(permutation, sample.outputs, strict=True)
     ]
+
+
+def everywhere(results: Sequence[Difference | None]) -> Difference | None:
+    """A difference where the exact layers hold: right numbers at one magnitude of the inputs are
+    enough, as cancellation may spoil float64 at another (that is for the numeric gate)."""
+    wrong = [d for d in results if d is not None and np.isfinite(d.actual)]
+    return wrong[0] if results and len(wrong) == len(results) else None
