@@ -27,7 +27,10 @@ static MemRefType getParameterType(Type type) {
   SmallVector<int64_t> shape(tensor.getShape());
   while (shape.size() < 2)
     shape.insert(shape.begin(), 1);
-  return MemRefType::get(shape, tensor.getElementType());
+  // A truth value is a byte.
+  Type element = tensor.getElementType();
+  return MemRefType::get(shape, element.isInteger(1) ? IntegerType::get(type.getContext(), 8)
+                                                     : element);
 }
 
 namespace {

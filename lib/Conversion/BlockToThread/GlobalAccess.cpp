@@ -44,10 +44,9 @@ static SmallVector<int64_t, 2> getMatrixDims(ArrayRef<int64_t> tile, bool isColu
   return isColumn ? SmallVector<int64_t, 2>{dim, other} : SmallVector<int64_t, 2>{other, dim};
 }
 
-TilePlace TileEmitter::getTilePlace(Value tensor, ArrayAttr map, TileType tile,
+TilePlace TileEmitter::getTilePlace(Value tensor, MemRefType type, ArrayAttr map, TileType tile,
                                     ArrayRef<int64_t> matrixAndHolder) {
   ArrayRef<int64_t> matrix = matrixAndHolder.take_front(2), holder = matrixAndHolder.drop_front(2);
-  auto type = cast<MemRefType>(tensor.getType());
   TilePlace result;
   result.tensor = tensor;
   // Leading dimensions that the parameter has beyond the tensor.
@@ -133,7 +132,9 @@ void TileEmitter::emitStore(block::StoreOp op) {
       source = source.getDefiningOp<block::ReshapeOp>().getInput();
     Value fragment = get(source);
     auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
-    fragment = castTo(fragment, tensor.getElementType());
+    // Registers hold whole numbers as f32; the store converts them.
+    fragment = castTo(fragment, tensor.getElementType().isInteger() ? builder.getF32Type()
+                                                                    : tensor.getElementType());
     auto map = cast<ArrayAttr>(op.getMaps()[number]);
     TilePlace tile =
         getTilePlace(outputs[number], map, getTile(value),

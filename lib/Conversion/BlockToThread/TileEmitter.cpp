@@ -92,6 +92,8 @@ void TileEmitter::emit(Operation *op) {
   TypeSwitch<Operation *>(op)
       .Case<block::ConstantOp>([](auto) {})
       .Case<block::LoadOp>([&](auto load) { emitLoad(load); })
+      .Case<block::IotaOp>([&](auto iota) { emitIota(iota); })
+      .Case<block::GatherOp>([&](auto gather) { emitGather(gather); })
       .Case<block::ReshapeOp>([&](block::ReshapeOp reshape) {
         if (getShared(reshape.getResult()) && sharedViews.count(reshape.getInput()))
           sharedViews[reshape.getResult()] = sharedViews[reshape.getInput()];

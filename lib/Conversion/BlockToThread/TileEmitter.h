@@ -76,6 +76,10 @@ private:
   void emitConvertLayout(block::ConvertLayoutOp op);
   void emitStore(block::StoreOp op);
 
+  // What is computed where it would be loaded (SourceEmitter.cpp).
+  void emitIota(block::IotaOp op);
+  void emitGather(block::GatherOp op);
+
   // Matmuls (MatmulEmitter.cpp).
   void emitMatmul(block::MatmulOp op);
   mlir::Value getProductOperand(mlir::Value operand, bool isTransposed, FragmentType whole,
@@ -98,7 +102,13 @@ private:
 
   // Device memory (GlobalAccess.cpp).
   TilePlace getTilePlace(mlir::Value tensor, mlir::ArrayAttr map, block::TileType tile,
-                         llvm::ArrayRef<int64_t> holderShape);
+                         llvm::ArrayRef<int64_t> holderShape) {
+    return getTilePlace(tensor, llvm::cast<mlir::MemRefType>(tensor.getType()), map, tile,
+                        holderShape);
+  }
+  /// The same in a tensor of `type` that stands for `tensor`.
+  TilePlace getTilePlace(mlir::Value tensor, mlir::MemRefType type, mlir::ArrayAttr map,
+                         block::TileType tile, llvm::ArrayRef<int64_t> holderShape);
   mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
   void copyToShared(block::LoadOp load, mlir::Value slot, mlir::Value when);
 

@@ -88,9 +88,13 @@ Value Emitter::fcompare(arith::CmpFPredicate predicate, Value a, Value b) {
   return arith::CmpFOp::create(*this, predicate, a, b);
 }
 Value Emitter::toF32(Value a) {
+  if (a.getType().isInteger())
+    return createOrFold<arith::SIToFPOp>(getF32Type(), a);
   return a.getType().isF32() ? a : createOrFold<arith::ExtFOp>(getF32Type(), a);
 }
 Value Emitter::fromF32(Value a, Type type) {
+  if (type.isInteger())
+    return createOrFold<arith::FPToSIOp>(type, a);
   return type.isF32() ? a : createOrFold<arith::TruncFOp>(type, a);
 }
 

@@ -67,8 +67,10 @@ public:
   mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);
   mlir::Value fmax(mlir::Value a, mlir::Value b);
   mlir::Value fcompare(mlir::arith::CmpFPredicate predicate, mlir::Value a, mlir::Value b);
+  /// From f16, bf16, f32 or a signed integer.
   mlir::Value toF32(mlir::Value a);
-  /// f32 to f16, bf16 or f32, to nearest even.
+  /// f32 to f16, bf16 or f32, to nearest even; a whole number that the type holds
+  /// to a signed integer.
   mlir::Value fromF32(mlir::Value a, mlir::Type type);
 
   /// An index value as i32 (it is known to fit) or i64.

@@ -34,7 +34,8 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
                       Results &results) const override {
     FragmentType type = op.getType();
     const LinearLayout &layout = type.getLinearLayout();
-    Type element = type.getElementType();
+    Type element = op.getSource().getType().getElementType();
+    bool isConverted = element != type.getElementType();
     GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), type.getShape(),
                     op.getExtents());
     Width width = chooseWidth(tile, layout);
@@ -66,6 +67,9 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
       for (int64_t j = 0; j < width.elements; ++j)
         scalars.push_back(e.createOrFold<vector::ExtractOp>(loaded, j));
     }
+    if (isConverted)
+      for (Value &scalar : scalars)
+        scalar = e.toF32(scalar);
     results.push_back(pack(e, type, scalars));
     return success();
   }
@@ -76,6 +80,7 @@ template <typename OpT, typename Emit>
 void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRef<Value> scalars,
                 Value when, std::optional<ArrayRef<int64_t>> extents, bool vectors, Emit emit) {
   FragmentType type = op.getValue().getType();
+  Type element = op.getDest().getType().getElementType();
   const LinearLayout &layout = type.getLinearLayout();
   GlobalTile tile(op, op.getDest().getType(), op.getDims(), op.getInBounds(), type.getShape(),
                   extents);
@@ -86,11 +91,14 @@ void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRe
     for (int64_t i = 0; i < layout.getNumRegisters(); i += width.elements) {
       Coord at = layout.getRegister(i);
       e.ifThen(tile.isInside(e, access, at), [&] {
-        Value value = scalars[i];
+        SmallVector<Value> values(scalars.slice(i, width.elements));
+        if (element != type.getElementType())
+          for (Value &scalar : values)
+            scalar = e.fromF32(scalar, element);
+        Value value = values.front();
         if (width.elements > 1)
           value = e.createOrFold<vector::FromElementsOp>(
-              VectorType::get({width.elements}, type.getElementType()),
-              ValueRange(scalars.slice(i, width.elements)));
+              VectorType::get({width.elements}, element), values);
         emit(value, tile.pointer(e, access, at), width.elements * tile.getElementBytes());
       });
     }

@@ -57,6 +57,7 @@ void populateElementwisePatterns(const mlir::TypeConverter &, mlir::RewritePatte
 void populateReshapePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateReducePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateGlobalPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
+void populateGatherPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateSharedPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateCopyPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateMmaPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);

@@ -15,6 +15,10 @@
 //   tanh                    6 u: a polynomial near 0, else by exp
 //   pow                     (8 + 2 |b log2 a|) u; constant exponents 2, 3, 4, 0.5,
 //                           -0.5, -1, 1, 0 are computed directly
+//   floor, not, bias, keep, comparisons, logic: exact
+//   floor_div, remainder    exact for whole numbers below 2^24
+//   sin, cos                absolute 6 u below |x| = 2^22 (reduced by pi / 2 in three
+//                           parts, then polynomials), NaN from there on
 //
 // max, min and relu propagate NaN, as NumPy and PyTorch do. The polynomials are
 // least-maximum fits made for this file.
@@ -122,6 +126,58 @@ Value geluTanh(Emitter &e, Value x) {
   return e.fmul(x, sigmoid(e, e.fmul(x, inner)));
 }
 
+/// The truth value as a number, 1 or 0.
+Value number(Emitter &e, Value condition) { return e.select(condition, e.f32(1), e.f32(0)); }
+
+Value compareTo(Emitter &e, arith::CmpFPredicate predicate, Value a, Value b) {
+  return number(e, e.fcompare(predicate, a, b));
+}
+
+Value isTrue(Emitter &e, Value x) { return e.fcompare(arith::CmpFPredicate::UNE, x, e.f32(0)); }
+
+Value floorOf(Emitter &e, Value x) { return e.intrinsic("llvm.floor.f32", e.getF32Type(), {x}); }
+
+/// floor(a / b), and what is left. The quotient of whole numbers below 2^24 is off by
+/// one at most, which what is left shows.
+std::pair<Value, Value> floorDivide(Emitter &e, Value a, Value b) {
+  using P = arith::CmpFPredicate;
+  Value quotient = floorOf(e, divide(e, a, b));
+  Value rest = e.fma(arith::NegFOp::create(e, quotient), b, a);
+  Value positive = e.fcompare(P::OGT, b, e.f32(0));
+  Value below =
+      e.select(positive, e.fcompare(P::OLT, rest, e.f32(0)), e.fcompare(P::OGT, rest, e.f32(0)));
+  Value above = e.select(positive, e.fcompare(P::OGE, rest, b), e.fcompare(P::OLE, rest, b));
+  Value change = e.select(below, e.f32(-1), number(e, above));
+  return {e.fadd(quotient, change), e.fma(arith::NegFOp::create(e, change), b, rest)};
+}
+
+/// sin(x), or cos(x) as the sine a quarter further.
+Value sine(Emitter &e, Value x, bool isCosine) {
+  Value quarters = e.intrinsic("llvm.rint.f32", e.getF32Type(), {e.fmul(x, e.f32(2 / M_PI))});
+  Value rest = x;
+  for (double part : {-1.57079601287841796875, -3.1391647326017846e-7, -5.390302529957764e-15})
+    rest = e.fma(quarters, e.f32(part), rest);
+  if (isCosine)
+    quarters = e.fadd(quarters, e.f32(1));
+  Value square = e.fmul(rest, rest);
+  Value odd = polynomial(e, square,
+                         {-1.66666672e-1, 8.33338592e-3, -1.98559923e-4, 2.86567956e-6});
+  odd = e.fma(odd, e.fmul(rest, square), rest);
+  Value even = polynomial(
+      e, square, {1.0, -5.0e-1, 4.16666567e-2, -1.38877297e-3, 2.44677067e-5});
+  // Which quarter of the circle: 0 to 3.
+  Value turns = floorOf(e, e.fmul(quarters, e.f32(0.25)));
+  Value quarter = e.fma(turns, e.f32(-4), quarters);
+  auto is = [&](double which) {
+    return e.fcompare(arith::CmpFPredicate::OEQ, quarter, e.f32(which));
+  };
+  Value magnitude = e.select(arith::OrIOp::create(e, is(1), is(3)), even, odd);
+  Value isNegative = e.fcompare(arith::CmpFPredicate::OGE, quarter, e.f32(2));
+  Value result = e.select(isNegative, arith::NegFOp::create(e, magnitude), magnitude);
+  Value isReduced = e.fcompare(arith::CmpFPredicate::OLT, absolute(e, x), e.f32(1 << 22));
+  return e.select(isReduced, result, e.f32(NAN));
+}
+
 Value tanh(Emitter &e, Value x) {
   Value magnitude = absolute(e, x);
   Value square = e.fmul(x, x);
@@ -206,6 +262,17 @@ Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
     return e.fmax(x, e.f32(0));
   case UnaryFn::Tanh:
     return tanh(e, x);
+  case UnaryFn::Not:
+    return compareTo(e, arith::CmpFPredicate::OEQ, x, e.f32(0));
+  case UnaryFn::Bias:
+    return e.select(e.fcompare(arith::CmpFPredicate::OGT, x, e.f32(0)), e.f32(0),
+                    e.f32(-INFINITY));
+  case UnaryFn::Floor:
+    return floorOf(e, x);
+  case UnaryFn::Sin:
+    return sine(e, x, /*isCosine=*/false);
+  case UnaryFn::Cos:
+    return sine(e, x, /*isCosine=*/true);
   }
   llvm_unreachable("every case returns");
 }
@@ -230,6 +297,26 @@ Value mirage::thread::emitBinary(Emitter &e, BinaryFn fn, Value a, Value b,
     return e.fmax(a, b);
   case BinaryFn::Min:
     return arith::MinimumFOp::create(e, a, b);
+  case BinaryFn::Lt:
+    return compareTo(e, arith::CmpFPredicate::OLT, a, b);
+  case BinaryFn::Le:
+    return compareTo(e, arith::CmpFPredicate::OLE, a, b);
+  case BinaryFn::Eq:
+    return compareTo(e, arith::CmpFPredicate::OEQ, a, b);
+  case BinaryFn::Ne:
+    return compareTo(e, arith::CmpFPredicate::UNE, a, b);
+  case BinaryFn::And:
+    return number(e, arith::AndIOp::create(e, isTrue(e, a), isTrue(e, b)));
+  case BinaryFn::Or:
+    return number(e, arith::OrIOp::create(e, isTrue(e, a), isTrue(e, b)));
+  case BinaryFn::Xor:
+    return number(e, arith::XOrIOp::create(e, isTrue(e, a), isTrue(e, b)));
+  case BinaryFn::FloorDiv:
+    return floorDivide(e, a, b).first;
+  case BinaryFn::Remainder:
+    return floorDivide(e, a, b).second;
+  case BinaryFn::Keep:
+    return e.select(isTrue(e, a), b, e.f32(0));
   }
   llvm_unreachable("every case returns");
 }

@@ -234,7 +234,7 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate :
          {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
-          populateGlobalPatterns, populateSharedPatterns, populateCopyPatterns, populateMmaPatterns,
+          populateGlobalPatterns, populateGatherPatterns, populateSharedPatterns, populateCopyPatterns, populateMmaPatterns,
           populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));

@@ -19,6 +19,7 @@ struct Mirage_UnaryCase {
 struct Mirage_BinaryCase {
   uint8_t number;
   bool zeroAtZero;
+  bool isTruth;
 };
 #define GET_UnaryFacts_IMPL
 #define GET_BinaryFacts_IMPL
@@ -38,4 +39,5 @@ template <typename Rows, typename Fn> const auto &find(const Rows &rows, Fn fn) 
 
 bool mirage::isZeroAtZero(UnaryFn fn) { return find(UnaryFacts, fn).zeroAtZero; }
 bool mirage::isZeroAtZero(BinaryFn fn) { return find(BinaryFacts, fn).zeroAtZero; }
+bool mirage::isTruth(BinaryFn fn) { return find(BinaryFacts, fn).isTruth; }
 int64_t mirage::getWork(UnaryFn fn) { return find(UnaryFacts, fn).work; }

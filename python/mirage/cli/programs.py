@@ -19,7 +19,7 @@ import numpy as np
 from mirage.errors import MirageError, SourceLocation
 from mirage.frontend.program import Parameter, Program
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.workloads.workload import Workload
 
 Array = np.ndarray[Any, Any]
@@ -120,14 +120,23 @@ def _from_mlir(spec: str, path: Path, name: str | None) -> LoadedProgram:
 def random_inputs(graph: KernelGraph, seed: int) -> tuple[Array, ...]:
     """Normally distributed values that the inputs' element types can represent."""
     rng = np.random.default_rng(seed)
-    return tuple(
-        v.dtype.round(rng.standard_normal(v.shape, dtype=np.float32)).astype(_carrier(v.dtype))
-        for v in graph.inputs
-    )
+    return tuple(_random(v, rng) for v in graph.inputs)
+
+
+_ROWS = 4
+"""Integers are below: any table that they index has such rows."""
+
+
+def _random(value: Value, rng: np.random.Generator) -> Array:
+    if value.dtype.is_integer:
+        high = 2 if value.dtype is DType.I1 else _ROWS
+        return rng.integers(0, high, value.shape).astype(_carrier(value.dtype))
+    numbers = rng.standard_normal(value.shape, dtype=np.float32)
+    return value.dtype.round(numbers).astype(_carrier(value.dtype))
 
 
 def _carrier(dtype: DType) -> np.dtype[Any]:
-    return np.dtype(np.float64 if dtype is DType.F64 else np.float32)
+    return np.dtype(np.float64 if dtype is DType.F64 or dtype.is_integer else np.float32)
 
 
 # ---- Python --------------------------------------------------------------------------------------
@@ -219,7 +228,7 @@ def _data(parameter: Parameter) -> Any:
 def _array(tensor: Any, dtype: DType) -> Array:
     import torch
 
-    wide = torch.float64 if dtype is DType.F64 else torch.float32
+    wide = torch.float64 if dtype is DType.F64 or dtype.is_integer else torch.float32
     return tensor.detach().to(device="cpu", dtype=wide).numpy()
 
 

@@ -29,8 +29,16 @@ DTYPES: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16,
     "f32": np.float32,
     "f64": np.float64,
+    "i1": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
 }
-TOLERANCE = {"f16": 6e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12}
+TOLERANCE = {
+    "f16": 6e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-12,
+    "i1": 0.0, "i8": 0.0, "i16": 0.0, "i32": 0.0, "i64": 0.0,
+}  # fmt: skip
 """Largest error allowed of an element, relative to its magnitude plus the root mean square of all:
 a few roundings of the output type for intermediate values, exponentials among them, and float32
 accumulation of half-precision inputs."""
@@ -49,15 +57,18 @@ class ArtifactRun:
 
 
 def strided(spec: TensorSpec) -> Array:
-    """An array with a specification's shape and strides over memory of its own, filled with NaN."""
+    """An array with a specification's shape and strides over memory of its own, filled with NaN
+    (integers with zero)."""
     dtype = np.dtype(DTYPES[spec.dtype])
-    flat = np.full(max(spec.bytes // dtype.itemsize, 1), np.nan, dtype)
+    filling = 0 if dtype.kind in "bi" else np.nan
+    flat = np.full(max(spec.bytes // dtype.itemsize, 1), filling, dtype)
     strides = tuple(s * dtype.itemsize for s in spec.strides)
     return np.lib.stride_tricks.as_strided(flat, spec.shape, strides)
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
-    """Normal values of standard deviation 1/2, reproducible.
+    """Normal values of standard deviation 1/2, reproducible; integers are below 4 (any table has
+    such rows), truth values are true three times of four.
 
     The first element of each input is 2: kernels let lanes that are out of bounds read it and throw
     it away, so it should show where one does not.
@@ -66,8 +77,11 @@ def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
     arrays: list[Array] = []
     for spec in specs:
         array = strided(spec)
-        array[...] = (generator.standard_normal(spec.shape) * 0.5).astype(array.dtype)
-        if array.size:
+        if array.dtype.kind in "bi":
+            array[...] = generator.integers(0, 4, spec.shape).astype(array.dtype)
+        else:
+            array[...] = (generator.standard_normal(spec.shape) * 0.5).astype(array.dtype)
+        if array.size and array.dtype.kind not in "bi":
             array[(0,) * array.ndim] = 2.0
         arrays.append(array)
     return arrays

@@ -10,6 +10,11 @@ float16 = DType.F16
 bfloat16 = DType.BF16
 float32 = DType.F32
 float64 = DType.F64
+bool_ = DType.I1
+int8 = DType.I8
+int16 = DType.I16
+int32 = DType.I32
+int64 = DType.I64
 
 _NAMES = {
     **{dtype.value: dtype for dtype in DType},
@@ -20,6 +25,11 @@ _NAMES = {
     "float": DType.F32,
     "float64": DType.F64,
     "double": DType.F64,
+    "bool": DType.I1,
+    "int8": DType.I8,
+    "int16": DType.I16,
+    "int32": DType.I32,
+    "int64": DType.I64,
 }
 
 
@@ -32,6 +42,7 @@ def as_dtype(dtype: object) -> DType:
     found = _NAMES.get(str(getattr(dtype, "name", dtype)).removeprefix("torch."))
     if found is None:
         raise GraphTypeError(
-            f"expected float16, bfloat16, float32 or float64, got {dtype!r}", user_location()
+            f"expected float16, bfloat16, float32, float64, int8 to int64 or bool, got {dtype!r}",
+            user_location(),
         )
     return found

@@ -13,6 +13,7 @@ from mirage.frontend.location import user_location
 from mirage.frontend.ops import Emit, GraphOps
 from mirage.frontend.program import Program, check_inputs_used
 from mirage.semantics.builder import Builder
+from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value, launches
@@ -201,6 +202,16 @@ class GraphBuilder(GraphOps[Tensor]):
                 f"{what}: expected {rank} offsets and {rank} sizes, got {got}", user_location()
             )
         return self._apply(what, [x], lambda b, v: b.slice(v[0], start, size))
+
+    def iota(self, size: int, dtype: object = DType.I64) -> Tensor:
+        """The positions ``0, 1, …, size - 1``."""
+        (n,) = self._integers("iota", size)
+        kind = as_dtype(dtype)
+        return self._apply("iota", [], lambda b, v: iota(b, (n,), 0, kind))
+
+    def gather(self, table: Tensor, indices: Tensor) -> Tensor:
+        """The rows of ``table`` that ``indices`` name."""
+        return self._apply("gather", [table, indices], lambda b, v: gather(b, v[0], v[1]))
 
     # ---- kernels written by hand
 

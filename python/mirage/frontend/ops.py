@@ -229,6 +229,31 @@ class GraphOps(ABC, Generic[H]):
         """Hyperbolic tangent."""
         return self.unary(UnaryFn.TANH, x)
 
+    def floor(self, x: H) -> H:
+        """The greatest integer that is not above."""
+        return self.unary(UnaryFn.FLOOR, x)
+
+    def sin(self, x: H) -> H:
+        """Sine; kernels compute it of arguments below 2^22, and NaN of others."""
+        return self.unary(UnaryFn.SIN, x)
+
+    def cos(self, x: H) -> H:
+        """Cosine; kernels compute it of arguments below 2^22, and NaN of others."""
+        return self.unary(UnaryFn.COS, x)
+
+    def not_(self, x: H) -> H:
+        """The other truth value."""
+        return self.unary(UnaryFn.NOT, x)
+
+    def bias(self, x: H) -> H:
+        """What a mask (of numbers) adds to scores: 0 where it is 1, minus infinity where it is
+        0."""
+        return self.unary(UnaryFn.BIAS, x)
+
+    def keep(self, mask: H, x: H) -> H:
+        """``x`` where the mask is true, else 0, whatever is there."""
+        return self._apply("keep", [mask, x], lambda b, v: b.binary(BinaryFn.KEEP, v[0], v[1]))
+
     def clamp(self, x: H, min: Scalar | None = None, max: Scalar | None = None) -> H:
         """``x`` limited to ``[min, max]``; a missing limit is none."""
         if min is None and max is None:

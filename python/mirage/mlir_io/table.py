@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.mlir_io import attributes as a
+from mirage.semantics.positions import Gather, Iota, TileGather, TileIota
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
@@ -55,6 +56,15 @@ ROWS = (
     Row(
         LayerNorm, "layer_norm", (("eps", "eps", a.FLOAT), ("dims", "dims", a.INTEGER)), block=False
     ),
+    Row(Iota, "iota", (("dim", "dim", a.INTEGER),), block=False),
+    Row(Gather, "gather", block=False),
+    Row(
+        TileIota,
+        "iota",
+        (("dim", "dim", a.INTEGER), ("axes", "axes", a.NAMES), ("extent", "extent", a.INTEGER)),
+        kernel=False,
+    ),
+    Row(TileGather, "gather", (("map", "map", a.MAP),), kernel=False),
     Row(Load, "load", (("map", "map", a.MAP),), kernel=False),
     Row(
         Mask,

@@ -26,12 +26,15 @@ def read_type(type_: ir.Type, op: ir.Operation) -> TensorType:
         raise GraphIOError(f"expected a tensor or a tile, got {type_}", op)
     dtype = _DTYPES.get(str(element))
     if dtype is None:
-        raise GraphIOError(f"expected elements of f16, bf16, f32 or f64, got {type_}", op)
+        known = ", ".join(_DTYPES)
+        raise GraphIOError(f"expected elements of one of {known}, got {type_}", op)
     return TensorType(shape, dtype)
 
 
 def element_type(dtype: DType) -> ir.Type:
     """The MLIR type of an element."""
+    if dtype.is_integer:
+        return ir.IntegerType.get_signless(int(dtype.value[1:]))
     classes = {
         DType.F16: ir.F16Type,
         DType.BF16: ir.BF16Type,

@@ -11,7 +11,10 @@ from mirage.cost.target import target_for
 from mirage.frontend.program import Program
 from mirage.pipeline.result import Step
 from mirage.pipeline.verify import Checked
+from mirage.semantics.positions import Lookup
 from mirage.semantics.ugraph import External, KernelGraph
+from mirage.transforms.calls import calls_of
+from mirage.transforms.lookups import fused
 from mirage.transforms.partition import Part, partition
 
 if TYPE_CHECKING:
@@ -32,8 +35,12 @@ class Builder:
     def steps(self, selected: KernelGraph) -> Iterator[Step]:
         """The parts of ``selected`` in the order in which they run, each compiled, and the calls
         between them. Raises :class:`mirage.compiler.CompileError`."""
-        for step in partition(selected):
-            if isinstance(step, External):
+        for step in partition(fused(selected)):
+            if isinstance(step, Lookup):
+                for call in calls_of(step):
+                    assert isinstance(call, External)
+                    yield Step(None, call, None)
+            elif isinstance(step, External):
                 yield Step(None, step, None)
             else:
                 yield Step(step.graph, None, self._compile(step))

@@ -11,6 +11,7 @@ from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.runtime.errors import ArgumentCountError
 from mirage.runtime.executable import Executable
+from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.ugraph import External, KernelGraph, Value
 from mirage.transforms.calls import DTYPE
 
@@ -109,12 +110,6 @@ def call_external(op: External, values: dict[Value, Any]) -> tuple[Any, ...]:
         getattr(getattr(torch.ops, namespace), name), overload[0] if overload else "default"
     )
     named = dict(op.arguments)
-    dtypes = {
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "f32": torch.float32,
-        "f64": torch.float64,
-    }
     operands = iter(op.operands)
     arguments: dict[str, Any] = {}
     for parameter in function._schema.arguments:
@@ -125,7 +120,7 @@ def call_external(op: External, values: dict[Value, Any]) -> tuple[Any, ...]:
         if isinstance(value, tuple) and len(value) == 2 and value[0] == "tensors":
             value = [values[next(operands)] for _ in range(value[1])]
         elif isinstance(value, tuple) and len(value) == 2 and value[0] == DTYPE:
-            value = dtypes[value[1]]
+            value = getattr(torch, TORCH_NAMES[value[1]])
         arguments[parameter.name] = list(value) if isinstance(value, tuple) else value
     result = function(**arguments)
     return tuple(result) if isinstance(result, tuple | list) else (result,)

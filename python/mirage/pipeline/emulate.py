@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mirage.emulator.artifact import run_artifact
 from mirage.emulator.counters import Counters
 from mirage.pipeline.call import run_steps
+from mirage.runtime.manifest import TORCH_NAMES
 
 if TYPE_CHECKING:
     import torch
@@ -33,13 +34,6 @@ def emulate(
     """
     import torch
 
-    types = {
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "f32": torch.float32,
-        "f64": torch.float64,
-    }
-
     def launch(
         number: int, compiled: Compiled, inputs: list[torch.Tensor]
     ) -> Sequence[torch.Tensor]:
@@ -49,7 +43,7 @@ def emulate(
         if counters is not None:
             counters.extend(run.counters)
         return [
-            torch.from_numpy(y.astype("float64").copy()).to(types[spec.dtype])
+            torch.from_numpy(y.astype("float64").copy()).to(getattr(torch, TORCH_NAMES[spec.dtype]))
             for y, spec in zip(run.outputs, manifest.outputs, strict=True)
         ]
 

@@ -34,10 +34,11 @@ from mirage.pipeline.select import ranking
 from mirage.pipeline.verify import Checked
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.decompose import decompose
+from mirage.semantics.op import Lookup
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op
 from mirage.transforms.calls import as_calls
-from mirage.transforms.partition import parts_to_search
+from mirage.transforms.partition import Part, parts_to_search
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
 
@@ -112,7 +113,7 @@ class _Run:
         """Finds verified candidates of each part; equal parts are searched once."""
         o = self.options
         ledger = Ledger(cache_folder() / "verdicts" if o.use_cache else None)
-        parts = [s for s in self.steps if not isinstance(s, External)]
+        parts = [s for s in self.steps if isinstance(s, Part)]
         left = len({signature(s.graph) for s in parts})
         options = PartOptions(
             target=self.target,
@@ -151,9 +152,9 @@ class _Run:
         whole = self.program.graph
         graph = whole
         first: set[str] = set()
-        places: list[SolvedPart | External] = []
+        places: list[SolvedPart | External | Lookup] = []
         for step in self.steps:
-            if isinstance(step, External):
+            if not isinstance(step, Part):
                 places.append(step)
                 continue
             part = self.solved[key := signature(step.graph)]
@@ -161,7 +162,8 @@ class _Run:
             first.add(key)
         for stage, form in (("candidates",) * 2, ("stabilized", "candidates"), ("verified",) * 2):
             ops: list[Op] = [
-                place if isinstance(place, External) else getattr(place, stage) for place in places
+                getattr(place, stage) if isinstance(place, SolvedPart) else place
+                for place in places
             ]
             graph = KernelGraph(whole.name, whole.inputs, tuple(ops), whole.outputs)
             self.forms.add(stage, graph, form)

@@ -19,9 +19,9 @@ from mirage.search import (
 )
 from mirage.semantics.alternatives import Alternatives, Holds, applied_to, result_values
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, Softmax
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, Softmax
 from mirage.transforms import stabilize
-from mirage.transforms.partition import parts_to_search
+from mirage.transforms.partition import Part, parts_to_search
 
 _FIRST = 0.6
 """The share of its time that a search may take before it is known whether its kernels overflow."""
@@ -51,7 +51,7 @@ def add_candidates(
     results: list[SearchResult] = []
     known: dict[str, Alternatives] = {}
     for step in parts_to_search(graph):
-        if isinstance(step, External):
+        if not isinstance(step, Part):
             ops.append(step)
             continue
         found = known.get(key := signature(step.graph))

@@ -9,6 +9,7 @@ from mirage.cost.predict import predict
 from mirage.pipeline.errors import StageError
 from mirage.semantics.alternatives import Alternatives, inlined, kept_of
 from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.transforms.lookups import fused
 
 
 def ranking(op: Alternatives, target: Target) -> list[tuple[float, int]]:
@@ -25,7 +26,8 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
     """Form ``selected``: of each part the candidate that the cost model likes best (after the
     first ``skip``).
 
-    A part without a candidate keeps its reference; the second result counts such parts.
+    Kernels compute the lookups that they load. A part without a candidate keeps its reference; the
+    second result counts such parts.
     """
     without = 0
 
@@ -39,7 +41,7 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
         without += not ranked
         return ranked[min(skip, len(ranked) - 1)][1] if ranked else 0
 
-    return inlined(graph, choose), without
+    return fused(inlined(graph, choose)), without
 
 
 def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[KernelGraph, int]:

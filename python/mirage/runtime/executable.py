@@ -20,7 +20,7 @@ from mirage.runtime.errors import (
     GradientError,
     NoGpuError,
 )
-from mirage.runtime.manifest import TensorSpec
+from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
 from mirage.runtime.packing import Packing
 
 if TYPE_CHECKING:
@@ -256,12 +256,7 @@ class _Check:
         self.shape = torch.Size(spec.shape)
         self.strides = spec.strides
         self.bytes = spec.bytes
-        self.dtype = {
-            "f16": torch.float16,
-            "bf16": torch.bfloat16,
-            "f32": torch.float32,
-            "f64": torch.float64,
-        }[spec.dtype]
+        self.dtype = getattr(torch, TORCH_NAMES[spec.dtype])
         self.tensor_type = torch.Tensor
         self.grad_enabled = torch.is_grad_enabled
 

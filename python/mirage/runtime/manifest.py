@@ -19,7 +19,22 @@ FORMAT = "mirage-artifact"
 VERSION = 2
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
-ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+TORCH_NAMES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+}
+"""What PyTorch calls the element types."""
+
+ELEMENT_BYTES = {
+    "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
+}  # fmt: skip
 
 Json = dict[str, Any]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Accumulator,
     Axis,
@@ -65,13 +65,24 @@ class Builder:
         return self._add(Unary((x,), (Value(self._type(x.shape, x)),), fn))
 
     def binary(self, fn: BinaryFn, a: Value, b: Value) -> Value:
-        """``fn`` of each pair of elements; rank-0 constants take the other operand's type."""
+        """``fn`` of each pair of elements; rank-0 constants take the other operand's type. Of two
+        tensors a comparison and a logical function give truth values; what a mask keeps has the
+        type of what is kept."""
         typed = [v for v in (a, b) if v.shape != ()] or [a, b]
-        shape = broadcast_shapes(a.shape, b.shape)
-        return self._add(Binary((a, b), (Value(self._type(shape, *typed)),), fn))
+        typed = [b] if fn is BinaryFn.KEEP else typed
+        type_ = self._type(broadcast_shapes(a.shape, b.shape), *typed)
+        if BINARY[fn].truth and not self.in_block:
+            type_ = TensorType(type_.shape, DType.I1)
+        return self._add(Binary((a, b), (Value(type_),), fn))
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` converted to ``dtype``."""
+        """``x`` converted to ``dtype``, which holds all integers of ``x`` where those are what it
+        holds: fractions are not cut off."""
+        if dtype.is_integer and not _holds(dtype, x.dtype):
+            raise ShapeError(
+                f"expected a conversion that keeps each number, got {x.dtype.value} to "
+                f"{dtype.value}; round with unary floor, compare with binary ne 0"
+            )
         return self._add(Cast((x,), (Value(TensorType(x.shape, dtype)),)))
 
     def matmul(self, a: Value, b: Value) -> Value:
@@ -162,7 +173,8 @@ class Builder:
             raise ShapeError(
                 f"expected a map and a tile of rank {len(source.shape)}, got {tile_map} and {tile}"
             )
-        return self._add(Load((source,), (Value(TensorType(tile, source.dtype)),), tile_map))
+        type_ = TensorType(tile, source.dtype.in_tile)
+        return self._add(Load((source,), (Value(type_),), tile_map))
 
     def mask(self, x: Value, dim: int, axes: tuple[str, ...], extent: int, fill: float) -> Value:
         """``fill`` outside ``extent`` along ``dim``."""
@@ -186,12 +198,22 @@ class ShapeError(ValueError):
 
 
 def promote(*dtypes: DType) -> DType:
-    """The smallest type that holds all (f16 with bf16 gives f32)."""
-    kinds = set(dtypes)
+    """The smallest type that holds all (f16 with bf16 gives f32); integers take the type of floats
+    beside them."""
+    kinds = {d for d in dtypes if not d.is_integer}
+    if not kinds:
+        return max(dtypes, key=lambda d: (d.bytes, d is not DType.I1))
     for wide in (DType.F64, DType.F32):
         if wide in kinds:
             return wide
     return kinds.pop() if len(kinds) == 1 else DType.F32
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Whether an integer type has all numbers of another type."""
+    if wide is narrow or not narrow.is_integer:
+        return wide is narrow
+    return wide is not DType.I1 and (narrow is DType.I1 or narrow.bytes <= wide.bytes)
 
 
 def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

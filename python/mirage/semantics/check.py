@@ -25,6 +25,7 @@ import math
 from math import prod
 
 from mirage.semantics.builder import Builder, ShapeError, broadcast_shapes
+from mirage.semantics.positions import MAX_POSITIONS, TileGather, TileIota, gathered
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -236,14 +237,19 @@ class _LaunchChecker:
                 _arity(op, at, 1, 1)
                 if op.operands[0] not in params:
                     raise InvalidGraph("C4", at, "expected a param of the block, got a tile")
-                if op.result.dtype is not op.operands[0].dtype:
-                    raise InvalidGraph(
-                        "C2",
-                        at,
-                        f"expected element type {op.operands[0].dtype.value}, "
-                        f"got {op.result.dtype.value}",
-                    )
+                self._tile_type(at, op, op.operands[0].dtype)
                 self._map(at, op.map, op.result.shape, op.operands[0].shape, scope)
+                self.depends[op.result] = op.reads_axes
+            elif isinstance(op, TileGather):
+                _arity(op, at, 2, 2)
+                if not params.issuperset(op.operands):
+                    raise InvalidGraph("C4", at, "expected params of the block, got a tile")
+                try:
+                    source = gathered(*op.operands)
+                except ShapeError as error:
+                    raise InvalidGraph("C2", at, str(error)) from error
+                self._tile_type(at, op, source.dtype)
+                self._map(at, op.map, op.result.shape, source.shape, scope)
                 self.depends[op.result] = op.reads_axes
             else:
                 if any(v in params for v in op.operands):
@@ -254,11 +260,38 @@ class _LaunchChecker:
             for v in op.results:
                 _define(self.defined, v, at)
 
+    def _tile_type(self, at: str, op: Op, source: DType) -> None:
+        """What is read from memory has the tensor's type; whole numbers are f32."""
+        if op.result.dtype is not source.in_tile:
+            raise InvalidGraph(
+                "C2",
+                at,
+                f"expected element type {source.in_tile.value}, got {op.result.dtype.value}",
+            )
+
+    def _iota(self, op: TileIota, scope: frozenset[str], at: str) -> None:
+        self._tile_type(at, op, DType.I32)
+        shape = op.result.shape
+        if not 0 <= op.dim < len(shape):
+            raise InvalidGraph("C2", at, f"expected a dimension of {op.result.type}, got {op.dim}")
+        self._axes(at, op.axes, scope)
+        covered = prod(self.extents[a] for a in op.axes) * shape[op.dim]
+        if not 1 <= op.extent <= min(covered, MAX_POSITIONS):
+            raise InvalidGraph(
+                "C7",
+                at,
+                f"expected an extent between 1 and {min(covered, MAX_POSITIONS)}, got {op.extent}",
+            )
+
     def _inner(self, op: Op, scope: frozenset[str], loop: Loop | None, at: str) -> None:
         depends = frozenset[str]().union(*(self.depends[v] for v in op.operands))
         if isinstance(op, Mask):
             _arity(op, at, 1, 1)
             self._mask(op, scope, at)
+            depends |= op.reads_axes
+        elif isinstance(op, TileIota):
+            _arity(op, at, 0, 0)
+            self._iota(op, scope, at)
             depends |= op.reads_axes
         elif isinstance(op, RunningMax):
             _arity(op, at, 1, 1)

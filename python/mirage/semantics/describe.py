@@ -144,7 +144,7 @@ class _Kernel:
     def _expression(self, op: Op) -> str:
         if isinstance(op, Load):
             return self.params[op.operands[0]]
-        return op.written([self.text[v] for v in op.operands])
+        return op.written([self.text.get(v) or self.params[v] for v in op.operands])
 
 
 def _place(shape: tuple[int, ...], tile_map: TileMap) -> str:

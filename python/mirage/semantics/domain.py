@@ -137,7 +137,7 @@ class TypedFloat(Domain):
 
     @staticmethod
     def _carrier(dtype: DType) -> np.dtype[Any]:
-        return np.dtype(np.float64 if dtype is DType.F64 else np.float32)
+        return np.dtype(np.float64 if dtype is DType.F64 or dtype.is_integer else np.float32)
 
     def _round(self, x: Array, dtype: DType) -> Planes:
         if dtype.is_half:

@@ -26,6 +26,8 @@ from mirage.semantics.block_evaluator import (
 )
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, map_planes, shape_of
+from mirage.semantics.lookups import loaded
+from mirage.semantics.positions import Iota
 from mirage.semantics.region import (
     Demand,
     Region,
@@ -75,6 +77,7 @@ def evaluate(graph: KernelGraph, domain: Domain, inputs: Sequence[Planes]) -> tu
     for i, (x, v) in enumerate(zip(inputs, graph.inputs, strict=True)):
         if shape_of(x) != v.shape:
             raise EvaluationError(f"input {i}: expected shape {v.shape}, got {shape_of(x)}")
+    graph = loaded(graph)
     if any(isinstance(op, Composite) for op in graph.ops):
         graph = decompose(graph, stable=True)
     sampled = [Sampled(x, whole(len(v.shape))) for x, v in zip(inputs, graph.inputs, strict=True)]
@@ -131,6 +134,9 @@ def _launch(
 
 
 def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], wanted: Demand) -> Tensor:
+    if isinstance(op, Iota):
+        rank = len(op.result.shape)
+        return Tensor(op.compute(domain, (), 0, op.result.shape), whole(rank))
     operands = [values[v] for v in op.operands]
     takes = wanted.takes.get(op)
     if takes is None or not all(map(_same, takes.have, (x.region for x in operands))):

@@ -14,6 +14,7 @@ of a kind that is there already needs no line in any of them.
 | :class:`Contraction` | sums and maxima over axes |
 | :class:`Scan` | over the steps of a loop so far |
 | :class:`Structure` | ops made of ops: loops, launches |
+| :class:`Lookup` | tensors that nobody writes: elements are found where they are loaded |
 
 Composites (which have a decomposition) and calls of the framework are of no kind: no analysis of
 what is computed looks inside.
@@ -295,3 +296,11 @@ class Structure(Op, kind=True):
     @abstractmethod
     def inside(self) -> tuple[Op, ...]:
         """The ops that it is made of, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Op):
+    """A tensor of the kernel level whose elements are found where they are loaded; to what reads it
+    an input with any elements."""
+
+    in_block: ClassVar[bool] = False

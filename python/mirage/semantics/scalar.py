@@ -30,11 +30,28 @@ class DType(enum.Enum):
     BF16 = "bf16"
     F32 = "f32"
     F64 = "f64"
+    I1 = "i1"
+    """Truth values; one byte each in memory, as PyTorch has them."""
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
 
     @property
     def bytes(self) -> int:
         """Size of one element in bytes."""
-        return {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}[self.value]
+        return {"bf16": 2, "i1": 1}.get(self.value) or int(self.value[1:]) // 8
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether elements are integers; truth values count as 0 and 1."""
+        return self.value.startswith("i")
+
+    @property
+    def in_tile(self) -> DType:
+        """What a tile holds that is loaded from a tensor of this type: whole numbers and truth
+        values become f32, which holds them exactly up to 2^24."""
+        return DType.F32 if self.is_integer else self
 
     @property
     def is_half(self) -> bool:
@@ -42,8 +59,9 @@ class DType(enum.Enum):
         return self in (DType.F16, DType.BF16)
 
     def round(self, x: Array) -> Array:
-        """``x`` (any float array) rounded to this type, in float64 (round to nearest even)."""
-        if self is DType.F64:
+        """``x`` (any float array) rounded to this type, in float64 (round to nearest even).
+        Integers are as they are: what is computed of them is whole, and overflows nowhere."""
+        if self is DType.F64 or self.is_integer:
             return np.asarray(x, dtype=np.float64)
         with np.errstate(over="ignore"):
             return np.asarray(x).astype(self.numpy).astype(np.float64)
@@ -55,7 +73,9 @@ class DType(enum.Enum):
             import ml_dtypes
 
             return np.dtype(ml_dtypes.bfloat16)
-        return np.dtype({"f16": "float16", "f32": "float32", "f64": "float64"}[self.value])
+        if self is DType.I1:
+            return np.dtype(np.bool_)
+        return np.dtype(("int" if self.is_integer else "float") + self.value[1:])
 
 
 class UnaryFn(enum.Enum):
@@ -75,6 +95,11 @@ class UnaryFn(enum.Enum):
     GELU_TANH = "gelu_tanh"
     RELU = "relu"
     TANH = "tanh"
+    NOT = "not"
+    BIAS = "bias"
+    FLOOR = "floor"
+    SIN = "sin"
+    COS = "cos"
 
 
 class BinaryFn(enum.Enum):
@@ -87,6 +112,16 @@ class BinaryFn(enum.Enum):
     POW = "pow"
     MAX = "max"
     MIN = "min"
+    LT = "lt"
+    LE = "le"
+    EQ = "eq"
+    NE = "ne"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    FLOOR_DIV = "floor_div"
+    REMAINDER = "remainder"
+    KEEP = "keep"
 
 
 class ReduceFn(enum.Enum):
@@ -147,6 +182,10 @@ class UnaryInfo:
     degree: int | None = None
     """Of a polynomial (:attr:`Algebra.RING`)."""
     definition: Definition | None = None
+    logic: bool = False
+    """Its argument is a truth value."""
+    truth: bool = False
+    """Its value is one."""
 
     @property
     def closed(self) -> bool:
@@ -172,6 +211,20 @@ class BinaryInfo:
     """Zero where one operand is, whatever finite number the other may be."""
     total: bool = True
     """Finite at all finite operands, overflow aside."""
+    truth: bool = False
+    """Its value is true (1) or false (0): a tensor of it has elements of i1."""
+    logic: bool = False
+    """Its operands are truth values."""
+
+
+def _truth(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+    """A function with truth values as numbers, 0 and 1."""
+    return lambda a, b: np.asarray(function(a, b)).astype(np.result_type(a, b, np.float32))
+
+
+def _logic(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+    """The same for operands that are truth values themselves."""
+    return _truth(lambda a, b: function(np.not_equal(a, 0), np.not_equal(b, 0)))
 
 
 def _gelu(x: Array) -> Array:
@@ -246,6 +299,26 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
         algebra=Algebra.OPAQUE, evaluate=np.tanh, flops=0, special=1,
         zero_at_zero=True, call=("tanh.default", ()),
     ),
+    UnaryFn.NOT: UnaryInfo(  # of a truth value
+        algebra=Algebra.OPAQUE, evaluate=lambda x: np.equal(x, 0).astype(np.asarray(x).dtype),
+        flops=1, special=0, logic=True, truth=True, call=("logical_not.default", ()),
+    ),
+    # What a mask adds to scores: nothing where it is true (1), minus infinity where it is not (0).
+    UnaryFn.BIAS: UnaryInfo(
+        algebra=Algebra.OPAQUE, evaluate=lambda x: np.where(np.greater(x, 0), 0.0, -np.inf),
+        flops=1, special=0, domain=Domain.POSITIVE, logic=True, call=("log.default", ()),
+    ),
+    UnaryFn.FLOOR: UnaryInfo(
+        algebra=Algebra.OPAQUE, evaluate=np.floor, flops=1, special=0,
+        zero_at_zero=True, call=("floor.default", ()),
+    ),
+    UnaryFn.SIN: UnaryInfo(
+        algebra=Algebra.OPAQUE, evaluate=np.sin, flops=20, special=0,
+        zero_at_zero=True, call=("sin.default", ()),
+    ),
+    UnaryFn.COS: UnaryInfo(
+        algebra=Algebra.OPAQUE, evaluate=np.cos, flops=20, special=0, call=("cos.default", ()),
+    ),
 }  # fmt: skip
 
 BINARY: dict[BinaryFn, BinaryInfo] = {
@@ -275,6 +348,46 @@ BINARY: dict[BinaryFn, BinaryInfo] = {
     BinaryFn.MIN: BinaryInfo(
         evaluate=np.minimum, commutes=True, zero_at_zero=True,
         call=("minimum.default", ()),
+    ),
+    BinaryFn.LT: BinaryInfo(
+        evaluate=_truth(np.less), infix="<", zero_at_zero=True, truth=True,
+        call=("lt.Tensor", ()),
+    ),
+    BinaryFn.LE: BinaryInfo(
+        evaluate=_truth(np.less_equal), infix="<=", truth=True, call=("le.Tensor", ()),
+    ),
+    BinaryFn.EQ: BinaryInfo(
+        evaluate=_truth(np.equal), infix="==", commutes=True, truth=True,
+        call=("eq.Tensor", ()),
+    ),
+    BinaryFn.NE: BinaryInfo(
+        evaluate=_truth(np.not_equal), infix="!=", commutes=True, zero_at_zero=True, truth=True,
+        call=("ne.Tensor", ()),
+    ),
+    BinaryFn.AND: BinaryInfo(
+        evaluate=_logic(np.logical_and), commutes=True, zero_at_zero=True, zero_at_either=True,
+        truth=True, logic=True, call=("logical_and.default", ()),
+    ),
+    BinaryFn.OR: BinaryInfo(
+        evaluate=_logic(np.logical_or), commutes=True, zero_at_zero=True,
+        truth=True, logic=True, call=("logical_or.default", ()),
+    ),
+    BinaryFn.XOR: BinaryInfo(
+        evaluate=_logic(np.logical_xor), commutes=True, zero_at_zero=True,
+        truth=True, logic=True, call=("logical_xor.default", ()),
+    ),
+    # Towards minus infinity, and what is left has the sign of the divisor, as in Python.
+    BinaryFn.FLOOR_DIV: BinaryInfo(
+        evaluate=np.floor_divide, flops=12, special=1, total=False,
+        call=("floor_divide.default", ()),
+    ),
+    BinaryFn.REMAINDER: BinaryInfo(
+        evaluate=np.mod, infix="%", flops=12, special=1, total=False, call=("remainder.Tensor", ()),
+    ),
+    # ``keep(p, x)``: x where p is true, else 0, whatever x is there.
+    BinaryFn.KEEP: BinaryInfo(
+        evaluate=lambda p, x: np.where(np.not_equal(p, 0), x, 0.0),
+        zero_at_zero=True, zero_at_either=True, call=("where.ScalarOther", (("other", 0),)),
     ),
 }  # fmt: skip
 

@@ -9,16 +9,11 @@ from typing import Any, Protocol
 import torch
 
 from mirage.errors import MirageError
-from mirage.runtime.manifest import Manifest
+from mirage.runtime.manifest import TORCH_NAMES, Manifest
 
 NAMESPACE = "mirage"
 
-DTYPES = {
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-}
+DTYPES = {name: getattr(torch, known) for name, known in TORCH_NAMES.items()}
 
 
 class BadOperatorNameError(MirageError, ValueError):

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from mirage.semantics.builder import promote
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.scalar import BINARY, UNARY, DType, ReduceFn
+from mirage.semantics.positions import Gather, Iota
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
@@ -119,11 +120,59 @@ def _constant(w: _Writer, op: Constant) -> None:
 
 
 def _unary(w: _Writer, op: Unary) -> None:
-    w.typed(op, *UNARY[op.fn].call)
+    name, arguments = UNARY[op.fn].call
+    if UNARY[op.fn].truth and op.result.dtype is not DType.I1:
+        truth = TensorType(op.result.shape, DType.I1)
+        w.cast(w.call(name, op.operands, truth, arguments), op.result)
+    else:
+        w.typed(op, name, arguments)
 
 
 def _binary(w: _Writer, op: Binary) -> None:
-    w.typed(op, *BINARY[op.fn].call)
+    name, arguments = BINARY[op.fn].call
+    if BINARY[op.fn].truth:  # of operands of any type
+        w.call(name, op.operands, op.result, arguments)
+    elif op.fn is BinaryFn.KEEP:  # of truth values, in the type of what is kept
+        mask, x = op.operands
+        if mask.dtype is not DType.I1:
+            truth = TensorType(mask.shape, DType.I1)
+            mask = w.call("ne.Scalar", (mask,), truth, (("other", 0),))
+        w.call(name, (mask, x), op.result, arguments)
+    else:
+        w.typed(op, name, arguments)
+
+
+def _gather(w: _Writer, op: Gather) -> None:
+    plain: Arguments = (
+        ("padding_idx", -1), ("scale_grad_by_freq", False), ("sparse", False),
+    )  # fmt: skip
+    if len(op.operands[0].shape) == 2:
+        w.call("embedding.default", op.operands, op.result, plain)
+        return
+    table, indices = op.operands
+    flat = w.call(
+        "reshape.default", (indices,), TensorType((indices.type.size,), indices.dtype),
+        (("shape", (indices.type.size,)),),
+    )  # fmt: skip
+    rows = TensorType((indices.type.size, *table.shape[1:]), table.dtype)
+    found = w.call("index_select.default", (table, flat), rows, (("dim", 0),))
+    w.call("reshape.default", (found,), op.result, (("shape", op.result.shape),))
+
+
+def _iota(w: _Writer, op: Iota) -> None:
+    """On the CPU; the caller moves it to where it is read."""
+    shape, dtype = op.result.shape, op.result.dtype
+    size = shape[op.dim]
+    options: Arguments = tuple((name, None) for name in ("layout", "device", "pin_memory"))
+    line = TensorType((size,), dtype)
+    value = w.call(
+        "arange.default", (), op.result if shape == (size,) else line,
+        (("end", size), ("dtype", (DTYPE, dtype.value)), *options),
+    )  # fmt: skip
+    if shape != (size,):
+        column = tuple(size if d == op.dim else 1 for d in range(len(shape)))
+        value = w.call("reshape.default", (value,), TensorType(column, dtype), (("shape", column),))
+        w.call("expand.default", (value,), op.result, (("size", shape), ("implicit", False)))
 
 
 def _reduce(w: _Writer, op: Reduce) -> None:
@@ -185,6 +234,8 @@ def _broadcast(w: _Writer, op: Broadcast) -> None:
 
 _RULES: dict[type[Op], Callable[..., None]] = {
     Constant: _constant,
+    Gather: _gather,
+    Iota: _iota,
     Unary: _unary,
     Binary: _binary,
     Cast: lambda w, op: w.cast(op.operands[0], op.result),

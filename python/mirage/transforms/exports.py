@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from mirage.semantics.positions import Lookup
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
     Constant,
@@ -35,7 +36,7 @@ class _Exports:
         self.graph = graph
         self.definitions: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
         self.like = next(iter(graph.inputs), None)
-        called = (v for op in graph.ops if isinstance(op, External) for v in op.operands)
+        called = (v for op in graph.ops if isinstance(op, External | Lookup) for v in op.operands)
         exported = set(dict.fromkeys((*called, *graph.outputs))).difference(graph.inputs)
         self.handed = self._handed(exported)
         self.kept = exported - self.handed
@@ -47,7 +48,7 @@ class _Exports:
         if not self.handed:
             return self.graph
         for op in self.graph.ops:
-            if isinstance(op, External):
+            if isinstance(op, External | Lookup):
                 for v in op.operands:
                     self._give(v)
                 self.ops.append(op)
@@ -78,7 +79,7 @@ class _Exports:
         for v, root in roots.items():
             definition = self.definitions.get(root)
             filled = isinstance(definition, Constant) or not v.type.size
-            in_memory = definition is None or isinstance(definition, External)
+            in_memory = definition is None or isinstance(definition, External | Lookup)
             if filled or (v is not root and (in_memory or shared[root] > 1)):
                 handed.add(v)
         return handed

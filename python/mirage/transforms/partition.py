@@ -11,12 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
+from mirage.semantics.positions import Lookup
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Op, Value, View
 from mirage.transforms.calls import calls_of
 from mirage.transforms.divide import LARGEST, divide, weight
 from mirage.transforms.empty import without_empty
 from mirage.transforms.exports import exports_as_calls
+from mirage.transforms.integers import integers_as_calls
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Part:
     graph: KernelGraph
 
 
-Step = Part | External
+Step = Part | External | Lookup
+"""Lookups are neither searched nor called: the kernels chosen in the end compute them."""
 
 
 def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
@@ -34,8 +37,9 @@ def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
     outputs of ``graph`` that are no inputs. Parts are divided where they are heavier than
     ``largest`` (:mod:`mirage.transforms.divide`).
     """
-    called = exports_as_calls(_narrow(without_empty(graph)))
-    if called is graph and not any(isinstance(op, External) for op in graph.ops) and graph.ops:
+    called = exports_as_calls(integers_as_calls(_narrow(without_empty(graph))))
+    outside = any(isinstance(op, External | Lookup) for op in graph.ops)
+    if called is graph and not outside and graph.ops:
         computed = set(graph.outputs).difference(graph.inputs)
         whole = largest == inf or sum(map(weight, graph.ops)) <= largest
         if whole and len(computed) == len(graph.outputs) and all(v.type.size for v in graph.inputs):
@@ -65,32 +69,46 @@ class _Cutter:
         self.definitions: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
         self.depth: dict[Value, int] = dict.fromkeys(graph.inputs, 0)
         self.levels: dict[int, list[Op]] = {}
+        self.early: set[Op] = set()  # lookups that read nothing that a part of their level computes
+        in_memory = set(graph.inputs)
         for op in graph.ops:
             level = max((self.depth[v] for v in op.operands), default=0)
             self.levels.setdefault(level, []).append(op)
-            self.depth.update(dict.fromkeys(op.results, level + isinstance(op, External)))
-        called = {v for op in graph.ops if isinstance(op, External) for v in op.operands}
+            if isinstance(op, Lookup) and in_memory.issuperset(op.operands):
+                self.early.add(op)
+            if isinstance(op, External | Lookup):
+                in_memory.update(op.results)
+            after = level + (isinstance(op, External | Lookup) and op not in self.early)
+            self.depth.update(dict.fromkeys(op.results, after))
+        called = {v for op in graph.ops if isinstance(op, External | Lookup) for v in op.operands}
         self.exported = called.union(graph.outputs)
         self.placed: set[Value] = set()  # views and constants that are in a part
 
     def steps(self) -> tuple[Step, ...]:
         steps: list[Step] = []
         for level in sorted(self.levels):
+            steps.extend(
+                op for op in self.levels[level] if isinstance(op, Lookup) and op in self.early
+            )
             computed = [
                 op
                 for op in self.levels[level]
-                if not isinstance(op, External | View | Constant) or self._leaves(op)
+                if not isinstance(op, External | Lookup | View | Constant) or self._leaves(op)
             ]
             for run in divide(computed, self.definitions, self.largest):
                 part = self._part(run, len(steps))
                 if part.outputs:
                     steps.append(Part(part))
-            steps.extend(op for op in self.levels[level] if isinstance(op, External))
+            steps.extend(
+                op
+                for op in self.levels[level]
+                if isinstance(op, External | Lookup) and op not in self.early
+            )
         return tuple(steps)
 
     def _leaves(self, op: Op) -> bool:
         """Whether a view of what a part computes is what leaves the part."""
-        return not isinstance(op, External) and op.result in self.exported
+        return not isinstance(op, External | Lookup) and op.result in self.exported
 
     def _part(self, computed: list[Op], number: int) -> KernelGraph:
         own: dict[Value, Value] = {}  # this part's own views and constants

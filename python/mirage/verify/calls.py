@@ -3,13 +3,15 @@
 A call has no meaning here beyond being a function of its operands. So both programs are cut at
 their calls: what a call gets becomes an output, what it returns becomes an input. If the programs
 make the same calls in the same order and agree on all outputs of the cut form, they agree (by
-induction over the calls).
+induction over the calls). Rows that are gathered by index are such a call too: of which rows they
+are, nothing but that equal indices name equal rows of equal tables is used.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirage.semantics.positions import Gather
 from mirage.semantics.ugraph import External, KernelGraph, Op, Value
 
 
@@ -28,13 +30,15 @@ def cut_calls(graph: KernelGraph) -> CutGraph:
     ops: list[Op] = []
     calls: list[str] = []
     for op in graph.ops:
-        if not isinstance(op, External):
+        if not isinstance(op, External | Gather):
             ops.append(op)
             continue
         inputs.extend(op.results)
         outputs.extend(op.operands)
         taken, given = (", ".join(str(v.type) for v in vs) for vs in (op.operands, op.results))
-        calls.append(f"{op.target}({taken}; {dict(op.arguments)}) -> {given}")
+        with_what = f"; {dict(op.arguments)}" if isinstance(op, External) else ""
+        name = op.target if isinstance(op, External) else "gather"
+        calls.append(f"{name}({taken}{with_what}) -> {given}")
     return CutGraph(
         KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)
     )

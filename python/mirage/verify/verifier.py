@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -27,14 +27,16 @@ from mirage.verify.evidence.exact import (
     summary,
 )
 from mirage.verify.evidence.first_rough import first_rough
-from mirage.verify.evidence.floats import Difference, compare_floats, decisive
+from mirage.verify.evidence.floats import Difference, compare_floats, decisive, everywhere
 from mirage.verify.evidence.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
 from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
 from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
+from mirage.verify.lookups import free_positions, with_positions
 from mirage.verify.normalize import normalize
 from mirage.verify.options import SignatureMismatch, VerifyOptions
+from mirage.verify.outputs import match_outputs as match_outputs
 from mirage.verify.postponed import (
     REAL_SIZES,
     Open,
@@ -91,6 +93,13 @@ def examine(
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
     seed = secrets.randbits(128) if options.seed is None else options.seed
+    freed = free_positions(reference, candidate)
+    if freed.positions:
+        known_numbers = {**contents, **freed.positions}
+        options = replace(options, seed=seed)
+        verdict = verify(freed.reference, freed.candidate, options, None, known, known_numbers)
+        return with_positions(freed, verdict, known_numbers, options.work, seed)
+    reference, candidate = freed.reference, freed.candidate
     first, second = cut_calls(reference), cut_calls(candidate)
     if first.calls != second.calls:
         text = f"expected the calls {list(first.calls)}, got {list(second.calls)}"
@@ -185,7 +194,7 @@ class _Verification:
         useless = False
         if order is not None and small.agrees:
             useless = difference is not None and None not in results
-            difference = _everywhere(results)
+            difference = everywhere(results)
         if difference is not None:
             where = "" if instance.cells is None else CELLS
             return self._refuted(difference, f"standard normal{where}")
@@ -258,7 +267,7 @@ class _Verification:
             return None, None
         order = self._order(instance, rng)
         results, difference = self._in_floats(instance, source, order)
-        if order is None or _everywhere(results) is not None:
+        if order is None or everywhere(results) is not None:
             return False, None
         if difference is not None and None not in results:
             return True, False  # without right numbers at any magnitude
@@ -434,31 +443,3 @@ def try_piece(piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = (
     ops = enumerate(piece.ops)
     rough = tuple(i for i, op in ops if test.rough is not None and test.rough in op.results)
     return Tested(passed, rounding, tuple(test.evidence), rough)
-
-
-def _everywhere(results: Sequence[Difference | None]) -> Difference | None:
-    """A difference where the exact layers hold: right numbers at one magnitude of the inputs are
-    enough, as cancellation may spoil float64 at another (that is for the numeric gate)."""
-    wrong = [d for d in results if d is not None and np.isfinite(d.actual)]
-    return wrong[0] if results and len(wrong) == len(results) else None
-
-
-def match_outputs(allowed: Sequence[Sequence[bool]]) -> tuple[int, ...] | None:
-    """A perfect matching (augmenting paths): ``result[i]`` is an allowed partner of ``i``, all
-    different.
-    """
-    partner: dict[int, int] = {}
-
-    def place(i: int, seen: set[int]) -> bool:
-        for j, ok in enumerate(allowed[i]):
-            if ok and j not in seen:
-                seen.add(j)
-                if j not in partner or place(partner[j], seen):
-                    partner[j] = i
-                    return True
-        return False
-
-    if not all(place(i, set()) for i in range(len(allowed))):
-        return None
-    matched = {i: j for j, i in partner.items()}
-    return tuple(matched[i] for i in range(len(allowed)))

@@ -234,3 +234,61 @@ func.func private @empty(!block.tile<0x4xf16>)
 
 // expected-error @+1 {{expected an element type of f16, bf16, f32 or f64, got 'i32'}}
 func.func private @integer(!block.tile<4xi32>)
+
+// -----
+
+kernel.graph @integer_tile(%x: tensor<8xi1>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xi1>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xi1>):
+    // expected-error @+1 {{expected a result of element type 'f32', got 'f16'}}
+    %t = block.load %gx [[m]] : tensor<8xi1> -> !block.tile<4xf16>
+    block.store %t [[m]] : !block.tile<4xf16>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @iota_extent() -> tensor<8xf32> {
+  %y = kernel.launch() grid [m = 2] : () -> tensor<8xf32> {
+    // expected-error @+1 {{expected the parts to cover 9 positions, got 2 parts of 4}}
+    %t = block.iota dim 0 [m] extent 9 : !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @iota_dim() -> tensor<8xf32> {
+  %y = kernel.launch() grid [m = 2] : () -> tensor<8xf32> {
+    // expected-error @+1 {{expected a dimension below 1, got 1}}
+    %t = block.iota dim 1 [m] extent 8 : !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @gather_map(%table: tensor<10x8xf32>, %ids: tensor<6xi64>) -> tensor<6x8xf32> {
+  %y = kernel.launch(%table, %ids) grid [m = 2] : (tensor<10x8xf32>, tensor<6xi64>) -> tensor<6x8xf32> {
+  ^bb0(%gt: tensor<10x8xf32>, %gi: tensor<6xi64>):
+    // expected-error @+1 {{expected the parts to cover dimension 0 of size 6, got 2 parts of 2}}
+    %t = block.gather %gt, %gi [[m], []] : tensor<10x8xf32>, tensor<6xi64> -> !block.tile<2x8xf32>
+    block.store %t [[m], []] : !block.tile<2x8xf32>
+  }
+  kernel.return %y : tensor<6x8xf32>
+}
+
+// -----
+
+kernel.graph @gather_scalar_rows(%table: tensor<10xf32>, %ids: tensor<6xi64>) -> tensor<6xf32> {
+  %y = kernel.launch(%table, %ids) grid [m = 2] : (tensor<10xf32>, tensor<6xi64>) -> tensor<6xf32> {
+  ^bb0(%gt: tensor<10xf32>, %gi: tensor<6xi64>):
+    // expected-error @+1 {{expected a table of rank 2 or more and indices of rank 1 or more}}
+    %t = block.gather %gt, %gi [[m]] : tensor<10xf32>, tensor<6xi64> -> !block.tile<3xf32>
+    block.store %t [[m]] : !block.tile<3xf32>
+  }
+  kernel.return %y : tensor<6xf32>
+}

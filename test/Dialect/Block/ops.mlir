@@ -100,3 +100,25 @@ kernel.graph @nested(%x: tensor<32x32xf32>) -> tensor<32x1xf32> {
   }
   kernel.return %o : tensor<32x1xf32>
 }
+
+// Embedding rows and a causal mask without a tensor of either.
+// CHECK-LABEL: kernel.graph @positions
+kernel.graph @positions(%table: tensor<1000x64xf16>, %ids: tensor<2x16xi64>, %seen: tensor<16x16xi1>)
+    -> (tensor<2x16x64xf16>, tensor<16x16xf32>) {
+  %x, %m = kernel.launch(%table, %ids, %seen) grid [m = 2] : (tensor<1000x64xf16>, tensor<2x16xi64>, tensor<16x16xi1>) -> (tensor<2x16x64xf16>, tensor<16x16xf32>) {
+  ^bb0(%gt: tensor<1000x64xf16>, %gi: tensor<2x16xi64>, %gs: tensor<16x16xi1>):
+    // CHECK: block.gather %{{.*}}, %{{.*}} {{\[}}[], [m], []] : tensor<1000x64xf16>, tensor<2x16xi64> -> !block.tile<2x8x64xf16>
+    %r = block.gather %gt, %gi [[], [m], []] : tensor<1000x64xf16>, tensor<2x16xi64> -> !block.tile<2x8x64xf16>
+    // CHECK: block.iota dim 0 [m] extent 16 : !block.tile<8x1xf32>
+    %i = block.iota dim 0 [m] extent 16 : !block.tile<8x1xf32>
+    // CHECK: block.iota dim 1 [] extent 16 : !block.tile<1x16xf32>
+    %j = block.iota dim 1 [] extent 16 : !block.tile<1x16xf32>
+    // CHECK: block.binary le %{{.*}}, %{{.*}} : (!block.tile<1x16xf32>, !block.tile<8x1xf32>) -> !block.tile<8x16xf32>
+    %le = block.binary le %j, %i : (!block.tile<1x16xf32>, !block.tile<8x1xf32>) -> !block.tile<8x16xf32>
+    // CHECK: block.load %{{.*}} {{\[}}[m], []] : tensor<16x16xi1> -> !block.tile<8x16xf32>
+    %s = block.load %gs [[m], []] : tensor<16x16xi1> -> !block.tile<8x16xf32>
+    %b = block.binary and %le, %s : (!block.tile<8x16xf32>, !block.tile<8x16xf32>) -> !block.tile<8x16xf32>
+    block.store %r [[], [m], []], %b [[m], []] : !block.tile<2x8x64xf16>, !block.tile<8x16xf32>
+  }
+  kernel.return %x, %m : tensor<2x16x64xf16>, tensor<16x16xf32>
+}

@@ -113,7 +113,7 @@ kernel.graph @norm_operands(%x: tensor<8xf16>) -> tensor<8xf16> {
 
 // -----
 
-// expected-error @+1 {{expected inputs and results to be tensors of static shape and float element type, got 'tensor<?xf16>'}}
+// expected-error @+1 {{expected inputs and results to be tensors of static shape, of floats, integers or truth values, got 'tensor<?xf16>'}}
 kernel.graph @dynamic(%x: tensor<?xf16>) -> tensor<4xf16> {
   %0 = kernel.unary exp %x : (tensor<?xf16>) -> tensor<4xf16>
   kernel.return %0 : tensor<4xf16>
@@ -235,4 +235,68 @@ kernel.graph @invoke(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error @+1 {{expected three positive sizes for grid, got [4, 0, 1]}}
   %y = kernel.invoke @kernels::@f(%x) grid [4, 0, 1] block [128, 1, 1] shared 0 : (tensor<8xf32>) -> tensor<8xf32>
   kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @comparison_type(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{expected a result of element type 'i1', got 'f32'}}
+  %0 = kernel.binary lt %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  kernel.return %0 : tensor<4xf32>
+}
+
+// -----
+
+kernel.graph @integers_beside_floats(%x: tensor<4xf16>, %i: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @+1 {{expected a result of element type 'f16', got 'i64'}}
+  %0 = kernel.binary add %x, %i : (tensor<4xf16>, tensor<4xi64>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @cut_off(%x: tensor<4xf32>) -> tensor<4xi64> {
+  // expected-error @+1 {{expected a conversion that keeps each number, got 'f32' to 'i64'; round with unary floor, compare with binary ne 0}}
+  %0 = kernel.cast %x : (tensor<4xf32>) -> tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @narrow(%x: tensor<4xi64>) -> tensor<4xi1> {
+  // expected-error @+1 {{expected a conversion that keeps each number, got 'i64' to 'i1'}}
+  %0 = kernel.cast %x : (tensor<4xi64>) -> tensor<4xi1>
+  kernel.return %0 : tensor<4xi1>
+}
+
+// -----
+
+kernel.graph @iota_dim() -> tensor<4xi64> {
+  // expected-error @+1 {{expected a dimension below 1, got 1}}
+  %0 = kernel.iota dim 1 : tensor<4xi64>
+  kernel.return %0 : tensor<4xi64>
+}
+
+// -----
+
+kernel.graph @iota_type() -> tensor<4xf32> {
+  // expected-error @+1 {{expected positions of type i32 or i64, got 'f32'}}
+  %0 = kernel.iota dim 0 : tensor<4xf32>
+  kernel.return %0 : tensor<4xf32>
+}
+
+// -----
+
+kernel.graph @gather_shape(%table: tensor<10x8xf16>, %ids: tensor<3xi64>) -> tensor<3x4xf16> {
+  // expected-error @+1 {{expected a result of shape 3x8, got 3x4}}
+  %0 = kernel.gather %table, %ids : (tensor<10x8xf16>, tensor<3xi64>) -> tensor<3x4xf16>
+  kernel.return %0 : tensor<3x4xf16>
+}
+
+// -----
+
+kernel.graph @gather_type(%table: tensor<10x8xf16>, %ids: tensor<3xi64>) -> tensor<3x8xf32> {
+  // expected-error @+1 {{expected a result of element type 'f16', got 'f32'}}
+  %0 = kernel.gather %table, %ids : (tensor<10x8xf16>, tensor<3xi64>) -> tensor<3x8xf32>
+  kernel.return %0 : tensor<3x8xf32>
 }

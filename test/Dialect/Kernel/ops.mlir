@@ -120,3 +120,29 @@ kernel.graph @tensor_maps(%x: tensor<64x32xf16>) -> tensor<64x32xf16> {
   %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 0 maps [#kernel.tensor_map<parameter = 1, box = [64, 32], swizzle = 64>] : (tensor<64x32xf16>) -> tensor<64x32xf16>
   kernel.return %y : tensor<64x32xf16>
 }
+
+// CHECK-LABEL: kernel.graph @causal
+// CHECK-SAME:    (%{{.*}}: tensor<1000x64xf16>, %{{.*}}: tensor<2x16xi64>, %{{.*}}: tensor<16x16xi1>)
+kernel.graph @causal(%table: tensor<1000x64xf16>, %ids: tensor<2x16xi64>, %seen: tensor<16x16xi1>)
+    -> (tensor<2x16x64xf16>, tensor<16x16xf16>) {
+  // CHECK: kernel.gather %{{.*}}, %{{.*}} : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
+  %x = kernel.gather %table, %ids : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
+  // CHECK: %[[I:.*]] = kernel.iota dim 0 : tensor<16xi64>
+  %i = kernel.iota dim 0 : tensor<16xi64>
+  %row = kernel.reshape %i : (tensor<16xi64>) -> tensor<16x1xi64>
+  // CHECK: kernel.binary le %[[I]], %{{.*}} : (tensor<16xi64>, tensor<16x1xi64>) -> tensor<16x16xi1>
+  %m = kernel.binary le %i, %row : (tensor<16xi64>, tensor<16x1xi64>) -> tensor<16x16xi1>
+  // CHECK: kernel.binary and
+  %both = kernel.binary and %m, %seen : (tensor<16x16xi1>, tensor<16x16xi1>) -> tensor<16x16xi1>
+  // CHECK: kernel.cast %{{.*}} : (tensor<16x16xi1>) -> tensor<16x16xf16>
+  %f = kernel.cast %both : (tensor<16x16xi1>) -> tensor<16x16xf16>
+  // CHECK: kernel.unary bias
+  %b = kernel.unary bias %f : (tensor<16x16xf16>) -> tensor<16x16xf16>
+  // CHECK: kernel.constant 3.000000e+00 : tensor<i64>
+  %three = kernel.constant 3.0 : tensor<i64>
+  // CHECK: kernel.binary floor_div %[[I]], %{{.*}} : (tensor<16xi64>, tensor<i64>) -> tensor<16xi64>
+  %blocks = kernel.binary floor_div %i, %three : (tensor<16xi64>, tensor<i64>) -> tensor<16xi64>
+  // CHECK: kernel.binary keep %{{.*}}, %{{.*}} : (tensor<16x16xi1>, tensor<16x16xf16>) -> tensor<16x16xf16>
+  %k = kernel.binary keep %both, %b : (tensor<16x16xi1>, tensor<16x16xf16>) -> tensor<16x16xf16>
+  kernel.return %x, %k : tensor<2x16x64xf16>, tensor<16x16xf16>
+}

@@ -19,7 +19,7 @@ from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Matmul, Softmax, Unary
 
 Array = np.ndarray
@@ -102,11 +102,26 @@ def test_meaning(
 def test_every_unary_function_has_a_method(fn: UnaryFn) -> None:
     graph = mi.new_kernel_graph()
     x = graph.new_input((4,), mi.float32)
-    y = graph.gelu(x, "tanh") if fn is UnaryFn.GELU_TANH else getattr(graph, fn.value)(x)
+    name = {"not": "not_"}.get(fn.value, fn.value)
+    y = graph.gelu(x, "tanh") if fn is UnaryFn.GELU_TANH else getattr(graph, name)(x)
     graph.mark_output(y)
     (op,) = graph.build().ops
     assert isinstance(op, Unary)
     assert op.fn is fn
+
+
+def test_lookups() -> None:
+    graph = mi.new_kernel_graph()
+    table, ids = graph.new_input((9, 4), mi.float32), graph.new_input((6,), "int64")
+    rows = graph.gather(table, ids)
+    near = graph.binary(BinaryFn.LT, graph.iota(6), 4)
+    graph.mark_output(graph.keep(graph.reshape(near, (6, 1)), rows))
+    built = graph.build()
+    x, index = np.arange(36.0).reshape(9, 4), np.array([8, 0, 3, 3, 1, 2])
+    (got,) = evaluate_floats(built, [x, index])
+    np.testing.assert_array_equal(got, np.where(np.arange(6)[:, None] < 4, x[index], 0))
+    with pytest.raises(GraphShapeError, match="indices of type i32 or i64"):
+        graph.gather(table, table)
 
 
 def test_norm_weights() -> None:
@@ -199,9 +214,9 @@ MISTAKES: list[tuple[Callable[[GraphBuilder, Tensor], object], type[FrontendErro
         "expected approximate 'none' or 'tanh', got 'fast'",
     ),
     (
-        lambda g, x: g.cast(x, "int8"),
+        lambda g, x: g.cast(x, "complex64"),
         GraphTypeError,
-        "expected float16, bfloat16, float32 or float64, got 'int8'",
+        "expected float16, bfloat16, float32, float64, int8 to int64 or bool, got 'complex64'",
     ),
     (lambda g, x: g.new_input((0, 2)), GraphShapeError, "expected positive dimensions, got (0, 2)"),
     (

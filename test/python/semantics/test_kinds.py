@@ -18,7 +18,7 @@ from mirage.semantics.check import InvalidGraph
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.indices import Region
-from mirage.semantics.op import no_rule
+from mirage.semantics.op import Lookup, no_rule
 from mirage.semantics.region import demand
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
@@ -50,7 +50,7 @@ from mirage.verify import VerifyOptions, verify
 from mirage.verify.compression.index_relations import Slots
 from mirage.verify.compression.merged_dimensions import merged
 
-KINDS = (Source, Elementwise, Movement, Contraction, Scan, Structure, Composite, External)
+KINDS = (Source, Elementwise, Movement, Contraction, Scan, Structure, Lookup, Composite, External)
 ABSTRACT = {*KINDS, View, Rearrangement} - {External}
 
 

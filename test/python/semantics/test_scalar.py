@@ -18,6 +18,7 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 
 ROOT = Path(__file__).parents[3]
 TBLGEN = Path("/usr/lib/llvm-22/bin/llvm-tblgen")
+TRUTHS = np.array([0.0, 1.0])
 POINTS = np.array([-7.5, -1.0, -0.3, -1e-3, 0.0, 1e-3, 0.3, 1.0, 7.5])
 
 
@@ -66,6 +67,7 @@ def test_facts_in_cpp_are_those_of_the_rows() -> None:
         assert sum(bit << i for i, bit in enumerate(case["work"])) == work, fn
     for fn, info in BINARY.items():
         assert DECLARED["BinaryFn"][fn.value]["zeroAtZero"] == info.zero_at_zero, fn
+        assert DECLARED["BinaryFn"][fn.value]["isTruth"] == info.truth, fn
 
 
 def test_every_function_has_a_lowering() -> None:
@@ -143,8 +145,9 @@ def _call(call: tuple[str, tuple[tuple[str, object], ...]], *tensors: Any) -> An
 def test_pytorch_computes_the_same(fn: UnaryFn) -> None:
     import torch
 
-    result = _call(UNARY[fn].call, torch.from_numpy(POINTS)).numpy()
-    np.testing.assert_allclose(result, values(fn, POINTS), rtol=1e-12, atol=1e-14)
+    points = TRUTHS if UNARY[fn].logic else POINTS
+    result = _call(UNARY[fn].call, torch.from_numpy(points)).double().numpy()
+    np.testing.assert_allclose(result, values(fn, points), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("fn", list(BinaryFn))
@@ -152,5 +155,29 @@ def test_pytorch_computes_the_same_of_two(fn: BinaryFn) -> None:
     import torch
 
     a, b = np.abs(POINTS) + 0.5, POINTS[::-1].copy() + 0.25
-    result = _call(BINARY[fn].call, torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    if BINARY[fn].logic:
+        a, b = (x.ravel() for x in np.meshgrid(TRUTHS, TRUTHS))
+    first: Any = torch.from_numpy(a)
+    if fn is BinaryFn.KEEP:  # of a truth value and a number
+        a = np.resize(TRUTHS, b.shape)
+        first = torch.from_numpy(a).bool()
+    result = _call(BINARY[fn].call, first, torch.from_numpy(b)).double().numpy()
     np.testing.assert_allclose(result, BINARY[fn].evaluate(a, b), rtol=1e-12)
+
+
+@pytest.mark.parametrize("fn", [fn for fn in BinaryFn if BINARY[fn].truth])
+def test_truth_values_are_zero_and_one(fn: BinaryFn) -> None:
+    a, b = (g.ravel() for g in np.meshgrid(POINTS, POINTS))
+    assert set(BINARY[fn].evaluate(a, b)) <= {0.0, 1.0}
+    x, y, builder = *(Value(TensorType((2,), DType.F32)) for _ in "ab"), Builder()
+    assert builder.binary(fn, x, y).dtype is DType.I1
+    assert Builder(in_block=True).binary(fn, x, y).dtype is DType.F32
+
+
+def test_what_a_mask_keeps_may_be_next_to_anything() -> None:
+    mask, x = np.array([1.0, 0.0, 0.0, 1.0]), np.array([2.0, np.nan, -np.inf, np.inf])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(BINARY[BinaryFn.KEEP].evaluate(mask, x), [2, 0, 0, np.inf])
+        np.testing.assert_array_equal(
+            UNARY[UnaryFn.BIAS].evaluate(np.array([1.0, 0.0])), [0, -np.inf]
+        )

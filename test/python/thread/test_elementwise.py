@@ -65,6 +65,12 @@ RANGES: dict[UnaryFn, tuple[float, float, float]] = {
     UnaryFn.GELU: (-5, 80, 40),
     UnaryFn.GELU_TANH: (-5, 80, 60),
     UnaryFn.TANH: (-80, 80, 6),
+    UnaryFn.NOT: (-1e30, 1e30, 0),
+    UnaryFn.BIAS: (1e-9, 1e30, 0),
+    UnaryFn.FLOOR: (-1e7, 1e7, 0),
+    # where they are not small: elsewhere the error is absolute, see below
+    UnaryFn.SIN: (-0.7, 0.7, 4),
+    UnaryFn.COS: (-0.7, 0.7, 4),
 }
 
 
@@ -102,6 +108,9 @@ def test_unary_limits(fn: UnaryFn) -> None:
         out, expected = np.delete(out, 3), np.delete(expected, 3)  # -inf * 0
     if fn is UnaryFn.GELU_TANH:
         out, expected = np.delete(out, -1), np.delete(expected, -1)  # x^2 overflows: -0 or -inf * 0
+    if fn in (UnaryFn.SIN, UnaryFn.COS):  # of arguments below 2^22
+        assert np.isnan(out[-2:]).all()
+        out, expected = out[:-2], expected[:-2]
     assert np.array_equal(np.isnan(out), np.isnan(expected)), (out, expected)
     assert np.allclose(out, expected, rtol=1e-5, atol=1e-38, equal_nan=True), (out, expected)
 
@@ -112,9 +121,27 @@ def test_binary(fn: BinaryFn) -> None:
     bound = {BinaryFn.DIV: 4.0, BinaryFn.POW: 8 + 2 * 30.0}.get(fn, 1.0)
     if fn is BinaryFn.POW:
         x, y = np.abs(x) + np.float32(1e-3), np.clip(y, -4, 4)
+    if fn in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):  # of whole numbers
+        x, y = (np.rint(v * 1e5).astype(np.float32) for v in (x, y))
+        y = np.where(y == 0, np.float32(7), np.rint(y / 1e3) + np.float32(0.0))
+        y = np.where(y == 0, np.float32(-3), y).astype(np.float32)
+    if fn is BinaryFn.EQ:
+        x = np.where(RNG.random(SHAPE) < 0.5, x, y)
+    if BINARY[fn].logic or fn is BinaryFn.KEEP:
+        x = (x > 0).astype(np.float32)
+    if BINARY[fn].logic:
+        y = (y > 0).astype(np.float32)
     out = apply(f"binary {fn.value}", x, y).astype(np.float64)
     expected = BINARY[fn].evaluate(x.astype(np.float64), y.astype(np.float64))
     assert np.all(np.abs(out - expected) <= bound * U * np.abs(expected) + 2.0**-126)
+
+
+@pytest.mark.parametrize("fn", [UnaryFn.SIN, UnaryFn.COS])
+def test_angles_of_all_sizes(fn: UnaryFn) -> None:
+    x = everywhere(-(2.0**21), 2.0**21)
+    x.flat[:64] = np.float32(np.pi / 2) * np.arange(64, dtype=np.float32)
+    out = apply(f"unary {fn.value}", x).astype(np.float64)
+    assert np.abs(out - UNARY[fn].evaluate(x.astype(np.float64))).max() <= 6 * U
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 3.0, 4.0, 0.5, -0.5, -1.0, 1.5, 5.0])

@@ -17,6 +17,9 @@ namespace mirage {
 bool isZeroAtZero(UnaryFn fn);
 bool isZeroAtZero(BinaryFn fn);
 
+/// Whether the function's value is true (1) or false (0).
+bool isTruth(BinaryFn fn);
+
 /// Instructions for an element, to rank layouts.
 int64_t getWork(UnaryFn fn);
 

@@ -24,10 +24,12 @@ class Mirage_UnaryCase<string name, int value, string spelling, bit zero, int in
   bits<8> work = instructions;
 }
 
-/// A function of two scalars: whether it is 0 where both are.
-class Mirage_BinaryCase<string name, int value, string spelling, bit zero>
+/// A function of two scalars: whether it is 0 where both are, and whether it is
+/// a truth value.
+class Mirage_BinaryCase<string name, int value, string spelling, bit zero, bit truth = 0>
     : Mirage_EnumCase<name, value, spelling> {
   bit zeroAtZero = zero;
+  bit isTruth = truth;
 }
 
 def Mirage_UnaryFn : I32EnumAttr<"UnaryFn", "a function of one scalar", [
@@ -44,7 +46,12 @@ def Mirage_UnaryFn : I32EnumAttr<"UnaryFn", "a function of one scalar", [
     Mirage_UnaryCase<"Gelu", 10, "gelu", 1, 20>,
     Mirage_UnaryCase<"GeluTanh", 11, "gelu_tanh", 1, 20>,
     Mirage_UnaryCase<"Relu", 12, "relu", 1, 1>,
-    Mirage_UnaryCase<"Tanh", 13, "tanh", 1, 4>]> {
+    Mirage_UnaryCase<"Tanh", 13, "tanh", 1, 4>,
+    Mirage_UnaryCase<"Not", 14, "not", 0, 1>,
+    Mirage_UnaryCase<"Bias", 15, "bias", 0, 1>,
+    Mirage_UnaryCase<"Floor", 16, "floor", 1, 1>,
+    Mirage_UnaryCase<"Sin", 17, "sin", 1, 20>,
+    Mirage_UnaryCase<"Cos", 18, "cos", 0, 20>]> {
   let cppNamespace = "::mirage";
 }
 
@@ -55,7 +62,17 @@ def Mirage_BinaryFn : I32EnumAttr<"BinaryFn", "a function of two scalars", [
     Mirage_BinaryCase<"Div", 3, "div", 0>,
     Mirage_BinaryCase<"Pow", 4, "pow", 0>,
     Mirage_BinaryCase<"Max", 5, "max", 1>,
-    Mirage_BinaryCase<"Min", 6, "min", 1>]> {
+    Mirage_BinaryCase<"Min", 6, "min", 1>,
+    Mirage_BinaryCase<"Lt", 7, "lt", 1, 1>,
+    Mirage_BinaryCase<"Le", 8, "le", 0, 1>,
+    Mirage_BinaryCase<"Eq", 9, "eq", 0, 1>,
+    Mirage_BinaryCase<"Ne", 10, "ne", 1, 1>,
+    Mirage_BinaryCase<"And", 11, "and", 1, 1>,
+    Mirage_BinaryCase<"Or", 12, "or", 1, 1>,
+    Mirage_BinaryCase<"Xor", 13, "xor", 1, 1>,
+    Mirage_BinaryCase<"FloorDiv", 14, "floor_div", 0>,
+    Mirage_BinaryCase<"Remainder", 15, "remainder", 0>,
+    Mirage_BinaryCase<"Keep", 16, "keep", 1>]> {
   let cppNamespace = "::mirage";
 }
 
@@ -73,7 +90,7 @@ def UnaryFacts : GenericTable {
 
 def BinaryFacts : GenericTable {
   let FilterClass = "Mirage_BinaryCase";
-  let Fields = ["number", "zeroAtZero"];
+  let Fields = ["number", "zeroAtZero", "isTruth"];
 }
 
 #endif // MIRAGE_DIALECT_COMMON_SCALAROPS_TD

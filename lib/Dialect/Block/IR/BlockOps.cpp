@@ -106,7 +106,43 @@ LogicalResult LoadOp::verify() {
   auto tensor = cast<RankedTensorType>(getSource().getType());
   if (failed(verifyMap(*this, getMap(), tensor, tileOf(getResult()))))
     return failure();
-  return verifyElementType(*this, tensor.getElementType());
+  Type element = tensor.getElementType();
+  return verifyElementType(*this, element.isInteger() ? Float32Type::get(getContext()) : element);
+}
+
+LogicalResult IotaOp::verify() {
+  TileType tile = tileOf(getResult());
+  if (static_cast<int64_t>(getDim()) >= tile.getRank())
+    return emitOpError("expected a dimension below ") << tile.getRank() << ", got " << getDim();
+  llvm::StringSet<> seen;
+  FailureOr<int64_t> parts = countParts(*this, getAxes(), seen);
+  if (failed(parts))
+    return failure();
+  int64_t part = tile.getShape()[getDim()], extent = getExtent();
+  if (*parts * part < extent)
+    return emitOpError("expected the parts to cover ")
+           << extent << " positions, got " << *parts << " parts of " << part;
+  if (extent > (int64_t(1) << 24))
+    return emitOpError("expected at most 2^24 positions, which f32 holds exactly, got ") << extent;
+  return verifyElementType(*this, Float32Type::get(getContext()));
+}
+
+RankedTensorType GatherOp::getGatheredType() {
+  auto table = cast<RankedTensorType>(getTable().getType());
+  Shape shape(cast<RankedTensorType>(getIndices().getType()).getShape());
+  llvm::append_range(shape, table.getShape().drop_front());
+  return RankedTensorType::get(shape, table.getElementType());
+}
+
+LogicalResult GatherOp::verify() {
+  int64_t rank = cast<RankedTensorType>(getTable().getType()).getRank();
+  if (rank < 2 || cast<RankedTensorType>(getIndices().getType()).getRank() < 1)
+    return emitOpError("expected a table of rank 2 or more and indices of rank 1 or more, got ")
+           << getTable().getType() << " and " << getIndices().getType();
+  RankedTensorType gathered = getGatheredType();
+  if (failed(verifyMap(*this, getMap(), gathered, tileOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, gathered.getElementType());
 }
 
 LogicalResult StoreOp::verify() {

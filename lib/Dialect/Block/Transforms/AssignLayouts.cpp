@@ -149,6 +149,11 @@ private:
     TypeSwitch<Operation *>(op)
         .Case<ConstantOp, StoreOp>([](Operation *) {})
         .Case<LoadOp>([&](LoadOp load) { visitLoad(load); })
+        .Case<GatherOp>([&](GatherOp gather) {
+          Value matrix = getMatrix(gather.getResult());
+          setHolder(gather.getResult(), FragmentType::get(getTile(matrix).getElementType(),
+                                                          layouts.lookup(matrix)));
+        })
         .Case<ReshapeOp>([&](ReshapeOp reshape) {
           setHolder(reshape.getResult(), getHolder(getTile(reshape.getInput())));
         })
@@ -181,7 +186,7 @@ private:
   }
 
   void visitLoad(LoadOp load) {
-    Value matrix = getMatrix(load);
+    Value matrix = getMatrix(load.getResult());
     Type elementType = getTile(matrix).getElementType();
     if (staged.contains(load.getResult()))
       return setHolder(load.getResult(), getSharedType(padding.getExtent(matrix, 0),
@@ -289,7 +294,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
               << tile;
           return WalkResult::interrupt();
         }
-        if (tile.getRank() != 2 && !isa<ConstantOp, LoadOp, ReshapeOp>(op)) {
+        if (tile.getRank() != 2 && !isa<ConstantOp, LoadOp, GatherOp, ReshapeOp>(op)) {
           op->emitOpError("expected flattened tiles (mirage-flatten-tiles), got ") << tile;
           return WalkResult::interrupt();
         }

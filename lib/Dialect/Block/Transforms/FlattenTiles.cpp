@@ -215,6 +215,19 @@ private:
           planned[op] = {which};
           return success();
         })
+        .Case<IotaOp>([&](IotaOp iota) {
+          int64_t which = getMatrixDim(iota.getResult(), iota.getDim());
+          for (int64_t other : {0, 1})
+            if (which < 0 && shapes.lookup(iota.getResult())[other] == 1)
+              which = other;
+          if (which < 0)
+            return LogicalResult(iota.emitOpError(
+                                     "expected positions along one of the two dimensions larger "
+                                     "than 1, got dimension ")
+                                 << iota.getDim());
+          planned[op] = {which};
+          return success();
+        })
         .Case<TransposeOp>([&](TransposeOp transpose) {
           Value input = transpose.getInput(), result = transpose.getResult();
           // Where the rows of the result come from.
@@ -242,13 +255,17 @@ private:
   void rewrite(Operation *op) {
     rewriter.setInsertionPoint(op);
     TypeSwitch<Operation *>(op)
-        .Case<LoadOp>([&](LoadOp load) {
+        .Case<LoadOp, GatherOp>([&](auto load) {
           TileType type = getMatrixType(load.getResult());
           if (type == load.getType())
             return;
           rewriter.setInsertionPointAfter(load);
           auto reshape = ReshapeOp::create(rewriter, load.getLoc(), type, load.getResult());
           rewriter.replaceAllUsesExcept(load.getResult(), reshape, reshape);
+        })
+        .Case<IotaOp>([&](IotaOp iota) {
+          retype(iota);
+          iota.setDim(planned[op].front());
         })
         .Case<StoreOp>([&](StoreOp store) { rewriteStore(store); })
         .Case<ReduceOp>([&](ReduceOp reduce) {

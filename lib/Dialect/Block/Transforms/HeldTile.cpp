@@ -6,15 +6,15 @@ using namespace mlir;
 using namespace mirage;
 using namespace mirage::block;
 
-bool mirage::block::isMatrixOf(ReshapeOp reshape, LoadOp load) {
-  return reshape.getInput() == load.getResult() && reshape.getType().getRank() == 2;
+bool mirage::block::isMatrixOf(ReshapeOp reshape, Value loaded) {
+  return reshape.getInput() == loaded && reshape.getType().getRank() == 2;
 }
 
-Value mirage::block::getMatrix(LoadOp load) {
-  for (Operation *user : load->getUsers())
-    if (auto reshape = dyn_cast<ReshapeOp>(user); reshape && isMatrixOf(reshape, load))
+Value mirage::block::getMatrix(Value loaded) {
+  for (Operation *user : loaded.getUsers())
+    if (auto reshape = dyn_cast<ReshapeOp>(user); reshape && isMatrixOf(reshape, loaded))
       return reshape.getResult();
-  return load.getResult();
+  return loaded;
 }
 
 llvm::LogicalResult mirage::block::checkLayouts(kernel::LaunchOp launch) {

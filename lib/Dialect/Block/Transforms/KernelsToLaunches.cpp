@@ -67,7 +67,7 @@ public:
 
   /// A tile of `tensor`; constants become constants of the body.
   Value load(Value tensor, ArrayRef<int64_t> shape, ArrayRef<Attribute> axes) {
-    Type element = cast<RankedTensorType>(tensor.getType()).getElementType();
+    Type element = getTileElement(tensor.getType());
     if (auto scalar = tensor.getDefiningOp<kernel::ConstantOp>())
       return ConstantOp::create(builder, loc, TileType::get(ArrayRef<int64_t>(), element),
                                 scalar.getValueAttr());
@@ -88,6 +88,12 @@ public:
       axes.push_back(repeated ? getNoAxes() : map[missing + dim]);
     }
     return load(tensor, part, axes);
+  }
+
+  /// What a tile of the tensor holds: integers become f32.
+  Type getTileElement(Type tensor) {
+    Type element = cast<RankedTensorType>(tensor).getElementType();
+    return element.isInteger() ? builder.getF32Type() : element;
   }
 
   TileType getComputedType(ArrayRef<int64_t> shape, Type element) {
@@ -278,7 +284,7 @@ private:
       axes[from] = launch.getAxes(dim);
     }
     Value value = launch.load(op.getInput(), part, axes);
-    value = TransposeOp::create(builder, loc, TileType::get(tile, type.getElementType()), value,
+    value = TransposeOp::create(builder, loc, TileType::get(tile, launch.getTileElement(type)), value,
                                 builder.getDenseI64ArrayAttr(permutation));
     return launch.finish(value);
   }

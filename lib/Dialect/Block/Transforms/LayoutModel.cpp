@@ -274,9 +274,10 @@ void LayoutModel::addUnaryCosts() {
         cost += times * (getElementWork(op) * layout.getNumRegisters() +
                          getSpillCost(layout, getElementBytes(value)));
         Value source = stripReshape(value);
-        if (auto load = source.getDefiningOp<LoadOp>(); load && (isa<LoadOp, ReshapeOp>(op)))
+        if (source.getDefiningOp() && isa<LoadOp, GatherOp>(source.getDefiningOp()) &&
+            isa<LoadOp, GatherOp, ReshapeOp>(op))
           cost += times * getGlobalAccessCost(layout, getElementBytes(value),
-                                              getContiguousDim(load.getType(), getTile(value)));
+                                              getContiguousDim(getTile(source), getTile(value)));
         for (Operation *user : value.getUsers()) {
           Value stored = value;
           if (auto reshape = dyn_cast<ReshapeOp>(user); reshape && !reshape->use_empty()) {

@@ -49,6 +49,10 @@ private:
   static bool dependsOnAxis(Operation *op, StringRef axis) {
     if (auto load = dyn_cast<LoadOp>(op))
       return llvm::any_of(load.getMap(), [&](Attribute axes) { return mentions(axes, axis); });
+    if (auto gather = dyn_cast<GatherOp>(op))
+      return llvm::any_of(gather.getMap(), [&](Attribute axes) { return mentions(axes, axis); });
+    if (auto iota = dyn_cast<IotaOp>(op))
+      return mentions(iota.getAxes(), axis);
     if (auto mask = dyn_cast<MaskOp>(op))
       return mentions(mask.getAxes(), axis);
     return isa<RunningMaxOp>(op) || op->getNumRegions() > 0;

@@ -33,6 +33,8 @@ static bool feedsMatmul(Value value) {
 /// start at multiples of 4 bytes.
 static bool canCopyAsync(LoadOp load) {
   auto tensor = cast<RankedTensorType>(load.getSource().getType());
+  if (tensor.getElementType() != load.getType().getElementType())
+    return false;
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8;
   return tensor.getRank() > 0 && tensor.getShape().back() * bytes % asyncCopyUnit == 0 &&
          load.getType().getShape().back() * bytes % asyncCopyUnit == 0;
@@ -50,7 +52,10 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
     bool inLoop = isa<LoopOp>(load->getParentOp());
     bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
                       load.getType().getSizeInBytes() >= minStagedBytes;
-    if (feedsMatmul(load.getResult()) || prefetched)
+    // Integers become floats on their way to registers.
+    bool isConverted = cast<RankedTensorType>(load.getSource().getType()).getElementType() !=
+                       load.getType().getElementType();
+    if ((feedsMatmul(load.getResult()) && !isConverted) || prefetched)
       addWithViews(addWithViews, load.getResult());
   });
   return staged;
@@ -85,7 +90,7 @@ private:
       bool isMatrix = false;
       for (Operation *user : load->getUsers()) {
         auto view = dyn_cast<ReshapeOp>(user);
-        if (view && isMatrixOf(view, load))
+        if (view && isMatrixOf(view, load.getResult()))
           views.push_back(view);
         else
           isMatrix = true;

@@ -77,7 +77,8 @@ std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned numbe
   bool isWhole = shape.getRank() == 2 && fragment.getRows() == shape.getShape()[0] &&
                  fragment.getCols() == shape.getShape()[1] &&
                  tile.getShape().back() == shape.getShape()[1] && shape.getShape()[0] > 1;
-  if (!isWhole || fragment.getPartial() || whyNoBox(tensor, tile))
+  if (!isWhole || fragment.getPartial() || tensor.getElementType().isInteger() ||
+      whyNoBox(tensor, tile))
     return std::nullopt;
   // One of the blocks that hold the same tile would have to be chosen.
   auto map = cast<ArrayAttr>(store.getMaps()[number]);

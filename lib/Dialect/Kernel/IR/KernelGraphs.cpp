@@ -49,9 +49,9 @@ LogicalResult GraphOp::verify() {
   for (ArrayRef<Type> types : {getFunctionType().getInputs(), getFunctionType().getResults()})
     for (Type type : types) {
       auto tensor = dyn_cast<RankedTensorType>(type);
-      if (!tensor || !tensor.hasStaticShape() || !isa<FloatType>(tensor.getElementType()))
-        return emitOpError("expected inputs and results to be tensors of static shape and float "
-                           "element type, got ")
+      if (!tensor || !tensor.hasStaticShape() || !tensor.getElementType().isIntOrFloat())
+        return emitOpError("expected inputs and results to be tensors of static shape, of floats, "
+                           "integers or truth values, got ")
                << type;
     }
   return success();

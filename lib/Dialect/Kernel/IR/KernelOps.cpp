@@ -1,6 +1,7 @@
 //===- KernelOps.cpp - verifiers of tensor ops ----------------------------===//
 
 #include "mirage/Dialect/Common/Assembly.h"
+#include "mirage/Dialect/Common/ScalarFacts.h"
 #include "mirage/Dialect/Common/Shapes.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 
@@ -29,7 +30,8 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
 }
 
 /// The smallest element type that holds all operands (f16 with bf16 gives f32);
-/// rank-0 operands count only where there are no others.
+/// integers count only where there are no floats, rank-0 operands only where there
+/// are no others.
 Type promote(ValueRange operands) {
   SmallVector<Type> types;
   for (bool scalars : {false, true}) {
@@ -39,6 +41,11 @@ Type promote(ValueRange operands) {
     if (!types.empty())
       break;
   }
+  if (llvm::all_of(types, [](Type type) { return type.isInteger(); }))
+    return *llvm::max_element(types, [](Type a, Type b) {
+      return a.getIntOrFloatBitWidth() < b.getIntOrFloatBitWidth();
+    });
+  llvm::erase_if(types, [](Type type) { return type.isInteger(); });
   for (Type type : types) {
     if (type.isF64())
       return type;
@@ -73,11 +80,41 @@ LogicalResult UnaryOp::verify() {
 LogicalResult BinaryOp::verify() {
   if (failed(verifyBinary(*this, shapeOf(getLhs()), shapeOf(getRhs()), shapeOf(getResult()))))
     return failure();
+  if (isTruth(getFn()))
+    return verifyElementType(*this, IntegerType::get(getContext(), 1));
+  if (getFn() == BinaryFn::Keep)
+    return verifyElementType(*this, elementOf(getRhs()));
   return verifyElementType(*this, promote(getOperands()));
 }
 
 LogicalResult CastOp::verify() {
+  Type from = elementOf(getInput()), to = elementOf(getResult());
+  bool keeps = from.isInteger() && from.getIntOrFloatBitWidth() <= to.getIntOrFloatBitWidth();
+  if (to.isInteger() && !keeps)
+    return emitOpError("expected a conversion that keeps each number, got ")
+           << from << " to " << to << "; round with unary floor, compare with binary ne 0";
   return verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()));
+}
+
+LogicalResult IotaOp::verify() {
+  ArrayRef<int64_t> shape = shapeOf(getResult());
+  if (static_cast<int64_t>(getDim()) >= static_cast<int64_t>(shape.size()))
+    return emitOpError("expected a dimension below ") << shape.size() << ", got " << getDim();
+  Type element = elementOf(getResult());
+  if (!element.isInteger(32) && !element.isInteger(64))
+    return emitOpError("expected positions of type i32 or i64, got ") << element;
+  return success();
+}
+
+LogicalResult GatherOp::verify() {
+  ArrayRef<int64_t> table = shapeOf(getTable());
+  if (table.empty())
+    return emitOpError("expected a table with rows, got one of rank 0");
+  Shape shape(shapeOf(getIndices()));
+  llvm::append_range(shape, table.drop_front());
+  if (failed(verifySameShape(*this, shape, shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, elementOf(getTable()));
 }
 
 LogicalResult MatmulOp::verify() {

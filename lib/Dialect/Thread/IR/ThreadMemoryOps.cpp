@@ -15,7 +15,8 @@ struct Tile {
 
 static LogicalResult verifyGlobal(Operation *op, MemRefType tensor, size_t numOffsets,
                                   ArrayRef<int64_t> dims, size_t numInBounds, Tile tile,
-                                  std::optional<ArrayRef<int64_t>> extents = std::nullopt) {
+                                  std::optional<ArrayRef<int64_t>> extents = std::nullopt,
+                                  bool converts = false) {
   int64_t rank = tensor.getRank();
   if (int64_t(numOffsets) != rank)
     return op->emitOpError() << "expected " << rank << " offsets, one for each dimension, got "
@@ -38,7 +39,8 @@ static LogicalResult verifyGlobal(Operation *op, MemRefType tensor, size_t numOf
                                << (*extents)[axis];
   if (dims[0] == dims[1] && dims[0] != -1)
     return op->emitOpError() << "expected two different 'dims', got " << dims[0] << " twice";
-  if (tensor.getElementType() != tile.elementType)
+  bool isConverted = converts && tensor.getElementType().isInteger() && tile.elementType.isF32();
+  if (tensor.getElementType() != tile.elementType && !isConverted)
     return op->emitOpError() << "expected a tile of the tensor's element type "
                              << tensor.getElementType() << ", got " << tile.elementType;
   SmallVector<int64_t> strides;
@@ -69,6 +71,31 @@ static LogicalResult verifyNotPartial(Operation *op, FragmentType type) {
 
 LogicalResult LoadGlobalOp::verify() {
   if (failed(verifyGlobal(*this, getSource().getType(), getOffsets().size(), getDims(),
+                          getInBounds().size(), tileOf(getType()), getExtents(),
+                          /*converts=*/true)))
+    return failure();
+  return verifyNotPartial(*this, getType());
+}
+
+MemRefType GatherGlobalOp::getGatheredType() {
+  SmallVector<int64_t> shape(getIndices().getType().getShape().take_back(getIndexRank()));
+  llvm::append_range(shape, getTable().getType().getShape().drop_front());
+  return MemRefType::get(shape, getTable().getType().getElementType());
+}
+
+LogicalResult GatherGlobalOp::verify() {
+  MemRefType indices = getIndices().getType();
+  if (!indices.getElementType().isInteger(32) && !indices.getElementType().isInteger(64))
+    return emitOpError("expected indices of type i32 or i64, got ") << indices.getElementType();
+  if (!isa<FloatType>(getTable().getType().getElementType()))
+    return emitOpError("expected a table of floats, got ") << getTable().getType();
+  if (int64_t(getIndexRank()) < 1 || int64_t(getIndexRank()) > indices.getRank())
+    return emitOpError("expected an index_rank from 1 to ")
+           << indices.getRank() << ", got " << getIndexRank();
+  for (MemRefType type : {getTable().getType(), indices})
+    if (!type.getLayout().isIdentity())
+      return emitOpError("expected dense tensors, got ") << type;
+  if (failed(verifyGlobal(*this, getGatheredType(), getOffsets().size(), getDims(),
                           getInBounds().size(), tileOf(getType()), getExtents())))
     return failure();
   return verifyNotPartial(*this, getType());
@@ -76,7 +103,8 @@ LogicalResult LoadGlobalOp::verify() {
 
 LogicalResult StoreGlobalOp::verify() {
   if (failed(verifyGlobal(*this, getDest().getType(), getOffsets().size(), getDims(),
-                          getInBounds().size(), tileOf(getValue().getType()), getExtents())))
+                          getInBounds().size(), tileOf(getValue().getType()), getExtents(),
+                          /*converts=*/true)))
     return failure();
   return verifyNotPartial(*this, getValue().getType());
 }

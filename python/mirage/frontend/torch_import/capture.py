@@ -22,6 +22,7 @@ from torch_mlir.extras.fx_importer import FxImporter
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
 from mirage.frontend.location import is_internal, user_location
+from mirage.frontend.torch_import.folding import fold
 from mirage.frontend.torch_import.table import TABLE
 
 ir: Any = untyped_ir
@@ -39,6 +40,7 @@ class Argument:
     data: torch.Tensor | None
     inline: bool = False  # a scalar written in the program, rather than a weight
     trained: bool = False  # an ``nn.Parameter``, rather than a buffer or a constant
+    folded: bool = False  # computed at import from constants, read as the numbers that it holds
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
     _check_pure(exported)
     graph = exported.graph
     arguments: list[Argument] = []
+    given: dict[torch.fx.Node, torch.Tensor] = {}
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     for spec in exported.graph_signature.input_specs:
         node = placeholders[spec.arg.name]
@@ -110,8 +113,16 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
                 )
             graph.erase_node(node)  # a number or None that the capture has made part of the program
             continue
-        arguments.append(_argument(exported, program, spec))
+        argument = _argument(exported, program, spec)
+        arguments.append(argument)
+        if argument.data is not None and _is_fixed(spec):
+            given[node] = argument.data.detach()
     arguments = _with_parameter_names(arguments, program)
+    arguments += [
+        Argument(node.name, data, inline=data.dim() == 0, folded=True)
+        for node, data in fold(graph, given)
+    ]
+    graph.eliminate_dead_code()
     _note_submodules(graph)
     context = ir.Context()
     torch_dialect.register_dialect(context)
@@ -123,6 +134,14 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
             f"torch-mlir could not import the program: {_first_line(error)}", user_location()
         ) from error
     return Captured(importer.module, function, tuple(arguments), _result_keys(exported))
+
+
+def _is_fixed(spec: Any) -> bool:
+    """Whether a tensor holds the same in every call: a constant, or a buffer that no state_dict
+    has."""
+    if spec.kind is InputKind.CONSTANT_TENSOR:
+        return True
+    return spec.kind is InputKind.BUFFER and spec.persistent is False
 
 
 def _result_keys(exported: torch.export.ExportedProgram) -> tuple[str, ...]:
@@ -146,12 +165,6 @@ def _export(program: object, example_inputs: Sequence[object]) -> torch.export.E
             f"{type(program).__name__}",
             user_location(),
         )
-    for i, x in enumerate(example_inputs):
-        if isinstance(x, torch.Tensor) and not x.dtype.is_floating_point:
-            raise GraphTypeError(
-                f"expected example inputs of a float type, got {x.dtype} for input {i}",
-                user_location(),
-            )
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:

@@ -10,20 +10,32 @@ from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value
 
 
-def _operand(c: Call, index: int) -> Value | Number:
-    x = c.args[index]
-    return x if isinstance(x, Value) else c.number(index)
+def _operand(b: Lowering, c: Call, index: int) -> Value | Number:
+    """A tensor or a number; integers in the type of the result, as PyTorch computes with them."""
+    x = c.operand(index)
+    if isinstance(x, Value) and x.dtype.is_integer:
+        return b.typed(x, c.result.dtype)
+    if c.result.dtype.is_integer and not isinstance(x, Value) and int(x) != x:
+        raise Unsupported(f"an integer and {float(x):g}")
+    return x
 
 
 def _combine(fn: BinaryFn) -> Row:
-    return lambda b, c: b.combine(fn, _operand(c, 0), _operand(c, 1))
+    def row(b: Lowering, c: Call) -> Value:
+        if c.result.dtype is DType.I1:
+            raise Unsupported("arithmetic with truth values")
+        return b.combine(fn, _operand(b, c, 0), _operand(b, c, 1))
+
+    return row
 
 
 def _scaled(fn: BinaryFn, *, swap: bool = False) -> Row:
     """``a ± alpha * b``; with ``swap`` the two change places first."""
 
     def row(b: Lowering, c: Call) -> Value:
-        x, y = _operand(c, 1 if swap else 0), _operand(c, 0 if swap else 1)
+        if c.result.dtype is DType.I1:
+            raise Unsupported("arithmetic with truth values")
+        x, y = _operand(b, c, 1 if swap else 0), _operand(b, c, 0 if swap else 1)
         alpha = c.number(2, 1.0)
         if alpha != 1.0:
             y = b.combine(BinaryFn.MUL, y, alpha) if isinstance(y, Value) else y * alpha
@@ -33,7 +45,7 @@ def _scaled(fn: BinaryFn, *, swap: bool = False) -> Row:
 
 
 def _power(b: Lowering, c: Call) -> Value:
-    x, y = _operand(c, 0), _operand(c, 1)
+    x, y = _operand(b, c, 0), _operand(b, c, 1)
     return (
         b.power(x, y)
         if isinstance(x, Value) and not isinstance(y, Value)
@@ -50,7 +62,7 @@ def _clamp(low: int | None, high: int | None) -> Row:
         x = c.value(0)
         for fn, index in ((BinaryFn.MAX, low), (BinaryFn.MIN, high)):
             if index is not None and c.arg(index) is not None:
-                x = b.combine(fn, x, _operand(c, index))
+                x = b.combine(fn, x, _operand(b, c, index))
         return x
 
     return row
@@ -93,7 +105,10 @@ def _fill(argument: int | None, number: Number = 0.0) -> Row:
 
 
 def _convert(b: Lowering, c: Call) -> Value:
-    return b.typed(c.value(0), c.result.dtype)
+    x, dtype = c.value(0), c.result.dtype
+    if dtype is DType.I1 and x.dtype is not dtype:
+        return b.combine(BinaryFn.NE, x, 0)
+    return b.typed(x, dtype)
 
 
 def _dropout(b: Lowering, c: Call) -> Value:
@@ -111,12 +126,15 @@ def _same(b: Lowering, c: Call) -> Value:
     return c.value(0)
 
 
+_BOUNDED = (UnaryFn.SIN, UnaryFn.COS)
+"""Kernels compute these of arguments below 2^22 only; PyTorch does of all."""
+
 ELEMENTWISE: dict[str, Row] = {
     # Functions that one overload of PyTorch computes, without further arguments.
     **{
         f"aten.{row.call[0].removesuffix('.default')}": unary_row(fn)
         for fn, row in UNARY.items()
-        if not row.call[1]
+        if not row.call[1] and not row.logic and fn not in _BOUNDED
     },
     "aten.gelu": _gelu,
     "aten.exp2": _exp2,

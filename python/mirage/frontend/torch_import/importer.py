@@ -24,8 +24,10 @@ from mirage.frontend.torch_import.capture import (
     capture,
     is_user_file,
 )
+from mirage.frontend.torch_import.formulas import as_formula
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.table import IGNORED, TABLE
+from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
@@ -39,8 +41,12 @@ if TYPE_CHECKING:
 ir: Any = untyped_ir
 _TYPE = re.compile(r"!torch\.vtensor<\[([0-9,?]*)\],(\w+)>")
 _FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)(?::\d+)?')
-_STAYS = "calls that stay with PyTorch pass tensors of floats only"
-_FLOATS = {dtype.value: dtype for dtype in DType}
+_STAYS = "calls that stay with PyTorch pass tensors of real numbers only"
+_ELEMENTS = {
+    **{dtype.value: dtype for dtype in DType if not dtype.is_integer or dtype is DType.I1},
+    **{f"s{dtype.value}": dtype for dtype in DType if dtype.is_integer and dtype is not DType.I1},
+}
+"""Element types as torch-mlir spells them."""
 
 
 @dataclass(frozen=True)
@@ -107,20 +113,27 @@ class _Importer:
     def _bind_argument(self, argument: Argument, block_argument: Any) -> None:
         if argument.inline:
             assert argument.data is not None
-            dtype = _FLOATS.get(_short_name(argument.data.dtype), DType.F32)
-            self.values[block_argument] = self.lowering.constant(
-                _as_it_is(float(argument.data)), dtype
-            )
-            return
+            dtype = _dtype_of(argument.data)
+            if dtype is not None:
+                self.values[block_argument] = self.lowering.constant(
+                    _as_it_is(float(argument.data)), dtype
+                )
+                return
         result = _tensor_type(block_argument.type)
         if result is None:
             if len(list(block_argument.uses)):
                 raise GraphTypeError(
-                    f"expected a tensor of f16, bf16, f32 or f64, got {block_argument.type} for "
-                    f"{argument.name!r}",
+                    "expected a tensor of floats, signed integers or truth values, got "
+                    f"{block_argument.type} for {argument.name!r}",
                     user_location(),
                 )
             return
+        if argument.folded:
+            assert argument.data is not None
+            found = as_formula(self.lowering, argument.data, result)
+            if found is not None:
+                self.values[block_argument] = found
+                return
         value = Value(result, _identifier(argument.name, {v.name for v, _ in self.inputs}))
         self.inputs.append((value, argument))
         self.values[block_argument] = value
@@ -136,6 +149,8 @@ class _Importer:
             self.values[operation.result] = operands
         elif name == "prim.ListUnpack":
             self._bind(operation, operands[0])
+        elif name in _NUMBERS:
+            self.values[operation.result] = _number(name, operands[0])
         elif name == "vtensor.literal":
             self.values[operation.result] = self._literal(operation, location)
         elif name not in IGNORED:
@@ -162,7 +177,11 @@ class _Importer:
                 "pass the tensor as an input or register it as a buffer",
             )
         result = result or TensorType((), DType.F32)
-        value = float(text[1]) if not text[1].startswith("0x") else _hexadecimal(operation)
+        words = {"true": 1.0, "false": 0.0}
+        if text[1] in words:
+            value = words[text[1]]
+        else:
+            value = float(text[1]) if not text[1].startswith("0x") else _hexadecimal(operation)
         rounded = float(result.dtype.round(np.asarray(value)))
         return self.lowering.filled(_as_it_is(rounded), result)
 
@@ -202,7 +221,7 @@ class _Importer:
                 results.append(Value(expected))
         if len(results) != len(call.results):
             raise _unsupported(
-                call.op, location, "results that are not all tensors of floats", call
+                call.op, location, "results that are not all tensors of real numbers", call
             )
         self.lowering.ops.append(External(operands, tuple(results), call.op, arguments))
         return tuple(results)
@@ -219,7 +238,7 @@ class _Importer:
                 results.append(Fixed(value))
             else:
                 raise GraphTypeError(
-                    f"expected outputs that are tensors of floats, got {operand.type}",
+                    f"expected outputs that are tensors of real numbers, got {operand.type}",
                     user_location(),
                 )
         if not outputs:
@@ -261,11 +280,11 @@ def _needed(operations: Sequence[Any]) -> dict[Any, bool]:
 
 
 def _tensor_type(type_: Any) -> TensorType | None:
-    """The type of a tensor of floats of fixed shape; None for anything else."""
+    """The type of a tensor of real numbers of fixed shape; None for anything else."""
     match = _TYPE.fullmatch(str(type_))
-    if match is None or "?" in match[1] or match[2] not in _FLOATS:
+    if match is None or "?" in match[1] or match[2] not in _ELEMENTS:
         return None
-    return TensorType(tuple(int(n) for n in match[1].split(",") if n), _FLOATS[match[2]])
+    return TensorType(tuple(int(n) for n in match[1].split(",") if n), _ELEMENTS[match[2]])
 
 
 def _is_list(type_: Any) -> bool:
@@ -368,10 +387,16 @@ def _identifier(name: str, taken: set[str]) -> str:
     return unique
 
 
-def _short_name(dtype: torch.dtype) -> str:
-    return {
-        torch.float16: "f16",
-        torch.bfloat16: "bf16",
-        torch.float32: "f32",
-        torch.float64: "f64",
-    }.get(dtype, "")
+def _dtype_of(tensor: torch.Tensor) -> DType | None:
+    names = {getattr(torch, name): DType(short) for short, name in TORCH_NAMES.items()}
+    return names.get(tensor.dtype)
+
+
+_NUMBERS = ("aten.Int.bool", "aten.Int.float", "aten.Float.Scalar", "prim.NumToTensor.Scalar")
+"""Conversions of numbers that the program has fixed."""
+
+
+def _number(name: str, x: object) -> object:
+    if isinstance(x, bool | int | float):
+        return int(x) if name.startswith("aten.Int") else x
+    return x

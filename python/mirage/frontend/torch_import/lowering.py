@@ -12,8 +12,18 @@ from fractions import Fraction
 from mirage.frontend.ops import POWERS
 from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import TensorType, Value
+from mirage.semantics.ugraph import (
+    Broadcast,
+    Cast,
+    Constant,
+    Reshape,
+    Slice,
+    TensorType,
+    Transpose,
+    Value,
+)
 
 
 class Unsupported(Exception):
@@ -25,8 +35,8 @@ class Call:
     """One call of a torch op.
 
     ``args`` has one entry for each argument of the op's schema: a :class:`Value`, a number, a
-    string, None, or a list. ``results`` are the result types; None for what is no tensor of
-    floats. ``used`` says which results anything reads."""
+    string, None, or a list. ``results`` are the result types; None for what is no tensor of real
+    numbers. ``used`` says which results anything reads."""
 
     op: str
     args: tuple[object, ...]
@@ -37,8 +47,13 @@ class Call:
         """Argument ``index``, a tensor."""
         x = self.args[index]
         if not isinstance(x, Value):
-            raise Unsupported(f"argument {index} is not a tensor of floats")
+            raise Unsupported(f"argument {index} is not a tensor of real numbers")
         return x
+
+    def operand(self, index: int) -> Value | Number:
+        """Argument ``index``, a tensor or a fixed number."""
+        x = self.args[index]
+        return x if isinstance(x, Value) else self.number(index)
 
     def optional(self, index: int) -> Value | None:
         """Argument ``index``, a tensor or None."""
@@ -77,7 +92,7 @@ class Call:
         x = self.args[index]
         items: Sequence[object] = x if isinstance(x, list) else [x]  # pyright: ignore[reportUnknownVariableType]
         if not all(isinstance(i, Value) for i in items):
-            raise Unsupported(f"argument {index} is not a list of tensors of floats")
+            raise Unsupported(f"argument {index} is not a list of tensors of real numbers")
         return tuple(i for i in items if isinstance(i, Value))
 
     @property
@@ -85,7 +100,7 @@ class Call:
         """Type of the first result."""
         first = self.results[0]
         if first is None:
-            raise Unsupported("the result is not a tensor of floats")
+            raise Unsupported("the result is not a tensor of real numbers")
         return first
 
 
@@ -101,6 +116,27 @@ class Lowering(Builder):
             return self.binary(fn, a, self.constant(b, a.dtype))
         assert isinstance(b, Value)
         return self.binary(fn, self.constant(a, b.dtype), b)
+
+    def number_of(self, x: Value) -> Number | None:
+        """The number that all elements of ``x`` are known to be."""
+        made = {v: op for op in self.ops for v in op.results}
+        op = made.get(x)
+        while isinstance(op, Broadcast | Reshape | Transpose | Slice) or (
+            isinstance(op, Cast) and op.operands[0].dtype.is_integer
+        ):
+            op = made.get(op.operands[0])
+        return op.value if isinstance(op, Constant) else None
+
+    def spread(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """``x`` repeated to a shape; nothing where it has that shape."""
+        return x if x.shape == shape else self.broadcast(x, shape)
+
+    def grid(self, rows: int, cols: int) -> tuple[Value, Value]:
+        """The positions of rows, as a column, and of columns, as a row."""
+        return (
+            self.reshape(iota(self, (rows,), 0), (rows, 1)),
+            self.reshape(iota(self, (cols,), 0), (1, cols)),
+        )
 
     def power(self, x: Value, exponent: Number) -> Value:
         """``x ** exponent``."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 from mirage.frontend.torch_import.contraction import CONTRACTION
 from mirage.frontend.torch_import.elementwise import ELEMENTWISE
 from mirage.frontend.torch_import.lowering import Row
+from mirage.frontend.torch_import.positions import POSITIONS
 from mirage.frontend.torch_import.views import VIEWS
 
-TABLE: dict[str, Row] = {**ELEMENTWISE, **CONTRACTION, **VIEWS}
+TABLE: dict[str, Row] = {**ELEMENTWISE, **CONTRACTION, **VIEWS, **POSITIONS}
 
 IGNORED = frozenset(
     {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range_for_size"}

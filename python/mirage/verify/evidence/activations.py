@@ -34,6 +34,7 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
+from mirage.verify.evidence.integers import draw_integers
 from mirage.verify.evidence.sampling import Sample
 
 LOWEST, HIGHEST = -14, 12
@@ -207,7 +208,7 @@ class Activations:
         self.free = [
             i
             for i, v in enumerate(graph.inputs)
-            if i not in sample.fixed and i not in contents and v in read
+            if i not in sample.fixed and i not in contents and v in read and not v.dtype.is_integer
         ]
 
     def scaled(self, name: str, scales: Sequence[float]) -> Situation:
@@ -247,6 +248,8 @@ class Activations:
             for dim, index in enumerate(self.sample.inputs[i]):
                 x = x if index is None else np.take(x, index, axis=dim)
             return _representable(x, dtype)
+        if dtype.is_integer:
+            return draw_integers(self.rng, self.graph.inputs[i], self.sample.inputs[i])
         if i in special:
             return _representable(special[i], dtype)
         usual = scales is None or scales[i] == self.scales[i]
@@ -369,5 +372,7 @@ def _powers(scales: Sequence[float]) -> str:
 
 def _representable(x: Array, dtype: DType) -> Array:
     """Numbers of the type; what is finite stays so."""
+    if dtype.is_integer:
+        return x
     largest = LARGEST[dtype]
     return dtype.round(np.where(np.isfinite(x), np.clip(x, -largest, largest), x))

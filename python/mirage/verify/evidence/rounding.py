@@ -45,6 +45,7 @@ from mirage.verify.evidence.shared_launches import common_launches
 _SCORE = 1e4
 _LARGE = 64.0
 _SMALLEST = {DType.F16: 2.0**-25, DType.BF16: 2.0**-134, DType.F32: 2.0**-150, DType.F64: 0.0}
+_SMALLEST |= {dtype: 0.0 for dtype in DType if dtype.is_integer}
 _WORK = 1.5e5
 """Elements computed in one situation, where the program allows that."""
 _ALL = 1.2e7

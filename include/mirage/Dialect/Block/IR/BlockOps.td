@@ -13,7 +13,10 @@ include "mlir/IR/CommonTypeConstraints.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Block_DeviceTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+/// Elements are floats, signed integers or truth values (one byte each).
+def Block_DeviceTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I8, I16, I32, I64]>;
+def Block_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32]>;
+def Block_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
 
 /// `[[], [k]]`: an array (one entry for each dimension) of arrays of axis names.
 def Block_MapAttr : TypedArrayAttrBase<StrArrayAttr, "map from tensor dimensions to axes">;
@@ -27,11 +30,12 @@ class Block_TileOp<string mnemonic, list<Trait> traits, string isElementwise, st
     : Block_Op<mnemonic, !listconcat([Pure, Block_TileOpInterface], traits)> {
   let results = (outs Block_TileType:$result);
   let hasVerifier = 1;
-  let extraClassDeclaration = "bool isElementwise() { return " # isElementwise # "; }\n"
+  string extraDeclaration = "bool isElementwise() { return " # isElementwise # "; }\n"
       # "int64_t getElementWork() { return " # work # "; }\n"
       # "::std::optional<unsigned> getResultDim(unsigned operand, unsigned dim) { return "
       # resultDim # "; }\n"
       # "bool isZeroAtZero() { return " # isZeroAtZero # "; }\n";
+  let extraClassDeclaration = extraDeclaration;
 }
 
 /// One that computes each element from the operands' elements at its index.
@@ -53,7 +57,9 @@ def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
   let summary = "this block's tile of a device tensor";
   let description = [{
     The part that `map` selects at this point of the grid and this step of the
-    loops around. Elements outside of the tensor are zero.
+    loops around. Elements outside of the tensor are zero. Integers and truth
+    values become f32, which holds whole numbers exactly up to 2^24; who writes
+    the launch sees to it that there are no larger ones.
 
     ```mlir
     %w = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x48xf16>
@@ -62,6 +68,46 @@ def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
   let arguments = (ins Block_DeviceTensor:$source, Block_MapAttr:$map);
   let assemblyFormat = [{
     $source custom<Map>($map) attr-dict `:` type($source) `->` qualified(type($result))
+  }];
+}
+
+def Block_IotaOp : Block_ElementwiseOp<"iota", "1", "false"> {
+  let summary = "this block's positions along a dimension";
+  let description = [{
+    Element `i` along `dim` is `part(axes) * tile + i`, `tile` being the result's
+    size along `dim`, and 0 where that is not below `extent`: what `block.load`
+    reads of a `kernel.iota` of that extent.
+
+    ```mlir
+    %i = block.iota dim 0 [n] extent 2048 : !block.tile<16xf32>
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, StrArrayAttr:$axes,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$extent);
+  let assemblyFormat = [{
+    `dim` $dim custom<AxisNames>($axes) `extent` $extent attr-dict `:` qualified(type($result))
+  }];
+}
+
+def Block_GatherOp : Block_OtherTileOp<"gather", "::std::nullopt", "true"> {
+  let summary = "this block's tile of rows of a table, by index";
+  let description = [{
+    What `block.load` with `map` reads of the `kernel.gather` of `table` and
+    `indices`. Rows whose index is negative or not below the number of rows are NaN;
+    nothing is read for them.
+
+    ```mlir
+    %x = block.gather %table, %ids [[], [n], []] : tensor<1000x64xf16>, tensor<2x16xi64> -> !block.tile<2x8x64xf16>
+    ```
+  }];
+  let arguments = (ins Block_FloatTensor:$table, Block_IndexTensor:$indices, Block_MapAttr:$map);
+  let assemblyFormat = [{
+    $table `,` $indices custom<Map>($map) attr-dict
+    `:` type($table) `,` type($indices) `->` qualified(type($result))
+  }];
+  let extraClassDeclaration = extraDeclaration # [{
+    /// The tensor of which this is a tile.
+    ::mlir::RankedTensorType getGatheredType();
   }];
 }
 

@@ -59,13 +59,13 @@ inline mlir::Value stripReshape(mlir::Value value) {
   return value;
 }
 
-/// Whether the reshape makes a matrix of the load's tile, as mirage-flatten-tiles
-/// puts it beside loads (beside the store it gives back the rank of a tensor,
-/// which is not 2).
-bool isMatrixOf(ReshapeOp reshape, LoadOp load);
+/// Whether the reshape makes a matrix of a loaded or gathered tile, as
+/// mirage-flatten-tiles puts it beside loads (beside the store it gives back the rank
+/// of a tensor, which is not 2).
+bool isMatrixOf(ReshapeOp reshape, mlir::Value loaded);
 
-/// The load's tile as a matrix: the reshape beside it, or the load itself.
-mlir::Value getMatrix(LoadOp load);
+/// The loaded or gathered tile as a matrix: the reshape beside it, or the tile itself.
+mlir::Value getMatrix(mlir::Value loaded);
 
 /// Whether layouts are assigned; reports the first tile without one.
 llvm::LogicalResult checkLayouts(kernel::LaunchOp launch);

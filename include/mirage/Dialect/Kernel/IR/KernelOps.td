@@ -15,7 +15,9 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Kernel_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+/// Elements are floats, signed integers or truth values (one byte each in memory).
+def Kernel_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I8, I16, I32, I64]>;
+def Kernel_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
 
 class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
 
@@ -219,7 +221,7 @@ def Kernel_ConstantOp : Kernel_Op<"constant", [Pure, ConstantLike]> {
     ```
   }];
   let arguments = (ins F64Attr:$value);
-  let results = (outs 0DTensorOf<[F16, BF16, F32, F64]>:$result);
+  let results = (outs 0DTensorOf<[F16, BF16, F32, F64, I1, I8, I16, I32, I64]>:$result);
   let assemblyFormat = "custom<Float>($value) attr-dict `:` type($result)";
   let hasFolder = 1;
 }
@@ -239,10 +241,12 @@ def Kernel_UnaryOp : Kernel_TensorOp<"unary"> {
 def Kernel_BinaryOp : Kernel_TensorOp<"binary"> {
   let summary = "a function of each pair of elements";
   let description = [{
-    Operands broadcast as in NumPy.
+    Operands broadcast as in NumPy. Comparisons and logical functions give truth
+    values (`i1`). Integers beside floats take the type of the floats.
 
     ```mlir
     %z = kernel.binary add %x, %y : (tensor<4x8xf16>, tensor<8xf16>) -> tensor<4x8xf16>
+    %m = kernel.binary le %j, %i : (tensor<8xi64>, tensor<4x1xi64>) -> tensor<4x8xi1>
     ```
   }];
   let arguments = (ins Mirage_BinaryFn:$fn, Kernel_Tensor:$lhs, Kernel_Tensor:$rhs);
@@ -255,6 +259,9 @@ def Kernel_BinaryOp : Kernel_TensorOp<"binary"> {
 def Kernel_CastOp : Kernel_TensorOp<"cast"> {
   let summary = "conversion to another element type";
   let description = [{
+    From floats and integers to floats, and from integers to wider ones: no
+    fraction is cut off.
+
     ```mlir
     %y = kernel.cast %x : (tensor<4x8xf32>) -> tensor<4x8xf16>
     ```
@@ -364,6 +371,41 @@ def Kernel_SliceOp : Kernel_TensorOp<"slice"> {
     /// lies in one piece.
     std::optional<int64_t> getContiguousStart();
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors that no kernel writes: their elements are found where they are loaded
+//===----------------------------------------------------------------------===//
+
+def Kernel_IotaOp : Kernel_TensorOp<"iota"> {
+  let summary = "positions along a dimension";
+  let description = [{
+    Each element is its own index along `dim`. Kernels that load it compute it
+    (`block.iota`).
+
+    ```mlir
+    %i = kernel.iota dim 0 : tensor<128xi64>
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$dim);
+  let assemblyFormat = "`dim` $dim attr-dict `:` type($result)";
+}
+
+def Kernel_GatherOp : Kernel_TensorOp<"gather"> {
+  let summary = "rows of a table, by index";
+  let description = [{
+    The row (along the first dimension) of `table` that each element of `indices`
+    names; the result has the dimensions of `indices`, then those of a row.
+    Indices are from 0 on and below the number of rows: a kernel that meets
+    another one reads nothing and computes with NaN (`block.gather`); PyTorch
+    raises where it computes the op itself.
+
+    ```mlir
+    %x = kernel.gather %table, %ids : (tensor<1000x64xf16>, tensor<2x16xi64>) -> tensor<2x16x64xf16>
+    ```
+  }];
+  let arguments = (ins Kernel_Tensor:$table, Kernel_IndexTensor:$indices);
+  let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, $result)";
 }
 
 //===----------------------------------------------------------------------===//

@@ -21,7 +21,7 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
     as outside the tensor, even where `in_bounds` is true: a 1-row tile held in a
     16-row fragment has `extents [1, 16]`. Offsets are never negative.
     Accesses are as wide as the layout and the provable alignment allow, up to 16
-    bytes. With `when`, the load happens only where the condition (the same for
+    bytes. Integers in memory may become f32 in registers. With `when`, the load happens only where the condition (the same for
     the whole block) holds, else the result is 0.
 
     ```mlir
@@ -36,6 +36,35 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
   let assemblyFormat = [{
     $source `[` $offsets `]` `dims` $dims `in_bounds` $in_bounds (`extents` $extents^)? (`when` $when^)? attr-dict
     `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Thread_GatherGlobalOp : Thread_Op<"gather_global", [MemoryEffects<[MemRead]>]> {
+  let summary = "loads rows of a table by index into registers";
+  let description = [{
+    As `thread.load_global` from the tensor whose first `index_rank` dimensions are
+    those of `indices` and whose others are those of a row of `table`: `offsets`,
+    `dims`, `in_bounds` and `extents` speak of that tensor. Rows whose index is not
+    one of the table are NaN, and nothing is read for them.
+
+    ```mlir
+    %x = thread.gather_global %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true]
+      : memref<1000x64xf16>, memref<2x16xi64> -> !thread.fragment<16x16xf16, #layout>
+    ```
+  }];
+  let arguments = (ins Thread_GlobalMemRef:$table, Thread_GlobalMemRef:$indices,
+                       Variadic<Index>:$offsets, I64Attr:$index_rank, DenseI64ArrayAttr:$dims,
+                       DenseBoolArrayAttr:$in_bounds, OptionalAttr<DenseI64ArrayAttr>:$extents);
+  let results = (outs Thread_FragmentType:$result);
+  let assemblyFormat = [{
+    $table `,` $indices `[` $offsets `]` `index_rank` $index_rank `dims` $dims
+    `in_bounds` $in_bounds (`extents` $extents^)? attr-dict
+    `:` type($table) `,` type($indices) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    /// The tensor that the tile is of, as if it were in memory.
+    ::mlir::MemRefType getGatheredType();
   }];
   let hasVerifier = 1;
 }

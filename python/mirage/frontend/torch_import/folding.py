@@ -1,0 +1,161 @@
+"""What no input and no parameter reaches is computed when a program is imported.
+
+Models make ranges, masks, rotary tables and literals anew in each call, out of nothing or of
+buffers that no ``state_dict`` has. PyTorch itself evaluates them here, once, before the table of
+rows is asked; what only they needed is gone, so it needs no row.
+
+A tensor that is much larger than what it is made of (a mask compared from two ranges) stays as it
+is written: kernels compute it from positions, instead of reading it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx.node import map_arg
+
+MOST_BYTES = 1 << 26
+"""Of one tensor; larger ones are computed in each call."""
+MOST_TOTAL = 1 << 28
+SMALL_BYTES = 1 << 16
+"""A tensor of so many bytes is read, whatever it was made of."""
+
+_SYMBOLIC = frozenset(
+    f"aten.{name}"
+    for name in (
+        *(f"{fn}.Tensor" for fn in ("lt", "le", "gt", "ge", "eq", "ne")),
+        *(f"{fn}.Scalar" for fn in ("lt", "le", "gt", "ge", "eq", "ne")),
+        *(f"bitwise_{fn}.Tensor" for fn in ("and", "or", "xor")),
+        "bitwise_not.default",
+        *(f"logical_{fn}.default" for fn in ("and", "or", "xor", "not")),
+        "add.Tensor", "sub.Tensor", "mul.Tensor", "expand.default", "unsqueeze.default",
+        "view.default", "_unsafe_view.default", "reshape.default", "clone.default",
+        "_to_copy.default", "where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar",
+        "masked_fill.Scalar", "floor_divide.default", "remainder.Scalar", "remainder.Tensor",
+        "alias.default", "lift_fresh_copy.default",
+    )
+)  # fmt: skip
+"""Ops of masks, which kernels compute: element by element, and views."""
+
+
+def fold(graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]) -> list[Any]:
+    """Replaces what follows from ``given`` placeholders alone by new placeholders, after the ones
+    that are there; returns (node, tensor) for each of them."""
+    known = _evaluated(graph, given)
+    wanted = dict.fromkeys(
+        node
+        for user in graph.nodes
+        if user not in known
+        for node in user.all_input_nodes
+        if node in known and node.op != "placeholder"
+    )
+    constants: dict[torch.fx.Node, None] = {}
+    pending = list(wanted)
+    seen: set[torch.fx.Node] = set()
+    while pending:
+        node = pending.pop(0)
+        if node in seen or node.op == "placeholder":
+            continue
+        seen.add(node)
+        if _stays(node, known):
+            pending.extend(n for n in node.all_input_nodes if n in known)
+        elif isinstance(known[node], torch.Tensor):
+            constants[node] = None
+        else:  # several results: those that are taken of it
+            pending.extend(user for user in node.users if user in known)
+    return [_replace(graph, node, known[node]) for node in constants]
+
+
+def _evaluated(
+    graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]
+) -> dict[torch.fx.Node, Any]:
+    known: dict[torch.fx.Node, Any] = dict(given)
+    total = 0
+    for node in graph.nodes:
+        if node.op != "call_function" or not _pure(node.target):
+            continue
+        if not all(n in known for n in node.all_input_nodes):
+            continue
+        value: Any = node.meta.get("val")
+        parts: Any = value if isinstance(value, list | tuple) else [value]
+        if node.target is not operator.getitem and not all(
+            isinstance(v, torch.Tensor) and v.numel() * v.element_size() <= MOST_BYTES
+            for v in parts
+        ):
+            continue
+        args, kwargs = (map_arg(x, known.__getitem__) for x in (node.args, node.kwargs))
+        try:
+            with torch.no_grad():
+                result = node.target(*args, **kwargs)
+        except Exception:  # what PyTorch cannot compute here is not folded
+            continue
+        made = list(result) if isinstance(result, list | tuple) else [result]
+        if not all(isinstance(x, torch.Tensor) for x in made):
+            continue
+        total += sum(_bytes(x) for x in made)
+        if total > MOST_TOTAL:
+            break
+        known[node] = result
+    return known
+
+
+def _bytes(x: torch.Tensor) -> int:
+    return x.numel() * x.element_size()
+
+
+def _pure(target: Any) -> bool:
+    """Whether the same arguments always give the same result, and nothing else happens."""
+    if target is operator.getitem:
+        return True
+    if not isinstance(target, OpOverload):
+        return False
+    schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
+    return (
+        not schema.is_mutable
+        and torch.Tag.nondeterministic_seeded not in target.tags
+        and "empty" not in schema.name
+    )
+
+
+def _stays(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
+    """Whether an op is kept as it is written: its result is large, and what it reads is not."""
+    value = known[node]
+    if not isinstance(value, torch.Tensor) or _bytes(value) <= SMALL_BYTES:
+        return False
+    if value.is_complex() or str(node.target) not in _SYMBOLIC:
+        return False
+    read = sum(_bytes(known[n]) for n in node.all_input_nodes if n in known)
+    large = any(_bytes(known[n]) > SMALL_BYTES for n in node.all_input_nodes)
+    return 2 * read <= _bytes(value) or (large and _made(node, known))
+
+
+def _made(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
+    """Whether all that is large of what an op reads stays as it is written too."""
+    return all(
+        n.op != "placeholder" and _stays(n, known)
+        for n in node.all_input_nodes
+        if _bytes(known[n]) > SMALL_BYTES
+    )
+
+
+def _replace(
+    graph: torch.fx.Graph, node: torch.fx.Node, value: torch.Tensor
+) -> tuple[torch.fx.Node, torch.Tensor]:
+    last = (
+        next(n for n in reversed(graph.nodes) if n.op == "placeholder")
+        if any(n.op == "placeholder" for n in graph.nodes)
+        else None
+    )
+    with (
+        graph.inserting_after(last)
+        if last is not None
+        else graph.inserting_before(next(iter(graph.nodes)))
+    ):
+        placeholder = graph.placeholder(f"folded_{node.name}")
+    placeholder.meta = dict(node.meta)
+    node.replace_all_uses_with(placeholder)
+    return placeholder, value

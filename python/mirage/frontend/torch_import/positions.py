@@ -1,0 +1,222 @@
+"""Rows of comparisons, logic, choices and lookups by index."""
+
+from __future__ import annotations
+
+import math
+
+from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
+from mirage.semantics.builder import broadcast_shapes
+from mirage.semantics.numbers import Number
+from mirage.semantics.positions import gather
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Value
+from mirage.transforms.integers import ranges_of
+
+
+def _compare(fn: BinaryFn, *, swap: bool = False) -> Row:
+    """``a fn b``; with ``swap`` the two change places (``>`` is ``<`` of those)."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        x, y = c.value(0), c.operand(1)
+        if isinstance(y, Value):
+            return b.binary(fn, y, x) if swap else b.binary(fn, x, y)
+        if x.dtype.is_integer and int(y) != y:
+            raise Unsupported(f"a comparison of integers with {float(y):g}")
+        return b.combine(fn, y, x) if swap else b.combine(fn, x, y)
+
+    return row
+
+
+def _logic(fn: BinaryFn, *, bits: bool = False) -> Row:
+    """Of truth values; other numbers are true unless they are zero (``bits``: not supported)."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        values = [c.value(i) for i in (0, 1)]
+        if bits and any(v.dtype is not DType.I1 for v in values):
+            raise Unsupported("bits of integers")
+        x, y = (truth(b, v) for v in values)
+        return b.binary(fn, x, y)
+
+    return row
+
+
+def truth(b: Lowering, x: Value) -> Value:
+    """Whether each element is not zero."""
+    return x if x.dtype is DType.I1 else b.combine(BinaryFn.NE, x, 0)
+
+
+def _not(b: Lowering, c: Call) -> Value:
+    x = c.value(0)
+    if c.op == "aten.bitwise_not" and x.dtype is not DType.I1:
+        raise Unsupported("bits of integers")
+    return b.unary(UnaryFn.NOT, truth(b, x))
+
+
+def bias(b: Lowering, mask: Value, dtype: DType) -> Value:
+    """What a mask of truth values adds to scores: zero where it is true, else minus infinity."""
+    return b.unary(UnaryFn.BIAS, b.cast(mask, dtype))
+
+
+def choose(
+    b: Lowering, condition: Value, x: Value | Number, y: Value | Number, dtype: DType
+) -> Value:
+    """``x`` where the condition holds, else ``y``, as a sum of which one summand is zero: nothing
+    is rounded, and what is not chosen may be infinite or no number."""
+    known = b.number_of(condition)
+    if known is not None:
+        chosen = x if known else y
+        shape = condition.shape
+        for v in (x, y):
+            shape = broadcast_shapes(shape, v.shape) if isinstance(v, Value) else shape
+        if not isinstance(chosen, Value):
+            return b.spread(b.constant(chosen, dtype), shape)
+        return b.spread(b.typed(chosen, dtype), shape)
+    parts = [
+        part
+        for part in (
+            _part(b, condition, x, dtype),
+            _part(b, b.unary(UnaryFn.NOT, condition), y, dtype),
+        )
+        if part is not None
+    ]
+    if not parts:
+        return b.spread(b.constant(0, dtype), condition.shape)
+    return parts[0] if len(parts) == 1 else b.binary(BinaryFn.ADD, *parts)
+
+
+def _part(b: Lowering, condition: Value, x: Value | Number, dtype: DType) -> Value | None:
+    """``x`` where the condition holds, else zero; None for zero."""
+    if isinstance(x, Value):
+        number = b.number_of(x)
+        if number is None or x.shape:
+            if number is None:
+                return b.binary(BinaryFn.KEEP, condition, b.typed(x, dtype))
+            # one number in a shape of its own: where it is chosen, in the common shape
+            part = _part(b, condition, number, dtype)
+            shape = broadcast_shapes(condition.shape, x.shape)
+            return b.spread(b.constant(0, dtype) if part is None else part, shape)
+        x = number
+    if math.isnan(x):
+        raise Unsupported("a choice of NaN")
+    if x == 0:
+        return None
+    if math.isinf(x):
+        infinite = bias(b, b.unary(UnaryFn.NOT, condition), dtype)
+        return infinite if x < 0 else b.unary(UnaryFn.NEG, infinite)
+    if dtype.is_integer and int(x) != x:
+        raise Unsupported(f"a choice of {float(x):g} among integers")
+    number = b.typed(condition, dtype)
+    return number if x == 1 else b.combine(BinaryFn.MUL, number, x)
+
+
+def _where(b: Lowering, c: Call) -> Value:
+    return choose(b, c.value(0), c.operand(1), c.operand(2), c.result.dtype)
+
+
+def _masked_fill(b: Lowering, c: Call) -> Value:
+    return choose(b, c.value(1), c.operand(2), c.value(0), c.result.dtype)
+
+
+def _floor_divide(b: Lowering, c: Call) -> Value:
+    """``op(x, y)`` or ``op(x, y, rounding_mode)``."""
+    mode = c.arg(2, "floor")
+    x, y = c.value(0), c.operand(1)
+    if mode is None:
+        return b.combine(BinaryFn.DIV, b.typed(x, c.result.dtype), y)
+    if mode != "floor":
+        raise Unsupported(f"a division with rounding_mode={mode!r}")
+    if x.dtype.is_integer:
+        return b.combine(BinaryFn.FLOOR_DIV, x, y)
+    return b.unary(UnaryFn.FLOOR, b.combine(BinaryFn.DIV, x, y))
+
+
+def _remainder(b: Lowering, c: Call) -> Value:
+    if not c.value(0).dtype.is_integer:
+        raise Unsupported("a remainder of fractions")
+    return b.combine(BinaryFn.REMAINDER, c.value(0), c.operand(1))
+
+
+def _embedding(b: Lowering, c: Call) -> Value:
+    """``op(weight, indices, padding_idx, …)``; the others matter to gradients only."""
+    return gather(b, c.value(0), c.value(1))
+
+
+def _index_select(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, index)``."""
+    return _rows(b, c.value(0), c.integer(1), c.value(2))
+
+
+def _rows(b: Lowering, x: Value, dim: int, index: Value) -> Value:
+    if dim % max(len(x.shape), 1):
+        raise Unsupported("indices along another dimension than the first")
+    return gather(b, x, index)
+
+
+def _index(b: Lowering, c: Call) -> Value:
+    """``op(x, indices)``: one index tensor, which counts from the end where it is negative."""
+    x, given = c.value(0), c.args[1]
+    entries = list(given) if isinstance(given, list) else []  # pyright: ignore
+    tensors = [(d, i) for d, i in enumerate(entries) if isinstance(i, Value)]  # pyright: ignore
+    if len(tensors) != 1 or tensors[0][1].dtype is DType.I1:
+        raise Unsupported("several index tensors, or one of truth values")
+    ((dim, index),) = tensors
+    low, _ = ranges_of(KernelGraph("", (), tuple(b.ops), ())).get(index, (-math.inf, math.inf))
+    if low < 0:
+        raise Unsupported("indices that may count from the end")
+    return _rows(b, x, dim, index)
+
+
+def _triangle(upper: bool) -> Row:
+    """``op(x, diagonal)``: zero above (below) a diagonal."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        x = c.value(0)
+        shift = c.integer(1) if c.arg(1) is not None else 0
+        rows, cols = b.grid(*x.shape[-2:])
+        moved = rows if not shift else b.combine(BinaryFn.ADD, rows, shift)
+        keep = b.binary(BinaryFn.LE, moved, cols) if upper else b.binary(BinaryFn.LE, cols, moved)
+        return b.binary(BinaryFn.KEEP, keep, x)
+
+    return row
+
+
+POSITIONS: dict[str, Row] = {
+    **{
+        f"aten.{name}.{kind}": _compare(fn, swap=swap)
+        for name, fn, swap in (
+            ("lt", BinaryFn.LT, False),
+            ("le", BinaryFn.LE, False),
+            ("gt", BinaryFn.LT, True),
+            ("ge", BinaryFn.LE, True),
+            ("eq", BinaryFn.EQ, False),
+            ("ne", BinaryFn.NE, False),
+        )
+        for kind in ("Tensor", "Scalar")
+    },
+    "aten.bitwise_and.Tensor": _logic(BinaryFn.AND, bits=True),
+    "aten.bitwise_or.Tensor": _logic(BinaryFn.OR, bits=True),
+    "aten.bitwise_xor.Tensor": _logic(BinaryFn.XOR, bits=True),
+    "aten.bitwise_not": _not,
+    "aten.logical_and": _logic(BinaryFn.AND),
+    "aten.logical_or": _logic(BinaryFn.OR),
+    "aten.logical_xor": _logic(BinaryFn.XOR),
+    "aten.logical_not": _not,
+    "aten.where.self": _where,
+    "aten.where.ScalarOther": _where,
+    "aten.where.ScalarSelf": _where,
+    "aten.where.Scalar": _where,
+    "aten.masked_fill.Scalar": _masked_fill,
+    "aten.masked_fill.Tensor": _masked_fill,
+    "aten.div.Tensor_mode": _floor_divide,
+    "aten.div.Scalar_mode": _floor_divide,
+    "aten.floor_divide": _floor_divide,
+    "aten.floor_divide.Scalar": _floor_divide,
+    "aten.remainder.Tensor": _remainder,
+    "aten.remainder.Scalar": _remainder,
+    "aten.tril": _triangle(upper=False),
+    "aten.triu": _triangle(upper=True),
+    "aten.embedding": _embedding,
+    "aten.index_select": _index_select,
+    "aten.index.Tensor": _index,
+}
+"""Torch ops on positions, truth values and indices."""

@@ -1,0 +1,168 @@
+"""Tensors that no kernel writes, because each element is found where it is loaded: positions along
+a dimension, and rows of a table by index.
+
+At the kernel level they are :class:`Lookup`\\ s. No search looks into one: to what reads it, it is
+an input with any elements, so what is shown of the rest holds for all that it may contain. When the
+kernels are chosen, loads of it become :class:`TileIota` and :class:`TileGather`
+(:mod:`mirage.transforms.lookups`), which are *defined* as what a load of it reads; a lookup that
+something else than a kernel reads is a call of the framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mirage.semantics.builder import Builder, ShapeError
+from mirage.semantics.domain import Domain, Planes, map_planes
+from mirage.semantics.indices import Region
+from mirage.semantics.op import Lookup as Lookup
+from mirage.semantics.op import Source, TensorType, UnknownOp, Value
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import TileMap
+
+MAX_POSITIONS = 1 << 24
+"""Positions that a tile holds exactly: whole numbers in f32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Iota(Lookup):
+    """Each element is its own index along ``dim``."""
+
+    dim: int
+
+    arity: ClassVar[tuple[int, int]] = (0, 0)
+
+    def result_type(self, b: Builder) -> TensorType:
+        given = self.result.type
+        if not 0 <= self.dim < len(given.shape):
+            raise ShapeError(f"expected a dimension of {given}, got {self.dim}")
+        if given.dtype not in (DType.I32, DType.I64):
+            raise ShapeError(f"expected positions of type i32 or i64, got {given.dtype.value}")
+        return given
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        if shape != self.result.shape:
+            raise UnknownOp("expected all positions to be wanted, got a part of them")
+        return positions(domain, shape, self.dim, self.result.dtype)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(Lookup):
+    """The rows (along the first dimension) of a table that indices name: operands ``(table,
+    indices)``, the result has the dimensions of the indices, then those of a row."""
+
+    arity: ClassVar[tuple[int, int]] = (2, 2)
+
+    def result_type(self, b: Builder) -> TensorType:
+        return gathered(*self.operands)
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        table, indices = xs
+        if lead or len(indices) != 1:
+            # residues do not say which row they name
+            raise UnknownOp("expected indices that are known numbers, got residues")
+        rows = self.operands[0].shape[0]
+        inside = (indices[0] >= 0) & (indices[0] < rows)
+        at = np.where(inside, indices[0], 0).astype(np.int64)
+        keep = inside.reshape(inside.shape + (1,) * (len(self.operands[0].shape) - 1))
+        return map_planes(lambda p: np.where(keep, p[at], np.nan), table)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        rank = len(self.operands[1].shape)
+        return ((None, *region[rank:]), tuple(region[:rank]))
+
+
+def gathered(table: Value, indices: Value) -> TensorType:
+    """The type of rows of ``table``; raises :class:`ShapeError`."""
+    if not table.shape:
+        raise ShapeError(f"expected a table with rows, got {table.type}")
+    if indices.dtype not in (DType.I32, DType.I64):
+        raise ShapeError(f"expected indices of type i32 or i64, got {indices.dtype.value}")
+    return TensorType((*indices.shape, *table.shape[1:]), table.dtype)
+
+
+def positions(domain: Domain, shape: tuple[int, ...], dim: int, dtype: DType) -> Planes:
+    """The number of each element along ``dim``, in a domain."""
+    numbers = [domain.constant(i, dtype) for i in range(shape[dim])]
+    where = tuple(-1 if d == dim else 1 for d in range(len(shape)))
+    return tuple(
+        np.broadcast_to(np.stack(planes).reshape(where), shape)
+        for planes in zip(*numbers, strict=True)
+    )
+
+
+# ---- block level -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TileIota(Source):
+    """What a load reads of positions along one dimension: element ``i`` along ``dim`` is
+    ``part(axes) * tile + i``, and 0 where that is not below ``extent``."""
+
+    dim: int
+    axes: tuple[str, ...]
+    extent: int
+
+    arity: ClassVar[tuple[int, int]] = (0, 0)
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(self.axes)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return f"position[{'/'.join((str(self.extent), *self.axes))}]"
+
+
+@dataclass(frozen=True, eq=False)
+class TileGather(Source):
+    """What a load reads of rows of a table; operands ``(table, indices)`` are params."""
+
+    map: TileMap
+
+    arity: ClassVar[tuple[int, int]] = (2, 2)
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(axis for axes in self.map for axis in axes)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return f"{xs[0]}[{xs[1]}]"
+
+
+def iota(b: Builder, shape: tuple[int, ...], dim: int, dtype: DType = DType.I64) -> Value:
+    """Positions along ``dim``; those that the builder has already serve again."""
+    for op in b.ops:
+        if isinstance(op, Iota) and (op.result.type, op.dim) == (TensorType(shape, dtype), dim):
+            return op.result
+    op = Iota((), (Value(TensorType(shape, dtype)),), dim)
+    op.result_type(b)
+    b.ops.append(op)
+    return op.result
+
+
+def gather(b: Builder, table: Value, indices: Value) -> Value:
+    """Emits rows of a table."""
+    op = Gather((table, indices), (Value(gathered(table, indices)),))
+    b.ops.append(op)
+    return op.result
+
+
+def select(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """Emits ``x`` where the condition holds, else ``y``: one of two summands is zero, so nothing is
+    rounded, and what is not chosen may be infinite or no number."""
+    kept = b.binary(BinaryFn.KEEP, condition, x)
+    other = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, condition), y)
+    return b.binary(BinaryFn.ADD, kept, other)

@@ -1,0 +1,153 @@
+"""Integers and truth values: which kernels compute, and which PyTorch does.
+
+Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer where its
+range is known to lie within: positions and what is made of them, truth values, bytes. All else (a
+sum of token ids, say) is a call. So is what a kernel would have to write for somebody who expects
+an integer: what the program returns, indices, operands of calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import floor, inf
+from typing import TypeAlias
+
+from mirage.semantics.positions import MAX_POSITIONS, Iota, Lookup
+from mirage.semantics.scalar import BINARY, BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import (
+    Binary,
+    Cast,
+    Constant,
+    External,
+    KernelGraph,
+    Launch,
+    Op,
+    Slice,
+    Unary,
+    Value,
+    View,
+)
+from mirage.transforms.calls import calls_of
+
+Range: TypeAlias = "tuple[float, float]"
+"""The least and the largest number that a value may hold."""
+
+_ALL: Range = (-inf, inf)
+_TYPES: dict[DType, Range] = {
+    DType.I1: (0, 1), DType.I8: (-128, 127), DType.I16: (-(1 << 15), (1 << 15) - 1),
+}  # fmt: skip
+"""Types all of whose numbers are known to be small."""
+
+
+def integers_as_calls(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with calls for the ops on integers that kernels do not compute."""
+    if not any(v.dtype.is_integer for op in graph.ops for v in (*op.operands, *op.results)):
+        return graph
+    ranges = ranges_of(graph)
+    outside = {v for op in graph.ops if isinstance(op, External | Lookup) for v in op.operands}
+    outside.update(graph.outputs)
+    called: set[Op] = set()
+    for op in reversed(graph.ops):
+        if isinstance(op, External | Lookup | Launch):
+            continue
+        integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
+        exported = any(v.dtype.is_integer and v in outside for v in op.results)
+        if integers and (exported or not _in_kernels(op, ranges)):
+            called.add(op)
+            outside.update(op.operands)
+    if not called:
+        return graph
+    ops = (made for op in graph.ops for made in (calls_of(op) if op in called else (op,)))
+    return replace(graph, ops=tuple(ops))
+
+
+def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
+    """Whether kernels compute an op on integers."""
+    if isinstance(op, Slice):
+        return False  # those that are copied are copied as floats
+    if not isinstance(op, View | Unary | Binary | Cast | Constant):
+        return False
+    integers = (v for v in (*op.operands, *op.results) if v.dtype.is_integer)
+    return all(max(abs(end) for end in ranges[v]) <= MAX_POSITIONS for v in integers)
+
+
+def ranges_of(graph: KernelGraph) -> dict[Value, Range]:
+    """What is known of each value's numbers."""
+    ranges: dict[Value, Range] = {}
+
+    def known(value: Value) -> Range:
+        return ranges.get(value, _TYPES.get(value.dtype, _ALL))
+
+    for op in graph.ops:
+        for v in op.results:
+            ranges[v] = _range(op, v, [known(x) for x in op.operands])
+    for v in graph.inputs:
+        ranges[v] = known(v)
+    return ranges
+
+
+def _range(op: Op, result: Value, xs: list[Range]) -> Range:
+    limits = _TYPES.get(result.dtype, _ALL)
+    match op:
+        case Iota():
+            return (0, max(result.shape[op.dim] - 1, 0))
+        case Constant():
+            return (float(op.value), float(op.value))
+        case View() | Cast():
+            return _both(xs[0], limits)
+        case Unary():
+            return _both(_unary(op.fn, xs[0]), limits)
+        case Binary():
+            return _both((0, 1) if BINARY[op.fn].truth else _binary(op.fn, *xs), limits)
+        case External() | Lookup() | Launch():
+            return limits
+        case _:
+            if result.dtype.is_integer and not limits[1] < inf:
+                return _ALL
+            return limits
+
+
+def _both(a: Range, b: Range) -> Range:
+    """What lies in both; a value that would leave its type wraps, so it may be any of the type."""
+    return a if b[0] <= a[0] and a[1] <= b[1] else b
+
+
+def _unary(fn: UnaryFn, x: Range) -> Range:
+    match fn:
+        case UnaryFn.NEG:
+            return (-x[1], -x[0])
+        case UnaryFn.ABS:
+            return (0.0, max(-x[0], x[1]))
+        case UnaryFn.FLOOR:
+            return x
+        case UnaryFn.RELU:
+            return (max(x[0], 0.0), max(x[1], 0.0))
+        case _:
+            return (0, 1) if fn is UnaryFn.NOT else _ALL
+
+
+def _binary(fn: BinaryFn, a: Range, b: Range) -> Range:
+    ends = [(x, y) for x in a for y in b]
+    finite = all(abs(x) < inf for x in (*a, *b))
+    match fn:
+        case BinaryFn.ADD:
+            return (a[0] + b[0], a[1] + b[1])
+        case BinaryFn.SUB:
+            return (a[0] - b[1], a[1] - b[0])
+        case BinaryFn.MUL if finite:
+            return (min(x * y for x, y in ends), max(x * y for x, y in ends))
+        case BinaryFn.MAX:
+            return (max(a[0], b[0]), max(a[1], b[1]))
+        case BinaryFn.MIN:
+            return (min(a[0], b[0]), min(a[1], b[1]))
+        case BinaryFn.KEEP:
+            return (min(b[0], 0.0), max(b[1], 0.0))
+        case BinaryFn.FLOOR_DIV if finite and b[0] > 0:
+            return (min(floor(x / y) for x, y in ends), max(floor(x / y) for x, y in ends))
+        case BinaryFn.REMAINDER if finite and b[0] > 0:
+            return (0.0, b[1] - 1.0)
+        case _:
+            return _ALL
+
+
+__all__ = ["integers_as_calls", "ranges_of"]

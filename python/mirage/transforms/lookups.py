@@ -1,0 +1,104 @@
+"""Positions and gathered rows computed by the kernels that load them.
+
+Until the kernels are chosen, a lookup is a tensor like any other. Then the launches that load one
+get its operands instead and find the elements themselves; where something else reads it (a call of
+PyTorch, the caller), it remains, and becomes a call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from mirage.semantics.op import Op, Value
+from mirage.semantics.positions import (
+    MAX_POSITIONS,
+    Gather,
+    Iota,
+    Lookup,
+    TileGather,
+    TileIota,
+)
+from mirage.semantics.scalar import DType
+from mirage.semantics.substitute import without_dead_ops
+from mirage.semantics.ugraph import BlockGraph, KernelGraph, Launch, Load, Loop, Reshape
+
+_TABLES = (DType.F16, DType.BF16, DType.F32)
+
+
+def fused(graph: KernelGraph) -> KernelGraph:
+    """``graph`` whose launches compute the lookups that they load."""
+    graph = _without_views(graph)
+    lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and _in_tiles(op)}
+    if not lookups:
+        return graph
+    ops = tuple(
+        _Fused(op, lookups).run()
+        if isinstance(op, Launch) and lookups.keys() & set(op.operands)
+        else op
+        for op in graph.ops
+    )
+    return without_dead_ops(replace(graph, ops=ops))
+
+
+def _without_views(graph: KernelGraph) -> KernelGraph:
+    """Rows in another shape are rows by indices in that shape: reshapes of rows that leave each row
+    as it is become reshapes of the indices."""
+    made = {op.result: op for op in graph.ops if isinstance(op, Gather)}
+    ops: list[Op] = []
+    changed = False
+    for op in graph.ops:
+        source = made.get(op.operands[0]) if isinstance(op, Reshape) else None
+        if source is not None:
+            table, indices = source.operands
+            row = table.shape[1:]
+            shape = op.result.shape[: len(op.result.shape) - len(row)]
+            if shape and op.result.shape[len(shape) :] == row and prod(shape) == indices.type.size:
+                value = Value(replace(indices.type, shape=shape))
+                ops.append(Reshape((indices,), (value,)))
+                op = made[op.result] = Gather((table, value), op.results)
+                changed = True
+        ops.append(op)
+    return without_dead_ops(replace(graph, ops=tuple(ops))) if changed else graph
+
+
+def _in_tiles(op: Lookup) -> bool:
+    """Whether kernels are generated for it: positions that f32 holds, of rank 1 (a load of others
+    is zero beyond their other dimensions too), and rows of floats."""
+    if isinstance(op, Iota):
+        return op.result.type.size <= MAX_POSITIONS and len(op.result.shape) == 1
+    table, indices = op.operands
+    return table.dtype in _TABLES and len(table.shape) >= 2 and bool(indices.shape)
+
+
+class _Fused:
+    def __init__(self, launch: Launch, lookups: dict[Value, Lookup]) -> None:
+        self.launch = launch
+        outside = zip(launch.body.params, launch.operands, strict=True)
+        self.lookups = {p: lookups[v] for p, v in outside if v in lookups}
+        self.params: dict[Value, Value] = {  # of what the new launch is handed
+            v: p
+            for p, v in zip(launch.body.params, launch.operands, strict=True)
+            if p not in self.lookups
+        }
+
+    def run(self) -> Launch:
+        body = self.launch.body
+        ops = tuple(map(self._op, body.ops))
+        graph = BlockGraph(tuple(self.params.values()), ops, body.outputs)
+        return replace(self.launch, operands=tuple(self.params), body=graph)
+
+    def _op(self, op: Op) -> Op:
+        if isinstance(op, Loop):
+            return replace(op, body=tuple(map(self._op, op.body)))
+        if not isinstance(op, Load) or op.operands[0] not in self.lookups:
+            return op
+        lookup = self.lookups[op.operands[0]]
+        if isinstance(lookup, Gather):
+            return TileGather(tuple(map(self._param, lookup.operands)), op.results, op.map)
+        assert isinstance(lookup, Iota)
+        dim = lookup.dim
+        return TileIota((), op.results, dim, op.map[dim], lookup.result.shape[dim])
+
+    def _param(self, value: Value) -> Value:
+        return self.params.setdefault(value, Value(value.type, value.name))

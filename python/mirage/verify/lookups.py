@@ -1,0 +1,104 @@
+"""Positions as inputs that both programs share.
+
+What a kernel computes of its positions it would compute of any numbers in their place, unless it
+relies on their order. So the positions along each dimension are an input: what is shown for all
+that it may hold holds for the positions. What is not shown is compared with the positions
+themselves, and only a difference there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mirage.semantics.decompose import decompose
+from mirage.semantics.lookups import loaded
+from mirage.semantics.op import Op, TensorType, Value
+from mirage.semantics.positions import Gather, Iota
+from mirage.semantics.scalar import Array
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.calls import cut_calls
+from mirage.verify.evidence.held import held_difference
+from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+
+
+@dataclass(frozen=True)
+class Freed:
+    """Two programs without positions of their own; ``positions`` has what those inputs hold."""
+
+    reference: KernelGraph
+    candidate: KernelGraph
+    positions: Mapping[int, Array] = field(default_factory=dict[int, Array])
+
+
+def free_positions(reference: KernelGraph, candidate: KernelGraph) -> Freed:
+    """Both programs with further inputs in the place of positions, the same in both; gathers of the
+    same rows are one."""
+    graphs = [_once(loaded(g)) for g in (reference, candidate)]
+    made = [[op for op in g.ops if isinstance(op, Iota)] for g in graphs]
+    shared: dict[tuple[TensorType, int], Value] = {}
+    for op in (*made[0], *made[1]):
+        shared.setdefault((op.result.type, op.dim), Value(op.result.type, "positions"))
+    if not shared:
+        return Freed(graphs[0], graphs[1])
+    first = len(reference.inputs)
+    positions = {first + i: _numbers(t.shape, dim) for i, (t, dim) in enumerate(shared)}
+    freed: list[KernelGraph] = []
+    for graph, own in zip(graphs, made, strict=True):
+        names = {op.result: shared[op.result.type, op.dim] for op in own}
+        kept = replace(graph, ops=tuple(op for op in graph.ops if not isinstance(op, Iota)))
+        renamed = rename_graph(kept, names)
+        freed.append(replace(renamed, inputs=(*renamed.inputs, *shared.values())))
+    return Freed(freed[0], freed[1], positions)
+
+
+def _numbers(shape: tuple[int, ...], dim: int) -> Array:
+    where = tuple(-1 if d == dim else 1 for d in range(len(shape)))
+    return np.broadcast_to(np.arange(shape[dim]).reshape(where), shape).astype(np.float64)
+
+
+def _once(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with one op for all gathers of the same rows."""
+    seen: dict[tuple[Value, ...], Value] = {}
+    names: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        if isinstance(op, Gather):
+            found = seen.setdefault(op.operands, op.result)
+            if found is not op.result:
+                names[op.result] = found
+                continue
+        ops.append(op)
+    if not names:
+        return graph
+    return rename_graph(replace(graph, ops=tuple(ops)), names)
+
+
+def with_positions(
+    freed: Freed,
+    verdict: Verdict,
+    contents: Mapping[int, Array],
+    work: float,
+    seed: int,
+) -> Verdict:
+    """The verdict on programs with positions, by that on programs in which they may be any
+    numbers: where that is not equality, they are compared with the positions themselves."""
+    if verdict.equivalent:
+        return verdict
+    first, second = cut_calls(freed.reference), cut_calls(freed.candidate)
+    if first.calls != second.calls:
+        return verdict
+    graphs = (decompose(first.graph, stable=True), decompose(second.graph, stable=True))
+    d, count = held_difference(graphs, contents, work, seed)
+    name = "float64 with the positions as they are"
+    text = f"{count} random inputs"
+    if d is not None:
+        where = f"float64, inputs {d.scale:g} times standard normal, positions as they are"
+        witness = Witness(seed, d.output, d.element, d.expected, d.actual, where)
+        return Verdict(Kind.REFUTED, None, (Evidence(name, False, text),), seed, witness)
+    text = f"no difference on {text}; that the programs are equal is not shown"
+    evidence = (*verdict.evidence, Evidence(name, None, text))
+    return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)

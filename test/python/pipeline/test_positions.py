@@ -1,0 +1,161 @@
+"""Programs with positions, masks and lookups, from PyTorch to PTX that the emulator executes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.frontend.torch_import import folding
+from mirage.pipeline.emulate import emulate
+from mirage.semantics.positions import Lookup, TileGather, TileIota
+from mirage.semantics.ugraph import External, Launch, walk
+
+Tensor = torch.Tensor
+OPTIONS = mi.OptimizeOptions(candidates=2, verify_seed=1, cubin=False)
+
+
+@pytest.fixture(autouse=True)
+def symbolic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks are computed from positions however small they are."""
+    monkeypatch.setattr(folding, "SMALL_BYTES", 256)
+
+
+def optimized(program: Callable[..., Any], *inputs: Tensor, fallback: bool = False) -> mi.Optimized:
+    imported = mi.from_torch(program, *inputs, allow_fallback=fallback)
+    return mi.optimize(imported, OPTIONS)
+
+
+def kernels(found: mi.Optimized) -> list[Launch]:
+    return [op for s in found.steps if s.graph is not None for op in s.graph.ops
+            if isinstance(op, Launch)]  # fmt: skip
+
+
+def check(
+    program: Callable[..., Any], *inputs: Tensor, tolerance: float = 5e-3, fallback: bool = False
+) -> mi.Optimized:
+    """Runs what was found in the emulator, and compares with PyTorch in float64."""
+    found = optimized(program, *inputs, fallback=fallback)
+    wide = [x.double() if x.is_floating_point() else x for x in inputs]
+    with torch.no_grad():
+        expected = program(*wide)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    results = emulate(found, *inputs)
+    for y, e in zip(results, expected, strict=True):
+        assert y.shape == e.shape
+        if not e.is_floating_point():
+            assert torch.equal(y, e)
+            continue
+        scale = float(e[torch.isfinite(e)].abs().max())
+        np.testing.assert_allclose(
+            y.double().numpy(), e.double().numpy(), rtol=0, atol=tolerance * scale
+        )
+    return found
+
+
+def rand(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator).half()
+
+
+QKV = (rand(2, 48, 32), rand(2, 48, 32) * 0.5, rand(2, 48, 32))
+
+
+def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def sliding(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    i = torch.arange(q.shape[-2])
+    distance = i[:, None] - i[None, :]
+    mask = (distance >= 0) & (distance < 9)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def given(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@pytest.mark.parametrize("program", [causal, sliding])
+def test_masks_are_made_of_positions(program: Callable[..., Any]) -> None:
+    found = check(program, *QKV)
+    (kernel,) = kernels(found)
+    assert set(kernel.operands) == set(found.graph.inputs)  # nothing else is read
+    assert any(isinstance(op, TileIota) for op in walk(kernel.body.ops))
+    assert not any(step.external for step in found.steps)
+
+
+def test_a_mask_of_truth_values_is_read_as_it_is() -> None:
+    mask = torch.rand(48, 48, generator=torch.Generator().manual_seed(3)) < 0.7
+    mask |= torch.eye(48, dtype=torch.bool)
+    found = check(given, *QKV, mask)
+    assert len(kernels(found)) == 1
+    assert not any(step.external for step in found.steps)
+
+
+def embedded(ids: Tensor, table: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+    return F.rms_norm(F.embedding(ids, table), (64,), gain) @ weight
+
+
+IDS = torch.tensor([[3, 0, 17, 4, 4, 9, 1, 30], [2, 2, 31, 8, 5, 6, 7, 0]])
+
+
+def test_embedding_and_norm_are_one_kernel() -> None:
+    found = check(
+        lambda ids, table, gain: F.rms_norm(F.embedding(ids, table), (64,), gain),
+        IDS, rand(32, 64), rand(64),
+    )  # fmt: skip
+    (kernel,) = kernels(found)
+    assert any(isinstance(op, TileGather) for op in walk(kernel.body.ops))
+    assert not any(step.external for step in found.steps)
+
+
+def test_embedding_norm_and_product() -> None:
+    found = check(embedded, IDS, rand(32, 64), rand(64), rand(64, 48) / 8)
+    assert any(isinstance(op, TileGather) for k in kernels(found) for op in walk(k.body.ops))
+    calls = {s.external.target for s in found.steps if s.external}
+    assert calls <= {"aten.reshape.default"}  # of the indices: nothing is computed
+    assert not any(isinstance(op, Lookup) for s in found.steps if s.graph for op in s.graph.ops)
+
+
+def test_rows_that_are_not_there_are_not_numbers() -> None:
+    """And no kernel reads outside of the table: the emulator would raise."""
+    program = lambda ids, table: F.embedding(ids, table) * 2  # noqa: E731
+    table = rand(32, 64)
+    found = optimized(program, IDS, table)
+    wrong = IDS.clone()
+    wrong[0, 0], wrong[1, 3], wrong[1, 4] = 32, -1, 1 << 40
+    (y,) = emulate(found, wrong, table)
+    lost = torch.isnan(y).all(-1)
+    assert lost.nonzero().tolist() == [[0, 0], [1, 3], [1, 4]]
+    right = wrong.clamp(0, 31)
+    np.testing.assert_allclose(y[~lost].numpy(), (table[right] * 2)[~lost].numpy())
+
+
+def test_what_has_no_kernel_is_one_call() -> None:
+    """The sum of what was counted so far stays with PyTorch, what is around it does not."""
+
+    def program(x: Tensor, w: Tensor) -> Tensor:
+        seen = (x > 0).cumsum(-1)
+        return torch.exp(x * 0.1) @ w + seen.half()[..., :16]
+
+    found = check(program, rand(8, 32), rand(32, 16), fallback=True)
+    targets = [s.external.target for s in found.steps if s.external]
+    assert "aten.cumsum" in targets
+    assert kernels(found)
+
+
+def test_integers_that_no_tile_holds_are_pytorchs() -> None:
+    """Token ids are compared by PyTorch; what follows is a kernel."""
+
+    def program(x: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        same = ids[:, None] == ids[None, :]
+        return torch.where(same, x, x * 0.5) + 1, ids + 1
+
+    ids = torch.tensor([1 << 40, 3, (1 << 40) + 1, 3, 5, 6, 7, 1 << 40])
+    found = check(program, rand(8, 8), ids)
+    assert any(isinstance(s.external, External) for s in found.steps)

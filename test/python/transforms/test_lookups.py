@@ -1,0 +1,236 @@
+"""Lookups computed by the kernels that load them, integers that kernels do not compute, parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.lookups import loaded
+from mirage.semantics.positions import (
+    MAX_POSITIONS,
+    Gather,
+    Iota,
+    TileGather,
+    TileIota,
+    gather,
+    iota,
+)
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Axis,
+    BlockGraph,
+    External,
+    KernelGraph,
+    Launch,
+    Loop,
+    Op,
+    Output,
+    TensorType,
+    Value,
+    walk,
+)
+from mirage.transforms.calls import as_calls
+from mirage.transforms.integers import integers_as_calls, ranges_of
+from mirage.transforms.lookups import fused
+from mirage.transforms.partition import Part, partition
+
+
+def value(*shape: int, dtype: DType = DType.F32) -> Value:
+    return Value(TensorType(shape, dtype))
+
+
+def rows_and_positions() -> KernelGraph:
+    """``gather(table, ids) * position``: a kernel that loads both lookups, in a loop."""
+    table, ids, b = value(9, 12), value(6, dtype=DType.I64), Builder()
+    x, i = gather(b, table, ids), iota(b, (12,), 0)
+    px, pi = (Value(v.type) for v in (x, i))
+    block, inner = Builder(in_block=True), Builder(in_block=True)
+    tile = inner.load(px, (("m",), ("k",)), (3, 4))
+    line = inner.load(pi, (("k",),), (4,))
+    product = inner.binary(BinaryFn.MUL, tile, line)
+    from mirage.semantics.ugraph import AccumulateFn, Accumulator
+
+    summed = inner.reduce(ReduceFn.SUM, product, (1,))
+    (total,) = block.loop(Axis("k", 3), tuple(inner.ops), (Accumulator(AccumulateFn.SUM, summed),))
+    result = value(6, 1)
+    body = BlockGraph((px, pi), tuple(block.ops), (Output(total, (("m",), ())),))
+    launch = Launch((x, i), (result,), (Axis("m", 2),), body)
+    g = KernelGraph("g", (table, ids), (*b.ops, launch), (result,))
+    check_graph(g)
+    return g
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    return np.random.default_rng(0).standard_normal((9, 12)), np.array([0, 8, 3, 3, 1, 7])
+
+
+def test_kernels_find_what_they_load() -> None:
+    g = rows_and_positions()
+    f = fused(g)
+    check_graph(f)
+    (op,) = f.ops
+    assert isinstance(op, Launch)
+    assert op.operands == g.inputs
+    kinds = [type(inner) for inner in walk(op.body.ops)]
+    assert kinds.count(TileGather) == kinds.count(TileIota) == 1
+    x, ids = data()
+    expected = (x[ids] * np.arange(12)).sum(1, keepdims=True)
+    for graph in (g, f, loaded(f)):
+        np.testing.assert_allclose(evaluate_floats(graph, [x, ids])[0], expected)
+
+
+def test_rows_in_another_shape_are_rows_by_indices_in_it() -> None:
+    table, ids, b = value(9, 12), value(2, 3, dtype=DType.I64), Builder()
+    x = b.reshape(gather(b, table, ids), (6, 12))
+    cut = b.reshape(gather(b, table, ids), (2, 3, 3, 4))  # rows themselves are taken apart
+    block = Builder(in_block=True)
+    param = Value(x.type)
+    tile = block.load(param, (("m",), ()), (3, 12))
+    body = BlockGraph((param,), tuple(block.ops), (Output(tile, (("m",), ())),))
+    out = value(6, 12)
+    launch = Launch((x,), (out,), (Axis("m", 2),), body)
+    g = KernelGraph("g", (table, ids), (*b.ops, launch), (out, cut))
+    f = fused(g)
+    check_graph(f)
+    (op,) = (op for op in f.ops if isinstance(op, Launch))
+    assert table in op.operands
+    data = [np.random.default_rng(0).standard_normal((9, 12)), np.array([[0, 8, 3], [3, 1, 7]])]
+    for a, e in zip(evaluate_floats(f, data), evaluate_floats(g, data), strict=True):
+        np.testing.assert_array_equal(a, e)
+
+
+def test_what_others_read_stays() -> None:
+    g = rows_and_positions()
+    gathered = next(op.result for op in g.ops if isinstance(op, Gather))
+    f = fused(KernelGraph("g", g.inputs, g.ops, (*g.outputs, gathered)))
+    assert [type(op) for op in f.ops] == [Gather, Launch]
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda b: iota(b, (MAX_POSITIONS + 1,), 0), "too many for f32"),
+        (lambda b: iota(b, (4, 3), 0), "zero beyond the other dimension"),
+        (lambda b: gather(b, value(8, dtype=DType.I64), value(4, dtype=DType.I64)), "integers"),
+    ],
+)
+def test_what_tiles_do_not_hold_is_loaded(make, why: str) -> None:
+    b = Builder()
+    x = make(b)
+    param = Value(x.type)
+    block = Builder(in_block=True)
+    tile = block.load(param, tuple(() for _ in x.shape), x.shape)
+    body = BlockGraph((param,), tuple(block.ops), (Output(tile, tuple(() for _ in x.shape)),))
+    result = Value(TensorType(x.shape, DType.F32))
+    g = KernelGraph("g", (), (*b.ops, Launch((x,), (result,), (), body)), (result,))
+    assert fused(g) == g, why
+
+
+# ---- ranges
+
+
+def test_ranges() -> None:
+    b = Builder()
+    i = iota(b, (10,), 0)
+    ids = value(10, dtype=DType.I64)
+    seen = value(10, dtype=DType.I1)
+    nine = b.constant(3, DType.I64)
+    checks = {
+        b.binary(BinaryFn.SUB, i, i): (-9, 9),
+        b.binary(BinaryFn.MUL, i, nine): (0, 27),
+        b.binary(BinaryFn.FLOOR_DIV, b.unary(UnaryFn.NEG, i), nine): (-3, 0),
+        b.binary(BinaryFn.REMAINDER, b.unary(UnaryFn.NEG, i), nine): (0, 2),
+        b.binary(BinaryFn.LT, i, ids): (0, 1),
+        b.binary(BinaryFn.KEEP, seen, b.binary(BinaryFn.ADD, i, nine)): (0, 12),
+        b.binary(BinaryFn.MIN, ids, i): (-np.inf, 9),
+        b.binary(BinaryFn.ADD, ids, i): (-np.inf, np.inf),
+        b.cast(seen, DType.I64): (0, 1),
+    }
+    g = KernelGraph("g", (ids, seen), tuple(b.ops), tuple(checks))
+    known = ranges_of(g)
+    for v, expected in checks.items():
+        assert known[v] == expected, expected
+
+
+def test_the_range_of_a_small_type_holds_what_wraps() -> None:
+    x, b = value(4, dtype=DType.I8), Builder()
+    y = b.binary(BinaryFn.MUL, x, x)
+    assert ranges_of(KernelGraph("g", (x,), tuple(b.ops), (y,)))[y] == (-128, 127)
+
+
+def test_positions_are_computed_and_token_ids_are_not() -> None:
+    x, ids, b = value(16), value(16, dtype=DType.I64), Builder()
+    i = iota(b, (16,), 0)
+    near = b.binary(BinaryFn.LT, i, b.constant(4, DType.I64))
+    same = b.binary(BinaryFn.EQ, ids, b.constant(7, DType.I64))
+    y = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.AND, near, same), x)
+    g = integers_as_calls(KernelGraph("g", (x, ids), tuple(b.ops), (y,)))
+    calls = [op.target for op in g.ops if isinstance(op, External)]
+    assert calls == ["aten.scalar_tensor.default", "aten.eq.Tensor"]
+    *_, part = (s for s in partition(g) if isinstance(s, Part))
+    assert [v.dtype for v in part.graph.inputs].count(DType.I1) >= 1
+    assert DType.I64 not in {v.dtype for v in part.graph.inputs}  # the ids are PyTorch's
+
+
+def test_integers_that_leave_the_program_are_calls() -> None:
+    x, b = value(16), Builder()
+    small = b.binary(BinaryFn.LT, x, b.constant(0.5))
+    y = b.binary(BinaryFn.KEEP, small, x)
+    g = integers_as_calls(KernelGraph("g", (x,), tuple(b.ops), (y, small)))
+    assert [type(op) for op in g.ops if op.results[0] is small] == [External]
+
+
+def test_positions_come_before_the_parts_that_read_them() -> None:
+    q, k, b = value(8, 16), value(16, 8), Builder()
+    i = iota(b, (8,), 0)
+    scores = b.matmul(q, k)
+    mask = b.binary(BinaryFn.LE, i, b.reshape(i, (8, 1)))
+    y = b.binary(BinaryFn.KEEP, mask, scores)
+    steps = partition(KernelGraph("g", (q, k), tuple(b.ops), (y,)))
+    assert [type(s) for s in steps] == [Iota, Part]
+
+
+def test_rows_of_what_a_part_computes_come_after_it() -> None:
+    table, ids, b = value(9, 8), value(4, dtype=DType.I64), Builder()
+    rows = gather(b, b.unary(UnaryFn.SQUARE, table), ids)
+    y = b.unary(UnaryFn.EXP, rows)
+    steps = partition(KernelGraph("g", (table, ids), tuple(b.ops), (y,)))
+    assert [type(s) for s in steps] == [Part, Gather, Part]
+
+
+# ---- calls
+
+
+def test_calls_of_everything() -> None:
+    import torch
+    from mirage.pipeline.call import call_external
+
+    table, ids, b = value(5, 6), value(3, dtype=DType.I64), Builder()
+    i = iota(b, (6,), 0)
+    column = iota(b, (3, 6), 0)
+    rows = gather(b, table, ids)
+    mask = b.binary(BinaryFn.LE, i, b.constant(3, DType.I64))
+    y = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.XOR, mask, b.unary(UnaryFn.NOT, mask)), rows)
+    z = b.binary(BinaryFn.ADD, y, b.unary(UnaryFn.BIAS, b.cast(mask, DType.F32)))
+    outputs = (z, b.binary(BinaryFn.REMAINDER, column, b.constant(2, DType.I64)))
+    g = KernelGraph("g", (table, ids), tuple(b.ops), outputs)
+    calls = as_calls(g)
+    assert all(isinstance(op, External) for op in calls.ops)
+    x, index = torch.randn(5, 6), torch.tensor([4, 0, 2])
+    values = {table: x, ids: index}
+    for op in calls.ops:
+        assert isinstance(op, External)
+        values.update(zip(op.results, call_external(op, values), strict=True))
+    expected = evaluate_floats(g, [x.double().numpy(), index.double().numpy()])
+    for v, e in zip(g.outputs, expected, strict=True):
+        assert values[v].dtype == {DType.F32: torch.float32, DType.I64: torch.int64}[v.dtype]
+        np.testing.assert_allclose(values[v].double().numpy(), e, rtol=1e-6)
+
+
+def test_loops_keep_their_lookups() -> None:
+    launch = next(op for op in fused(rows_and_positions()).ops if isinstance(op, Launch))
+    (loop,) = (op for op in launch.body.ops if isinstance(op, Loop))
+    inside: list[type[Op]] = [type(op) for op in loop.body]
+    assert TileGather in inside
