@@ -4,6 +4,7 @@
 #include "TileEmitter.h"
 
 #include "mirage/Conversion/Passes.h"
+#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -51,6 +52,8 @@ private:
         op->emitOpError("expected 'warps' (mirage-assign-layouts), got none");
         return WalkResult::interrupt();
       }
+      if (failed(checkDeferred(op)))
+        return WalkResult::interrupt();
       auto load = dyn_cast<block::LoadOp>(op);
       if (load && isa<block::LoopOp>(op->getParentOp())) {
         thread::SharedType shared = block::getShared(load.getResult());
@@ -62,6 +65,23 @@ private:
       return WalkResult::advance();
     });
     return failure(walk.wasInterrupted());
+  }
+
+  /// Products are deferred together, and only where that is possible.
+  static LogicalResult checkDeferred(Operation *op) {
+    auto matmul = dyn_cast<block::MatmulOp>(op);
+    if (!matmul || !matmul.getDeferred())
+      return success();
+    auto loop = dyn_cast<block::LoopOp>(op->getParentOp());
+    if (!loop || !matmul.getWarpgroup())
+      return op->emitOpError("expected a deferred product to be one of warpgroups in a loop");
+    block::ProductPhases phases(loop);
+    if (std::optional<std::string> why = phases.whyNotDeferred())
+      return op->emitOpError("cannot be deferred: expected ") << *why;
+    for (block::MatmulOp other : loop.getBody().getOps<block::MatmulOp>())
+      if (other.getDeferred() != (phases.getPhase(other) == phases.getCount()))
+        return other->emitOpError("expected all of the last products to be deferred, and no others");
+    return success();
   }
 
   /// Whether a value is an output of the program, maybe in another shape.

@@ -103,8 +103,12 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     bool fence = true;
     for (int64_t k = 0; k < depth; k += 16) {
       for (const Block &block : blocks) {
-        Instruction instruction{op, fence, lhsTile != nullptr, lhs.outerContiguous,
-                                rhs.outerContiguous};
+        Instruction instruction{op,
+                                fence,
+                                lhsTile != nullptr,
+                                lhs.outerContiguous,
+                                rhs.outerContiguous,
+                                op.getFromZero() && k == 0};
         SmallVector<Value> left =
             lhsTile ? SmallVector<Value>{advance(e, lhsStart, lhs.offset(block.row, k))}
                     : registersOf(e, op, operands.getLhs(), block.row, k);
@@ -172,7 +176,7 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
 
   struct Instruction {
     WgmmaOp op;
-    bool fence, lhsShared, lhsTransposed, rhsTransposed;
+    bool fence, lhsShared, lhsTransposed, rhsTransposed, fromZero;
   };
 
   static void emit(Emitter &e, Instruction instruction, ArrayRef<Value> lhs, Value rhs,
@@ -183,12 +187,14 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     for (auto [j, group] : llvm::enumerate(block.groups))
       for (int64_t i = 0; i < 4; ++i) {
         int64_t number = j * 4 + i;
-        args.push_back(values[group * 4 + i]);
         outputs += "=f,";
-        inputs += llvm::formatv("{0},", number).str();
+        if (!instruction.fromZero) {
+          args.push_back(values[group * 4 + i]);
+          inputs += llvm::formatv("{0},", number).str();
+        }
         list += llvm::formatv("{0}${1}", number ? ", " : "", number).str();
       }
-    int64_t next = 2 * count;
+    int64_t next = instruction.fromZero ? count : 2 * count;
     std::string left;
     if (instruction.lhsShared) {
       left = llvm::formatv("${0}", next);
@@ -202,16 +208,16 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     llvm::append_range(args, lhs);
     args.push_back(rhs);
     StringRef type = instruction.op.getRhs().getType().getElementType().isF16() ? "f16" : "bf16";
-    // Scale 1 for the accumulator and both factors, then which are MN-major.
-    std::string flags = "one, 1, 1";
+    // Scale of the accumulator, 1 for both factors, then which are MN-major.
+    std::string flags = "scale, 1, 1";
     if (instruction.lhsShared)
       flags += instruction.lhsTransposed ? ", 1" : ", 0";
     flags += instruction.rhsTransposed ? ", 1" : ", 0";
     std::string text = llvm::formatv(
-        "{{\n.reg .pred one;\nsetp.ne.b32 one, 1, 0;\n"
+        "{{\n.reg .pred scale;\nsetp.ne.b32 scale, {7}, 0;\n"
         "{0}wgmma.mma_async.sync.aligned.m64n{1}k16.f32.{2}.{2} {{{3}}, {4}, ${5}, {6};\n}",
         instruction.fence ? "wgmma.fence.sync.aligned;\n" : "", columns, type, list, left, next,
-        flags);
+        flags, instruction.fromZero ? 0 : 1);
     auto result =
         LLVM::LLVMStructType::getLiteral(e.getContext(), SmallVector<Type>(count, e.getF32Type()));
     Value product = e.ptx(text, outputs + inputs + "l", args, result);
