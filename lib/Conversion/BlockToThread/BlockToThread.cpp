@@ -5,6 +5,7 @@
 
 #include "mirage/Conversion/Passes.h"
 #include "mirage/Dialect/Block/Transforms/ProductPhases.h"
+#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -65,6 +66,13 @@ private:
       return WalkResult::advance();
     });
     return failure(walk.wasInterrupted());
+  }
+
+  /// Warps of a block; registers are moved between groups of four.
+  static int64_t getBlockWarps(kernel::LaunchOp launch) {
+    kernel::ScheduleAttr schedule = *launch.getSchedule();
+    return launch->hasAttr(block::kRegisterShares) ? schedule.getWarps() + 4
+                                                   : schedule.getBlockWarps();
   }
 
   /// Products are deferred together, and only where that is possible.
@@ -147,7 +155,7 @@ private:
           known = &kernels.back();
         }
         replaceWithInvoke(launch, known->function, launch.getNumBlocks(),
-                          32 * launch.getSchedule()->getBlockWarps(), known->tensorMaps);
+                          32 * getBlockWarps(launch), known->tensorMaps);
       } else if (failed(convertCopy(op, module, name))) {
         return failure();
       }
@@ -213,7 +221,7 @@ private:
       parameters.push_back(parameter.type);
       tensorMaps.push_back(parameter.map);
     }
-    int64_t threads = 32 * launch.getSchedule()->getBlockWarps();
+    int64_t threads = 32 * getBlockWarps(launch);
     gpu::GPUFuncOp function =
         createKernel(builder, launch.getLoc(), module, name, parameters, threads);
     ValueRange arguments = function.getArguments();

@@ -12,6 +12,7 @@
 #include "TileEmitter.h"
 
 #include "mirage/Dialect/Block/Transforms/ProductPhases.h"
+#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -81,6 +82,14 @@ void TileEmitter::emitRoles() {
     emitWork();
     thread::EndOp::create(builder, loc);
   };
+  // Registers are moved between groups of four warps.
+  auto shares = launch->getAttrOfType<DenseI64ArrayAttr>(block::kRegisterShares);
+  auto setRegisters = [&](int64_t index) {
+    if (shares)
+      thread::SetMaxRegistersOp::create(builder, loc, shares[index], /*decrease=*/index == 0);
+  };
+  if (shares)
+    emitRole(warps, 4, fillBarrier, [&] { setRegisters(0); });
   emitRole(warps, 1, fillBarrier, [&] {
     for (auto load : body.getOps<block::LoadOp>())
       if (rings.count(load))
@@ -88,7 +97,10 @@ void TileEmitter::emitRoles() {
     for (auto loop : body.getOps<block::LoopOp>())
       emitFills(loop);
   });
-  emitRole(0, warps, readBarrier, [&] { emitBody(body); });
+  emitRole(0, warps, readBarrier, [&] {
+    setRegisters(1);
+    emitBody(body);
+  });
 }
 
 void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step) {

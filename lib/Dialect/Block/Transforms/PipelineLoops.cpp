@@ -159,26 +159,42 @@ private:
           << getBytes(launch, wanted) << " bytes of shared memory, " << target.name << " has "
           << target.sharedBlock;
     launch.getBody().walk([&](LoopOp loop) { makeRings(loop, stages); });
-    if (launch.getSchedule()->usesWarpgroups())
-      for (auto loop : launch.getBody().getOps<LoopOp>())
-        deferProducts(launch, loop, target);
+    if (!launch.getSchedule()->usesWarpgroups())
+      return success();
+    int64_t registers = estimateTileRegisters(launch);
+    for (auto loop : launch.getBody().getOps<LoopOp>())
+      registers = std::max(registers, deferProducts(launch, loop, target));
+    shareRegisters(launch, registers, target);
     return success();
   }
 
   /// The last products of a step run beside the first ones of the next step where
   /// registers hold what is carried from the one to the other: their factors.
-  void deferProducts(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
+  /// Returns the registers that this takes, or 0.
+  int64_t deferProducts(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
     ProductPhases phases(loop);
     if (phases.whyNotDeferred() || loop.getExtent() < 2)
-      return;
+      return 0;
     int64_t needed = estimateTileRegisters(launch);
     for (Value factor : phases.getHeldFactors())
       needed += getTileRegisters(factor);
-    if (needed > getTileRegisterBudget(target, launch.getSchedule()->getBlockWarps()))
-      return;
+    if (needed > getTileRegisterBudget(target, *launch.getSchedule()))
+      return 0;
     for (MatmulOp matmul : phases.getProducts(phases.getCount()))
       matmul.setDeferred(true);
     ++numDeferred;
+    return needed;
+  }
+
+  /// Moves registers to the warps that compute where an even share is not enough.
+  void shareRegisters(kernel::LaunchOp launch, int64_t needed, const Chip &target) {
+    int64_t warps = launch.getSchedule()->getBlockWarps();
+    if (needed <= getTileRegisterBudget(target, warps) || !target.has(Ability::WarpRegisters))
+      return;
+    RegisterShares shares = getRegisterShares(target, launch.getSchedule()->getWarps());
+    if (shares.computing > target.getMostRegisters(warps))
+      launch->setAttr(kRegisterShares, Builder(&getContext())
+                                           .getDenseI64ArrayAttr({shares.copying, shares.computing}));
   }
 
   void makeRings(LoopOp loop, int64_t stages) {
