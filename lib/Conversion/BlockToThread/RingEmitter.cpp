@@ -16,6 +16,7 @@
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -65,6 +66,9 @@ void TileEmitter::emitRoles() {
     Location at = loads.front()->getLoc();
     return thread::RingCreateOp::create(builder, at, type, builder.getI64IntegerAttr(warps));
   };
+  for (auto loop : body.getOps<block::LoopOp>())
+    if (loop->hasAttr(block::kTurns))
+      turns[loop] = createTurns(turns.size());
   for (auto load : body.getOps<block::LoadOp>())
     if (getShared(load.getResult()))
       rings[load] = {createRing(load, 1)};
@@ -88,19 +92,46 @@ void TileEmitter::emitRoles() {
     if (shares)
       thread::SetMaxRegistersOp::create(builder, loc, shares[index], /*decrease=*/index == 0);
   };
-  if (shares)
-    emitRole(warps, 4, fillBarrier, [&] { setRegisters(0); });
-  emitRole(warps, 1, fillBarrier, [&] {
+  auto fill = [&] {
     for (auto load : body.getOps<block::LoadOp>())
       if (rings.count(load))
         emitFill(load, rings[load].front(), index(0));
     for (auto loop : body.getOps<block::LoopOp>())
       emitFills(loop);
+  };
+  // What the copying warp does stands behind the change, so that the assembler
+  // knows how many registers there are. The other warps of its group are idle:
+  // they would wait for slots that nothing of theirs keeps from being used again.
+  emitRole(warps, shares ? 4 : 1, fillBarrier, [&] {
+    setRegisters(0);
+    if (!shares)
+      return fill();
+    Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+    Value copies = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, thread,
+                                         index(32 * (warps + 1)));
+    auto branch = scf::IfOp::create(builder, loc, copies, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    fill();
   });
   emitRole(0, warps, readBarrier, [&] {
     setRegisters(1);
     emitBody(body);
   });
+}
+
+/// An mbarrier for each group of four warps, on which the group before arrives.
+/// The barriers of the rings, which are created next, come before its use.
+Value TileEmitter::createTurns(int64_t number) {
+  // Any offset that no ring has, for equal allocations would count as one; they
+  // are planned later.
+  constexpr int64_t beyond = int64_t(1) << 20;
+  int64_t groups = launch.getSchedule()->getWarps() / 4;
+  auto type = thread::MbarrierType::get(launch.getContext(), groups);
+  Value barriers = thread::MbarrierAllocOp::create(
+      builder, loc, type, builder.getI64IntegerAttr(beyond + number * 8 * groups));
+  thread::MbarrierInitOp::create(builder, loc, barriers, builder.getI64IntegerAttr(4));
+  return barriers;
 }
 
 void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step) {

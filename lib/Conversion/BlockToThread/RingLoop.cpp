@@ -3,6 +3,7 @@
 #include "RingLoop.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <limits>
@@ -136,7 +137,14 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
   // The first step, after which there is nothing to rescale.
   setCarried(carried);
   enterStep(tiles.index(0));
-  emitPhases(0, last - 1, tiles.index(0));
+  emitOps(0, tiles.index(0));
+  waitForSlots(1, tiles.index(0));
+  takeTurn(tiles.index(0));
+  start(1, tiles.index(0));
+  passTurn();
+  finish(1);
+  emitOps(1, tiles.index(0));
+  emitPhases(2, last - 1, tiles.index(0));
   endStep(tiles.index(0));
   emitLate();
   for (block::MatmulOp product : phases.getProducts(last)) {
@@ -156,9 +164,11 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
     enterStep(step);
     emitOps(0, step);
     waitForSlots(1, step);
+    takeTurn(step);
     start(1, step);
     waitForSlots(last, previous);
     start(last, previous);
+    passTurn();
     finish(1);
     emitOps(1, step);
     emitPhases(2, last - 1, step);
@@ -169,7 +179,9 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
   setCarried(loop.getResults());
   Value step = tiles.index(op.getExtent() - 1);
   waitForSlots(last, step);
+  takeTurn(tiles.index(op.getExtent()));
   start(last, step);
+  passTurn();
   finish(underWay.size());
   for (block::MatmulOp product : phases.getProducts(last))
     tiles.accumulators[getSum(product)] = tiles.get(product.getResult());
@@ -303,6 +315,40 @@ void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step
     tiles.sharedViews[load.getResult()] = {tile, false};
     emitViews(emitViews, load.getResult());
   }
+}
+
+/// Number of the group of four warps.
+static Value getGroup(OpBuilder &builder, Location loc) {
+  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+  Value size = arith::ConstantIndexOp::create(builder, loc, 128);
+  return arith::DivUIOp::create(builder, loc, thread, size);
+}
+
+/// Waits until the group before has started its products of the step; the first
+/// group waits for the last one's of the step before, which it does not in step 0.
+void RingLoop::takeTurn(Value step) {
+  Value turns = tiles.turns.lookup(op);
+  if (!turns)
+    return;
+  Value group = getGroup(builder, tiles.loc);
+  Value isFirst = arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::eq, group,
+                                        tiles.index(0));
+  Value round = arith::AddIOp::create(
+      builder, tiles.loc, step,
+      arith::SelectOp::create(builder, tiles.loc, isFirst, tiles.index(1), tiles.index(0)));
+  Value parity = arith::RemUIOp::create(builder, tiles.loc, round, tiles.index(2));
+  thread::MbarrierWaitOp::create(builder, tiles.loc, turns, group, parity);
+}
+
+void RingLoop::passTurn() {
+  Value turns = tiles.turns.lookup(op);
+  if (!turns)
+    return;
+  int64_t groups = tiles.launch.getSchedule()->getWarps() / 4;
+  Value next = arith::AddIOp::create(builder, tiles.loc, getGroup(builder, tiles.loc),
+                                     tiles.index(1));
+  next = arith::RemUIOp::create(builder, tiles.loc, next, tiles.index(groups));
+  thread::MbarrierArriveOp::create(builder, tiles.loc, turns, next);
 }
 
 void RingLoop::start(int64_t phase, Value step) {

@@ -18,6 +18,10 @@
 //     factors for the next step, sums rescaled
 //   the last products of the last step
 //
+// There groups of warps can take turns in starting products: while one computes,
+// the tensor cores work for the other. Otherwise all would compute at the same
+// time. A turn passes from group to group and round again.
+//
 // Factors in registers and sums must not be written while products use them.
 // The waits pass values through that are to be computed before or after them.
 //
@@ -63,6 +67,8 @@ private:
   void emitLate();
   void endStep(mlir::Value step);
 
+  void takeTurn(mlir::Value step);
+  void passTurn();
   void waitForSlots(int64_t phase, mlir::Value step);
   void waitForSlot(const block::RingLoads &loads, mlir::Value ring, mlir::Value step);
   void start(int64_t phase, mlir::Value step);

@@ -93,6 +93,7 @@ private:
   // Roles and rings (RingEmitter.cpp), loops that read them (RingLoop.cpp).
   friend class RingLoop;
   void emitRoles();
+  mlir::Value createTurns(int64_t number);
   void emitFill(llvm::ArrayRef<block::LoadOp> loads, mlir::Value ring, mlir::Value step);
   void emitFills(block::LoopOp op);
   bool emitBoxStore(block::StoreOp op, unsigned number, mlir::Value fragment,
@@ -132,6 +133,8 @@ private:
   /// Of loops (one for each of their `RingLoads`) and loads outside of loops whose
   /// tiles another role copies.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> rings;
+  /// Of loops in which groups of warps take turns.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> turns;
   /// Position along each grid axis and each loop around.
   llvm::StringMap<mlir::Value> position;
   llvm::StringMap<int64_t> extents;

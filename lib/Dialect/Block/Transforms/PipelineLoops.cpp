@@ -182,6 +182,8 @@ private:
       return 0;
     for (MatmulOp matmul : phases.getProducts(phases.getCount()))
       matmul.setDeferred(true);
+    if (launch.getSchedule()->getWarps() > 4)
+      loop->setAttr(kTurns, UnitAttr::get(&getContext()));
     ++numDeferred;
     return needed;
   }

@@ -134,9 +134,10 @@ int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps)
 
 RegisterShares mirage::block::getRegisterShares(const Chip &chip, int64_t warps) {
   // Units of setmaxnreg and the fewest that it takes; more than 240 were never of use.
+  // What is shared out is what the block starts with, not all that there is.
   constexpr int64_t unit = 8, fewest = 24, most = 240;
-  int64_t lanes = chip.registersSm / 128;
-  return {fewest, std::min(most, (lanes - fewest) / (warps / 4) / unit * unit)};
+  int64_t groups = warps / 4, lanes = chip.getMostRegisters(warps + 4) * (groups + 1);
+  return {fewest, std::min(most, (lanes - fewest) / groups / unit * unit)};
 }
 
 int64_t mirage::block::getTileRegisterBudget(const Chip &chip, kernel::ScheduleAttr schedule) {

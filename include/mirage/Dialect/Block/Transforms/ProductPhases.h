@@ -62,6 +62,10 @@ private:
   llvm::SmallVector<RingLoads> rings;
 };
 
+/// On loops with deferred products: groups of warps take turns in starting them,
+/// so that the ones compute while the tensor cores work for the others.
+constexpr llvm::StringLiteral kTurns = "block.turns";
+
 /// Whether a product is used by nothing but sums of its loop.
 bool isOnlySummed(MatmulOp matmul);
 
