@@ -5,7 +5,6 @@
 
 #include "mirage/Conversion/Passes.h"
 #include "mirage/Dialect/Block/Transforms/ProductPhases.h"
-#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -68,11 +67,12 @@ private:
     return failure(walk.wasInterrupted());
   }
 
-  /// Warps of a block; registers are moved between groups of four.
+  /// Warps of a block. With warpgroups whole groups of four: three idle ones are
+  /// beside the one that copies, for registers are moved between groups, and groups
+  /// of several blocks on one multiprocessor stay aligned.
   static int64_t getBlockWarps(kernel::LaunchOp launch) {
     kernel::ScheduleAttr schedule = *launch.getSchedule();
-    return launch->hasAttr(block::kRegisterShares) ? schedule.getWarps() + 4
-                                                   : schedule.getBlockWarps();
+    return schedule.getWarps() + (schedule.usesWarpgroups() ? 4 : 0);
   }
 
   /// Products are deferred together, and only where that is possible.

@@ -210,6 +210,14 @@ void RingLoop::finishDeferred() {
             fragment && !llvm::is_contained(late, operand.getDefiningOp()) &&
             cast<FragmentType>(fragment.getType()).getElementType().isF32())
           passed.insert(operand);
+    // The assembler moves arithmetic behind the wait for products, where nothing
+    // runs beside it. It does not move it across a branch, such as that of a wait
+    // for a slot, which is there.
+    for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+      if (loads.first == phases.getCount() && loads.byProducts) {
+        thread::RingWaitOp::create(builder, tiles.loc, ring, underWay.front().step);
+        break;
+      }
     finish(underWay.size(), passed.getArrayRef());
   }
   emitLate();

@@ -55,16 +55,10 @@ struct MbarrierArriveLowering : ThreadPattern<MbarrierArriveOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(MbarrierArriveOp, Adaptor operands, Emitter &e, Results &) const override {
     Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
-    // The other lanes' accesses come before the arrival of the first one. Without a branch, which
-    // LLVM might thread another one of its kind through, copying what the whole warp must execute.
-    Value isFirst = e.compare(arith::CmpIPredicate::eq, e.lane(), e.i32(0));
-    e.ptx("{\n"
-          ".reg .pred first;\n"
-          "setp.ne.b32 first, $1, 0;\n"
-          "bar.warp.sync 0xffffffff;\n"
-          "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
-          "}",
-          "r,r", {address, e.createOrFold<arith::ExtUIOp>(e.getI32Type(), isFirst)});
+    // The other lanes' accesses come before the arrival of the first one.
+    e.ptx("bar.warp.sync 0xffffffff;", "", {});
+    e.ptxWhere(e.compare(arith::CmpIPredicate::eq, e.lane(), e.i32(0)),
+               "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {address});
     return success();
   }
 };
@@ -73,10 +67,8 @@ struct MbarrierExpectLowering : ThreadPattern<MbarrierExpectOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(MbarrierExpectOp op, Adaptor operands, Emitter &e, Results &) const override {
     Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
-    e.ifThen(e.isFirstThread(), [&] {
-      e.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
-            {address, e.i32(op.getBytes())});
-    });
+    e.ptxWhere(e.isFirstThread(), "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
+               {address, e.i32(op.getBytes())});
     return success();
   }
 };

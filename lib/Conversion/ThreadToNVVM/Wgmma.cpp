@@ -99,8 +99,14 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     else if (failed(checkFragment(op, acc)))
       return failure();
 
-    SmallVector<Value> values(operands.getAcc());
+    SmallVector<Value> values(operands.getAcc()), words;
     bool fence = true;
+    if (!lhsTile) {
+      for (Value pair : operands.getLhs())
+        words.push_back(e.bitcast(pair, e.getI32Type()));
+      fenceRegisters(e, values, words, op.getFromZero());
+      fence = false;
+    }
     for (int64_t k = 0; k < depth; k += 16) {
       for (const Block &block : blocks) {
         Instruction instruction{op,
@@ -111,7 +117,7 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
                                 op.getFromZero() && k == 0};
         SmallVector<Value> left =
             lhsTile ? SmallVector<Value>{advance(e, lhsStart, lhs.offset(block.row, k))}
-                    : registersOf(e, op, operands.getLhs(), block.row, k);
+                    : registersOf(op, words, block.row, k);
         Value right = advance(e, rhsStart, rhs.offset(block.col, k));
         emit(e, instruction, left, right, block, values);
         fence = false;
@@ -144,14 +150,35 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
   }
 
   /// The four registers (pairs) of a 64x16 part of the lhs fragment.
-  static SmallVector<Value> registersOf(Emitter &e, WgmmaOp op, ValueRange pairs, int64_t row,
-                                        int64_t k) {
+  static SmallVector<Value> registersOf(WgmmaOp op, ArrayRef<Value> words, int64_t row, int64_t k) {
     const LinearLayout &lhs = cast<FragmentType>(op.getLhs().getType()).getLinearLayout();
     int64_t first = *lhs.findRegister(Coord{int32_t(row), int32_t(k)}) / 2;
-    SmallVector<Value> words;
-    for (int64_t i = 0; i < 4; ++i)
-      words.push_back(e.bitcast(pairs[first + i], e.getI32Type()));
-    return words;
+    return SmallVector<Value>(words.slice(first, 4));
+  }
+
+  /// The fence, which the registers pass through: whatever computes them must come
+  /// before it, while the instructions that name them follow one by one. Only for
+  /// sums that are not under way.
+  static void fenceRegisters(Emitter &e, SmallVector<Value> &values, SmallVector<Value> &words,
+                             bool fromZero) {
+    SmallVector<Value> passed;
+    if (!fromZero)
+      llvm::append_range(passed, values);
+    llvm::append_range(passed, words);
+    std::string outputs, inputs;
+    SmallVector<Type> types;
+    for (auto [number, value] : llvm::enumerate(passed)) {
+      outputs += value.getType().isF32() ? "=f," : "=r,";
+      inputs += llvm::formatv("{0}{1}", number, number + 1 < passed.size() ? "," : "").str();
+      types.push_back(value.getType());
+    }
+    auto result = LLVM::LLVMStructType::getLiteral(e.getContext(), types);
+    Value all = e.ptx("wgmma.fence.sync.aligned;", outputs + inputs, passed, result);
+    for (auto [number, value] : llvm::enumerate(passed))
+      value = LLVM::ExtractValueOp::create(e, all, number);
+    if (!fromZero)
+      values.assign(passed.begin(), passed.end() - words.size());
+    words.assign(passed.end() - words.size(), passed.end());
   }
 
   /// The descriptor of the warpgroup's part, as i64.
