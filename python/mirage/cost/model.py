@@ -35,6 +35,12 @@ IN_PLACE = 0.25
 replace it element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
 
 
+TAKING_TURNS, ALONE = 0.75, 1.6
+"""How much of the arithmetic in loops of warpgroups counts beside the products, where there are
+several of them and where one is alone on its SM: attention of 32 heads and 4096 tokens by tiles of
+64 and 128 rows (head sizes of 64, 128 and 256: 0.4 to 0.9 and 1.6 to 1.7 of it)."""
+
+
 @dataclass(frozen=True)
 class Known:
     """Resources of a block that its ops tell, or the assembler."""
@@ -219,7 +225,9 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     alu = (f.alu_once + f.alu_step * f.steps) / target.alu
     sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
     move = (f.move_once + f.sums_once + (f.move_step + f.sums_step) * f.steps) / target.shared_bytes
-    busy = np.maximum(mma, move) + np.maximum(alu, sfu)
+    # one warpgroup alone computes between products that depend on each other; several take turns
+    beside = np.where(together * f.warps >= 8, TAKING_TURNS, ALONE)
+    busy = np.maximum(mma, move) + np.maximum(alu, sfu) * np.where(f.warpgroups, beside, 1.0)
     # other warps fill the gaps; warpgroups leave none
     hide = np.where((together * f.warps >= 8) & ~np.asarray(f.warpgroups, dtype=bool), 0.75, 1.0)
     compute = per_sm * busy * hide / few

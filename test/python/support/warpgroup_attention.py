@@ -93,9 +93,7 @@ class Attention:
             ]
             scores = "%s2"
         if self.keys % tn:
-            body.append(
-                f"%s3 = block.mask {scores} dim 2 [n] extent {self.keys} fill -inf : {s}"
-            )
+            body.append(f"%s3 = block.mask {scores} dim 2 [n] extent {self.keys} fill -inf : {s}")
             scores = "%s3"
         body += [
             f"%r = block.reduce max {scores} dims [2] : ({s}) -> {r}",

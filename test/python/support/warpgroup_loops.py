@@ -95,21 +95,23 @@ class HiddenLoop:
 def computed_factor(steps: int = 3, stages: int = 2) -> str:
     """``silu(x) w`` with the silu inside of the loop, whose only products have it as a factor."""
     k = 64 * steps
-    return f"""kernel.graph @computed(%x: tensor<64x{k}xf16>, %w: tensor<{k}x64xf16>) -> tensor<64x64xf32>
+    x, w, y = f"tensor<64x{k}xf16>", f"tensor<{k}x64xf16>", "tensor<64x64xf32>"
+    half, wide = "!block.tile<64x64xf16>", "!block.tile<64x64xf32>"
+    return f"""kernel.graph @computed(%x: {x}, %w: {w}) -> {y}
 attributes {{form = #kernel.form<selected>}} {{
   %r = kernel.launch(%x, %w) grid [] schedule <warps = 4, stages = {stages}, engine = warpgroup>
-    : (tensor<64x{k}xf16>, tensor<{k}x64xf16>) -> tensor<64x64xf32> {{
-  ^bb0(%gx: tensor<64x{k}xf16>, %gw: tensor<{k}x64xf16>):
+    : ({x}, {w}) -> {y} {{
+  ^bb0(%gx: {x}, %gw: {w}):
     %s = block.loop [k = {steps}] {{
-      %a = block.load %gx [[], [k]] : tensor<64x{k}xf16> -> !block.tile<64x64xf16>
-      %u = block.unary silu %a : (!block.tile<64x64xf16>) -> !block.tile<64x64xf32>
-      %v = block.cast %u : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
-      %b = block.load %gw [[k], []] : tensor<{k}x64xf16> -> !block.tile<64x64xf16>
-      %p = block.matmul %v, %b : (!block.tile<64x64xf16>, !block.tile<64x64xf16>) -> !block.tile<64x64xf32>
-      block.accumulate sum %p : !block.tile<64x64xf32>
-    }} : !block.tile<64x64xf32>
-    block.store %s [[], []] : !block.tile<64x64xf32>
+      %a = block.load %gx [[], [k]] : {x} -> {half}
+      %u = block.unary silu %a : ({half}) -> {wide}
+      %v = block.cast %u : ({wide}) -> {half}
+      %b = block.load %gw [[k], []] : {w} -> {half}
+      %p = block.matmul %v, %b : ({half}, {half}) -> {wide}
+      block.accumulate sum %p : {wide}
+    }} : {wide}
+    block.store %s [[], []] : {wide}
   }}
-  kernel.return %r : tensor<64x64xf32>
+  kernel.return %r : {y}
 }}
 """

@@ -201,7 +201,10 @@ class Measure(EdgeAccounts):
         made = {e.goal: e for e in edges if self.in_loop(e.goal)}
         if all(e.in_rings for e in made.values()):
             return all(
-                self._is_load(c) for e in made.values() if isinstance(e, Product) for c in e.children
+                self._is_load(c)
+                for e in made.values()
+                if isinstance(e, Product)
+                for c in e.children
             )
         multiplied: set[Goal] = set()
         for goal, edge in made.items():  # factors first
