@@ -35,10 +35,14 @@ IN_PLACE = 0.25
 replace it element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
 
 
-TAKING_TURNS, ALONE = 0.75, 1.6
-"""How much of the arithmetic in loops of warpgroups counts beside the products, where there are
-several of them and where one is alone on its SM: attention of 32 heads and 4096 tokens by tiles of
-64 and 128 rows (head sizes of 64, 128 and 256: 0.4 to 0.9 and 1.6 to 1.7 of it)."""
+FEWEST_REGISTERS = 24
+"""Of a thread (setmaxnreg)."""
+
+BESIDE, BETWEEN = 0.3, 0.2
+"""What loops of warpgroups do beside products (and between those that depend on each other): the
+part of that arithmetic which counts where several groups take turns (all of it where one is alone
+on its SM), and µs of a step for waits and the change of turns. From attention of 32 heads and
+4096 tokens with head sizes of 64, 128 and 256 (eight kernels, within 0.86 to 1.10 times)."""
 
 
 @dataclass(frozen=True)
@@ -179,15 +183,19 @@ class CostReport:
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     """Time and its parts in µs; infinite where a limit of the target is broken."""
     threads = 32.0 * f.warps
-    started = threads + np.where(f.warpgroups, 32.0, 0.0)  # one more warp that copies
+    started = threads + np.where(f.warpgroups, 128.0, 0.0)  # a group more, which copies
     registers = np.ceil(f.registers / 8.0) * 8.0
+    held = registers * started
+    # where that is too much, the group that copies gives most of its registers to the others
+    moved = registers * threads + FEWEST_REGISTERS * 128.0
+    held = np.where(f.warpgroups & (held > target.registers_sm), moved, held)
     resident = np.minimum.reduce(
         [
             np.broadcast_to(x, np.broadcast(f.blocks, f.shared, f.warps, registers).shape)
             for x in (
                 target.shared_sm // np.maximum(f.shared + 1024.0, 1.0),
                 target.threads_sm // started,
-                target.registers_sm // (registers * started),
+                target.registers_sm // held,
                 float(target.blocks_sm),
             )
         ]
@@ -226,8 +234,9 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
     move = (f.move_once + f.sums_once + (f.move_step + f.sums_step) * f.steps) / target.shared_bytes
     # one warpgroup alone computes between products that depend on each other; several take turns
-    beside = np.where(together * f.warps >= 8, TAKING_TURNS, ALONE)
-    busy = np.maximum(mma, move) + np.maximum(alu, sfu) * np.where(f.warpgroups, beside, 1.0)
+    beside = np.where(f.warpgroups & (together * f.warps >= 8), BESIDE, 1.0)
+    busy = np.maximum(mma, move) + np.maximum(alu, sfu) * beside
+    busy = busy + np.where(f.warpgroups & (np.asarray(f.sfu_step) > 0), BETWEEN * f.steps, 0.0)
     # other warps fill the gaps; warpgroups leave none
     hide = np.where((together * f.warps >= 8) & ~np.asarray(f.warpgroups, dtype=bool), 0.75, 1.0)
     compute = per_sm * busy * hide / few
