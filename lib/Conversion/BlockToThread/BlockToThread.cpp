@@ -88,7 +88,8 @@ private:
       return op->emitOpError("cannot be deferred: expected ") << *why;
     for (block::MatmulOp other : loop.getBody().getOps<block::MatmulOp>())
       if (other.getDeferred() != (phases.getPhase(other) == phases.getCount()))
-        return other->emitOpError("expected all of the last products to be deferred, and no others");
+        return other->emitOpError(
+            "expected all of the last products to be deferred, and no others");
     return success();
   }
 
@@ -147,9 +148,8 @@ private:
       if (auto launch = dyn_cast<kernel::LaunchOp>(op)) {
         if (failed(checkInput(launch)))
           return failure();
-        Kernel *known = llvm::find_if(kernels, [&](Kernel &kernel) {
-          return areSameKernel(kernel.launch, launch);
-        });
+        Kernel *known = llvm::find_if(
+            kernels, [&](Kernel &kernel) { return areSameKernel(kernel.launch, launch); });
         if (known == kernels.end()) {
           kernels.push_back(convert(launch, module, name));
           known = &kernels.back();
@@ -169,7 +169,7 @@ private:
 
   /// The kernel `name` of `module`, empty; `builder` is set to its body.
   gpu::GPUFuncOp createKernel(OpBuilder &builder, Location loc, gpu::GPUModuleOp module,
-                                     StringRef name, ArrayRef<Type> parameters, int64_t threads) {
+                              StringRef name, ArrayRef<Type> parameters, int64_t threads) {
     builder.setInsertionPointToEnd(module.getBody());
     auto function =
         gpu::GPUFuncOp::create(builder, loc, name, builder.getFunctionType(parameters, {}));

@@ -339,8 +339,8 @@ void RingLoop::takeTurn(Value step) {
   if (!turns)
     return;
   Value group = getGroup(builder, tiles.loc);
-  Value isFirst = arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::eq, group,
-                                        tiles.index(0));
+  Value isFirst =
+      arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::eq, group, tiles.index(0));
   Value round = arith::AddIOp::create(
       builder, tiles.loc, step,
       arith::SelectOp::create(builder, tiles.loc, isFirst, tiles.index(1), tiles.index(0)));
@@ -353,8 +353,8 @@ void RingLoop::passTurn() {
   if (!turns)
     return;
   int64_t groups = tiles.launch.getSchedule()->getWarps() / 4;
-  Value next = arith::AddIOp::create(builder, tiles.loc, getGroup(builder, tiles.loc),
-                                     tiles.index(1));
+  Value next =
+      arith::AddIOp::create(builder, tiles.loc, getGroup(builder, tiles.loc), tiles.index(1));
   next = arith::RemUIOp::create(builder, tiles.loc, next, tiles.index(groups));
   thread::MbarrierArriveOp::create(builder, tiles.loc, turns, next);
 }
@@ -407,8 +407,8 @@ void RingLoop::finish(size_t count, ArrayRef<Value> passed) {
 void RingLoop::release(Value ring, Value step, bool isPrevious) {
   OpBuilder::InsertionGuard guard(builder);
   if (isPrevious) {
-    Value isLater = arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::ugt, step,
-                                          tiles.index(0));
+    Value isLater =
+        arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::ugt, step, tiles.index(0));
     auto branch = scf::IfOp::create(builder, tiles.loc, isLater, /*withElseRegion=*/false);
     builder.setInsertionPointToStart(branch.thenBlock());
     step = arith::SubIOp::create(builder, tiles.loc, step, tiles.index(1));

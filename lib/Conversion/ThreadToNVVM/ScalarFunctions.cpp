@@ -60,8 +60,7 @@ Value exp(Emitter &e, Value x) {
   if (auto difference = x.getDefiningOp<arith::SubFOp>())
     if (auto scaled = difference.getLhs().getDefiningOp<arith::MulFOp>();
         scaled && scaled.getRhs().getDefiningOp<arith::ConstantOp>())
-      x = e.fma(scaled.getLhs(), scaled.getRhs(),
-                arith::NegFOp::create(e, difference.getRhs()));
+      x = e.fma(scaled.getLhs(), scaled.getRhs(), arith::NegFOp::create(e, difference.getRhs()));
   return exp2(e, e.fmul(x, e.f32(kLog2E)));
 }
 

@@ -79,8 +79,8 @@ private:
     auto factor = scaled.getRhs().getDefiningOp<ConstantOp>();
     auto values = cast<TileType>(scaled.getLhs().getType());
     if (!factor || !(factor.getValue().convertToDouble() > 0) ||
-        !std::isfinite(factor.getValue().convertToDouble()) ||
-        !values.getElementType().isF32() || values.getShape() != scaled.getType().getShape())
+        !std::isfinite(factor.getValue().convertToDouble()) || !values.getElementType().isF32() ||
+        values.getShape() != scaled.getType().getShape())
       return;
     rewriter.setInsertionPoint(reduce);
     Value largest = ReduceOp::create(rewriter, reduce.getLoc(), reduce.getType(), ReduceFn::Max,

@@ -195,8 +195,9 @@ private:
       return;
     RegisterShares shares = getRegisterShares(target, launch.getSchedule()->getWarps());
     if (shares.computing > target.getMostRegisters(warps))
-      launch->setAttr(kRegisterShares, Builder(&getContext())
-                                           .getDenseI64ArrayAttr({shares.copying, shares.computing}));
+      launch->setAttr(
+          kRegisterShares,
+          Builder(&getContext()).getDenseI64ArrayAttr({shares.copying, shares.computing}));
   }
 
   void makeRings(LoopOp loop, int64_t stages) {

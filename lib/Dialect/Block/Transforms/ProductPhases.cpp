@@ -92,8 +92,8 @@ void ProductPhases::findRings() {
       same = rings.insert(rings.end(), found);
     same->loads.push_back(load);
   }
-  llvm::stable_sort(
-      rings, [](const RingLoads &a, const RingLoads &b) { return a.first < b.first; });
+  llvm::stable_sort(rings,
+                    [](const RingLoads &a, const RingLoads &b) { return a.first < b.first; });
 }
 
 bool ProductPhases::isDeferred() const {
