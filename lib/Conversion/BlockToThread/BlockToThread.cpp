@@ -4,6 +4,7 @@
 #include "TileEmitter.h"
 
 #include "mirage/Conversion/Passes.h"
+#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -54,6 +55,8 @@ private:
         op->emitOpError("expected 'warps' (mirage-assign-layouts), got none");
         return WalkResult::interrupt();
       }
+      if (failed(checkDeferred(op)))
+        return WalkResult::interrupt();
       auto load = dyn_cast<block::LoadOp>(op);
       if (load && isa<block::LoopOp>(op->getParentOp())) {
         thread::SharedType shared = block::getShared(load.getResult());
@@ -65,6 +68,32 @@ private:
       return WalkResult::advance();
     });
     return failure(walk.wasInterrupted());
+  }
+
+  /// Warps of a block. With warpgroups whole groups of four: three idle ones are
+  /// beside the one that copies, for registers are moved between groups, and groups
+  /// of several blocks on one multiprocessor stay aligned.
+  static int64_t getBlockWarps(kernel::LaunchOp launch) {
+    kernel::ScheduleAttr schedule = *launch.getSchedule();
+    return schedule.getWarps() + (schedule.usesWarpgroups() ? 4 : 0);
+  }
+
+  /// Products are deferred together, and only where that is possible.
+  static LogicalResult checkDeferred(Operation *op) {
+    auto matmul = dyn_cast<block::MatmulOp>(op);
+    if (!matmul || !matmul.getDeferred())
+      return success();
+    auto loop = dyn_cast<block::LoopOp>(op->getParentOp());
+    if (!loop || !matmul.getWarpgroup())
+      return op->emitOpError("expected a deferred product to be one of warpgroups in a loop");
+    block::ProductPhases phases(loop);
+    if (std::optional<std::string> why = phases.whyNotDeferred())
+      return op->emitOpError("cannot be deferred: expected ") << *why;
+    for (block::MatmulOp other : loop.getBody().getOps<block::MatmulOp>())
+      if (other.getDeferred() != (phases.getPhase(other) == phases.getCount()))
+        return other->emitOpError(
+            "expected all of the last products to be deferred, and no others");
+    return success();
   }
 
   /// Whether a value is an output of the program, maybe in another shape.
@@ -129,7 +158,7 @@ private:
           known = &kernels.back();
         }
         replaceWithInvoke(launch, known->function, launch.getNumBlocks(),
-                          32 * launch.getSchedule()->getBlockWarps(), known->tensorMaps);
+                          32 * getBlockWarps(launch), known->tensorMaps);
       } else if (failed(convertCopy(op, module, name))) {
         return failure();
       }
@@ -195,7 +224,7 @@ private:
       parameters.push_back(parameter.type);
       tensorMaps.push_back(parameter.map);
     }
-    int64_t threads = 32 * launch.getSchedule()->getBlockWarps();
+    int64_t threads = 32 * getBlockWarps(launch);
     gpu::GPUFuncOp function =
         createKernel(builder, launch.getLoc(), module, name, parameters, threads);
     ValueRange arguments = function.getArguments();

@@ -109,6 +109,11 @@ void TileEmitter::emitLoad(block::LoadOp op) {
     // Loads of a loop with stages are emitted by the loop.
     if (shared.isRing())
       return;
+    if (rings.count(op)) {
+      auto wait = thread::RingWaitOp::create(builder, loc, rings[op].front(), index(0));
+      sharedViews[op.getResult()] = {wait.getTiles().front(), false};
+      return;
+    }
     Value slot = allocate(op);
     copyToShared(op, slot, Value());
     commitCopies();

@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RingLoop.h"
 #include "TileEmitter.h"
 
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
@@ -100,7 +101,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   StringRef axis = op.getAxis();
   extents[axis] = extent;
   if (rings.count(op))
-    return emitRingLoop(op);
+    return RingLoop(*this, op).emit();
 
   // Rings, and the copies of the first steps.
   SmallVector<std::pair<block::LoadOp, Value>> staged;

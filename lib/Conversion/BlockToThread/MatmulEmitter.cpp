@@ -57,8 +57,11 @@ Value TileEmitter::getAccumulator(block::MatmulOp op, FragmentType productType) 
                          : Value();
       Value rescale = result ? accumulate.getRescale(number) : Value();
       if (result && accumulate.getFn(number) == block::AccumulateFn::Sum &&
-          accumulate->getBlock() == op->getBlock() && (!rescale || get(rescale))) {
-        Value accumulator = emitRescaled(accumulate, number);
+          accumulate->getBlock() == op->getBlock() &&
+          (!rescale || op.getDeferred() || get(rescale))) {
+        // That of a deferred product has been rescaled when the step before ended.
+        Value accumulator =
+            op.getDeferred() ? accumulators.lookup(result) : emitRescaled(accumulate, number);
         accumulated.insert(op.getResult());
         if (op.getSwapped()) {
           auto type = cast<FragmentType>(accumulator.getType());
@@ -72,17 +75,23 @@ Value TileEmitter::getAccumulator(block::MatmulOp op, FragmentType productType) 
   return constant(productType, 0);
 }
 
+/// Starts the product; the loop waits for it (RingLoop.cpp).
+void TileEmitter::emitWarpgroupMatmul(block::MatmulOp op) {
+  SharedView rhs = getSharedView(op.getRhs()), lhs;
+  if (getShared(op.getLhs()))
+    lhs = getSharedView(op.getLhs());
+  else
+    lhs.tile = get(op.getLhs());
+  Value sum = getAccumulator(op, typeOf(op.getResult()));
+  fragments[op.getResult()] = thread::WgmmaOp::create(
+      builder, loc, sum.getType(), lhs.tile, rhs.tile, sum, lhs.transposed, rhs.transposed,
+      /*from_zero=*/!accumulated.contains(op.getResult()));
+}
+
 void TileEmitter::emitMatmul(block::MatmulOp op) {
   FragmentType result = typeOf(op.getResult());
-  if (op.getWarpgroup()) {
-    // The loop waits for it (emitRingLoop), so nothing but the next step's product
-    // may use the sum.
-    SharedView lhs = getSharedView(op.getLhs()), rhs = getSharedView(op.getRhs());
-    Value sum = getAccumulator(op, result);
-    fragments[op.getResult()] = thread::WgmmaOp::create(
-        builder, loc, sum.getType(), lhs.tile, rhs.tile, sum, lhs.transposed, rhs.transposed);
-    return;
-  }
+  if (op.getWarpgroup())
+    return emitWarpgroupMatmul(op);
   bool swapped = op.getSwapped();
   ArrayRef<int64_t> warps = *op.getWarps();
   WarpGrid grid{warps[swapped ? 1 : 0], warps[swapped ? 0 : 1], warps[2]};

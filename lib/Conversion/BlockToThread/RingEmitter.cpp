@@ -2,20 +2,21 @@
 //
 // A launch of warpgroups:
 //
-//   rings, one for each loop
-//   role of one warp:    for each loop, for each step: fill the ring's next slot
-//   role of all others:  the body; in loops, for each step:
-//     wait for the slot
-//     products from it
-//     wait for the products of the step before; release its slot
+//   rings: for each load outside of loops, with one slot; of loops, for the loads
+//          whose tiles are needed at the same time
+//   role of one warp:    for each loop, for each step: fill the rings' next slots
+//   role of all others:  the body (RingLoop.cpp has its loops)
 //
 //===----------------------------------------------------------------------===//
 
 #include "TileEmitter.h"
 
+#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
+#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -23,9 +24,7 @@ using namespace mlir;
 using namespace mirage;
 using block::getMatrix;
 using block::getShared;
-using block::getStagedLoads;
 using block::getTile;
-using thread::FragmentType;
 
 SmallVector<TensorMapParameter> mirage::getTensorMaps(kernel::LaunchOp launch) {
   SmallVector<TensorMapParameter> found;
@@ -37,9 +36,10 @@ SmallVector<TensorMapParameter> mirage::getTensorMaps(kernel::LaunchOp launch) {
     if (!llvm::is_contained(found, parameter))
       found.push_back(parameter);
   };
-  for (auto loop : launch.getBody().getOps<block::LoopOp>())
-    for (block::LoadOp load : getStagedLoads(loop))
+  launch.getBody().walk([&](block::LoadOp load) {
+    if (getShared(load.getResult()))
       add(block::getTensorMap(load), load.getType().getElementType());
+  });
   auto store = cast<block::StoreOp>(launch.getBody().front().getTerminator());
   for (unsigned number = 0; number < launch->getNumResults(); ++number)
     if (std::optional<block::BoxStore> box = block::getBoxStore(store, number))
@@ -58,14 +58,24 @@ void TileEmitter::emitRoles() {
   constexpr int64_t readBarrier = 1, fillBarrier = 2;
   int64_t warps = launch.getSchedule()->getWarps();
   Block &body = launch.getBody().front();
-  SmallVector<block::LoopOp> loops(body.getOps<block::LoopOp>());
-  for (block::LoopOp loop : loops) {
+  auto createRing = [&](ArrayRef<block::LoadOp> loads, int64_t slots) -> Value {
     SmallVector<thread::SharedType> tiles;
-    for (block::LoadOp load : getStagedLoads(loop))
+    for (block::LoadOp load : loads)
       tiles.push_back(getShared(load.getResult()).getSlotType());
-    auto type = thread::RingType::get(loop.getContext(), loop.getStages().value_or(1), tiles);
-    rings[loop] = thread::RingCreateOp::create(builder, loop.getLoc(), type,
-                                               builder.getI64IntegerAttr(warps));
+    auto type = thread::RingType::get(launch.getContext(), slots, tiles);
+    Location at = loads.front()->getLoc();
+    return thread::RingCreateOp::create(builder, at, type, builder.getI64IntegerAttr(warps));
+  };
+  for (auto loop : body.getOps<block::LoopOp>())
+    if (loop->hasAttr(block::kTurns))
+      turns[loop] = createTurns(turns.size());
+  for (auto load : body.getOps<block::LoadOp>())
+    if (getShared(load.getResult()))
+      rings[load] = {createRing(load, 1)};
+  for (auto loop : body.getOps<block::LoopOp>()) {
+    block::ProductPhases phases(loop);
+    for (const block::RingLoads &ring : phases.getRings())
+      rings[loop].push_back(createRing(ring.loads, loop.getStages().value_or(1)));
   }
   auto emitRole = [&](int64_t first, int64_t count, int64_t barrier, auto emitWork) {
     auto role = thread::WarpsOp::create(builder, loc, builder.getI64IntegerAttr(first),
@@ -76,11 +86,66 @@ void TileEmitter::emitRoles() {
     emitWork();
     thread::EndOp::create(builder, loc);
   };
-  emitRole(warps, 1, fillBarrier, [&] {
-    for (block::LoopOp loop : loops)
+  // Registers are moved between groups of four warps.
+  auto shares = launch->getAttrOfType<DenseI64ArrayAttr>(block::kRegisterShares);
+  auto setRegisters = [&](int64_t index) {
+    if (shares)
+      thread::SetMaxRegistersOp::create(builder, loc, shares[index], /*decrease=*/index == 0);
+  };
+  auto fill = [&] {
+    for (auto load : body.getOps<block::LoadOp>())
+      if (rings.count(load))
+        emitFill(load, rings[load].front(), index(0));
+    for (auto loop : body.getOps<block::LoopOp>())
       emitFills(loop);
+  };
+  // What the copying warp does stands behind the change, so that the assembler
+  // knows how many registers there are. The other warps of its group are idle:
+  // they would wait for slots that nothing of theirs keeps from being used again.
+  emitRole(warps, shares ? 4 : 1, fillBarrier, [&] {
+    setRegisters(0);
+    if (!shares)
+      return fill();
+    Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+    Value copies = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, thread,
+                                         index(32 * (warps + 1)));
+    auto branch = scf::IfOp::create(builder, loc, copies, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    fill();
   });
-  emitRole(0, warps, readBarrier, [&] { emitBody(body); });
+  emitRole(0, warps, readBarrier, [&] {
+    setRegisters(1);
+    emitBody(body);
+  });
+}
+
+/// An mbarrier for each group of four warps, on which the group before arrives.
+/// The barriers of the rings, which are created next, come before its use.
+Value TileEmitter::createTurns(int64_t number) {
+  // Any offset that no ring has, for equal allocations would count as one; they
+  // are planned later.
+  constexpr int64_t beyond = int64_t(1) << 20;
+  int64_t groups = launch.getSchedule()->getWarps() / 4;
+  auto type = thread::MbarrierType::get(launch.getContext(), groups);
+  Value barriers = thread::MbarrierAllocOp::create(
+      builder, loc, type, builder.getI64IntegerAttr(beyond + number * 8 * groups));
+  thread::MbarrierInitOp::create(builder, loc, barriers, builder.getI64IntegerAttr(4));
+  return barriers;
+}
+
+void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step) {
+  SmallVector<Value> maps, coordinates;
+  for (block::LoadOp load : loads) {
+    maps.push_back(getTensorMap(block::getTensorMap(load)));
+    SmallVector<int64_t> shapes;
+    for (int i = 0; i < 2; ++i)
+      llvm::append_range(shapes, getTile(getMatrix(load)).getShape());
+    llvm::append_range(coordinates, getTilePlace(tensors.lookup(load.getSource()), load.getMap(),
+                                                 load.getType(), shapes)
+                                        .offsets);
+  }
+  thread::RingFillOp::create(builder, loads.front()->getLoc(), ring, step, maps, coordinates);
 }
 
 /// The producer's part of a loop.
@@ -90,79 +155,9 @@ void TileEmitter::emitFills(block::LoopOp op) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   position[op.getAxis()] = loop.getInductionVar();
-  SmallVector<Value> maps, coordinates;
-  for (block::LoadOp load : getStagedLoads(op)) {
-    maps.push_back(getTensorMap(block::getTensorMap(load)));
-    SmallVector<int64_t> shapes;
-    for (int i = 0; i < 2; ++i)
-      llvm::append_range(shapes, getTile(getMatrix(load)).getShape());
-    llvm::append_range(coordinates, getTilePlace(tensors.lookup(load.getSource()), load.getMap(),
-                                                 load.getType(), shapes)
-                                        .offsets);
-  }
-  thread::RingFillOp::create(builder, op.getLoc(), rings[op], loop.getInductionVar(), maps,
-                             coordinates);
-}
-
-/// The readers' part.
-void TileEmitter::emitRingLoop(block::LoopOp op) {
-  Block &body = op.getBody().front();
-  auto accumulate = cast<block::AccumulateOp>(body.getTerminator());
-  if (!pendingGroup.empty())
-    waitForAllCopies();
-  SmallVector<Value> initial;
-  for (Value result : op.getResults())
-    initial.push_back(constant(typeOf(result), 0));
-  Value ring = rings[op];
-  auto loop = scf::ForOp::create(builder, loc, index(0), index(op.getExtent()), index(1), initial);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    for (auto [result, value] : llvm::zip_equal(op.getResults(), loop.getRegionIterArgs()))
-      accumulators[result] = value;
-    Value step = loop.getInductionVar();
-    position[op.getAxis()] = step;
-    auto wait = thread::RingWaitOp::create(builder, loc, ring, step);
-    for (auto [load, tile] : llvm::zip_equal(getStagedLoads(op), wait.getTiles()))
-      sharedViews[load.getResult()] = {tile, false};
-    emitBody(body);
-
-    // The products of a step are one group. It stays under way until those of the
-    // next step have started, so that the tensor cores do not run dry. With a
-    // single slot nothing would come for the next step before this one is released.
-    thread::WgmmaCommitOp::create(builder, loc);
-    if (op.getStages().value_or(1) == 1) {
-      SmallVector<Value> products;
-      for (Value value : accumulate.getValues())
-        products.push_back(get(value));
-      auto done = thread::WgmmaWaitOp::create(builder, loc, TypeRange(ValueRange(products)),
-                                              builder.getI64IntegerAttr(0), products);
-      thread::RingReleaseOp::create(builder, loc, ring, step);
-      scf::YieldOp::create(builder, loc, done.getResults());
-      builder.setInsertionPointAfter(loop);
-      for (auto [result, value] : llvm::zip_equal(op.getResults(), loop.getResults()))
-        fragments[result] = value;
-      return;
-    }
-    thread::WgmmaWaitOp::create(builder, loc, TypeRange(), builder.getI64IntegerAttr(1),
-                                ValueRange());
-    Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, step, index(0));
-    auto release = scf::IfOp::create(builder, loc, isLater, /*withElseRegion=*/false);
-    {
-      OpBuilder::InsertionGuard inner(builder);
-      builder.setInsertionPointToStart(release.thenBlock());
-      Value previous = arith::SubIOp::create(builder, loc, step, index(1));
-      thread::RingReleaseOp::create(builder, loc, ring, previous);
-    }
-    SmallVector<Value> next;
-    emitAccumulate(accumulate, next);
-    scf::YieldOp::create(builder, loc, next);
-  }
-  auto ready = thread::WgmmaWaitOp::create(builder, loc, loop.getResultTypes(),
-                                           builder.getI64IntegerAttr(0), loop.getResults());
-  thread::RingReleaseOp::create(builder, loc, ring, index(op.getExtent() - 1));
-  for (auto [result, value] : llvm::zip_equal(op.getResults(), ready.getResults()))
-    fragments[result] = value;
+  block::ProductPhases phases(op);
+  for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings[op]))
+    emitFill(loads.loads, ring, loop.getInductionVar());
 }
 
 /// A result that leaves through shared memory: false where it does not.

@@ -29,11 +29,31 @@ TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange
 
 void TileEmitter::run() {
   Value rest = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
-  setPositions(rest, launch.getSchedule()->usesWarpgroups());
+  setPositions(rest, sharesTiles());
   if (launch.getSchedule()->usesWarpgroups())
     emitRoles();
   else
     emitBody(launch.getBody().front());
+}
+
+/// Whether loops load tiles that blocks along one of the last two axes of the grid
+/// share, and tiles that blocks along the other one share.
+bool TileEmitter::sharesTiles() {
+  auto names = launch.getGridNames().getValue();
+  if (!launch.getSchedule()->usesWarpgroups() || names.size() < 2)
+    return false;
+  auto isShared = [&](Attribute axis) {
+    return launch.getBody()
+        .walk([&](block::LoadOp load) {
+          bool cut = llvm::any_of(load.getMap(), [&](Attribute axes) {
+            return llvm::is_contained(cast<ArrayAttr>(axes), axis);
+          });
+          return cut || load->getParentOp() == launch ? WalkResult::advance()
+                                                      : WalkResult::interrupt();
+        })
+        .wasInterrupted();
+  };
+  return isShared(names.back()) && isShared(names[names.size() - 2]);
 }
 
 /// Splits the block's number into positions along the axes of the grid. The first

@@ -40,7 +40,7 @@ struct TensorMapParameter {
   bool operator==(const TensorMapParameter &other) const { return map == other.map; }
 };
 
-/// The tensor maps that a launch needs: those of its rings, each once.
+/// The tensor maps that a launch needs: those of its rings and stores, each once.
 llvm::SmallVector<TensorMapParameter> getTensorMaps(kernel::LaunchOp launch);
 
 /// Emits the body of one launch as thread ops.
@@ -62,6 +62,7 @@ public:
 private:
   using FragmentType = thread::FragmentType;
 
+  bool sharesTiles();
   void setPositions(mlir::Value number, bool grouped);
 
   // Straight-line code.
@@ -82,6 +83,7 @@ private:
 
   // Matmuls (MatmulEmitter.cpp).
   void emitMatmul(block::MatmulOp op);
+  void emitWarpgroupMatmul(block::MatmulOp op);
   mlir::Value getProductOperand(mlir::Value operand, bool isTransposed, FragmentType whole,
                                 FragmentType part, int64_t row, int64_t col);
   mlir::Value getAccumulator(block::MatmulOp op, FragmentType productType);
@@ -92,10 +94,12 @@ private:
   mlir::Value emitRescaled(block::AccumulateOp op, int64_t index);
   mlir::Value getRescaleFactor(mlir::Value runningMax, block::TileType tile, FragmentType type);
 
-  // Roles and rings (RingEmitter.cpp).
+  // Roles and rings (RingEmitter.cpp), loops that read them (RingLoop.cpp).
+  friend class RingLoop;
   void emitRoles();
+  mlir::Value createTurns(int64_t number);
+  void emitFill(llvm::ArrayRef<block::LoadOp> loads, mlir::Value ring, mlir::Value step);
   void emitFills(block::LoopOp op);
-  void emitRingLoop(block::LoopOp op);
   bool emitBoxStore(block::StoreOp op, unsigned number, mlir::Value fragment,
                     const TilePlace &place);
   mlir::Value getTensorMap(kernel::TensorMapAttr map);
@@ -136,8 +140,11 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> tensors;
   llvm::SmallVector<mlir::Value> outputs;
   llvm::SmallVector<mlir::Value> tensorMaps;
-  /// Of loops whose tiles another role copies.
-  llvm::DenseMap<mlir::Operation *, mlir::Value> rings;
+  /// Of loops (one for each of their `RingLoads`) and loads outside of loops whose
+  /// tiles another role copies.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> rings;
+  /// Of loops in which groups of warps take turns.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> turns;
   /// Position along each grid axis and each loop around.
   llvm::StringMap<mlir::Value> position;
   llvm::StringMap<int64_t> extents;

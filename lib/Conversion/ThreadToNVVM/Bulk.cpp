@@ -64,17 +64,15 @@ struct TmaLoadLowering : ThreadPattern<TmaLoadOp> {
         multicast ? llvm::formatv(", ${0}", 3 + rank).str() : "");
     if (multicast)
       constraints += ",h";
-    e.ifThen(e.isFirstThread(), [&] {
-      forEachPanel(e, map, op.getDest().getType(), single(operands.getDest()),
-                   indices(operands.getCoordinates()), [&](Value dest, ArrayRef<Value> inner) {
-                     SmallVector<Value> args = {dest, single(operands.getMap()), barrier};
-                     llvm::append_range(args, inner);
-                     if (multicast)
-                       args.push_back(arith::ConstantOp::create(
-                           e, e.getI16IntegerAttr(int16_t(*op.getMulticast()))));
-                     e.ptx(text, constraints, args);
-                   });
-    });
+    forEachPanel(e, map, op.getDest().getType(), single(operands.getDest()),
+                 indices(operands.getCoordinates()), [&](Value dest, ArrayRef<Value> inner) {
+                   SmallVector<Value> args = {dest, single(operands.getMap()), barrier};
+                   llvm::append_range(args, inner);
+                   if (multicast)
+                     args.push_back(arith::ConstantOp::create(
+                         e, e.getI16IntegerAttr(int16_t(*op.getMulticast()))));
+                   e.ptxWhere(e.isFirstThread(), text, constraints, args);
+                 });
     return success();
   }
 };

@@ -187,6 +187,15 @@ Value Emitter::ptx(StringRef text, StringRef constraints, ValueRange args, Type 
   return result ? op.getRes() : Value();
 }
 
+void Emitter::ptxWhere(Value condition, StringRef instruction, StringRef constraints,
+                       ValueRange args) {
+  SmallVector<Value> all(args);
+  all.push_back(createOrFold<arith::ExtUIOp>(getI32Type(), condition));
+  std::string text = "{\n.reg .pred taken;\nsetp.ne.b32 taken, $" + std::to_string(args.size()) +
+                     ", 0;\n@taken " + instruction.str() + "\n}";
+  ptx(text, constraints.str() + ",r", all);
+}
+
 Value Emitter::shuffleXor(Value value, int64_t mask) {
   return NVVM::ShflOp::create(*this, value.getType(), i32(-1), value, i32(mask), i32(31),
                               NVVM::ShflKind::bfly, UnitAttr());

@@ -98,6 +98,11 @@ public:
   /// Volatile inline PTX, which nothing that touches memory moves across.
   mlir::Value ptx(llvm::StringRef text, llvm::StringRef constraints, mlir::ValueRange args,
                   mlir::Type result = {});
+  /// One instruction of it where the condition (i1) holds. Not a branch: LLVM threads
+  /// branches on the same condition through what lies between them, and copies
+  /// waits that the warp must execute as one.
+  void ptxWhere(mlir::Value condition, llvm::StringRef instruction, llvm::StringRef constraints,
+                mlir::ValueRange args);
   /// A butterfly or indexed shuffle of one 32-bit value among the whole warp.
   mlir::Value shuffleXor(mlir::Value value, int64_t mask);
   mlir::Value shuffleIndex(mlir::Value value, mlir::Value lane);

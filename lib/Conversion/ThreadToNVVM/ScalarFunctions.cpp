@@ -59,7 +59,14 @@ Value withSignOf(Emitter &e, Value magnitude, Value sign) {
   return e.intrinsic("llvm.copysign.f32", e.getF32Type(), {magnitude, sign});
 }
 
-Value exp(Emitter &e, Value x) { return exp2(e, e.fmul(x, e.f32(kLog2E))); }
+Value exp(Emitter &e, Value x) {
+  // The difference of a scaled value and another one is rounded once instead of twice.
+  if (auto difference = x.getDefiningOp<arith::SubFOp>())
+    if (auto scaled = difference.getLhs().getDefiningOp<arith::MulFOp>();
+        scaled && scaled.getRhs().getDefiningOp<arith::ConstantOp>())
+      x = e.fma(scaled.getLhs(), scaled.getRhs(), arith::NegFOp::create(e, difference.getRhs()));
+  return exp2(e, e.fmul(x, e.f32(kLog2E)));
+}
 
 /// 1 / (1 + exp(-x)): exp overflows to infinity, its reciprocal is 0.
 Value sigmoid(Emitter &e, Value x) {

@@ -57,8 +57,8 @@ struct MbarrierArriveLowering : ThreadPattern<MbarrierArriveOp> {
     Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
     // The other lanes' accesses come before the arrival of the first one.
     e.ptx("bar.warp.sync 0xffffffff;", "", {});
-    e.ifThen(e.compare(arith::CmpIPredicate::eq, e.lane(), e.i32(0)),
-             [&] { e.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {address}); });
+    e.ptxWhere(e.compare(arith::CmpIPredicate::eq, e.lane(), e.i32(0)),
+               "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {address});
     return success();
   }
 };
@@ -67,10 +67,8 @@ struct MbarrierExpectLowering : ThreadPattern<MbarrierExpectOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(MbarrierExpectOp op, Adaptor operands, Emitter &e, Results &) const override {
     Value address = barrierAddress(e, single(operands.getBarriers()), single(operands.getIndex()));
-    e.ifThen(e.isFirstThread(), [&] {
-      e.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
-            {address, e.i32(op.getBytes())});
-    });
+    e.ptxWhere(e.isFirstThread(), "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
+               {address, e.i32(op.getBytes())});
     return success();
   }
 };

@@ -99,15 +99,25 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     else if (failed(checkFragment(op, acc)))
       return failure();
 
-    SmallVector<Value> values(operands.getAcc());
+    SmallVector<Value> values(operands.getAcc()), words;
     bool fence = true;
+    if (!lhsTile) {
+      for (Value pair : operands.getLhs())
+        words.push_back(e.bitcast(pair, e.getI32Type()));
+      fenceRegisters(e, values, words, op.getFromZero());
+      fence = false;
+    }
     for (int64_t k = 0; k < depth; k += 16) {
       for (const Block &block : blocks) {
-        Instruction instruction{op, fence, lhsTile != nullptr, lhs.outerContiguous,
-                                rhs.outerContiguous};
+        Instruction instruction{op,
+                                fence,
+                                lhsTile != nullptr,
+                                lhs.outerContiguous,
+                                rhs.outerContiguous,
+                                op.getFromZero() && k == 0};
         SmallVector<Value> left =
             lhsTile ? SmallVector<Value>{advance(e, lhsStart, lhs.offset(block.row, k))}
-                    : registersOf(e, op, operands.getLhs(), block.row, k);
+                    : registersOf(op, words, block.row, k);
         Value right = advance(e, rhsStart, rhs.offset(block.col, k));
         emit(e, instruction, left, right, block, values);
         fence = false;
@@ -140,14 +150,35 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
   }
 
   /// The four registers (pairs) of a 64x16 part of the lhs fragment.
-  static SmallVector<Value> registersOf(Emitter &e, WgmmaOp op, ValueRange pairs, int64_t row,
-                                        int64_t k) {
+  static SmallVector<Value> registersOf(WgmmaOp op, ArrayRef<Value> words, int64_t row, int64_t k) {
     const LinearLayout &lhs = cast<FragmentType>(op.getLhs().getType()).getLinearLayout();
     int64_t first = *lhs.findRegister(Coord{int32_t(row), int32_t(k)}) / 2;
-    SmallVector<Value> words;
-    for (int64_t i = 0; i < 4; ++i)
-      words.push_back(e.bitcast(pairs[first + i], e.getI32Type()));
-    return words;
+    return SmallVector<Value>(words.slice(first, 4));
+  }
+
+  /// The fence, which the registers pass through: whatever computes them must come
+  /// before it, while the instructions that name them follow one by one. Only for
+  /// sums that are not under way.
+  static void fenceRegisters(Emitter &e, SmallVector<Value> &values, SmallVector<Value> &words,
+                             bool fromZero) {
+    SmallVector<Value> passed;
+    if (!fromZero)
+      llvm::append_range(passed, values);
+    llvm::append_range(passed, words);
+    std::string outputs, inputs;
+    SmallVector<Type> types;
+    for (auto [number, value] : llvm::enumerate(passed)) {
+      outputs += value.getType().isF32() ? "=f," : "=r,";
+      inputs += llvm::formatv("{0}{1}", number, number + 1 < passed.size() ? "," : "").str();
+      types.push_back(value.getType());
+    }
+    auto result = LLVM::LLVMStructType::getLiteral(e.getContext(), types);
+    Value all = e.ptx("wgmma.fence.sync.aligned;", outputs + inputs, passed, result);
+    for (auto [number, value] : llvm::enumerate(passed))
+      value = LLVM::ExtractValueOp::create(e, all, number);
+    if (!fromZero)
+      values.assign(passed.begin(), passed.end() - words.size());
+    words.assign(passed.end() - words.size(), passed.end());
   }
 
   /// The descriptor of the warpgroup's part, as i64.
@@ -172,7 +203,7 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
 
   struct Instruction {
     WgmmaOp op;
-    bool fence, lhsShared, lhsTransposed, rhsTransposed;
+    bool fence, lhsShared, lhsTransposed, rhsTransposed, fromZero;
   };
 
   static void emit(Emitter &e, Instruction instruction, ArrayRef<Value> lhs, Value rhs,
@@ -183,12 +214,14 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     for (auto [j, group] : llvm::enumerate(block.groups))
       for (int64_t i = 0; i < 4; ++i) {
         int64_t number = j * 4 + i;
-        args.push_back(values[group * 4 + i]);
         outputs += "=f,";
-        inputs += llvm::formatv("{0},", number).str();
+        if (!instruction.fromZero) {
+          args.push_back(values[group * 4 + i]);
+          inputs += llvm::formatv("{0},", number).str();
+        }
         list += llvm::formatv("{0}${1}", number ? ", " : "", number).str();
       }
-    int64_t next = 2 * count;
+    int64_t next = instruction.fromZero ? count : 2 * count;
     std::string left;
     if (instruction.lhsShared) {
       left = llvm::formatv("${0}", next);
@@ -202,16 +235,16 @@ struct WgmmaLowering : ThreadPattern<WgmmaOp> {
     llvm::append_range(args, lhs);
     args.push_back(rhs);
     StringRef type = instruction.op.getRhs().getType().getElementType().isF16() ? "f16" : "bf16";
-    // Scale 1 for the accumulator and both factors, then which are MN-major.
-    std::string flags = "one, 1, 1";
+    // Scale of the accumulator, 1 for both factors, then which are MN-major.
+    std::string flags = "scale, 1, 1";
     if (instruction.lhsShared)
       flags += instruction.lhsTransposed ? ", 1" : ", 0";
     flags += instruction.rhsTransposed ? ", 1" : ", 0";
     std::string text = llvm::formatv(
-        "{{\n.reg .pred one;\nsetp.ne.b32 one, 1, 0;\n"
+        "{{\n.reg .pred scale;\nsetp.ne.b32 scale, {7}, 0;\n"
         "{0}wgmma.mma_async.sync.aligned.m64n{1}k16.f32.{2}.{2} {{{3}}, {4}, ${5}, {6};\n}",
         instruction.fence ? "wgmma.fence.sync.aligned;\n" : "", columns, type, list, left, next,
-        flags);
+        flags, instruction.fromZero ? 0 : 1);
     auto result =
         LLVM::LLVMStructType::getLiteral(e.getContext(), SmallVector<Type>(count, e.getF32Type()));
     Value product = e.ptx(text, outputs + inputs + "l", args, result);

@@ -16,6 +16,7 @@ LINE = 128.0  # bytes of a cache line
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
+SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
@@ -165,7 +166,10 @@ class Accountant:
     def reduce(self, elements: Num, in_loop: bool) -> None:
         """A reduction of a tile of ``elements``."""
         self._add("alu", elements, in_loop)
-        self._add("exchanges", 1.0, in_loop)
+        # rows of a warpgroup's products lie within four lanes of a warp
+        within = self.features.warpgroups if in_loop else False
+        self._add("exchanges", np.where(within, 0.0, 1.0), in_loop)
+        self._add("clocks", np.where(within, SHUFFLES, 0.0), in_loop)
 
     def accumulate(self, elements: Num, of_matmul: bool, in_loop: bool = True) -> None:
         """An accumulator of ``elements``; the sum is free where a matmul produces the value."""

@@ -53,8 +53,9 @@ def features_of(
     if compiled is None:
         launch = with_enough_warps(launch)
     else:
-        schedule = launch.schedule
-        warps = compiled.threads // 32 - (schedule.block_warps - schedule.warps)
+        schedule, warps = launch.schedule, compiled.threads // 32
+        if schedule.warpgroups:  # one warp that copies, or a group of four with it
+            warps = (warps - 1) // 4 * 4
         launch = replace(launch, schedule=replace(schedule, warps=warps))
     account = Accountant(
         KernelFeatures(

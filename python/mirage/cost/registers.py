@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mirage.cost.analysis import BlockAnalysis
-from mirage.cost.model import IN_PLACE
+from mirage.cost.model import FEWEST_REGISTERS, IN_PLACE
 from mirage.cost.warps import WarpGrid
 from mirage.semantics.ugraph import (
     Elementwise,
     Launch,
     Matmul,
     Rearrangement,
+    Schedule,
     Source,
     Value,
 )
@@ -31,6 +32,8 @@ GATHERED_BYTES = 4.0
 MOST_WARPS = 32
 MOST = 255
 """Registers that the instruction set can name."""
+MOST_MOVED = 240
+"""Registers that warpgroups are given at most."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,17 @@ def with_enough_warps(launch: Launch) -> Launch:
     return launch
 
 
+def _limit(schedule: Schedule, registers_sm: int) -> int:
+    """Registers that a thread can have; with warpgroups those of the group that copies move to the
+    others."""
+    groups = -(-schedule.block_warps // 4)
+    even = min(MOST, registers_sm // (128 * groups))
+    if not schedule.warpgroups:
+        return even
+    moved = (even // 8 * 8 * groups - FEWEST_REGISTERS) // (groups - 1) // 8 * 8
+    return max(even, min(MOST_MOVED, moved))
+
+
 class RegisterEstimator(BlockAnalysis):
     """Chooses how warps share each matmul, and counts what threads hold then."""
 
@@ -106,7 +120,7 @@ class RegisterEstimator(BlockAnalysis):
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        limit = min(MOST, registers_sm // (128 * -(-self.launch.schedule.block_warps // 4)))
+        limit = _limit(self.launch.schedule, registers_sm)
         return Registers(wanted, max(exchanged, default=0.0), limit)
 
     def _held(self, value: Value) -> float:

@@ -1,9 +1,9 @@
 // RUN: mirage-opt %s --mirage-choose-engine --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize | FileCheck %s
 // RUN: %execute %s
 
-// One warp more than computes; tensor maps of the factors and of the result are
+// A group of four more than compute, one warp of which copies; tensor maps of the factors and of the result are
 // parameters after the tensors.
-// CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [288, 1, 1] shared 0
+// CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [384, 1, 1] shared 0
 // CHECK-SAME: maps [#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>, #kernel.tensor_map<parameter = 1, box = [64, 64], swizzle = 128>, #kernel.tensor_map<parameter = 2, box = [128, 64], swizzle = 128>]
 // CHECK: gpu.func @product_0(%{{.*}}: memref<256x192xf16>, %{{.*}}: memref<192x256xf16>, %{{.*}}: memref<256x256xf16>, %[[MA:.*]]: !thread.tensormap<128x64xf16, swizzle = 128>, %[[MB:.*]]: !thread.tensormap<64x64xf16, swizzle = 128>, %[[MC:.*]]: !thread.tensormap<128x64xf16, swizzle = 128>)
 // CHECK: %[[RING:.*]] = thread.ring_create readers 8 : <2, <128x64xf16, swizzle = 128>, <64x128xf16, swizzle = 128>>

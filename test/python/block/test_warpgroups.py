@@ -166,7 +166,7 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     ("pattern", "replacement"),
     [
         (r"(mbarrier\.arrive\.expect_tx\S+ _, \[\S+\], )(\S+);", r"\g<1>16;"),
-        (r"mbarrier\.arrive\.shared::cta\.b64 _, \[[^]]+\];", ""),
+        (r"@taken mbarrier\.arrive\.shared::cta\.b64 _, \[[^]]+\];", ""),
     ],
 )
 def test_wrong_counts_are_noticed(pattern: str, replacement: str) -> None:

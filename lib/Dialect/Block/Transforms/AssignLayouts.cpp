@@ -341,8 +341,7 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
   }
 
   static bool fits(kernel::LaunchOp launch, const Chip &target) {
-    int64_t warps = launch.getSchedule()->getBlockWarps();
-    return estimateTileRegisters(launch) <= getTileRegisterBudget(target, warps);
+    return estimateTileRegisters(launch) <= getTileRegisterBudget(target, *launch.getSchedule());
   }
 
   LogicalResult assignFor(kernel::LaunchOp launch, int64_t numWarps, const Chip &target) {

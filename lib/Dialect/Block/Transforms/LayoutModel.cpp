@@ -64,6 +64,8 @@ LinearLayout MatmulModel::getResult(const WarpGrid &grid, int64_t numWarps) cons
 }
 
 LinearLayout MatmulModel::getOperand(int64_t index, const WarpGrid &grid, int64_t numWarps) const {
+  if (warpgroup)
+    return thread::wgmmaLhsLayout(m, k, grid);
   bool isLhs = (index == 0) != swapped;
   LinearLayout layout = isLhs ? thread::mmaLhsLayout(m, k, elementBytes, grid)
                               : thread::mmaRhsLayout(k, n, elementBytes, grid);

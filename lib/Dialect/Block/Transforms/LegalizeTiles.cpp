@@ -6,6 +6,8 @@
 
 #include "mlir/IR/PatternMatch.h"
 
+#include <cmath>
+
 namespace mirage::block {
 #define GEN_PASS_DEF_LEGALIZETILES
 #include "mirage/Dialect/Block/Transforms/Passes.h.inc"
@@ -24,6 +26,7 @@ struct LegalizeTiles : block::impl::LegalizeTilesBase<LegalizeTiles> {
       // Inner loops first: what leaves one may leave the next as well.
       launch.getBody().walk<WalkOrder::PostOrder>([&](LoopOp loop) { hoist(loop); });
       launch.getBody().walk([&](MatmulOp matmul) { legalize(matmul, rewriter); });
+      launch.getBody().walk([&](ReduceOp reduce) { scaleAfter(reduce, rewriter); });
     });
   }
 
@@ -68,6 +71,34 @@ private:
       op.moveBefore(loop);
       ++numHoisted;
     }
+  }
+
+  /// The maximum of scaled values is the scaled maximum, to the bit: rounding keeps
+  /// the order. One product a row instead of one an element.
+  static void scaleAfter(ReduceOp reduce, IRRewriter &rewriter) {
+    auto scaled = reduce.getInput().getDefiningOp<BinaryOp>();
+    if (reduce.getFn() != ReduceFn::Max || !scaled || scaled.getFn() != BinaryFn::Mul ||
+        scaled->getBlock() != reduce->getBlock())
+      return;
+    auto factor = scaled.getRhs().getDefiningOp<ConstantOp>();
+    auto values = cast<TileType>(scaled.getLhs().getType());
+    if (!factor || !(factor.getValue().convertToDouble() > 0) ||
+        !std::isfinite(factor.getValue().convertToDouble()) || !values.getElementType().isF32() ||
+        values.getShape() != scaled.getType().getShape())
+      return;
+    rewriter.setInsertionPoint(reduce);
+    Value largest = ReduceOp::create(rewriter, reduce.getLoc(), reduce.getType(), ReduceFn::Max,
+                                     scaled.getLhs(), reduce.getDimsAttr());
+    rewriter.replaceOpWithNewOp<BinaryOp>(reduce, reduce.getType(), BinaryFn::Mul, largest,
+                                          factor.getResult());
+    // The scaled values take registers from where they are needed on.
+    Operation *first = nullptr;
+    for (Operation *user : scaled->getUsers()) {
+      Operation *at = scaled->getBlock()->findAncestorOpInBlock(*user);
+      first = first && first->isBeforeInBlock(at) ? first : at;
+    }
+    if (first)
+      scaled->moveBefore(first);
   }
 
   static void legalize(MatmulOp matmul, IRRewriter &rewriter) {

@@ -3,6 +3,8 @@
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
+#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
+#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
 #include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 #include "mirage/Target/Resolve.h"
@@ -108,13 +110,18 @@ private:
   ///                              min(stages, steps) * padded tile bytes
   ///                          + max over ops of scratch bytes)
   ///
-  /// With warpgroups a ring has two mbarriers a slot, which stay.
+  /// With warpgroups a ring has two mbarriers a slot, which stay, and loads outside
+  /// of loops are rings of one slot.
   static int64_t getBytes(kernel::LaunchOp launch, int64_t stages) {
     constexpr int64_t barriers = 2 * 8;
     int64_t outside = 0;
-    if (launch.getSchedule()->usesWarpgroups())
+    if (launch.getSchedule()->usesWarpgroups()) {
       for (auto loop : launch.getBody().getOps<LoopOp>())
-        outside += barriers * std::min<int64_t>(stages, loop.getExtent());
+        outside += barriers * std::min<int64_t>(stages, loop.getExtent()) *
+                   ProductPhases(loop).getRings().size();
+      for (auto load : launch.getBody().getOps<LoadOp>())
+        outside += getShared(load.getResult()) ? barriers : 0;
+    }
     DenseMap<Operation *, int64_t> inLoop;
     launch.getBody().walk([&](LoadOp load) {
       SharedType shared = getShared(load.getResult());
@@ -152,7 +159,45 @@ private:
           << getBytes(launch, wanted) << " bytes of shared memory, " << target.name << " has "
           << target.sharedBlock;
     launch.getBody().walk([&](LoopOp loop) { makeRings(loop, stages); });
+    if (!launch.getSchedule()->usesWarpgroups())
+      return success();
+    int64_t registers = estimateTileRegisters(launch);
+    for (auto loop : launch.getBody().getOps<LoopOp>())
+      registers = std::max(registers, deferProducts(launch, loop, target));
+    shareRegisters(launch, registers, target);
     return success();
+  }
+
+  /// The last products of a step run beside the first ones of the next step where
+  /// registers hold what is carried from the one to the other: their factors.
+  /// Returns the registers that this takes, or 0.
+  int64_t deferProducts(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
+    ProductPhases phases(loop);
+    if (phases.whyNotDeferred() || loop.getExtent() < 2)
+      return 0;
+    int64_t needed = estimateTileRegisters(launch);
+    for (Value factor : phases.getHeldFactors())
+      needed += getTileRegisters(factor);
+    if (needed > getTileRegisterBudget(target, *launch.getSchedule()))
+      return 0;
+    for (MatmulOp matmul : phases.getProducts(phases.getCount()))
+      matmul.setDeferred(true);
+    if (launch.getSchedule()->getWarps() > 4)
+      loop->setAttr(kTurns, UnitAttr::get(&getContext()));
+    ++numDeferred;
+    return needed;
+  }
+
+  /// Moves registers to the warps that compute where an even share is not enough.
+  void shareRegisters(kernel::LaunchOp launch, int64_t needed, const Chip &target) {
+    int64_t warps = launch.getSchedule()->getBlockWarps();
+    if (needed <= getTileRegisterBudget(target, warps) || !target.has(Ability::WarpRegisters))
+      return;
+    RegisterShares shares = getRegisterShares(target, launch.getSchedule()->getWarps());
+    if (shares.computing > target.getMostRegisters(warps))
+      launch->setAttr(
+          kRegisterShares,
+          Builder(&getContext()).getDenseI64ArrayAttr({shares.copying, shares.computing}));
   }
 
   void makeRings(LoopOp loop, int64_t stages) {

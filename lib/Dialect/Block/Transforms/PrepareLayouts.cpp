@@ -3,6 +3,7 @@
 #include "PrepareLayouts.h"
 
 #include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 #include "mirage/Target/Staging.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -51,7 +52,8 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch) {
   launch.getBody().walk([&](LoadOp load) {
     bool inLoop = isa<LoopOp>(load->getParentOp());
     bool prefetched = inLoop && launch.getSchedule()->getStages() > 1 && canCopyAsync(load) &&
-                      load.getType().getSizeInBytes() >= minStagedBytes;
+                      load.getType().getSizeInBytes() >= minStagedBytes &&
+                      (!launch.getSchedule()->usesWarpgroups() || isBox(load));
     // Integers become floats on their way to registers.
     bool isConverted = cast<RankedTensorType>(load.getSource().getType()).getElementType() !=
                        load.getType().getElementType();

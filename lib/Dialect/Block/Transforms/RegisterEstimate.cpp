@@ -125,7 +125,24 @@ int64_t mirage::block::estimateTileRegisters(kernel::LaunchOp launch) {
   return Estimate().visit(launch.getBody().front(), 0);
 }
 
+/// Registers of a thread beside those of tiles: addresses, counters.
+static constexpr int64_t others = 13;
+
 int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps) {
-  constexpr int64_t others = 13;
   return chip.getMostRegisters(numWarps) - others;
+}
+
+RegisterShares mirage::block::getRegisterShares(const Chip &chip, int64_t warps) {
+  // Units of setmaxnreg and the fewest that it takes; more than 240 were never of use.
+  // What is shared out is what the block starts with, not all that there is.
+  constexpr int64_t unit = 8, fewest = 24, most = 240;
+  int64_t groups = warps / 4, lanes = chip.getMostRegisters(warps + 4) * (groups + 1);
+  return {fewest, std::min(most, (lanes - fewest) / groups / unit * unit)};
+}
+
+int64_t mirage::block::getTileRegisterBudget(const Chip &chip, kernel::ScheduleAttr schedule) {
+  int64_t fixed = getTileRegisterBudget(chip, schedule.getBlockWarps());
+  if (!schedule.usesWarpgroups() || !chip.has(Ability::WarpRegisters))
+    return fixed;
+  return std::max(fixed, getRegisterShares(chip, schedule.getWarps()).computing - others);
 }

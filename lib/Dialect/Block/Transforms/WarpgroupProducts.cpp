@@ -57,6 +57,10 @@ static std::optional<std::string> whyNoBox(RankedTensorType tensor, TileType typ
   return std::nullopt;
 }
 
+bool mirage::block::isBox(LoadOp load) {
+  return !whyNoBox(cast<RankedTensorType>(load.getSource().getType()), load.getType());
+}
+
 static kernel::TensorMapAttr getBox(unsigned parameter, TileType tile, SharedType held) {
   SmallVector<int64_t> box(tile.getShape());
   box.back() = std::min(box.back(), held.getSwizzle() / held.getElementBytes());
@@ -104,6 +108,15 @@ static LoadOp getLoad(Value value) {
   return nullptr;
 }
 
+/// Why a factor is no tile in shared memory: a box that the loop or the launch
+/// loads and does not change.
+static std::optional<std::string> whyNotShared(Value factor) {
+  LoadOp load = getLoad(factor);
+  if (!load)
+    return say("a right factor that is loaded and not changed");
+  return whyNoBox(cast<RankedTensorType>(load.getSource().getType()), load.getType());
+}
+
 static std::optional<std::string> whyNoProduct(MatmulOp matmul, int64_t warps) {
   constexpr int64_t depth = 16;
   TileType lhs = getTile(matmul.getLhs()), result = getTile(matmul.getResult());
@@ -117,34 +130,24 @@ static std::optional<std::string> whyNoProduct(MatmulOp matmul, int64_t warps) {
   if (getWarpgroupGrids(result.getShape()[0], result.getShape()[1], warps).empty())
     return say("a product that ", warps, " warps can share in parts of 64 rows and a multiple of ",
                "8 columns, got ", result);
-  for (Value factor : matmul->getOperands()) {
-    LoadOp load = getLoad(factor);
-    if (!load || load->getBlock() != matmul->getBlock())
-      return say("factors that the loop loads and does not change");
-    auto tensor = cast<RankedTensorType>(load.getSource().getType());
-    if (auto why = whyNoBox(tensor, load.getType()))
+  // What is computed comes from registers, on the left only.
+  if (getLoad(matmul.getLhs()))
+    if (auto why = whyNotShared(matmul.getLhs()))
       return why;
-  }
-  return std::nullopt;
+  return whyNotShared(matmul.getRhs());
 }
 
 static std::optional<std::string> whyNoLoop(LoopOp loop, int64_t warps) {
-  Block &body = loop.getBody().front();
-  auto accumulate = cast<AccumulateOp>(body.getTerminator());
-  for (Operation &op : body.without_terminator()) {
+  bool multiplies = false;
+  for (Operation &op : loop.getBody().front().without_terminator()) {
     if (auto matmul = dyn_cast<MatmulOp>(op)) {
       if (auto why = whyNoProduct(matmul, warps))
         return why;
-      if (!matmul->hasOneUse() || *matmul->getUsers().begin() != accumulate)
-        return say("products that the loop does nothing with but sum them");
-    } else if (!isa<LoadOp, ReshapeOp, TransposeOp, ConstantOp>(op)) {
-      return say("loops that do nothing but load tiles and multiply them, got ", op.getName());
+      multiplies = true;
     }
   }
-  for (auto [index, value] : llvm::enumerate(accumulate.getValues()))
-    if (!value.getDefiningOp<MatmulOp>() || accumulate.getFn(index) != AccumulateFn::Sum ||
-        accumulate.getRescale(index))
-      return say("loops that only sum products");
+  if (!multiplies)
+    return say("loops that multiply");
   return std::nullopt;
 }
 

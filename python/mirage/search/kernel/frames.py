@@ -205,7 +205,7 @@ def columns_of(
     spaces = [(options, schedules, False)]
     if warpgroups and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
         large = [_for_warpgroups(a, o, use, kind) for a, o in zip(axes, options, strict=True)]
-        spaces.append((large, [(w, s) for w in (4, 8) for s in (3, 4)], True))
+        spaces.append((large, [(w, s) for w in (4, 8) for s in (2, 3, 4)], True))
     found = [_choose(axes, *space, limit, seed) for space in spaces]
     chosen = [columns for columns, _ in found if columns is not None]
     if not chosen or found[0][0] is None:

@@ -151,6 +151,8 @@ class Measure(EdgeAccounts):
             )
         )
         feasible: Num = np.ones(columns.count, dtype=bool)
+        if not self._suits_warpgroups(edges):
+            feasible = ~columns.warpgroups
         extra: Num = np.zeros(columns.count)
         read: set[int] = set()
         products = {e.goal for e in edges if isinstance(e, Product)}
@@ -192,6 +194,25 @@ class Measure(EdgeAccounts):
             for out in outputs:
                 account.store(float(out.type.bytes), self._run(out.dims) * out.type.dtype.bytes)
         return account.features, feasible, extra
+
+    def _suits_warpgroups(self, edges: list[Edge]) -> bool:
+        """Whether a loop does nothing but multiply loaded tiles, or goes on from products to
+        further products, which is where it gains: their factors stay in registers."""
+        made = {e.goal: e for e in edges if self.in_loop(e.goal)}
+        if all(e.in_rings for e in made.values()):
+            return all(
+                self._is_load(c)
+                for e in made.values()
+                if isinstance(e, Product)
+                for c in e.children
+            )
+        multiplied: set[Goal] = set()
+        for goal, edge in made.items():  # factors first
+            if isinstance(edge, Product) or any(c in multiplied for c in edge.children):
+                multiplied.add(goal)
+        return any(
+            c in multiplied for e in made.values() if isinstance(e, Product) for c in e.children
+        )
 
     def _again(self, edges: list[Edge]) -> set[Goal]:
         """Values of the first loop that the second one computes once more."""

@@ -86,8 +86,6 @@ class EdgeAccounts:
             return np.ones(self.columns.count, dtype=bool)
         inside = self.in_loop(goal)
         size = self.elements(labels)
-        if not edge.in_rings:
-            feasible = feasible & ~self._ring(goal)
         if edge.reads:
             for child in edge.children:
                 width = self._load_width(child)
@@ -112,7 +110,7 @@ class EdgeAccounts:
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom))
 
     def _ring(self, goal: Goal) -> Num:
-        """Where a value is one of a loop that does nothing but multiply loaded tiles."""
+        """Where a value is one of a loop whose tiles are copied into rings."""
         looped = self.derivations.where(goal) is not Where.OUTSIDE
         return self.columns.warpgroups if looped else np.zeros(self.columns.count, dtype=bool)
 
@@ -162,7 +160,8 @@ class EdgeAccounts:
         operands = Operands(half, (left, right))
         account.matmul(m, n, self.columns.tile[k], operands, inside)
         groups = self.columns.warps // 4
-        loaded = all(self._load_width(child) == 2 for child in edge.children)
+        widths = [self._load_width(child) for child in edge.children]
+        loaded = 2 in widths and not any(width > 2 for width in widths)
         shared_out = ((m % (64 * groups) == 0) & (n % 8 == 0)) | (
             (m % 64 == 0) & (n % (64 * groups) == 0)
         )

@@ -61,10 +61,10 @@ kernel.graph @few_rows(%a: tensor<16x64xf16>, %b: tensor<64x64xf16>) -> tensor<1
 
 // -----
 
+// A left factor may be computed: it comes from registers.
 // CHECK-LABEL: kernel.graph @computed_factor
-// CHECK: schedule <warps = 4, stages = 2> :
+// CHECK: schedule <warps = 4, stages = 2, engine = warpgroup> :
 kernel.graph @computed_factor(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
-  // expected-remark @+1 {{expected loops that do nothing but load tiles and multiply them, got block.unary}}
   %r = kernel.launch(%a, %b) grid [] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf32> {
   ^bb0(%ga: tensor<64x64xf16>, %gb: tensor<64x64xf16>):
     %s = block.loop [k = 4] {
@@ -73,6 +73,28 @@ kernel.graph @computed_factor(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> t
       %v = block.cast %u : (!block.tile<64x16xf32>) -> !block.tile<64x16xf16>
       %y = block.load %gb [[k], []] : tensor<64x64xf16> -> !block.tile<16x64xf16>
       %p = block.matmul %v, %y : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %p : !block.tile<64x64xf32>
+    } : !block.tile<64x64xf32>
+    block.store %s [[], []] : !block.tile<64x64xf32>
+  }
+  kernel.return %r : tensor<64x64xf32>
+}
+
+// -----
+
+// A right one may not.
+// CHECK-LABEL: kernel.graph @computed_right_factor
+// CHECK: schedule <warps = 4, stages = 2> :
+kernel.graph @computed_right_factor(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
+  // expected-remark @+1 {{expected a right factor that is loaded and not changed}}
+  %r = kernel.launch(%a, %b) grid [] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf32> {
+  ^bb0(%ga: tensor<64x64xf16>, %gb: tensor<64x64xf16>):
+    %s = block.loop [k = 4] {
+      %x = block.load %ga [[], [k]] : tensor<64x64xf16> -> !block.tile<64x16xf16>
+      %y = block.load %gb [[k], []] : tensor<64x64xf16> -> !block.tile<16x64xf16>
+      %u = block.unary silu %y : (!block.tile<16x64xf16>) -> !block.tile<16x64xf32>
+      %v = block.cast %u : (!block.tile<16x64xf32>) -> !block.tile<16x64xf16>
+      %p = block.matmul %x, %v : (!block.tile<64x16xf16>, !block.tile<16x64xf16>) -> !block.tile<64x64xf32>
       block.accumulate sum %p : !block.tile<64x64xf32>
     } : !block.tile<64x64xf32>
     block.store %s [[], []] : !block.tile<64x64xf32>

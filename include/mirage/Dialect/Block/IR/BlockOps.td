@@ -286,7 +286,10 @@ def Block_MatmulOp : Block_OtherTileOp<"matmul",
     `mirage-assign-layouts` notes how the warps share the product: `warps` are
     their numbers along m, n and k; `swapped` computes the transposed product,
     which puts few rows on the small side of the tensor-core instruction;
-    `warpgroup` has groups of four warps multiply tiles in shared memory.
+    `warpgroup` has groups of four warps multiply tiles in shared memory. With
+    `deferred` (`mirage-pipeline-loops`), which only such products of a loop can
+    have, and only if nothing but sums use them, the product of one step is
+    computed during the next one, beside that one's first products.
 
     ```mlir
     %p = block.matmul %x, %w : (!block.tile<16x64xf16>, !block.tile<64x48xf16>) -> !block.tile<16x48xf32>
@@ -294,7 +297,7 @@ def Block_MatmulOp : Block_OtherTileOp<"matmul",
   }];
   let arguments = (ins Block_TileType:$lhs, Block_TileType:$rhs,
                        OptionalAttr<DenseI64ArrayAttr>:$warps, UnitAttr:$swapped,
-                       UnitAttr:$warpgroup);
+                       UnitAttr:$warpgroup, UnitAttr:$deferred);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, $result)";
 }
 

@@ -137,9 +137,14 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
     the number of stages. Stages are reduced, with a remark, while the rings, the
     scratch memory of the loop's ops and the other shared tiles exceed the chip's
     limit.
+
+    Where warpgroups multiply and products of a step depend on others of it, the
+    last ones are marked as `deferred` where they can be and registers suffice:
+    they run while the warps compute on the results of the next step's first ones.
   }];
   let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
-  let statistics = [Statistic<"numRings", "rings", "loads that became rings">];
+  let statistics = [Statistic<"numRings", "rings", "loads that became rings">,
+                    Statistic<"numDeferred", "deferred", "loops whose last products run in the next step">];
   let dependentDialects = ["::mirage::block::BlockDialect", "::mirage::thread::ThreadDialect"];
 }
 

@@ -33,6 +33,20 @@ int64_t getTileRegisterBudget(const Chip &chip, int64_t numWarps);
 /// everything else.
 void orderForRegisters(kernel::LaunchOp launch);
 
+/// Registers of a thread where the warps that do not compute give theirs to
+/// those that do: the copying warp and three idle ones make a group of four.
+struct RegisterShares {
+  int64_t copying, computing;
+};
+RegisterShares getRegisterShares(const Chip &chip, int64_t warps);
+
+/// The budget of a launch's warps, which with warpgroups can be moved to them.
+int64_t getTileRegisterBudget(const Chip &chip, kernel::ScheduleAttr schedule);
+
+/// On launches: registers of threads of the copying and of the other groups, by
+/// mirage-pipeline-loops.
+constexpr llvm::StringLiteral kRegisterShares = "block.register_shares";
+
 } // namespace mirage::block
 
 #endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H

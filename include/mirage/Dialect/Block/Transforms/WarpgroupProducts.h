@@ -2,8 +2,9 @@
 //
 // With `engine = warpgroup` a loop's tiles are copied by the tensor memory
 // accelerator into a ring in shared memory, which one extra warp keeps filled,
-// and four warps at a time multiply them from there. Here stands what that asks
-// of a launch, and how tensors and warps are cut.
+// and four warps at a time multiply them from there; left factors may be computed
+// too, and come from registers. Here stands what that asks of a launch, and how
+// tensors and warps are cut.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +30,9 @@ std::optional<std::string> whyNoWarpgroups(kernel::LaunchOp launch, int64_t warp
 /// The shared tile for a load: the largest swizzle that its rows are multiples
 /// of, else rows that are padded by 16 bytes against bank conflicts.
 thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementType);
+
+/// Whether the tensor memory accelerator can copy the load's tile.
+bool isBox(LoadOp load);
 
 /// Loads of the loop's own body that are held in shared memory, in order.
 llvm::SmallVector<LoadOp> getStagedLoads(LoopOp loop);

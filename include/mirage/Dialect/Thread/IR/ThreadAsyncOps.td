@@ -204,7 +204,8 @@ def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEff
     f32. Tiles are swizzled, or one chunk wide. The accumulator's layout is
     `wgmmaResultLayout`: the lowest two warp vectors are [16, 0] and [32, 0].
     The result may be used by further `thread.wgmma`s on it, else only after
-    `thread.wgmma_wait`.
+    `thread.wgmma_wait`. With `from_zero` nothing reads `acc`, and the result is
+    the product alone.
 
     ```mlir
     %d = thread.wgmma %a, %b, %c : !thread.shared<64x64xf16, swizzle = 128>,
@@ -212,7 +213,8 @@ def Thread_WgmmaOp : Thread_Op<"wgmma", [Thread_Needs<"WarpgroupMma">, MemoryEff
     ```
   }];
   let arguments = (ins AnyTypeOf<[Thread_FragmentType, Thread_SharedType]>:$lhs, Thread_SharedType:$rhs,
-                       Thread_FragmentType:$acc, UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed);
+                       Thread_FragmentType:$acc, UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed,
+                       UnitAttr:$from_zero);
   let results = (outs Thread_FragmentType:$result);
   let assemblyFormat = [{
     $lhs (`transposed` $lhs_transposed^)? `,` $rhs (`transposed` $rhs_transposed^)? `,` $acc attr-dict

@@ -1,0 +1,74 @@
+//===- ProductPhases.h - the order of a loop's products ---------*- C++ -*-===//
+//
+// Products of warpgroups run beside the warps that start them. The step of a
+// loop whose products depend on each other is done in phases:
+//
+//   phase 0   what products of the step do not matter to
+//   phase p   products whose factors are there after phase p - 1, started
+//             together; then what depends on them
+//
+// What does not depend on products is computed as late as it is needed, so that
+// it takes no registers before.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_PRODUCTPHASES_H
+#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_PRODUCTPHASES_H
+
+#include "mirage/Dialect/Block/IR/Block.h"
+
+#include <optional>
+#include <string>
+
+namespace mirage::block {
+
+/// Loads whose tiles are needed and given back at the same time: one ring.
+struct RingLoads {
+  llvm::SmallVector<LoadOp> loads;
+  /// The phases that read them first and last.
+  int64_t first = 0, last = 0;
+  /// Who reads them: products, other ops.
+  bool byProducts = false, byOps = false;
+};
+
+class ProductPhases {
+public:
+  /// Precondition: layouts are assigned, the launch uses warpgroups.
+  explicit ProductPhases(LoopOp loop);
+
+  /// The last phase.
+  int64_t getCount() const { return products.size(); }
+  /// Products of a phase, which is at least 1.
+  llvm::ArrayRef<MatmulOp> getProducts(int64_t phase) const { return products[phase - 1]; }
+  /// The phase in which an op of the body is computed.
+  int64_t getPhase(mlir::Operation *op) const { return phases.lookup(op); }
+  /// By first phase.
+  llvm::ArrayRef<RingLoads> getRings() const { return rings; }
+
+  /// Whether products of the last phase are computed during the next step.
+  bool isDeferred() const;
+  /// Why they cannot be; nullopt where they can.
+  std::optional<std::string> whyNotDeferred();
+  /// Factors in registers of the last phase's products, each once.
+  llvm::SmallVector<mlir::Value> getHeldFactors() const;
+
+private:
+  void findPhases();
+  void findRings();
+
+  LoopOp loop;
+  llvm::DenseMap<mlir::Operation *, int64_t> phases;
+  llvm::SmallVector<llvm::SmallVector<MatmulOp>> products;
+  llvm::SmallVector<RingLoads> rings;
+};
+
+/// On loops with deferred products: groups of warps take turns in starting them,
+/// so that the ones compute while the tensor cores work for the others.
+constexpr llvm::StringLiteral kTurns = "block.turns";
+
+/// Whether a product is used by nothing but sums of its loop.
+bool isOnlySummed(MatmulOp matmul);
+
+} // namespace mirage::block
+
+#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_PRODUCTPHASES_H

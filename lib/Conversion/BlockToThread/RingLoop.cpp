@@ -1,0 +1,417 @@
+//===- RingLoop.cpp - loops of warpgroups over rings ----------------------===//
+
+#include "RingLoop.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mirage;
+using block::getShared;
+using block::getTile;
+using thread::FragmentType;
+
+RingLoop::RingLoop(TileEmitter &tiles, block::LoopOp op)
+    : tiles(tiles), builder(tiles.builder), op(op),
+      accumulate(cast<block::AccumulateOp>(op.getBody().front().getTerminator())), phases(op),
+      rings(tiles.rings.lookup(op)), maxima(op.getBody().front().getOps<block::RunningMaxOp>()),
+      deferred(phases.isDeferred()) {
+  // With a single slot nothing would come for the next step before this one is released. Factors
+  // of the first products are computed before anything is waited for.
+  auto isHeld = [](block::MatmulOp product) { return !getShared(product.getLhs()); };
+  ArrayRef<block::MatmulOp> last = phases.getProducts(phases.getCount());
+  overlaps = !deferred && op.getStages().value_or(1) > 1 &&
+             llvm::all_of(last, block::isOnlySummed) &&
+             (phases.getCount() > 1 || llvm::none_of(last, isHeld));
+  if (deferred)
+    findLate();
+}
+
+void RingLoop::emit() {
+  if (!tiles.pendingGroup.empty())
+    tiles.waitForAllCopies();
+  if (deferred)
+    emitDeferredLoop(getInitial());
+  else
+    emitPlainLoop(getInitial());
+}
+
+//===----------------------------------------------------------------------===//
+// What one step carries to the next
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> RingLoop::getInitial() {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  SmallVector<Value> initial;
+  for (auto [number, result] : llvm::enumerate(op.getResults())) {
+    bool isMax = accumulate.getFn(number) == block::AccumulateFn::Max;
+    initial.push_back(tiles.constant(tiles.typeOf(result), isMax ? -infinity : 0));
+  }
+  for (block::RunningMaxOp running : maxima)
+    initial.push_back(tiles.constant(tiles.typeOf(running.getResult()), -infinity));
+  return initial;
+}
+
+void RingLoop::setCarried(ValueRange values) {
+  for (Value result : op.getResults()) {
+    tiles.accumulators[result] = values.front();
+    values = values.drop_front();
+  }
+  for (block::RunningMaxOp running : maxima) {
+    tiles.previousMax[running.getResult()] = values.front();
+    values = values.drop_front();
+  }
+  if (deferred && !values.empty())
+    for (auto [factor, value] : llvm::zip_equal(phases.getHeldFactors(), values))
+      tiles.fragments[factor] = value;
+}
+
+SmallVector<Value> RingLoop::getCarried() {
+  SmallVector<Value> next;
+  tiles.emitAccumulate(accumulate, next);
+  for (block::RunningMaxOp running : maxima)
+    next.push_back(tiles.get(running.getResult()));
+  if (deferred)
+    for (Value factor : phases.getHeldFactors())
+      next.push_back(tiles.get(factor));
+  return next;
+}
+
+/// The loop's result that the product is added to.
+Value RingLoop::getSum(block::MatmulOp product) {
+  return op.getResult(product->getUses().begin()->getOperandNumber());
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+void RingLoop::emitPlainLoop(SmallVector<Value> carried) {
+  int64_t last = phases.getCount();
+  auto loop = scf::ForOp::create(builder, tiles.loc, tiles.index(0), tiles.index(op.getExtent()),
+                                 tiles.index(1), carried);
+  Group previous;
+  if (overlaps) {
+    llvm::append_range(previous.products, phases.getProducts(last));
+    for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+      if (loads.byProducts && (loads.last == last || loads.byOps))
+        previous.rings.push_back(ring);
+    previous.isPrevious = true;
+  }
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value step = loop.getInductionVar();
+    setCarried(loop.getRegionIterArgs());
+    enterStep(step);
+    if (overlaps) {
+      previous.step = step;
+      underWay = {previous};
+    }
+    emitPhases(0, last, step);
+    endStep(step);
+    SmallVector<Value> next = getCarried();
+    scf::YieldOp::create(builder, tiles.loc, next);
+  }
+  underWay.clear();
+  setCarried(loop.getResults());
+  if (overlaps) {
+    previous.isPrevious = false;
+    previous.step = tiles.index(op.getExtent() - 1);
+    for (block::MatmulOp product : previous.products)
+      tiles.fragments[product.getResult()] = tiles.accumulators[getSum(product)];
+    underWay = {previous};
+    finish(1);
+    for (block::MatmulOp product : previous.products)
+      tiles.accumulators[getSum(product)] = tiles.get(product.getResult());
+  }
+  for (Value result : op.getResults())
+    tiles.fragments[result] = tiles.accumulators[result];
+}
+
+void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
+  int64_t last = phases.getCount();
+  // The first step, after which there is nothing to rescale.
+  setCarried(carried);
+  enterStep(tiles.index(0));
+  emitOps(0, tiles.index(0));
+  waitForSlots(1, tiles.index(0));
+  takeTurn(tiles.index(0));
+  start(1, tiles.index(0));
+  passTurn();
+  finish(1);
+  emitOps(1, tiles.index(0));
+  emitPhases(2, last - 1, tiles.index(0));
+  endStep(tiles.index(0));
+  emitLate();
+  for (block::MatmulOp product : phases.getProducts(last)) {
+    tiles.fragments[product.getResult()] = tiles.accumulators[getSum(product)];
+    tiles.accumulated.insert(product.getResult());
+  }
+  carried = getCarried();
+
+  auto loop = scf::ForOp::create(builder, tiles.loc, tiles.index(1), tiles.index(op.getExtent()),
+                                 tiles.index(1), carried);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value step = loop.getInductionVar();
+    Value previous = arith::SubIOp::create(builder, tiles.loc, step, tiles.index(1));
+    setCarried(loop.getRegionIterArgs());
+    enterStep(step);
+    emitOps(0, step);
+    waitForSlots(1, step);
+    takeTurn(step);
+    start(1, step);
+    waitForSlots(last, previous);
+    start(last, previous);
+    passTurn();
+    finish(1);
+    emitOps(1, step);
+    emitPhases(2, last - 1, step);
+    finishDeferred();
+    endStep(step);
+    scf::YieldOp::create(builder, tiles.loc, getCarried());
+  }
+  setCarried(loop.getResults());
+  Value step = tiles.index(op.getExtent() - 1);
+  waitForSlots(last, step);
+  takeTurn(tiles.index(op.getExtent()));
+  start(last, step);
+  passTurn();
+  finish(underWay.size());
+  for (block::MatmulOp product : phases.getProducts(last))
+    tiles.accumulators[getSum(product)] = tiles.get(product.getResult());
+  for (Value result : op.getResults())
+    tiles.fragments[result] = tiles.accumulators[result];
+}
+
+/// Waits for the deferred products, makes the factors of the next ones, and
+/// rescales their sums.
+void RingLoop::finishDeferred() {
+  ArrayRef<block::MatmulOp> products = phases.getProducts(phases.getCount());
+  auto getIndex = [](block::MatmulOp product) {
+    return product->getUses().begin()->getOperandNumber();
+  };
+  // What the sums are rescaled by is computed while the products run.
+  for (block::MatmulOp product : products)
+    if (Value rescale = accumulate.getRescale(getIndex(product))) {
+      Value sum = getSum(product);
+      tiles.getRescaleFactor(rescale, getTile(sum), tiles.typeOf(sum));
+    }
+  if (!underWay.empty()) {
+    llvm::SetVector<Value> passed;
+    for (Operation *made : late)
+      for (Value operand : made->getOperands())
+        if (Value fragment = tiles.get(operand);
+            fragment && !llvm::is_contained(late, operand.getDefiningOp()) &&
+            cast<FragmentType>(fragment.getType()).getElementType().isF32())
+          passed.insert(operand);
+    // The assembler moves arithmetic behind the wait for products, where nothing
+    // runs beside it. It does not move it across a branch, such as that of a wait
+    // for a slot, which is there.
+    for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+      if (loads.first == phases.getCount() && loads.byProducts) {
+        thread::RingWaitOp::create(builder, tiles.loc, ring, underWay.front().step);
+        break;
+      }
+    finish(underWay.size(), passed.getArrayRef());
+  }
+  emitLate();
+  for (block::MatmulOp product : products) {
+    tiles.accumulators[getSum(product)] = tiles.get(product.getResult());
+    tiles.fragments[product.getResult()] = tiles.emitRescaled(accumulate, getIndex(product));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+void RingLoop::enterStep(Value step) {
+  tiles.position[op.getAxis()] = step;
+  tiles.rescaleFactors.clear();
+}
+
+/// The phases with their products; the last ones stay under way where they overlap
+/// with the next step.
+void RingLoop::emitPhases(int64_t first, int64_t last, Value step) {
+  for (int64_t phase = first; phase <= last; ++phase) {
+    if (phase > 0) {
+      waitForSlots(phase, step);
+      start(phase, step);
+      bool stays = overlaps && phase == phases.getCount();
+      finish(underWay.size() - (stays ? 1 : 0));
+    }
+    emitOps(phase, step);
+  }
+}
+
+void RingLoop::emitOps(int64_t phase, Value step) {
+  auto isRead = [](const block::RingLoads &loads) { return !loads.byProducts; };
+  for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+    if (loads.first == phase && (isRead(loads) || phase == 0))
+      waitForSlot(loads, ring, step);
+  for (Operation &inner : op.getBody().front().without_terminator())
+    if (phases.getPhase(&inner) == phase && !isa<block::MatmulOp>(inner) && !isView(&inner) &&
+        !llvm::is_contained(late, &inner))
+      tiles.emit(&inner);
+  for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+    if (loads.last == phase && isRead(loads))
+      release(ring, step);
+}
+
+/// Gives back what both products and other ops of the step have read.
+void RingLoop::endStep(Value step) {
+  if (overlaps)
+    return;
+  for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+    if (loads.byProducts && loads.byOps)
+      release(ring, step);
+}
+
+void RingLoop::findLate() {
+  for (Operation &inner : llvm::reverse(op.getBody().front().without_terminator())) {
+    if (inner.getNumResults() != 1 || isa<block::MatmulOp, block::ConstantOp>(inner) ||
+        isView(&inner) || inner.use_empty() ||
+        getTile(inner.getResult(0)).getElementType().getIntOrFloatBitWidth() == 32)
+      continue;
+    bool isLate = llvm::all_of(inner.getUsers(), [&](Operation *user) {
+      auto product = dyn_cast<block::MatmulOp>(user);
+      return (product && product.getDeferred()) || llvm::is_contained(late, user);
+    });
+    if (isLate)
+      late.push_back(&inner);
+  }
+  std::reverse(late.begin(), late.end());
+}
+
+void RingLoop::emitLate() {
+  for (Operation *made : late)
+    tiles.emit(made);
+}
+
+//===----------------------------------------------------------------------===//
+// Slots and products
+//===----------------------------------------------------------------------===//
+
+bool RingLoop::isView(Operation *inner) const {
+  return inner->getNumResults() == 1 && isa<block::TileType>(inner->getResult(0).getType()) &&
+         getShared(inner->getResult(0));
+}
+
+void RingLoop::waitForSlots(int64_t phase, Value step) {
+  for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+    if (loads.first == phase && loads.byProducts)
+      waitForSlot(loads, ring, step);
+}
+
+void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step) {
+  auto wait = thread::RingWaitOp::create(builder, tiles.loc, ring, step);
+  auto emitViews = [&](auto &self, Value value) -> void {
+    for (Operation *user : value.getUsers())
+      if (isView(user)) {
+        tiles.emit(user);
+        self(self, user->getResult(0));
+      }
+  };
+  for (auto [number, tile] : llvm::enumerate(wait.getTiles())) {
+    block::LoadOp load = loads.loads[number];
+    tiles.sharedViews[load.getResult()] = {tile, false};
+    emitViews(emitViews, load.getResult());
+  }
+}
+
+/// Number of the group of four warps.
+static Value getGroup(OpBuilder &builder, Location loc) {
+  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+  Value size = arith::ConstantIndexOp::create(builder, loc, 128);
+  return arith::DivUIOp::create(builder, loc, thread, size);
+}
+
+/// Waits until the group before has started its products of the step; the first
+/// group waits for the last one's of the step before, which it does not in step 0.
+void RingLoop::takeTurn(Value step) {
+  Value turns = tiles.turns.lookup(op);
+  if (!turns)
+    return;
+  Value group = getGroup(builder, tiles.loc);
+  Value isFirst =
+      arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::eq, group, tiles.index(0));
+  Value round = arith::AddIOp::create(
+      builder, tiles.loc, step,
+      arith::SelectOp::create(builder, tiles.loc, isFirst, tiles.index(1), tiles.index(0)));
+  Value parity = arith::RemUIOp::create(builder, tiles.loc, round, tiles.index(2));
+  thread::MbarrierWaitOp::create(builder, tiles.loc, turns, group, parity);
+}
+
+void RingLoop::passTurn() {
+  Value turns = tiles.turns.lookup(op);
+  if (!turns)
+    return;
+  int64_t groups = tiles.launch.getSchedule()->getWarps() / 4;
+  Value next =
+      arith::AddIOp::create(builder, tiles.loc, getGroup(builder, tiles.loc), tiles.index(1));
+  next = arith::RemUIOp::create(builder, tiles.loc, next, tiles.index(groups));
+  thread::MbarrierArriveOp::create(builder, tiles.loc, turns, next);
+}
+
+void RingLoop::start(int64_t phase, Value step) {
+  Group group;
+  llvm::append_range(group.products, phases.getProducts(phase));
+  for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
+    if (loads.byProducts && !loads.byOps && loads.last == phase)
+      group.rings.push_back(ring);
+  group.step = step;
+  for (block::MatmulOp product : group.products) {
+    // A sum that products of the step before are under way for goes on from there.
+    for (Group &before : underWay)
+      before.isContinued |= before.isPrevious && llvm::is_contained(before.products, product);
+    tiles.emit(product);
+  }
+  thread::WgmmaCommitOp::create(builder, tiles.loc);
+  underWay.push_back(std::move(group));
+}
+
+/// Waits for the first `count` groups under way. The values `passed` are computed
+/// before that, and what uses them after it.
+void RingLoop::finish(size_t count, ArrayRef<Value> passed) {
+  if (count == 0)
+    return;
+  SmallVector<Value> waited;
+  SmallVector<Value *> places;
+  for (Group &group : MutableArrayRef(underWay).take_front(count))
+    if (!group.isContinued)
+      for (block::MatmulOp product : group.products)
+        places.push_back(group.isPrevious ? &tiles.accumulators[getSum(product)]
+                                          : &tiles.fragments[product.getResult()]);
+  for (Value value : passed)
+    places.push_back(&tiles.fragments[value]);
+  for (Value *place : places)
+    waited.push_back(*place);
+  auto wait = thread::WgmmaWaitOp::create(
+      builder, tiles.loc, TypeRange(ValueRange(waited)),
+      builder.getI64IntegerAttr(int64_t(underWay.size() - count)), waited);
+  for (auto [place, value] : llvm::zip_equal(places, wait.getResults()))
+    *place = value;
+  for (Group &group : MutableArrayRef(underWay).take_front(count))
+    for (Value ring : group.rings)
+      release(ring, group.step, group.isPrevious);
+  underWay.erase(underWay.begin(), underWay.begin() + count);
+}
+
+/// Releases the slot of a step, or of the one before it if there is one.
+void RingLoop::release(Value ring, Value step, bool isPrevious) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (isPrevious) {
+    Value isLater =
+        arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::ugt, step, tiles.index(0));
+    auto branch = scf::IfOp::create(builder, tiles.loc, isLater, /*withElseRegion=*/false);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    step = arith::SubIOp::create(builder, tiles.loc, step, tiles.index(1));
+  }
+  thread::RingReleaseOp::create(builder, tiles.loc, ring, step);
+}

@@ -1,0 +1,100 @@
+//===- RingLoop.h - loops of warpgroups over rings --------------*- C++ -*-===//
+//
+// A step goes through its phases (ProductPhases.h):
+//
+//   for each phase:
+//     wait for the slots that its products read; start the products
+//     wait for the products; release the slots that they read last
+//     compute what depends on them
+//
+// Products of the last phase that are only summed are waited for in the next
+// step, after that one's first products have been started, so that the tensor
+// cores do not run dry. Where they are deferred, they are started there as well:
+//
+//   step 0 without its last products
+//   for step j = 1..:
+//     start the first products of step j, then the last ones of step j - 1
+//     wait for the former, compute, wait for the latter
+//     factors for the next step, sums rescaled
+//   the last products of the last step
+//
+// There groups of warps can take turns in starting products: while one computes,
+// the tensor cores work for the other. Otherwise all would compute at the same
+// time. A turn passes from group to group and round again.
+//
+// Factors in registers and sums must not be written while products use them.
+// The waits pass values through that are to be computed before or after them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_RINGLOOP_H
+#define MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_RINGLOOP_H
+
+#include "TileEmitter.h"
+
+#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
+
+namespace mirage {
+
+class RingLoop {
+public:
+  RingLoop(TileEmitter &tiles, block::LoopOp op);
+  void emit();
+
+private:
+  /// Products that were started together, and the slots to release after them.
+  struct Group {
+    llvm::SmallVector<block::MatmulOp> products;
+    llvm::SmallVector<mlir::Value> rings;
+    mlir::Value step;
+    /// Of the step before `step`, if there is one.
+    bool isPrevious = false;
+    /// Further products have been started on the sums.
+    bool isContinued = false;
+  };
+
+  // What one step carries to the next.
+  llvm::SmallVector<mlir::Value> getInitial();
+  void setCarried(mlir::ValueRange values);
+  llvm::SmallVector<mlir::Value> getCarried();
+
+  void emitPlainLoop(llvm::SmallVector<mlir::Value> carried);
+  void emitDeferredLoop(llvm::SmallVector<mlir::Value> carried);
+
+  void enterStep(mlir::Value step);
+  void emitPhases(int64_t first, int64_t last, mlir::Value step);
+  void emitOps(int64_t phase, mlir::Value step);
+  void emitLate();
+  void endStep(mlir::Value step);
+
+  void takeTurn(mlir::Value step);
+  void passTurn();
+  void waitForSlots(int64_t phase, mlir::Value step);
+  void waitForSlot(const block::RingLoads &loads, mlir::Value ring, mlir::Value step);
+  void start(int64_t phase, mlir::Value step);
+  void finish(size_t count, llvm::ArrayRef<mlir::Value> passed = {});
+  void finishDeferred();
+  void release(mlir::Value ring, mlir::Value step, bool isPrevious = false);
+
+  /// Whether the op only names tiles of rings in another way, or loads them.
+  bool isView(mlir::Operation *op) const;
+  void findLate();
+  mlir::Value getSum(block::MatmulOp product);
+
+  TileEmitter &tiles;
+  mlir::OpBuilder &builder;
+  block::LoopOp op;
+  block::AccumulateOp accumulate;
+  block::ProductPhases phases;
+  llvm::SmallVector<mlir::Value> rings;
+  llvm::SmallVector<block::RunningMaxOp> maxima;
+  bool deferred, overlaps;
+  /// Ops that make factors of deferred products out of f32 values, which are
+  /// computed once the products that use the last step's factors are done.
+  llvm::SmallVector<mlir::Operation *> late;
+  llvm::SmallVector<Group> underWay;
+};
+
+} // namespace mirage
+
+#endif // MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_RINGLOOP_H

@@ -1,0 +1,180 @@
+"""Loops of several products by warpgroups: attention and others, executed with all checks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lowering import check_mlir, compile_mlir
+from mirage.compiler.compile import CompileOptions, compile_text
+from mirage.compiler.ptxas import find_ptxas
+from mirage.emulator import EmulatorError
+from mirage.emulator.artifact import random_inputs, run_artifact
+from mirage.runtime.artifact import Artifact
+from ptx_mutants import Kind, mutants
+from warpgroup_attention import Attention
+from warpgroup_loops import HiddenLoop, computed_factor
+
+SMALL = Attention(64, 192)
+
+
+def check(text: str) -> None:
+    """Against the µGraph's meaning in float64; all products must be those of warpgroups."""
+    ptx = compile_mlir(text).ptx()
+    assert "wgmma.mma_async" in ptx
+    assert "mma.sync" not in ptx
+    check_mlir(text)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_steps_and_stages(steps: int, stages: int) -> None:
+    check(replace(SMALL, keys=64 * steps, stages=stages).text())
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_types_and_orders(dtype: str, turned: bool) -> None:
+    check(replace(SMALL, dtype=dtype, turned=turned, heads=2).text())
+
+
+@pytest.mark.parametrize(
+    ("tile", "dim", "warps"),
+    [
+        ((64, 128), 64, 4),
+        ((64, 32), 128, 4),
+        ((64, 48), 64, 4),
+        ((128, 64), 64, 8),
+        ((128, 128), 128, 8),
+        ((128, 64), 64, 4),
+        ((64, 64), 256, 4),
+        ((64, 128), 128, 8),
+    ],
+)
+def test_tiles(tile: tuple[int, int], dim: int, warps: int) -> None:
+    """The last one has more warps than rows: both share the columns."""
+    rows, keys = tile
+    check(Attention(rows, 2 * keys, dim, tile, warps=warps).text())
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(127, 128), (65, 130), (64, 72), (130, 190)])
+def test_sizes_that_do_not_divide(rows: int, keys: int) -> None:
+    check(replace(SMALL, rows=rows, keys=keys).text())
+
+
+def test_other_operands() -> None:
+    """A bias from shared memory, other columns of v, a first factor in registers, an f32 result."""
+    check(replace(SMALL, bias=True).text())
+    check(replace(SMALL, bias=True, rows=70, keys=136).text())
+    check(replace(SMALL, columns=96).text())
+    check(replace(SMALL, held=True).text())
+    check(replace(SMALL, out="f32").text())
+
+
+@pytest.mark.parametrize("gate", [False, True])
+@pytest.mark.parametrize("also_sum", [False, True])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_hidden_loops(gate: bool, also_sum: bool, stages: int) -> None:
+    check(HiddenLoop(gate=gate, also_sum=also_sum, stages=stages).text())
+
+
+@pytest.mark.parametrize(("steps", "stages"), [(1, 2), (3, 1), (3, 2), (4, 3)])
+def test_computed_first_factor(steps: int, stages: int) -> None:
+    check(computed_factor(steps, stages))
+
+
+# ---- what a mistake would do
+
+LONG = Attention(64, 64 * 7, 64, (64, 64), stages=2)
+
+
+def _outputs(artifact: Artifact, ptx: str) -> list[np.ndarray] | None:
+    """None where a check stops the run."""
+    name = artifact.manifest.modules[0].ptx
+    broken = Artifact(artifact.manifest, {**artifact.files, name: ptx.encode()})
+    try:
+        return list(run_artifact(broken, random_inputs(artifact.manifest.inputs)).outputs)
+    except EmulatorError:
+        return None
+
+
+def _is_noticed(artifact: Artifact, ptx: str) -> bool:
+    right = _outputs(artifact, artifact.ptx())
+    assert right is not None
+    outputs = _outputs(artifact, ptx)
+    return outputs is None or any(
+        not np.array_equal(a, b) for a, b in zip(right, outputs, strict=True)
+    )
+
+
+@pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
+def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
+    artifact = compile_mlir(LONG.text())
+    found = list(mutants(artifact.ptx(), kind))
+    assert found
+    missed = [m.original for m in found if not _is_noticed(artifact, m.ptx)]
+    # Of several arrays of mbarriers any fence covers those before it. A barrier before the result
+    # takes over memory of a ring is not seen (test_warpgroups.py says why).
+    init = "fence.mbarrier_init.release.cluster;"
+    missed = [m for m in missed if m != init and not m.startswith("bar.sync")]
+    # The slot of q is free from the start, and one wait for a slot of v only keeps the assembler
+    # from moving arithmetic. The registers of a product that starts from zero are not read.
+    waits = [m for m in missed if m.startswith("mbarrier.try_wait")]
+    fences = [m for m in missed if m.startswith("wgmma.fence")]
+    assert len(waits) <= 2
+    assert len(fences) <= 2
+    assert len(missed) == len(waits) + len(fences)
+    assert kind != "fence" or _is_noticed(artifact, artifact.ptx().replace(init, ""))
+
+
+def test_wrong_parity_is_noticed() -> None:
+    artifact = compile_mlir(LONG.text())
+    ptx = artifact.ptx()
+    waits = list(re.finditer(r"mbarrier\.try_wait\.parity\S+ (\S+), \[([^]]+)\], (\S+);", ptx))
+    assert len(waits) >= 6
+    for wait in waits:
+        flipped = f"xor.b32 %r_flip, {wait[3]}, 1;\n" + wait[0].replace(wait[3] + ";", "%r_flip;")
+        broken = ptx[: wait.start()] + flipped + ptx[wait.end() :]
+        body = broken.index("{", broken.index(".entry")) + 2
+        assert _is_noticed(artifact, broken[:body] + "\t.reg .b32 %r_flip;\n" + broken[body:])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "needed"),
+    [
+        (r"(mbarrier\.arrive\.expect_tx\S+ _, \[\S+\], )(\S+);", r"\g<1>16;", 3),
+        (r"@taken mbarrier\.arrive\.shared::cta\.b64 _, \[[^]]+\];", "", 3),
+    ],
+)
+def test_wrong_counts_are_noticed(pattern: str, replacement: str, needed: int) -> None:
+    """Each one by itself: of the rings of q, of k and of v. Nothing waits for the last release."""
+    artifact = compile_mlir(LONG.text())
+    ptx = artifact.ptx()
+    found = list(re.finditer(pattern, ptx))
+    assert len(found) >= needed
+    for at in found[:needed]:
+        broken = ptx[: at.start()] + at.expand(replacement) + ptx[at.end() :]
+        assert _is_noticed(artifact, broken), at[0]
+
+
+# ---- the assembler
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
+@pytest.mark.parametrize(
+    "attention",
+    [
+        Attention(4096, 4096, 128, (128, 128), 32, 8),
+        Attention(4096, 4096, 64, (128, 128), 32, 8),
+        Attention(4096, 4096, 128, (128, 64), 32, 8, dtype="bf16", turned=True),
+        Attention(4096, 4096, 256, (128, 64), 32, 8),
+        Attention(4096, 4096, 128, (64, 128), 32, 4),
+        Attention(4096, 4096, 128, (128, 64), 32, 8, bias=True),
+    ],
+)
+def test_no_spills_and_no_serialised_products(attention: Attention) -> None:
+    compiled = compile_text(attention.text(), CompileOptions(use_cache=False))
+    assert compiled.spilled_bytes == 0
+    assert not compiled.notes

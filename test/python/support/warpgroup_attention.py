@@ -1,0 +1,137 @@
+"""Attention over rings and warpgroups, as text of µGraphs with a schedule set by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+LOWEST = -1.0e30
+
+
+@dataclass(frozen=True)
+class Attention:
+    """``softmax(scale q k^T + bias) v`` with q, k, v of (heads, rows or keys, dim).
+
+    ``tile``: rows and keys of a block's step. ``turned``: k is (heads, dim, keys). ``bias``: an
+    additive tensor (rows, keys). ``columns``: of v, where they are not ``dim``. ``held``: q is
+    multiplied by the scale before the loop, so that it comes from registers.
+    """
+
+    rows: int
+    keys: int
+    dim: int = 64
+    tile: tuple[int, int] = (64, 64)
+    heads: int = 1
+    warps: int = 4
+    stages: int = 2
+    dtype: str = "f16"
+    out: str = ""
+    turned: bool = False
+    bias: bool = False
+    columns: int = 0
+    held: bool = False
+    engine: str = "warpgroup"
+    scale: float = 0.125
+
+    def text(self) -> str:
+        """The module."""
+        tm, tn = self.tile
+        d, e, h, t = self.dim, self.columns or self.dim, self.heads, self.dtype
+        out = self.out or t
+        q, k = f"tensor<{h}x{self.rows}x{d}x{t}>", f"tensor<{h}x{self.keys}x{d}x{t}>"
+        v, o = f"tensor<{h}x{self.keys}x{e}x{t}>", f"tensor<{h}x{self.rows}x{e}x{out}>"
+        if self.turned:
+            k = f"tensor<{h}x{d}x{self.keys}x{t}>"
+        bias = f"tensor<{self.rows}x{self.keys}x{t}>"
+        extra = [("c", bias)] if self.bias else []
+        inputs = [("q", q), ("k", k), ("v", v), *extra]
+        named = ", ".join(f"%{n}: {x}" for n, x in inputs)
+        given, types = ", ".join(f"%{n}" for n, _ in inputs), ", ".join(x for _, x in inputs)
+        inner = ", ".join(f"%g{n}: {x}" for n, x in inputs)
+
+        def tile(*shape: int, of: str = "f32") -> str:
+            return f"!block.tile<{'x'.join(map(str, (1, *shape)))}x{of}>"
+
+        s, r, acc = tile(tm, tn), tile(tm, 1), tile(tm, e)
+        scalar = "!block.tile<f32>"
+        tq, tk, tv = tile(tm, d, of=t), tile(d, tn, of=t), tile(tn, e, of=t)
+        before = [
+            f"%f = block.constant {self.scale:e} : {scalar}",
+            f"%x = block.load %gq [[h], [m], []] : {q} -> {tq}",
+        ]
+        factor = "%x"
+        if self.held:
+            f32 = tile(tm, d)
+            before += [
+                f"%xf = block.cast %x : ({tq}) -> {f32}",
+                f"%xs = block.binary mul %xf, %f : ({f32}, {scalar}) -> {f32}",
+                f"%xh = block.cast %xs : ({f32}) -> {tq}",
+            ]
+            factor = "%xh"
+        if self.turned:
+            load = [f"%y = block.load %gk [[h], [], [n]] : {k} -> {tk}"]
+        else:
+            tkt = tile(tn, d, of=t)
+            load = [
+                f"%yt = block.load %gk [[h], [n], []] : {k} -> {tkt}",
+                f"%y = block.transpose %yt [0, 2, 1] : ({tkt}) -> {tk}",
+            ]
+        body = [
+            *load,
+            f"%s0 = block.matmul {factor}, %y : ({tq}, {tk}) -> {s}",
+        ]
+        scores = "%s0"
+        if not self.held:
+            body.append(f"%s1 = block.binary mul %s0, %f : ({s}, {scalar}) -> {s}")
+            scores = "%s1"
+        if self.bias:
+            tb, whole = f"!block.tile<{tm}x{tn}x{t}>", f"!block.tile<{tm}x{tn}xf32>"
+            body += [
+                f"%b0 = block.load %gc [[m], [n]] : {bias} -> {tb}",
+                f"%b1 = block.cast %b0 : ({tb}) -> {whole}",
+                f"%s2 = block.binary add {scores}, %b1 : ({s}, {whole}) -> {s}",
+            ]
+            scores = "%s2"
+        if self.keys % tn:
+            body.append(f"%s3 = block.mask {scores} dim 2 [n] extent {self.keys} fill -inf : {s}")
+            scores = "%s3"
+        body += [
+            f"%r = block.reduce max {scores} dims [2] : ({s}) -> {r}",
+            f"%w = block.constant {LOWEST:e} : {scalar}",
+            f"%rw = block.binary max %r, %w : ({r}, {scalar}) -> {r}",
+            f"%m = block.running_max %rw : {r}",
+            f"%z = block.binary sub {scores}, %m : ({s}, {r}) -> {s}",
+            f"%p = block.unary exp %z : ({s}) -> {s}",
+            f"%l = block.reduce sum %p dims [2] : ({s}) -> {r}",
+            f"%ph = block.cast %p : ({s}) -> {tile(tm, tn, of=t)}",
+            f"%vt = block.load %gv [[h], [n], []] : {v} -> {tv}",
+            f"%o = block.matmul %ph, %vt : ({tile(tm, tn, of=t)}, {tv}) -> {acc}",
+            f"block.accumulate sum %o rescale %m, sum %l rescale %m : {acc}, {r} "
+            f"rescale : {r}, {r}",
+        ]
+        after = [
+            f"%i = block.unary reciprocal %a#1 : ({r}) -> {r}",
+            f"%u = block.binary mul %a#0, %i : ({acc}, {r}) -> {acc}",
+        ]
+        stored = "%u"
+        if out != "f32":
+            after.append(f"%uh = block.cast %u : ({acc}) -> {tile(tm, e, of=out)}")
+            stored = "%uh"
+        lines = [
+            f"kernel.graph @attention({named}) -> {o} "
+            "attributes {form = #kernel.form<selected>} {",
+            f"%res = kernel.launch({given}) grid [h = {h}, m = {ceil(self.rows / tm)}] schedule "
+            f"<warps = {self.warps}, stages = {self.stages}, engine = {self.engine}> : ({types}) "
+            f"-> {o} {{",
+            f"^bb0({inner}):",
+            *before,
+            f"%a:2 = block.loop [n = {ceil(self.keys / tn)}] {{",
+            *body,
+            f"}} : {acc}, {r}",
+            *after,
+            f"block.store {stored} [[h], [m], []] : {tile(tm, e, of=out)}",
+            "}",
+            f"kernel.return %res : {o}",
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
