@@ -201,7 +201,7 @@ class Measure(EdgeAccounts):
         made = {e.goal: e for e in edges if self.in_loop(e.goal)}
         if all(e.in_rings for e in made.values()):
             return all(
-                self._is_load(c)
+                self._load_width(c) > 0
                 for e in made.values()
                 if isinstance(e, Product)
                 for c in e.children

@@ -31,8 +31,11 @@ from mirage.verify.evidence.floats import Yardstick
 _NOISE = 4.0
 """Times the other roundings: casts that change more are what the result is about."""
 _ORDINARY = 1.0 / 16.0
-HALF_ULP = {DType.F16: 2.0**-11, DType.BF16: 2.0**-8, DType.F32: 2.0**-22, DType.F64: 2.0**-50}
-HALF_ULP |= {dtype: 2.0**-50 for dtype in DType if dtype.is_integer}
+HALF_ULP = dict.fromkeys(DType, 2.0**-50) | {
+    DType.F16: 2.0**-11,
+    DType.BF16: 2.0**-8,
+    DType.F32: 2.0**-22,
+}
 """What rounding may cost, relative to the number (of f32 with some slack)."""
 
 

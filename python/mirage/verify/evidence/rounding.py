@@ -44,8 +44,11 @@ from mirage.verify.evidence.shared_launches import common_launches
 
 _SCORE = 1e4
 _LARGE = 64.0
-_SMALLEST = {DType.F16: 2.0**-25, DType.BF16: 2.0**-134, DType.F32: 2.0**-150, DType.F64: 0.0}
-_SMALLEST |= {dtype: 0.0 for dtype in DType if dtype.is_integer}
+_SMALLEST = dict.fromkeys(DType, 0.0) | {
+    DType.F16: 2.0**-25,
+    DType.BF16: 2.0**-134,
+    DType.F32: 2.0**-150,
+}
 _WORK = 1.5e5
 """Elements computed in one situation, where the program allows that."""
 _ALL = 1.2e7
@@ -460,8 +463,8 @@ def _typical(error_r: Array, error_c: Array, floor: Array, known: Array, draws: 
     tell."""
 
     def logarithms(e: Array) -> Array:
-        own = (v.reshape(len(v), draws, -1) for v in (e, known))
-        return np.log(np.maximum(_rms(*own, 2), least)).mean(1)
+        own, its = (v.reshape(len(v), draws, -1) for v in (e, known))
+        return np.log(np.maximum(_rms(own, its, 2), least)).mean(1)
 
     least = np.maximum(_rms(floor, known, 1) / 2.0, 1e-300)[:, None]
     uncertain = 1.0 + 3.0 / np.sqrt(draws)
