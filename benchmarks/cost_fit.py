@@ -68,6 +68,7 @@ class Measured:
             for f in fields(KernelFeatures)
             if f.name != "known"
         }
+        columns["warpgroups"] = columns["warpgroups"].astype(bool)
         known = Known(*(np.array([float(r["known"][f.name]) for r in rows]) for f in fields(Known)))
         return Measured(
             KernelFeatures(**columns, known=known),

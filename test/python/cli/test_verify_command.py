@@ -161,7 +161,7 @@ def test_outputs_in_another_order(capsys: pytest.CaptureFixture[str], folder: Pa
         ("ab.mlir", "outputs: expected types ['4x8xf32'], got ['4x8xf32', '4x8xf32']"),
         ("zero.mlir", "expected sizes of at least 1, got 0x8xf32"),
         ("dynamic.mlir", "static shape"),
-        ("integers.mlir", "float element type"),
+        ("integers.mlir", "inputs: expected types ['4x8xf32'], got ['4x8xi32']"),
         ("nan.mlir", "expected a number, got NaN"),
         ("alternatives.mlir", "expected one program, got kernel.alternatives"),
     ],
