@@ -71,7 +71,8 @@ def written(graph: KernelGraph) -> str:
 
 
 def test_all_composites_are_compared() -> None:
-    assert {case[0] for case in CASES} == set(Composite.__subclasses__())
+    ours = {c for c in Composite.__subclasses__() if c.__module__.startswith("mirage.")}
+    assert {case[0] for case in CASES} == ours
 
 
 @pytest.mark.parametrize("stable", [False, True])

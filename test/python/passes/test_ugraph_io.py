@@ -29,6 +29,7 @@ from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import read
+from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     BlockGraph,
@@ -81,6 +82,7 @@ def every_op() -> KernelGraph:
     b.broadcast(b.reshape(b.transpose(x, (1, 0)), (2, 1, 16)), (3, 2, 5, 16))
     for number in (0.0, -0.0, 1e-300, math.inf, -math.inf, 0.1):
         b.constant(number, DType.F16)
+    gather(b, x, iota(b, (4, 2), 0, DType.I32))
     out = b.matmul(x, b.transpose(x, (1, 0)))
     b.ops.append(
         External(
@@ -391,7 +393,7 @@ def programs(draw: st.DrawFn) -> KernelGraph:
     """A chain of random tensor ops."""
     b = Builder()
     shape = draw(SHAPES)
-    dtypes = st.sampled_from(list(DType))
+    dtypes = st.sampled_from([d for d in DType if not d.is_integer])
     inputs = [Value(TensorType(shape, draw(dtypes)), f"x{i}") for i in range(2)]
     values = list(inputs)
     for _ in range(draw(st.integers(1, 8))):
