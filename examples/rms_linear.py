@@ -25,7 +25,7 @@ class RmsLinear(nn.Module):
 
 torch.manual_seed(0)
 rms_linear = RmsLinear().requires_grad_(False)
-example_inputs = (torch.randn(16, 4096).half(),)
+example_inputs = (torch.randn(8, 4096).half(),)
 
 
 if __name__ == "__main__":
