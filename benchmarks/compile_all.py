@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 from dataclasses import replace
+from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Finalist, Optimized
 from mirage.runtime import write_artifact
 from mirage.runtime.artifact import Artifact
-from mirage.semantics.alternatives import VerdictNote
 from mirage.semantics.describe import describe as words
 from mirage.semantics.ugraph import Launch
 from mirage.workloads import get
@@ -98,11 +98,10 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "failures": list(report.notes),
     }
     for number, finalist in enumerate(optimized.finalists[: arguments.top]):
-        (verdict,) = finalist.verdicts or (None,)
-        if verdict is None or not any(isinstance(op, Launch) for op in finalist.graph.ops):
+        if not finalist.verdicts or not any(isinstance(op, Launch) for op in finalist.graph.ops):
             continue  # the program's own ops are nothing to measure
         suffix = f"@{number}" if number else ""
-        artifact = artifact_of(optimized.with_finalist(number), finalist, verdict)
+        artifact = artifact_of(optimized.with_finalist(number), finalist)
         path = write_artifact(artifact, arguments.out / f"{name}{suffix}.mirage")
         entry["compiled"].append(describe_choice(artifact, finalist, path))
     if not entry["compiled"]:
@@ -112,14 +111,15 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     return entry
 
 
-def artifact_of(optimized: Optimized, finalist: Finalist, verdict: VerdictNote) -> Artifact:
-    """One candidate, with its verdict in the manifest, and the predicted time with the resources
-    that the compiler reports."""
+def artifact_of(optimized: Optimized, finalist: Finalist) -> Artifact:
+    """One candidate, with the verdicts on its parts in the manifest, and the predicted time with
+    the resources that the compiler reports."""
     artifact = optimized.artifact
+    bounds = [v.bound_log2 for v in finalist.verdicts if v.kind == "probable"]
     evidence = {
-        "verdict": verdict.kind,
-        "bound_log2": verdict.bound_log2 if verdict.kind == "probable" else None,
-        "evidence": verdict.evidence,
+        "verdict": "probable" if bounds else "proved",
+        "bound_log2": max(bounds) + log2(len(bounds)) if bounds else None,
+        "evidence": "\n".join(v.evidence or "" for v in finalist.verdicts),
     }
     prediction = {"microseconds": finalist.predicted}
     manifest = replace(artifact.manifest, evidence=evidence, prediction=prediction)
