@@ -24,7 +24,8 @@ class VerifyOptions:
         default=None,
         metadata={
             "help": "seed of the random tests, to make them repeatable",
-            "unset": "secret randomness, so that no candidate can be fitted to it",
+            "unset": "secret randomness, so that no candidate can be fitted to it (rounding errors "
+            "are measured on the same inputs each time)",
         },
     )
     draws: int = field(default=2, metadata={"help": "independent random draws"})
@@ -50,6 +51,12 @@ class VerifyOptions:
     assume: Assumptions = field(
         default_factory=Assumptions, metadata={"help": "what rounding errors are measured under"}
     )
+
+    @property
+    def rounding_seed(self) -> int:
+        """Seed of the inputs on which rounding errors are measured: whether they are small enough
+        is to have the same answer each time."""
+        return self.seed or 0
 
     def __post_init__(self) -> None:
         if self.draws < 1 or self.redraws < 0:

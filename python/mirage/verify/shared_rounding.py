@@ -12,8 +12,9 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.first_rough import first_rough
-from mirage.verify.evidence.rounding import Errors, Measured, Turn, measure_together
+from mirage.verify.evidence.rounding import Errors, Measured, measure_together
 from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.evidence.situations import Turn
 from mirage.verify.kernel_by_kernel import Hint
 from mirage.verify.options import VerifyOptions
 from mirage.verify.time_limit import OutOfTime, time_limit
@@ -40,11 +41,22 @@ class Result:
     rough: tuple[int, ...] = ()
 
 
+def in_order(parts: Sequence[Result]) -> Result:
+    """What one would have found alone who tried the situations of all: nothing that comes after the
+    first in which errors are too large."""
+    failed = [part for part in parts if part.failed]
+    errors = sorted((e for part in parts for e in part.errors), key=lambda e: e.order)
+    if not failed:
+        return Result(tuple(errors), cut=any(part.cut for part in parts))
+    first = min(failed, key=lambda part: part.errors[-1].order)
+    last = first.errors[-1].order
+    return Result(tuple(e for e in errors if e.order <= last), failed=True, rough=first.rough)
+
+
 def rounding_of(
     reference: KernelGraph,
     entries: Sequence[Entry],
     options: VerifyOptions,
-    seed: int,
     turn: Turn,
     deadline: float,
 ) -> list[Result]:
@@ -53,7 +65,7 @@ def rounding_of(
     left = deadline - time.time()
     try:
         with time_limit(left):
-            return _rounding_of(reference, entries, options, seed, turn, deadline)
+            return _rounding_of(reference, entries, options, turn, deadline)
     except OutOfTime:
         return [Result(cut=True) for _ in entries]
 
@@ -62,17 +74,17 @@ def _rounding_of(
     reference: KernelGraph,
     entries: Sequence[Entry],
     options: VerifyOptions,
-    seed: int,
     turn: Turn,
     deadline: float,
 ) -> list[Result]:
     graphs = [decompose(g, stable=True) for g in (reference, *(e.candidate for e in entries))]
-    rng = np.random.default_rng((seed, turn.number))
-    sample = choose_sample(graphs, options.work * len(graphs) / 2.0, rng)
+    sample = choose_sample(
+        graphs, options.work * len(graphs) / 2.0, np.random.default_rng(options.rounding_seed)
+    )
     measured = measure_together(
         graphs,
         sample,
-        rng,
+        options.rounding_seed,
         [e.permutation for e in entries],
         assumed=options.assume,
         turn=turn,

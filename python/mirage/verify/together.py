@@ -16,11 +16,11 @@ from typing import TypeVar
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.exact import accounts_of, show
-from mirage.verify.evidence.rounding import Turn
+from mirage.verify.evidence.situations import Turn
 from mirage.verify.kernel_by_kernel import Hint, Pairs, Piece, Shown
 from mirage.verify.ledger import Ledger
 from mirage.verify.postponed import Open, Tested, rounding_evidence, with_tests
-from mirage.verify.shared_rounding import Entry, rounding_of
+from mirage.verify.shared_rounding import Entry, in_order, rounding_of
 from mirage.verify.time_limit import OutOfTime, time_limit
 from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verifier import (
@@ -196,7 +196,6 @@ def _measure(
     if not places:
         return
     options = terms.options
-    seed = secrets.randbits(128) if options.seed is None else options.seed
     turns = len(os.sched_getaffinity(0)) if executor is not None else 1
     entries: list[Entry] = []
     for i in places:
@@ -205,24 +204,23 @@ def _measure(
         assert left.verdict.permutation is not None
         entries.append(Entry(claims[i].candidate, left.verdict.permutation, claims[i].hint))
     jobs = [
-        partial(rounding_of, reference, entries, options, seed, Turn(k, turns), terms.deadline)
+        partial(rounding_of, reference, entries, options, Turn(k, turns), terms.deadline)
         for k in range(turns)
     ]
     measured = list(zip(*_each(jobs, executor), strict=True))
     for i, parts in zip(places, measured, strict=True):
         left = found[i]
         assert isinstance(left, Open)
-        errors = [e for part in parts for e in part.errors]
-        failed = next((part for part in parts if part.failed), None)
-        if failed is None and any(part.cut for part in parts):
+        result = in_order(parts)
+        if result.cut:
             found[i] = _undecided("its rounding errors were measured", options)
             continue
-        evidence = rounding_evidence(errors, options.assume)
+        evidence = rounding_evidence(result.errors, options.assume)
         found[i] = replace(
             left.verdict,
             evidence=(*left.verdict.evidence, evidence),
-            numerics_hold=failed is None,
-            rough=() if failed is None else failed.rough,
+            numerics_hold=not result.failed,
+            rough=result.rough,
         )
 
 

@@ -212,7 +212,7 @@ class _Verification:
         numerics: bool | None = False if useless else None
         later = postpone and instance.cells is None
         if self.options.numerics and not useless and not later:
-            numerics = self._numerics(instance, source, order)
+            numerics = self._numerics(instance, order)
         if small.proved:
             verdict = self._verdict(Kind.PROVED, None, numerics, order)
             verdict = replace(verdict, holds_for=small.holds_for)
@@ -272,7 +272,7 @@ class _Verification:
         if difference is not None and None not in results:
             return True, False  # without right numbers at any magnitude
         numerics = rounding and self.options.numerics
-        return True, self._numerics(instance, source, order) if numerics else None
+        return True, self._numerics(instance, order) if numerics else None
 
     def _order(self, instance: Instance, rng: random.Random) -> tuple[int, ...] | None:
         """:meth:`_real_sizes`, with logarithms where nothing is found without them."""
@@ -418,13 +418,15 @@ class _Verification:
         )
         return permutation
 
-    def _numerics(
-        self, instance: Instance, source: np.random.Generator, order: tuple[int, ...]
-    ) -> bool:
+    def _numerics(self, instance: Instance, order: tuple[int, ...]) -> bool:
         sample = instance.stable_sample
         contents = self.contents if instance.cells is None else {}
+        seed = self.options.rounding_seed
+        if instance.cells is None:
+            rng = np.random.default_rng(seed)
+            sample = choose_sample(instance.stable, self.options.work, rng)
         (found,) = measure_together(
-            instance.stable, sample, source, (order,), contents, self.options.assume
+            instance.stable, sample, seed, (order,), contents, self.options.assume
         )
         self.evidence.append(rounding_evidence(found.errors, self.options.assume))
         if found.failed is not None and instance.cells is None and self.stored:

@@ -307,14 +307,6 @@ def test_workers_verify_as_the_caller_does() -> None:
             graph, VerifyOptions(seed=1), lambda c: seen.append(c.index), pool
         )
     assert seen == list(range(len(alone)))
-    assert list(map(_decided, together)) == list(map(_decided, alone))
+    assert [str(c.verdict) for c in together] == [str(c.verdict) for c in alone]
     _, rest = verify_candidates(graph, VerifyOptions(seed=1), executor=_Dying())
-    assert list(map(_decided, rest)) == list(map(_decided, alone))
-
-
-def _decided(checked: Checked) -> tuple[object, ...]:
-    """All of a verdict but the figures of rounding errors: workers share the situations in which
-    these are measured, and each has random numbers of its own."""
-    verdict = checked.verdict
-    evidence = ((e.name, e.holds, e.text) for e in verdict.evidence if "rounding" not in e.name)
-    return verdict.kind, verdict.accepted, verdict.numerics_hold, *evidence
+    assert [str(c.verdict) for c in rest] == [str(c.verdict) for c in alone]

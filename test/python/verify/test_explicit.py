@@ -106,6 +106,41 @@ def test_a_norm_may_stay_in_f32(dtype: DType, seed: int) -> None:
     assert verify(*pair, VerifyOptions(seed=seed)).accepted
 
 
+def to_a_grid(step: float) -> Build:
+    """Multiples of a small number: f16 has no smaller ones than 2^-24."""
+
+    def build(b: Builder, x: Value) -> Value:
+        small = b.binary(BinaryFn.MUL, x, b.constant(2.0**-24 / step))
+        return b.binary(BinaryFn.MUL, through(F16)(b, small), b.constant(step * 2.0**24))
+
+    return build
+
+
+def test_a_grid_of_small_numbers_is_kept() -> None:
+    """Casts whose effect is that of numbers too small for the type, on ordinary inputs."""
+    verdict = verify(program(to_a_grid(0.25)), program(itself), VerifyOptions(seed=1))
+    assert not verdict.accepted
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_tiny_inputs_lose_in_a_cast_need_not_be_lost(seed: int) -> None:
+    """x times a gain is rounded to f16 before it is used: nothing is left of it where both are
+    small, but that is not what the program is about."""
+    x, gain = (Value(TensorType((16, 256), F16)) for _ in range(2))
+
+    def graph(narrow: bool) -> KernelGraph:
+        b = Builder()
+        y = b.binary(BinaryFn.MUL, b.cast(x, F32), b.cast(gain, F32))
+        y = b.cast(b.cast(y, F16), F32) if narrow else y
+        squares = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, b.cast(x, F32)), (1,))
+        root = b.unary(UnaryFn.RSQRT, b.binary(BinaryFn.ADD, squares, b.constant(1e-8)))
+        y = b.cast(b.binary(BinaryFn.MUL, y, root), F16)
+        return KernelGraph("main", (x, gain), tuple(b.ops), (y,))
+
+    verdict = verify(graph(True), graph(False), VerifyOptions(seed=seed))
+    assert verdict.accepted, verdict
+
+
 def test_assumptions_are_switches() -> None:
     pair = program(times_zero), program(constant(0.0))
     finite = verify(*pair, VerifyOptions(seed=1, assume=Assumptions(finite_inputs=True)))

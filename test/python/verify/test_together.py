@@ -15,11 +15,12 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify import together as together_module
 from mirage.verify.evidence import rounding
-from mirage.verify.evidence.rounding import Turn, measure_together
+from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.evidence.situations import Turn
 from mirage.verify.kernel_by_kernel import Hint, Piece, Shown
 from mirage.verify.ledger import Ledger
-from mirage.verify.shared_rounding import Entry, rounding_of
+from mirage.verify.shared_rounding import Entry, Result, in_order, rounding_of
 from mirage.verify.together import PIECE_SHARE, Claim, Terms, verify_all
 
 OPTIONS = VerifyOptions(seed=3)
@@ -90,9 +91,8 @@ def test_who_lies_about_what_is_stored_is_refused_all_the_same() -> None:
 
 def measured(turn: Turn, count: int = 1, **more: object) -> list[rounding.Measured]:
     graphs = [squares("plain")[0]] + [squares("product")[0] for _ in range(count)]
-    rng = np.random.default_rng(5)
-    sample = choose_sample(graphs, 1e6, rng)
-    return measure_together(graphs, sample, rng, [(0,)] * count, turn=turn, **more)  # pyright: ignore
+    sample = choose_sample(graphs, 1e6, np.random.default_rng(5))
+    return measure_together(graphs, sample, 5, [(0,)] * count, turn=turn, **more)  # pyright: ignore
 
 
 def kinds_of(found: rounding.Measured) -> Counter[str]:
@@ -103,8 +103,21 @@ def kinds_of(found: rounding.Measured) -> Counter[str]:
 def test_every_situation_has_its_turn(of: int) -> None:
     (every,) = measured(Turn())
     parts = [measured(Turn(number, of))[0] for number in range(of)]
-    assert sum((kinds_of(p) for p in parts), Counter[str]()) == kinds_of(every)
     assert all(len(p.errors) > 2 for p in parts)
+    together = in_order([Result(tuple(p.errors)) for p in parts])
+    assert list(together.errors) == every.errors
+
+
+@pytest.mark.parametrize("of", [2, 5])
+def test_what_is_refused_does_not_depend_on_the_number_of_turns(of: int) -> None:
+    reference, values = squares("plain")
+    entries = [Entry(c.candidate, (0,), c.hint) for c in claims(reference, values, ("half",))]
+    end = time.time() + 1e3
+    (alone,) = rounding_of(reference, entries, OPTIONS, Turn(), end)
+    assert alone.failed
+    parts = [rounding_of(reference, entries, OPTIONS, Turn(k, of), end)[0] for k in range(of)]
+    assert in_order(parts) == alone
+    assert in_order(parts[::-1]) == alone
 
 
 def test_the_reference_is_run_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +150,7 @@ def test_what_is_not_measured_is_not_accepted() -> None:
     """Neither at the deadline, nor because somebody else's situations hold."""
     reference, values = squares("plain")
     entries = [Entry(c.candidate, (0,), c.hint) for c in claims(reference, values, ("product",))]
-    (result,) = rounding_of(reference, entries, OPTIONS, 1, Turn(), time.time() - 1.0)
+    (result,) = rounding_of(reference, entries, OPTIONS, Turn(), time.time() - 1.0)
     assert result.cut
     (verdict,) = verify_all(
         reference, claims(reference, values, ("product",)), Terms(OPTIONS, Ledger(), time.time())

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
+from zlib import crc32
 
 import numpy as np
 
@@ -184,18 +185,19 @@ _MASKED = (BinaryFn.ADD, BinaryFn.MAX)
 class Activations:
     """Draws situations for the sampled part of a program's inputs. Those of which ``mine`` says
     that somebody else tries them are None. Inputs at their usual scale are drawn once: in a model
-    the weights stay, too."""
+    the weights stay, too. What a situation holds depends on the ``seed`` and on what it is, not on
+    what was drawn before."""
 
     def __init__(
         self,
         graph: KernelGraph,
         sample: Sample,
-        rng: Rng,
+        seed: int,
         contents: Mapping[int, Array] = {},
         unit: float = 1.0,
         mine: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.graph, self.sample, self.rng = graph, sample, rng
+        self.graph, self.sample, self.seed = graph, sample, seed
         self.contents = contents
         self.mine = mine
         self._usual: dict[int, Array] = {}
@@ -211,9 +213,13 @@ class Activations:
             if i not in sample.fixed and i not in contents and v in read and not v.dtype.is_integer
         ]
 
-    def scaled(self, name: str, scales: Sequence[float]) -> Situation:
-        """Normal inputs, each with its scale."""
-        return self.situation(name, {}, scales)
+    def stream(self, *what: object) -> Rng:
+        """The random numbers of what the words name."""
+        return np.random.default_rng((self.seed, crc32(repr(what).encode())))
+
+    def scaled(self, name: str, scales: Sequence[float], fresh: bool = False) -> Situation:
+        """Normal inputs, each with its scale; ``fresh`` ones where others had the same scales."""
+        return self.situation(name, {}, scales, fresh)
 
     def magnified(self, powers: Sequence[float]) -> list[Sampled]:
         """Inputs of the sizes that :meth:`scaled` gives them at those powers of two, but not
@@ -228,7 +234,11 @@ class Activations:
         return found
 
     def situation(
-        self, name: str, special: Mapping[int, Array], scales: Sequence[float] | None = None
+        self,
+        name: str,
+        special: Mapping[int, Array],
+        scales: Sequence[float] | None = None,
+        fresh: bool = False,
     ) -> Situation:
         """Normal inputs, some of them replaced."""
         inputs: list[Sampled] = []
@@ -238,10 +248,17 @@ class Activations:
             if fixed is not None:
                 inputs.append(Sampled((fixed.astype(np.float64),), region))
                 continue
-            inputs.append(Sampled((self._drawn(i, special, scales),), region))
+            inputs.append(Sampled((self._drawn(name, i, special, scales, fresh),), region))
         return Situation(name, inputs)
 
-    def _drawn(self, i: int, special: Mapping[int, Array], scales: Sequence[float] | None) -> Array:
+    def _drawn(
+        self,
+        name: str,
+        i: int,
+        special: Mapping[int, Array],
+        scales: Sequence[float] | None,
+        fresh: bool,
+    ) -> Array:
         dtype = self.graph.inputs[i].dtype
         if i in self.contents:
             x = np.asarray(self.contents[i], dtype=np.float64)
@@ -249,14 +266,15 @@ class Activations:
                 x = x if index is None else np.take(x, index, axis=dim)
             return _representable(x, dtype)
         if dtype.is_integer:
-            return draw_integers(self.rng, self.graph.inputs[i], self.sample.inputs[i])
+            return draw_integers(self.stream(name, i), self.graph.inputs[i], self.sample.inputs[i])
         if i in special:
             return _representable(special[i], dtype)
-        usual = scales is None or scales[i] == self.scales[i]
+        usual = not fresh and (scales is None or scales[i] == self.scales[i])
         if usual and i in self._usual:
             return self._usual[i]
         scale = self.scales[i] if scales is None else scales[i]
-        x = self.rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
+        rng = self.stream("usual" if usual else name, i)
+        x = rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
         found = _representable(x, dtype)
         if usual:
             self._usual[i] = found
@@ -289,7 +307,8 @@ class Activations:
                     yield None
                     continue
                 kinds = [every[(first + k) % len(every)] for k in range(count)]
-                rows = [row(self.rng, shape[-1]) for _, row in kinds]
+                rng = self.stream("rows", i, first)
+                rows = [row(rng, shape[-1]) for _, row in kinds]
                 names = ", ".join(name for name, _ in kinds[:together])
                 x = np.stack(rows).reshape(shape)
                 yield self.situation(f"rows of input {i}: {names}", {i: x})
@@ -304,13 +323,14 @@ class Activations:
                 if not self.mine():
                     yield None
                     continue
-                channel = int(self.rng.integers(shape[-1]))
-                x = self.rng.standard_normal(shape) * min(1.0, self.scales[i] * 64)
+                rng = self.stream("outliers", i, factor)
+                channel = int(rng.integers(shape[-1]))
+                x = rng.standard_normal(shape) * min(1.0, self.scales[i] * 64)
                 x[..., channel] *= factor
                 special = {i: x}
                 for g in self.gains:
                     if self.shapes[g][-1] == shape[-1] and g in self.free:
-                        special[g] = 1.0 + 0.1 * self.rng.standard_normal(self.shapes[g])
+                        special[g] = 1.0 + 0.1 * rng.standard_normal(self.shapes[g])
                         special[g][..., channel] = gain
                 yield self.situation(
                     f"channel of input {i} times {factor:g}, gain {gain:g}", special
@@ -323,10 +343,11 @@ class Activations:
                 yield None
                 continue
             shape = self.shapes[i]
-            x = self.rng.standard_normal(shape) * self.scales[i]
+            rng = self.stream("zeros", i)
+            x = rng.standard_normal(shape) * self.scales[i]
             for dim in range(len(shape)):
                 at: list[slice | int] = [slice(None)] * len(shape)
-                at[dim] = int(self.rng.integers(shape[dim]))
+                at[dim] = int(rng.integers(shape[dim]))
                 x[tuple(at)] = 0.0
             yield self.situation(f"rows and columns of zeros in input {i}", {i: x})
 
@@ -336,18 +357,20 @@ class Activations:
             if not self.mine():
                 yield None
                 continue
-            x = np.array(self.rng.standard_normal(self.shapes[i]) * self.scales[i])
-            x[tuple(int(self.rng.integers(n)) for n in self.shapes[i])] = np.nan
+            rng = self.stream("not numbers", i)
+            x = np.array(rng.standard_normal(self.shapes[i]) * self.scales[i])
+            x[tuple(int(rng.integers(n)) for n in self.shapes[i])] = np.nan
             yield self.situation(f"a NaN in input {i}", {i: x})
 
     def own_scales(self, count: int) -> Iterator[Situation | None]:
         """Every input with a scale of its own."""
-        for _ in range(count):
+        for number in range(count):
             if not self.mine():
                 yield None
                 continue
-            powers = self.rng.integers(LOWEST, HIGHEST + 1, len(self.scales))
-            keep = self.rng.random(len(self.scales)) < 0.4
+            rng = self.stream("own scales", number)
+            powers = rng.integers(LOWEST, HIGHEST + 1, len(self.scales))
+            keep = rng.random(len(self.scales)) < 0.4
             scales = [
                 s if k else 2.0 ** float(p)
                 for s, k, p in zip(self.scales, keep, powers, strict=True)

@@ -123,7 +123,7 @@ def _found(
     """Scales, as powers of two, at which the estimate says that the candidate leaves the range.
     ``sizes`` are those of the reference and of the candidate at each of the points."""
     base = points[0]
-    powers = _box(draw.rng, base, moved)
+    powers = _box(draw.stream("box", *base), base, moved)
     offsets = (powers - base)[:, moved]
     signs = np.array([points[k + 1][i] - base[i] for k, i in enumerate(moved)])
     estimates: list[list[Array]] = []  # of each program: the largest and the typical of each value

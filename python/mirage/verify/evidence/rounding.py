@@ -12,12 +12,9 @@ candidate need not give one either; everywhere else it must.
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from math import inf, isinf
+from math import inf
 
 import numpy as np
 
@@ -27,7 +24,7 @@ from mirage.semantics.evaluate import Sampled, Shared
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
-from mirage.verify.evidence.activations import LARGEST, Activations, Situation
+from mirage.verify.evidence.activations import LARGEST, Situation
 from mirage.verify.evidence.explicit import (
     HALF_ULP,
     WithCasts,
@@ -38,28 +35,16 @@ from mirage.verify.evidence.explicit import (
     nearby,
 )
 from mirage.verify.evidence.floats import Yardstick, outputs_of, permuted_outputs
-from mirage.verify.evidence.growth import suspects
-from mirage.verify.evidence.sampling import Sample, choose_sample
+from mirage.verify.evidence.pace import Pace
+from mirage.verify.evidence.sampling import Sample
 from mirage.verify.evidence.shared_launches import common_launches
+from mirage.verify.evidence.situations import COLUMNS, EVERY, Situations, Turn
 
-_SCORE = 1e4
-_LARGE = 64.0
 _SMALLEST = dict.fromkeys(DType, 0.0) | {
     DType.F16: 2.0**-25,
     DType.BF16: 2.0**-134,
     DType.F32: 2.0**-150,
 }
-_WORK = 1.5e5
-"""Elements computed in one situation, where the program allows that."""
-_ALL = 1.2e7
-"""The same in all situations together."""
-_COLUMNS = 32
-"""Fewer elements of a row say too little about its error."""
-_FEWEST = 12
-_STEADY = 8
-"""Situations after which it is known how long each takes: the first ones are larger."""
-_RANDOM = 6
-_PATIENCE = 4.0
 _NEIGHBOURS = (8, 24, 48)
 """Inputs next to those of a situation at which errors are measured that are too large there."""
 _AROUND = 2e7
@@ -79,6 +64,7 @@ class Errors:
     holds: bool
     where: str = ""
     certain: bool = False  # whether the situation decides by itself: what must be finite is not
+    order: tuple[int, int] = (0, 0)  # of the situation among all
 
 
 @dataclass
@@ -97,164 +83,39 @@ class Measured:
         return self.failed is None and not self.cut
 
 
-@dataclass(frozen=True)
-class Turn:
-    """Which of the situations to try: every ``of``-th, from ``number`` on. Whoever tries the others
-    need not know what these are."""
-
-    number: int = 0
-    of: int = 1
-
-
-def measure_rounding(
-    graphs: Sequence[KernelGraph],
-    sample: Sample,
-    rng: np.random.Generator,
-    permutation: Sequence[int],
-    contents: Mapping[int, Array] = {},
-    assumed: Assumptions | None = None,
-) -> list[Errors]:
-    """Errors in all situations, up to the first in which they are too large. Graphs are free of
-    composites and the reference is stable. ``contents`` are the values that inputs always have.
-    """
-    (found,) = measure_together(graphs, sample, rng, (permutation,), contents, assumed)
-    return found.errors
-
-
 def measure_together(
     graphs: Sequence[KernelGraph],
     sample: Sample,
-    rng: np.random.Generator,
+    seed: int,
     permutations: Sequence[Sequence[int]],
     contents: Mapping[int, Array] = {},
     assumed: Assumptions | None = None,
-    turn: Turn = Turn(),
+    turn: Turn = EVERY,
     left: Callable[[], float] = lambda: inf,
 ) -> list[Measured]:
-    """:func:`measure_rounding` of several candidates at once, for each of which ``permutations``
-    has an entry: ``graphs`` are the reference and they, and ``sample`` is of all of them. What the
-    reference gives in a situation is computed once. ``left`` says how many seconds are left: where
-    they will not do for all candidates, the last are left out.
+    """Errors of each candidate in all situations, up to the first in which they are too large.
+
+    ``graphs`` are the reference and the candidates, free of composites, the reference stable, and
+    ``sample`` is of all of them; ``permutations`` has an entry for each candidate. What the
+    reference gives in a situation is computed once. ``contents`` are the values that inputs always
+    have. What is drawn depends on the ``seed`` alone, not on whose ``turn`` it is. ``left`` says
+    how many seconds are left: where they will not do for all candidates, the last are left out.
     """
-    gate = _Gate(graphs, permutations, assumed or Assumptions())
+    assumed = assumed or Assumptions()
+    gate = _Gate(graphs, permutations, assumed)
     results = [Measured() for _ in permutations]
-    pace = _Pace(left)
-    every = _situations(graphs, sample, rng, contents, gate, turn, results, pace)
-    for situation, its, only in every:
-        active = [n for n, m in enumerate(results) if m.active and only in (None, n)]
-        for number, errors in gate.errors(situation, its, active):
-            results[number].errors.append(errors)
+    pace = Pace(left)
+    every = Situations(graphs, sample, seed, contents, assumed, turn)
+    for test in every.tests(lambda number: results[number].active, pace):
+        active = [n for n, m in enumerate(results) if m.active and test.candidate in (None, n)]
+        for number, errors in gate.errors(test.situation, test.sample, active):
+            results[number].errors.append(replace(errors, order=test.order))
             if not errors.holds:
-                results[number].failed = situation, its
-        pace.keep(results)
+                results[number].failed = test.situation, test.sample
+        pace.keep([m for m in results if m.active])
         if not any(m.active for m in results):
             break
     return results
-
-
-class _Pace:
-    """Leaves out the last candidates where the time will not do for all."""
-
-    def __init__(self, left: Callable[[], float]) -> None:
-        self.left = left
-        self.expected = inf
-        self._done, self._since = 0, 0.0
-
-    def keep(self, results: Sequence[Measured]) -> None:
-        """To be asked after each situation."""
-        if isinf(left := self.left()):
-            return
-        self._done += 1
-        now = time.perf_counter()
-        needed = 0.0
-        if self._done == _STEADY:
-            self._since = now
-        elif self._done > _STEADY and not isinf(self.expected):
-            each = (now - self._since) / (self._done - _STEADY)
-            needed = each * max(0.0, self.expected - self._done)
-        active = [m for m in results if m.active]
-        while active and (left <= 0.0 or (needed > left and len(active) > 1)):
-            # the reference takes about as long as two candidates
-            needed *= (len(active) + 1) / (len(active) + 2)
-            active.pop().cut = True
-
-
-def _situations(
-    graphs: Sequence[KernelGraph],
-    sample: Sample,
-    rng: np.random.Generator,
-    contents: Mapping[int, Array],
-    gate: _Gate,
-    turn: Turn,
-    results: Sequence[Measured],
-    pace: _Pace,
-) -> Iterator[tuple[Situation, Sample, int | None]]:
-    """Situations, the sample that each is of, and the candidate that it is for (None: all)."""
-    pairs = len(graphs) / 2.0  # budgets are for a reference and a candidate
-    columns = choose_sample(graphs, max(sample.work, pairs * _WORK), rng, sample.fixed, _COLUMNS)
-    sample = columns if columns.work <= _PATIENCE * sample.work else sample
-    whole = Activations(graphs[0], sample, rng, contents)
-    unit = gate.moderate_scale(whole) if sample.fixed else 1.0
-    ones = [unit] * len(graphs[0].inputs)
-    number = itertools.count()
-
-    def mine() -> bool:
-        return next(number) % turn.of == turn.number
-
-    if (whole.scales != ones or sample.fixed) and mine():
-        usual = whole.scaled("each input at its usual scale", whole.scales)
-        yield replace(usual, ordinary=not sample.fixed), sample, None
-    first = replace(whole.scaled("standard normal", ones), ordinary=whole.scales == ones)
-    first = replace(first, ordinary=first.ordinary and not sample.fixed)
-    if mine():
-        yield first, sample, None
-    exponent = gate.exponent(first, sample)
-    # Scores are mostly products of two inputs, so the square root of the factor brings them to
-    # 1e4. Without exponentials: sums of squares of f16 numbers leave f16 long before the numbers.
-    large = min(float(np.sqrt(_SCORE / exponent)), 256.0) if exponent > 0.0 else _LARGE
-    for factor in (1.0 / 64.0, large):
-        if mine():
-            scales = [factor * s for s in ones]
-            yield whole.scaled(f"inputs times {factor:.3g}", scales), sample, None
-    little = choose_sample(graphs, pairs * _WORK, rng, sample.fixed, _COLUMNS)
-    if little.work > sample.work:
-        little = sample
-    draw = Activations(graphs[0], little, rng, contents, unit, mine)
-    most = max(_FEWEST, int(_ALL * pairs / little.work))
-    pace.expected = min(most, draw.expected() + _RANDOM) / turn.of
-    kinds: list[Iterator[Situation | None]] = [
-        draw.rows(),
-        draw.outliers(),
-        draw.single_scales(),
-        draw.own_scales(_RANDOM),
-        draw.zeros(),
-        iter(()) if gate.assumed.finite_inputs else draw.not_numbers(),
-    ]
-    # Each candidate has suspicious scales of its own, and its limit counts only those.
-    own = suspects(graphs, little, draw, lambda n: results[n].active, turn.number, turn.of)
-    for candidate, situation in own:
-        yield situation, little, candidate
-    for situation in islice(_in_turns(kinds), most):
-        if situation is not None:
-            yield situation, little, None
-
-
-class _End:
-    pass
-
-
-_END = _End()
-
-
-def _in_turns(kinds: list[Iterator[Situation | None]]) -> Iterator[Situation | None]:
-    """One of each kind after the other, so that a limit on their number cuts all kinds alike."""
-    while kinds:
-        for kind in list(kinds):
-            found = next(kind, _END)
-            if isinstance(found, _End):
-                kinds.remove(kind)
-            else:
-                yield found
 
 
 class _Gate:
@@ -268,24 +129,6 @@ class _Gate:
         self.assumed = assumed
         self.casts = casts_inside(graphs[0])
         self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # of the last sample
-
-    def moderate_scale(self, draw: Activations) -> float:
-        """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay
-        well inside the range of the reference's types.
-        """
-        scale = 1.0
-        while scale > 2.0**-12:
-            inputs = draw.scaled("", [scale] * len(draw.scales)).inputs
-            if all(np.isfinite(x).all() for x in self._typed(inputs, draw.sample)):
-                break
-            scale /= 4.0
-        return scale / 4.0
-
-    def exponent(self, situation: Situation, sample: Sample) -> float:
-        """The largest argument of an exponential."""
-        domain = Yardstick()
-        outputs_of(self.graphs[0], 0, domain, situation.inputs, sample)
-        return domain.largest_exponent
 
     def _typed(self, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
         return outputs_of(self.graphs[0], 0, TypedFloat(), inputs, sample)
@@ -350,7 +193,8 @@ class _Gate:
         reference = self._typed(situation.inputs, sample)
         rounded = exact
         if self.casts:
-            rounded = outputs_of(self.graphs[0], 0, WithCasts(), situation.inputs, sample)
+            domain = WithCasts(situation.ordinary)
+            rounded = outputs_of(self.graphs[0], 0, domain, situation.inputs, sample)
         known: dict[int, tuple[Tensor, ...]] = {}
         for which in candidates:
             candidate = self._candidate(which, situation.inputs, sample, known)
@@ -483,7 +327,7 @@ def _row(shape: tuple[int, ...]) -> int:
     """How many elements are compared together: a row, or several where rows are short."""
     n = shape[-1] if shape else 1
     for size in reversed(shape[:-1]):
-        if n >= _COLUMNS // 2:
+        if n >= COLUMNS // 2:
             break
         n *= size
     return n
