@@ -118,7 +118,8 @@ def call_external(op: External, values: dict[Value, Any]) -> tuple[Any, ...]:
             continue
         value: Any = named[parameter.name]
         if isinstance(value, tuple) and len(value) == 2 and value[0] == "tensors":
-            value = [values[next(operands)] for _ in range(value[1])]
+            which: Any = value[1] if isinstance(value[1], tuple) else (1,) * value[1]
+            value = [values[next(operands)] if there else None for there in which]
         elif isinstance(value, tuple) and len(value) == 2 and value[0] == DTYPE:
             value = getattr(torch, TORCH_NAMES[value[1]])
         arguments[parameter.name] = list(value) if isinstance(value, tuple) else value

@@ -3,31 +3,38 @@ rest stays eager.
 
 TorchDynamo hands over one graph after the other. Inside a graph, ops that mirage does not know stay
 calls of PyTorch between the compiled parts. A whole graph stays with PyTorch, with the reason in
-the log ``mirage.torch``, where it has dynamic shapes, needs gradients, does not run on a GPU, or
-where nothing in it can be compiled.
+the log ``mirage.torch``, where it needs gradients, does not run on a GPU, or where nothing in it
+can be compiled. A graph with dynamic sizes is compiled for each set of sizes that it is called
+with, up to a number of them.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from mirage.errors import MirageError
 from mirage.frontend.program import Program
+from mirage.torch.compiled_graph import (
+    Compiled,
+    CompiledGraph,
+    Compiler,
+    Report,
+    StaysEager,
+    count_ops,
+    describe,
+)
 
 log = logging.getLogger("mirage.torch")
 
-Compiled = Callable[..., Sequence[torch.Tensor]]
-"""A compiled program: takes the graph's inputs, returns its outputs."""
-
-Compiler = Callable[[Program, Mapping[str, Any]], Compiled]
-
-
-class StaysEager(MirageError):
-    """A graph that is left to PyTorch; the message is the reason."""
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""The modes of ``torch.compile``. They say how much time to spend, which here is the option
+``budget``: all of them are accepted, and mean the same."""
+MOST_SIZES = 16
+"""Sets of sizes that a graph is compiled for; further ones stay eager."""
 
 
 def compile_program(program: Program, options: Mapping[str, Any]) -> Compiled:
@@ -57,65 +64,95 @@ def backend(
     example_inputs: Sequence[Any],
     *,
     options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
     compiler: Compiler = compile_program,
     devices: Sequence[str] = ("cuda",),
+    watch: Callable[[Report], None] = lambda report: None,
 ) -> Callable[..., Any]:
-    """The backend as TorchDynamo calls it; ``options`` are those given to ``torch.compile``."""
-    try:
-        return _compile(module, example_inputs, options or {}, compiler, devices)
-    except MirageError as e:
-        log.warning("a graph of %d ops stays with PyTorch: %s", _size(module), e)
-        return module.forward
+    """The backend as TorchDynamo calls it; ``options`` and ``mode`` are those given to
+    ``torch.compile``. ``watch`` is told what becomes of the graph.
+
+    Raises :class:`mirage.pipeline.options.OptionError` for unknown options and modes. Whatever else
+    goes wrong, the graph stays with PyTorch.
+    """
+    from mirage.pipeline.options import OptimizeOptions, OptionError
+
+    OptimizeOptions.of(**(options or {}))
+    if mode not in (None, *MODES):
+        raise OptionError(f"expected a mode among {', '.join(MODES)}, got {mode!r}")
+    graph = _Graph(module, options or {}, compiler, devices, watch)
+    if any(map(_is_dynamic, example_inputs)):
+        return graph.for_sizes
+    return graph.compiled(example_inputs) or module.forward
 
 
-def _size(module: torch.fx.GraphModule) -> int:
-    return sum(node.op.startswith("call_") for node in module.graph.nodes)
+class _Graph:
+    """A graph of TorchDynamo, and what is compiled of it."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        options: Mapping[str, Any],
+        compiler: Compiler,
+        devices: Sequence[str],
+        watch: Callable[[Report], None],
+    ) -> None:
+        self.module, self.options = module, options
+        self.compiler, self.devices, self.watch = compiler, devices, watch
+        self._found: dict[object, CompiledGraph | None] = {}
+        self._lock = threading.Lock()
+
+    def compiled(self, inputs: Sequence[Any]) -> CompiledGraph | None:
+        """The graph for inputs like these; None if it stays with PyTorch."""
+        try:
+            check_inputs(inputs, self.devices)
+            found = CompiledGraph(self.module, inputs, self.options, self.compiler)
+        except Exception as error:
+            reason = describe(error)
+            count = count_ops(self.module)
+            log.warning("a graph of %d ops stays with PyTorch: %s", count, reason)
+            log.debug("why:", exc_info=error)
+            self.watch(Report(count, reason))
+            return None
+        self.watch(found.report)
+        return found
+
+    def for_sizes(self, *inputs: Any) -> Any:
+        """Calls the graph that is compiled for inputs of these sizes."""
+        key = tuple(
+            (tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs
+        )
+        with self._lock:
+            if key not in self._found and len(self._found) < MOST_SIZES:
+                self._found[key] = self.compiled(inputs)
+                if len(self._found) == MOST_SIZES:
+                    log.warning("a graph has run at %d sizes; others stay eager", MOST_SIZES)
+            found = self._found.get(key)
+        return self.module.forward(*inputs) if found is None else found(*inputs)
 
 
-def _compile(
-    module: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
-    options: Mapping[str, Any],
-    compiler: Compiler,
-    devices: Sequence[str],
-) -> Callable[..., Any]:
-    from mirage.frontend.torch_import import from_torch
-
-    check_inputs(example_inputs, devices)
-    # The captured inputs may be fake tensors; shapes and types are all that the import reads.
-    examples = [
-        torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu").zero_()
-        for x in example_inputs
-    ]
-    imported = from_torch(module, *examples, allow_fallback=True)
-    program = compiler(imported.program, options)
-    single = _returns_one(module)
-
-    def call(*inputs: torch.Tensor) -> Any:
-        results = tuple(program(*(x.detach().contiguous() for x in inputs)))
-        return results[0] if single else results
-
-    return call
+def _is_dynamic(x: Any) -> bool:
+    """Whether an input is, or has, a size that is not known yet."""
+    if isinstance(x, torch.Tensor):
+        return any(isinstance(n, torch.SymInt) for n in (*x.shape, *x.stride()))
+    return isinstance(x, torch.SymInt | int)
 
 
 def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> None:
     """Raises :class:`StaysEager` where a graph with these inputs cannot be compiled."""
     for i, x in enumerate(inputs):
+        if isinstance(x, int):
+            continue
         if not isinstance(x, torch.Tensor):
-            raise StaysEager(f"input {i} is not a tensor but {x!r} (a dynamic shape or a number)")
-        if any(isinstance(n, torch.SymInt) for n in x.shape):
-            raise StaysEager(f"input {i} has the dynamic shape {tuple(x.shape)}")
+            raise StaysEager(f"input {i} is not a tensor but {x!r}")
         if x.device.type not in devices:
             raise StaysEager(f"input {i} is on {x.device}, expected {' or '.join(devices)}")
         if x.requires_grad and torch.is_grad_enabled():
             raise StaysEager(
                 f"input {i} requires a gradient; use torch.no_grad() or inference_mode()"
             )
-
-
-def _returns_one(module: torch.fx.GraphModule) -> bool:
-    (output,) = (node for node in module.graph.nodes if node.op == "output")
-    return isinstance(output.args[0], torch.fx.Node)
+        if torch.is_autocast_enabled(x.device.type):
+            raise StaysEager(f"autocast is on for {x.device.type}; convert the model instead")
 
 
 def register() -> None:

@@ -35,6 +35,7 @@ CLASS_TESTS = {
     "pipeline": 18,
     "search": 57,
     "semantics": 52,
+    "torch": 1,
     "transforms": 102,
     "verify": 110,
 }

@@ -51,6 +51,7 @@ class Captured:
     function: Any
     arguments: tuple[Argument, ...]
     keys: tuple[str, ...]  # of the results, in order: ``['loss']``, ``[0]``
+    updates: tuple[int, ...] = ()  # the inputs passed whose new values the first results are
 
 
 class _FunctionModule(torch.nn.Module):
@@ -78,8 +79,11 @@ def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
     return copy
 
 
-def capture(program: object, example_inputs: Sequence[object]) -> Captured:
+def capture(
+    program: object, example_inputs: Sequence[object], allow_updates: bool = False
+) -> Captured:
     """The program as torch-mlir states it, with all shapes fixed to those of the example inputs.
+    With ``allow_updates`` it may write to inputs: what these hold afterwards is among the results.
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
     """
@@ -97,7 +101,7 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
             raise ImportFailedError(
                 f"PyTorch could not decompose the program: {_first_line(error)}", user_location()
             ) from error
-    _check_pure(exported)
+    updates = _updates(exported, allow_updates)
     graph = exported.graph
     arguments: list[Argument] = []
     given: dict[torch.fx.Node, torch.Tensor] = {}
@@ -133,7 +137,8 @@ def capture(program: object, example_inputs: Sequence[object]) -> Captured:
         raise ImportFailedError(
             f"torch-mlir could not import the program: {_first_line(error)}", user_location()
         ) from error
-    return Captured(importer.module, function, tuple(arguments), _result_keys(exported))
+    keys = () if updates else _result_keys(exported)
+    return Captured(importer.module, function, tuple(arguments), keys, updates)
 
 
 def _is_fixed(spec: Any) -> bool:
@@ -211,14 +216,24 @@ def _check_static(exported: torch.export.ExportedProgram) -> None:
             )
 
 
-def _check_pure(exported: torch.export.ExportedProgram) -> None:
+def _updates(exported: torch.export.ExportedProgram, allowed: bool) -> tuple[int, ...]:
+    """The inputs that the program writes to, by their places among those that are passed."""
+    passed = [
+        spec.arg.name
+        for spec in exported.graph_signature.input_specs
+        if spec.kind is InputKind.USER_INPUT
+    ]
+    found: list[int] = []
     for spec in exported.graph_signature.output_specs:
-        if spec.kind is not OutputKind.USER_OUTPUT:
+        if allowed and spec.kind is OutputKind.USER_INPUT_MUTATION:
+            found.append(passed.index(str(spec.target)))
+        elif spec.kind is not OutputKind.USER_OUTPUT:
             raise ImportFailedError(
                 f"expected a program without side effects, got an update of {spec.target!r}; "
                 "return the new value instead",
                 user_location(),
             )
+    return tuple(found)
 
 
 def _decompositions() -> Any:

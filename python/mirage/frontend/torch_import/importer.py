@@ -56,6 +56,8 @@ class ImportedGraph:
     """
 
     program: Program
+    updates: tuple[int, ...] = ()
+    """The first results are the new values of these inputs."""
 
     @property
     def graph(self) -> KernelGraph:
@@ -69,15 +71,23 @@ class ImportedGraph:
 
 
 def from_torch(
-    module: object, *example_inputs: object, allow_fallback: bool = False, name: str = "main"
+    module: object,
+    *example_inputs: object,
+    allow_fallback: bool = False,
+    allow_updates: bool = False,
+    name: str = "main",
 ) -> ImportedGraph:
     """Imports a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
 
     Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become
     inputs that are bound to the module's own tensors. Ops without a meaning here raise
     :class:`UnsupportedOpError`; with ``allow_fallback`` they stay calls of PyTorch in the graph.
+    A module that writes to its inputs is refused; with ``allow_updates`` what they hold afterwards
+    comes before its results (``ImportedGraph.updates``), for the caller to write there.
     """
-    return ImportedGraph(_Importer(capture(module, example_inputs), allow_fallback, name).program())
+    captured = capture(module, example_inputs, allow_updates)
+    program = _Importer(captured, allow_fallback, name).program()
+    return ImportedGraph(program, captured.updates)
 
 
 class _Importer:
@@ -347,7 +357,7 @@ def _arguments(
     call: Call, location: SourceLocation | None
 ) -> tuple[tuple[Value, ...], tuple[tuple[str, object], ...]]:
     """Tensors and named other arguments of a call that stays with PyTorch; a list of tensors is
-    ``("tensors", count)``.
+    ``("tensors", count)``, one with None among them ``("tensors", (1, 0, ...))``.
     """
     namespace, op, *overload = call.op.split(".")
     packet = getattr(getattr(torch.ops, namespace), op, None)
@@ -360,12 +370,13 @@ def _arguments(
         if isinstance(x, Value):
             operands.append(x)
         elif isinstance(x, list) and any(isinstance(i, Value) for i in x):  # pyright: ignore
-            if not all(isinstance(i, Value) for i in x):  # pyright: ignore
-                raise _unsupported(
-                    call.op, location, "a list in which not every entry is a tensor of floats"
-                )
-            operands.extend(x)  # pyright: ignore
-            arguments.append((parameter.name, ("tensors", len(x))))  # pyright: ignore
+            if not all(i is None or isinstance(i, Value) for i in x):  # pyright: ignore
+                raise _unsupported(call.op, location, "a list of tensors and something else")
+            tensors = [i for i in x if i is not None]  # pyright: ignore
+            operands.extend(tensors)  # pyright: ignore
+            which = tuple(int(i is not None) for i in x)  # pyright: ignore
+            count = len(which) if all(which) else which
+            arguments.append((parameter.name, ("tensors", count)))
         elif (
             x is None and "Tensor" in str(parameter.type) and "Optional" not in str(parameter.type)
         ):

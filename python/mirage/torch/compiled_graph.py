@@ -1,0 +1,149 @@
+"""One graph of TorchDynamo, compiled for inputs of fixed sizes and called as the graph is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mirage.errors import MirageError
+from mirage.frontend.program import Program
+from mirage.semantics.ugraph import External
+from mirage.torch.results import Arranged, effects_of
+
+log = logging.getLogger("mirage.torch")
+
+Compiled = Callable[..., Sequence[torch.Tensor]]
+"""A compiled program: takes the graph's inputs, returns its outputs."""
+
+Compiler = Callable[[Program, Mapping[str, Any]], Compiled]
+
+ALIGNMENT = 16
+"""Bytes: where kernels expect their inputs to start."""
+
+
+class StaysEager(MirageError):
+    """A graph that is left to PyTorch; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a graph: how many ``ops`` it has, why it stays with PyTorch if it does, which
+    calls of PyTorch are between the compiled parts, and the compiled program."""
+
+    ops: int
+    reason: str = ""
+    calls: tuple[str, ...] = ()
+    compiled: Compiled | None = None
+
+
+def count_ops(module: torch.fx.GraphModule) -> int:
+    """How many ops a graph has."""
+    return sum(node.op.startswith("call_") for node in module.graph.nodes)
+
+
+class CompiledGraph:
+    """The graph ``module`` compiled for inputs like ``inputs`` (tensors, and numbers that stand for
+    sizes). Raises what the import, the optimization and :func:`effects_of` raise."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        options: Mapping[str, Any],
+        compiler: Compiler,
+    ) -> None:
+        from mirage.frontend.torch_import import from_torch
+
+        self.module = module
+        effects = effects_of(module, inputs)
+        self.arranged = Arranged(effects.results)
+        self.single = isinstance(_output(module).args[0], torch.fx.Node)
+        self.tensors = [i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
+        self.updates: list[int] = []
+        self.report = Report(count_ops(module))
+        if not self.arranged.computed and not effects.written:
+            return  # views of inputs, and constants
+        numbers = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
+        examples = [
+            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu").zero_()
+            for x in (inputs[i] for i in self.tensors)
+        ]
+        part = _Part(_with_outputs(module, self.arranged.computed), numbers, len(inputs))
+        imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
+        self.updates = [self.tensors[i] for i in imported.updates]
+        self.report = Report(
+            count_ops(module),
+            calls=tuple(op.target for op in imported.graph.ops if isinstance(op, External)),
+            compiled=compiler(imported.program, options),
+        )
+
+    def __call__(self, *inputs: Any) -> Any:
+        program = self.report.compiled
+        if program is None or (self.updates and self._overlap(inputs)):
+            return self.module.forward(*inputs)  # nothing to compute, or not to be told apart
+        try:
+            values = tuple(program(*(_ready(inputs[i]) for i in self.tensors)))
+        except Exception as error:  # nothing is written yet, so PyTorch can do it all
+            log.warning("a compiled graph goes on in PyTorch: %s", describe(error))
+            self.report = Report(self.report.ops, describe(error))
+            return self.module.forward(*inputs)
+        count = len(self.updates)
+        for i, value in zip(self.updates, values[:count], strict=True):
+            inputs[i].detach().copy_(value)
+        results = self.arranged(values[count:], inputs)
+        return results[0] if self.single else results
+
+    def _overlap(self, inputs: Sequence[Any]) -> bool:
+        """Whether an input that is written to shares memory with another one."""
+        storages = [inputs[i].untyped_storage().data_ptr() for i in self.tensors]
+        written = [inputs[i].untyped_storage().data_ptr() for i in self.updates]
+        return any(storages.count(storage) > 1 for storage in written)
+
+
+def describe(error: BaseException) -> str:
+    """One line about an error; of one that nobody foresaw, with its kind."""
+    known = isinstance(error, MirageError)
+    whole = error.message if known else str(error)  # where it stands in PyTorch says nothing
+    lines = [line.strip() for line in whole.splitlines() if line.strip()]
+    text = lines[0] if lines else ""
+    return text if known else f"{type(error).__name__}: {text}"
+
+
+def _ready(x: torch.Tensor) -> torch.Tensor:
+    """The input as kernels take it."""
+    x = x.detach().contiguous()
+    return x.clone() if x.data_ptr() % ALIGNMENT else x
+
+
+class _Part(torch.nn.Module):
+    """A graph as a function of its tensors only."""
+
+    def __init__(
+        self, module: torch.fx.GraphModule, numbers: Mapping[int, Any], count: int
+    ) -> None:
+        super().__init__()
+        self.module, self.numbers, self.count = module, dict(numbers), count
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        rest = iter(tensors)
+        places = range(self.count)
+        return self.module(*(self.numbers[i] if i in self.numbers else next(rest) for i in places))
+
+
+def _output(module: torch.fx.GraphModule) -> torch.fx.Node:
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    return output
+
+
+def _with_outputs(module: torch.fx.GraphModule, wanted: Sequence[int]) -> torch.fx.GraphModule:
+    """The graph that returns only some of its results."""
+    graph = torch.fx.Graph()
+    values: dict[torch.fx.Node, Any] = {}
+    found: Any = graph.graph_copy(module.graph, values)
+    flat = list(found) if isinstance(found, tuple | list) else [found]
+    graph.output(tuple(flat[i] for i in wanted))
+    return torch.fx.GraphModule(module, graph)

@@ -1,0 +1,79 @@
+"""What ``torch.compile(backend="mirage")`` makes of a model, graph by graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from mirage.semantics.ugraph import launches
+from mirage.torch.backend import backend, compile_program
+from mirage.torch.compiled_graph import Compiler, Report
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The graphs of a model, in the order in which TorchDynamo handed them over."""
+
+    graphs: tuple[Report, ...]
+
+    def __str__(self) -> str:
+        if not self.graphs:
+            return "no graph was handed over: PyTorch runs the model as it is"
+        lines: list[str] = []
+        for number, graph in enumerate(self.graphs):
+            lines.append(f"graph {number}: {graph.ops} ops, {_what(graph)}")
+        return "\n".join(lines)
+
+
+def explain(
+    model: Any,
+    *inputs: Any,
+    options: dict[str, Any] | None = None,
+    compiler: Compiler = compile_program,
+    devices: Sequence[str] = ("cuda",),
+    **named: Any,
+) -> Explanation:
+    """Runs a model once under ``torch.compile`` and says what was compiled, which calls stayed with
+    PyTorch, and why. ``inputs`` and ``named`` are the model's arguments, ``options`` those of the
+    backend. What TorchDynamo knows of other models stays as it is.
+    """
+    graphs: list[Report] = []
+    chosen = partial(
+        backend, options=options, compiler=compiler, devices=devices, watch=graphs.append
+    )
+    with torch.no_grad():
+        torch.compile(_Once(model), backend=chosen)(*inputs, **named)
+    return Explanation(tuple(graphs))
+
+
+class _Once(torch.nn.Module):
+    """A model that TorchDynamo has not seen yet, whatever it has compiled before."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        return self.model(*inputs, **named)
+
+
+def _what(graph: Report) -> str:
+    if graph.reason:
+        return f"stays with PyTorch: {graph.reason}"
+    text = "compiled"
+    optimized: Any = graph.compiled
+    if hasattr(optimized, "graph"):  # what compile_program gives
+        kernels = len(list(launches(optimized.graph.ops)))
+        text = f"{kernels} kernel{'s' * (kernels != 1)}"
+        if optimized.finalists:
+            text += f", {optimized.finalists[0].predicted:.3g} µs predicted"
+    if graph.calls:
+        names = Counter(name.removeprefix("aten.") for name in graph.calls)
+        calls = ", ".join(name if n == 1 else f"{name} ({n})" for name, n in names.items())
+        text += f"; calls of PyTorch: {calls}"
+    return text

@@ -1,0 +1,257 @@
+"""torch.compile(backend="mirage") does what PyTorch does: memory, updates, sizes, failures."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import mirage.torch
+import pytest
+import torch
+from mirage.frontend.program import Program
+from mirage.pipeline.emulate import emulate
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
+from mirage.torch.backend import MOST_SIZES, backend
+from torch._dynamo.exc import BackendCompilerFailed
+
+count = 0
+
+
+def compiled(program: Program, options: Mapping[str, Any]) -> Any:
+    global count
+    count += 1
+    return partial(emulate, optimize(program, OptimizeOptions.of(candidates=1, jobs=1, **options)))
+
+
+host = partial(backend, compiler=compiled, devices=("cpu",))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    global count
+    count = 0
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+
+
+def same(got: Any, want: Any) -> None:
+    torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+
+
+# ---- strides and memory
+
+
+STRIDED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a transposed result": lambda x: x.t() * 2,
+    "a permuted result": lambda x: x.reshape(2, 2, 6).permute(2, 0, 1) + 1.0,
+    "a view of an input": lambda x: (x.t(), x[1:, ::2], x * 2),
+    "an input": lambda x: (x, x + 1),
+    "two views of one result": lambda x: ((y := x * 2), y.t(), y[1:]),
+    "parts of a result": lambda x: tuple((x * 2).split(2, dim=1)),
+    "a broadcast result": lambda x: (x.sum(1, keepdim=True) * 2).expand(4, 3),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_results_lie_as_pytorch_lays_them(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.randn(4, 6)
+    got, want = (f(x) for f in (torch.compile(STRIDED[name], backend=host), STRIDED[name]))
+    same(got, want)
+    got, want = ([r] if isinstance(r, torch.Tensor) else list(r) for r in (got, want))
+    assert [y.stride() for y in got] == [y.stride() for y in want]
+    for results in (got, want):
+        results[-1].fill_(7.0) if 0 not in results[-1].stride() else None
+    same(got, want)  # what shares memory does in both
+    for y, z in zip(got, want, strict=True):
+        inside = y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        assert inside == (z.untyped_storage().data_ptr() == x.untyped_storage().data_ptr())
+    assert "stays" not in caplog.text
+
+
+INPUTS: dict[str, Callable[[], torch.Tensor]] = {
+    "transposed": lambda: torch.randn(6, 4).t(),
+    "expanded": lambda: torch.randn(4, 1).expand(4, 6),
+    "not aligned": lambda: torch.randn(25)[1:].view(4, 6),
+    "with a step": lambda: torch.randn(4, 12)[:, ::2],
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_inputs_may_lie_anyhow(name: str) -> None:
+    x = INPUTS[name]()
+
+    def function(t: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(t * 2, dim=-1)
+
+    same(torch.compile(function, backend=host)(x), function(x))
+    assert count == 1
+
+
+# ---- updates
+
+
+def add_in_place(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(y * 2)
+    return x * y
+
+
+def write_a_part(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    x[1:3] = y[:2]
+    return x, x[1] + 1
+
+
+def only_write(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.mul_(y)
+
+
+@pytest.mark.parametrize("function", [add_in_place, write_a_part, only_write])
+def test_inputs_that_are_written_to(function: Callable[..., Any]) -> None:
+    x, y = torch.randn(4, 6), torch.randn(4, 6)
+    mine, theirs = x.clone(), x.clone()
+    same(torch.compile(function, backend=host)(mine, y), function(theirs, y))
+    same(mine, theirs)
+    assert count == 1
+    if function is not add_in_place:
+        return
+    with torch.no_grad():  # and where they share memory
+        mine, theirs = x.clone(), x.clone()
+        got = torch.compile(function, backend=host)(mine[:2], mine[1:3])
+        same(got, function(theirs[:2], theirs[1:3]))
+        same(mine, theirs)
+
+
+class Counter(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(6))
+        self.weight = torch.nn.Parameter(torch.ones(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += x.sum(0)
+        return x * self.weight + self.seen
+
+
+def test_buffers_are_updated_and_parameters_may_be_replaced() -> None:
+    mine, theirs = Counter().requires_grad_(False), Counter().requires_grad_(False)
+    fast = torch.compile(mine, backend=host)
+    for step in range(3):
+        x = torch.randn(4, 6)
+        same(fast(x), theirs(x))
+        same(mine.seen, theirs.seen)
+        for model in (mine, theirs):
+            model.weight = torch.nn.Parameter(torch.full((6,), 2.0 + step), requires_grad=False)
+    assert count > 0
+
+
+# ---- sizes
+
+
+def test_other_sizes_are_compiled_too(caplog: pytest.LogCaptureFixture) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * 2, dim=-1).reshape(-1, x.shape[0])
+
+    fast = torch.compile(function, backend=host)
+    for rows in (4, 5, 7, 5, 4):
+        x = torch.randn(rows, 6)
+        same(fast(x), function(x))
+    assert "stays" not in caplog.text
+    assert count == 4  # once as it is, then for each size of the graph with an unknown one
+    assert MOST_SIZES > 4
+
+
+# ---- failures
+
+
+def test_whatever_fails_pytorch_does_it(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(program: Program, options: Mapping[str, Any]) -> Any:
+        raise ZeroDivisionError("by accident")
+
+    def later(program: Program, options: Mapping[str, Any]) -> Any:
+        def call(*inputs: torch.Tensor) -> Any:
+            raise RuntimeError("no such kernel")
+
+        return call
+
+    for compiler, message in (
+        (broken, "a graph of 2 ops stays with PyTorch: ZeroDivisionError: by accident"),
+        (later, "a compiled graph goes on in PyTorch: RuntimeError: no such kernel"),
+    ):
+        torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+        x, y = torch.randn(4, 6), torch.randn(4, 6)
+        mine, theirs = x.clone(), x.clone()
+
+        def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.add_(y)
+
+        def twice(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return function(x, y) * 2
+
+        fast = torch.compile(twice, backend=partial(host, compiler=compiler))
+        for _ in range(2):
+            same(fast(mine, y), twice(theirs, y))
+        same(mine, theirs)
+        assert caplog.text.count(message) == 1
+
+
+@pytest.mark.parametrize("named", [{"options": {"candidatse": 3}}, {"mode": "fast"}])
+def test_a_misspelled_option_is_an_error(named: dict[str, Any]) -> None:
+    with pytest.raises(BackendCompilerFailed, match=r"expected (options|a mode) among"):
+        torch.compile(lambda x: x * 2, backend=host, **named)(torch.randn(4))
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
+def test_modes_are_accepted(mode: str) -> None:
+    x = torch.randn(4, 6)
+    same(torch.compile(lambda t: t * 2, backend=host, mode=mode, fullgraph=True)(x), x * 2)
+    assert count == 1
+
+
+def test_autocast_stays_eager(caplog: pytest.LogCaptureFixture) -> None:
+    x, w = torch.randn(4, 6), torch.randn(6, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        got = torch.compile(lambda a, b: a @ b, backend=host)(x, w)
+    assert got.dtype is torch.bfloat16
+    assert "autocast is on" in caplog.text
+
+
+def test_inference_mode() -> None:
+    x = torch.randn(4, 6)
+    with torch.inference_mode():
+        same(torch.compile(lambda t: torch.softmax(t, -1), backend=host)(x), torch.softmax(x, -1))
+    assert count == 1
+
+
+# ---- explanations
+
+
+def test_explain(caplog: pytest.LogCaptureFixture) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = torch.cumsum(torch.softmax(x, -1), 0)
+        torch._dynamo.graph_break()  # pyright: ignore[reportPrivateUsage]
+        return y * 2
+
+    x = torch.randn(4, 6)
+    found = mirage.torch.explain(model, x, compiler=compiled, devices=("cpu",))
+    assert len(found.graphs) == 2
+    first, second = str(found).splitlines()
+    assert first == "graph 0: 2 ops, compiled; calls of PyTorch: cumsum"
+    assert second == "graph 1: 1 ops, compiled"
+    assert "stays with PyTorch: input 0 is on cpu" in str(mirage.torch.explain(model, x))
+    with caplog.at_level(logging.WARNING):
+        again = mirage.torch.explain(model, x, compiler=optimized, devices=("cpu",))
+    assert "kernel" in str(again.graphs[1]) or "predicted" in str(again)
+
+
+def optimized(program: Program, options: Mapping[str, Any]) -> Any:
+    found = optimize(program, OptimizeOptions.of(candidates=1, jobs=1, **options))
+    return _Emulated(found)
+
+
+class _Emulated:
+    def __init__(self, found: Any) -> None:
+        self.graph, self.finalists, self._found = found.graph, found.finalists, found
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        return emulate(self._found, *inputs)
