@@ -19,7 +19,6 @@ from math import prod
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis, round_up
 from mirage.semantics.ugraph import (
-    Constant,
     Elementwise,
     Launch,
     Load,
@@ -28,8 +27,9 @@ from mirage.semantics.ugraph import (
     Op,
     Rearrangement,
     Reduce,
+    Source,
     Value,
-    walk,
+    all_ops,
 )
 
 STAGED_BYTES = _target.MIN_STAGED_BYTES
@@ -98,7 +98,7 @@ class _Planner(BlockAnalysis):
         """
         last: dict[Value, int] = {}
         for number, op in reversed(list(enumerate(ops))):
-            inner = list(walk((op,)))
+            inner = list(all_ops((op,)))
             for used in inner:
                 for v in used.operands:
                     last.setdefault(v, number)
@@ -133,7 +133,7 @@ class _Planner(BlockAnalysis):
         if isinstance(op, Load):
             scope.staged += self._staged(op, slots)
             return
-        if isinstance(op, Constant):
+        if isinstance(op, Source):
             return
         need = 0
         if isinstance(op, Matmul):

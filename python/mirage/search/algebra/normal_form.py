@@ -28,7 +28,6 @@ from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
-    Constant,
     Matmul,
     Op,
     Reduce,
@@ -372,9 +371,9 @@ class Normalizer:
         if value in self.leaves:
             return algebra.single(algebra.atom(InAtom(self.leaves[value], dims)))
         op = self.definitions.get(value)
+        if op is not None and op.number is not None:
+            return algebra.constant(op.number)
         match op:
-            case Constant():
-                return algebra.constant(op.value)
             case Unary():
                 return algebra.unary(op.fn, self._operand(op.operands[0], value, dims))
             case Binary():

@@ -24,7 +24,6 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
     Cast,
-    Constant,
     KernelGraph,
     Launch,
     Load,
@@ -289,7 +288,7 @@ class Interactions:
         return Shape(degree=(1, 0))
 
     def _op(self, op: Op, shapes: Mapping[Value, Shape]) -> Shape:
-        if isinstance(op, Constant):
+        if op.number is not None:
             return Shape(degree=(1, 0))  # counts for the size of coefficients
         xs = [shapes[v] for v in op.operands]
         if isinstance(op, Unary):
