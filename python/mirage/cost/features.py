@@ -140,9 +140,13 @@ def _exact(launch: Launch) -> set[Value]:
     """Values of more than 16 bits whose elements were numbers of 16 bits."""
     exact: set[Value] = set()
     for op in all_ops(launch.body.ops):
-        was_half = isinstance(op, Cast) and op.operands[0].dtype.is_half
-        if was_half or (isinstance(op, Movement) and op.operands[0] in exact):
-            exact.update(op.results)
+        match op:
+            case Elementwise(identity=True) if op.operands[0].dtype.is_half:
+                exact.update(op.results)
+            case Movement() if op.operands[0] in exact:
+                exact.update(op.results)
+            case _:
+                pass
     return exact
 
 

@@ -141,7 +141,7 @@ class _Planner(BlockAnalysis):
             if op.result not in self.sums:
                 scope.after = max(scope.after, sums)
             for operand in op.operands:
-                if moves and not isinstance(self.source(operand), Load):
+                if moves and not self.loaded(operand):
                     need = max(need, self._exchange(operand))
         elif isinstance(op, Reduce):
             need = self._across(op)
@@ -159,7 +159,7 @@ class _Planner(BlockAnalysis):
         """Whether an operand of an elementwise op or a view may be held by other threads than the
         result: not if it is read from shared memory, nor in a chain of elementwise ops.
         """
-        if isinstance(self.source(value), Load):
+        if self.loaded(value):
             return False
         chained = isinstance(self.definitions.get(value), Elementwise)
         return not chained or value.shape != user.result.shape

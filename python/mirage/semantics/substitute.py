@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from mirage.semantics.ugraph import KernelGraph, Op, Structure, Value, values_in
+from mirage.semantics.ugraph import (
+    BlockGraph,
+    KernelGraph,
+    Op,
+    Output,
+    Structure,
+    Value,
+    values_in,
+)
 
 
 def with_operands(op: Op, operands: tuple[Value, ...]) -> Op:
@@ -31,6 +39,15 @@ def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, .
         return changed
 
     return tuple(copy(op) for op in ops)
+
+
+def rename_block(graph: BlockGraph, names: Mapping[Value, Value]) -> BlockGraph:
+    """``graph`` with values replaced as in :func:`rename_ops`."""
+    return BlockGraph(
+        tuple(names.get(v, v) for v in graph.params),
+        rename_ops(graph.ops, names),
+        tuple(Output(names.get(o.value, o.value), o.map) for o in graph.outputs),
+    )
 
 
 def rename_graph(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGraph:

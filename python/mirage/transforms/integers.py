@@ -17,7 +17,6 @@ from mirage.semantics.scalar import BINARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Boundary,
-    Cast,
     Elementwise,
     KernelGraph,
     Op,
@@ -94,7 +93,7 @@ def _range(op: Op, result: Value, xs: list[Range]) -> Range:
     match op:
         case Iota():
             return (0, max(result.shape[op.dim] - 1, 0))
-        case View() | Cast():
+        case View() | Elementwise(identity=True):
             return _both(xs[0], limits)
         case Unary():
             return _both(_unary(op.fn, xs[0]), limits)

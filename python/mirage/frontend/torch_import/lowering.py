@@ -15,7 +15,7 @@ from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Cast,
+    Elementwise,
     TensorType,
     Value,
     View,
@@ -117,7 +117,9 @@ class Lowering(Builder):
         """The number that all elements of ``x`` are known to be."""
         made = {v: op for op in self.ops for v in op.results}
         op = made.get(x)
-        while isinstance(op, View) or (isinstance(op, Cast) and op.operands[0].dtype.is_integer):
+        while isinstance(op, View) or (
+            isinstance(op, Elementwise) and op.identity and op.operands[0].dtype.is_integer
+        ):
             op = made.get(op.operands[0])
         return None if op is None else op.number
 

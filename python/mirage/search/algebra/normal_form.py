@@ -27,7 +27,7 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
-    Cast,
+    Elementwise,
     Matmul,
     Op,
     Reduce,
@@ -379,7 +379,7 @@ class Normalizer:
             case Binary():
                 a, b = (self._operand(x, value, dims) for x in op.operands)
                 return algebra.binary(op.fn, a, b)
-            case Cast() | Broadcast():
+            case Elementwise(identity=True) | Broadcast():
                 return self._operand(op.operands[0], value, dims)
             case Reduce():
                 return self._reduce(op, dims)

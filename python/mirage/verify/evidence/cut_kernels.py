@@ -9,12 +9,12 @@ there (``docs/verification.md``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from mirage.semantics.region import reshape_groups
-from mirage.semantics.substitute import rename_ops
+from mirage.semantics.substitute import rename_block
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Axis,
@@ -33,18 +33,15 @@ from mirage.semantics.ugraph import (
     Output,
     Reduce,
     Reshape,
-    Scan,
+    RunningMax,
     Slice,
-    Source,
     TensorType,
     TileMap,
     Transpose,
     Unary,
     Value,
-    all_ops,
     axis_extents,
     launches,
-    values_in,
 )
 
 
@@ -138,12 +135,12 @@ class _Labels:
             for result in op.results:
                 axes = frozenset[str]().union(*(self.depends.get(v, ()) for v in op.operands))
                 axes |= op.reads_axes
-                if isinstance(op, Scan):
+                if isinstance(op, RunningMax):
                     label = self._same_in_all(loops[-1], self.labels[op.operands[0]])
                     axes |= {loops[-1].axis.name, _ORDER + loops[-1].axis.name}
                     self._set(result, label, axes, site=False)
                     continue
-                self._set(result, self._label(op), axes, not isinstance(op, Source))
+                self._set(result, self._label(op), axes, not isinstance(op, Load | Constant))
 
     def _same_in_all(self, loop: Loop, label: _Label | None) -> _Label | None:
         """None for tiles that are at another place in each step."""
@@ -312,14 +309,13 @@ class _Cutter:
         outputs: tuple[Output, ...],
         results: tuple[Value, ...],
     ) -> Launch:
-        read = {v for op in all_ops(ops) for v in op.operands}
+        read = {v for op in _deep(ops) for v in op.operands}
         own = {p: v for p, v in self.params.items() if p in read}
         own.update((p, t) for t, p in self.tensors.items() if p in read)
         # values of their own: the launch that these ops are from may stay beside
-        names = {v: Value(v.type, v.name) for v in (*own, *values_in(ops))}
-        body = BlockGraph(tuple(own), tuple(ops), outputs)
-        launch = Launch(tuple(own.values()), results, grid, body, self.launch.schedule)
-        return launch.rebuilt(rename_ops(launch.inside, names), lambda v: names.get(v, v))
+        names = {v: Value(v.type, v.name) for v in (*own, *_defined(ops))}
+        body = rename_block(BlockGraph(tuple(own), tuple(ops), outputs), names)
+        return Launch(tuple(own.values()), results, grid, body, self.launch.schedule)
 
     def _ops(self, ops: Sequence[Op], wanted: set[Value], open_: Value | None) -> list[Op]:
         """The ops that compute ``wanted`` values of this level. Where ``open_`` is computed inside
@@ -327,7 +323,7 @@ class _Cutter:
         out: list[Op] = []
         for op in reversed(ops):
             if isinstance(op, Loop):
-                if open_ is not None and open_ in values_in(op.body):
+                if open_ is not None and any(open_ in o.results for o in _deep(op.body)):
                     out.extend(reversed(self._ops(op.body, wanted, open_)))
                     continue
                 for r in op.results:
@@ -369,3 +365,15 @@ class _Cutter:
 
     def _param(self, site: Site) -> Value:
         return self.tensors.setdefault(site.tensor, Value(site.tensor.type))
+
+
+def _deep(ops: Iterable[Op]) -> Iterator[Op]:
+    for op in ops:
+        yield op
+        if isinstance(op, Loop):
+            yield from _deep(op.body)
+
+
+def _defined(ops: Iterable[Op]) -> Iterator[Value]:
+    for op in _deep(ops):
+        yield from op.results
