@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mirage.cost.target import A100, H200, Target
 from mirage.frontend.kernel_graph import new_kernel_graph
-from mirage.search.algebra.normal_form import MatmulRoles
+from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.frames import AxisUse, FrameType, columns_of
 from mirage.search.limits import SearchLimits
 from mirage.search.superoptimize import superoptimize

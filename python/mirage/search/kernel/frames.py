@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.limits import MAX_COLUMNS, MAX_ROWS
-from mirage.search.algebra.normal_form import MatmulRoles
+from mirage.search.algebra.normalizer import MatmulRoles
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
