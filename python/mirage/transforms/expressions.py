@@ -20,15 +20,20 @@ from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
     Cast,
+    Elementwise,
     Load,
     Loop,
     Mask,
     Matmul,
+    Movement,
     Op,
     Reduce,
+    Scan,
+    Source,
     Unary,
     Value,
     View,
+    no_rule,
 )
 from mirage.transforms.alignment import viewed
 
@@ -148,6 +153,8 @@ class Expressions:
             return self._matmul(op, xs)
         if isinstance(op, Reduce):
             return self._reduce(op, x)
+        if not isinstance(op, Elementwise | Movement | Scan | Source):
+            no_rule(op, "which tiles are parts of one tensor")
         return None
 
     def _load(self, op: Load) -> Expression:

@@ -17,8 +17,11 @@ from mirage.semantics.scalar import BINARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Boundary,
+    Composite,
+    Contraction,
     Elementwise,
     KernelGraph,
+    Movement,
     Op,
     Slice,
     Source,
@@ -26,6 +29,7 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
     View,
+    no_rule,
 )
 from mirage.transforms.calls import calls_of
 
@@ -99,7 +103,10 @@ def _range(op: Op, result: Value, xs: list[Range]) -> Range:
             return _both(_unary(op.fn, xs[0]), limits)
         case Binary():
             return _both((0, 1) if BINARY[op.fn].truth else _binary(op.fn, *xs), limits)
+        case Elementwise() | Movement() | Contraction() | Boundary() | Structure() | Composite():
+            return limits
         case _:
+            no_rule(op, "ranges of integers")
             return limits
 
 

@@ -11,6 +11,7 @@ import pytest
 from mirage.cost.features import features_of
 from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory import shared_bytes
+from mirage.search.kernel.growth import growth_of
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph
@@ -42,6 +43,9 @@ from mirage.semantics.ugraph import (
     Value,
     View,
 )
+from mirage.transforms.calls import as_calls, calls_of
+from mirage.transforms.expressions import Expressions
+from mirage.transforms.integers import ranges_of
 from mirage.transforms.padding import Padding
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.compression.index_relations import Slots
@@ -163,9 +167,21 @@ def test_an_op_without_a_rule_is_an_error_in_tests(monkeypatch: pytest.MonkeyPat
         with pytest.raises(UnknownOp, match="no rule for Unheard"):
             analysis(launch)
     x, y = value(2), value(2)
+    graph = KernelGraph("g", (x,), (Unheard((x,), (y,)),), (y,))
+    for of_graph in (growth_of, ranges_of, as_calls):
+        with pytest.raises(UnknownOp, match="no rule for Unheard"):
+            of_graph(graph)
+    tile = launch.body.ops[-1]
+    expressions = Expressions({}, {p: p for p in launch.body.params}, {"i": 4})
+    expressions.add(launch.body.ops[0])
+    with pytest.raises(UnknownOp, match="no rule for Unheard"):
+        expressions.add(tile)
     with pytest.raises(UnknownOp, match="got Unheard"):
-        evaluate_floats(KernelGraph("g", (x,), (Unheard((x,), (y,)),), (y,)), [np.zeros(2)])
+        evaluate_floats(graph, [np.zeros(2)])
     # elsewhere it is a warning, and what is safe
     monkeypatch.delenv("MIRAGE_STRICT")
     assert work(launch) == 0.0
+    assert as_calls(graph).ops == graph.ops
+    with pytest.raises(UnknownOp, match="calls of PyTorch"):
+        calls_of(graph.ops[0])
     no_rule(launch.body.ops[-1], "nothing")
