@@ -47,7 +47,15 @@ sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python"
 
 import graphs  # pyright: ignore[reportMissingImports]
 from found import found_candidates
-from layer_attack import LAYERS, WRONG, LayerOutcome, attack_layer, layer_subjects, layer_summary
+from layer_attack import (
+    LAYERS,
+    WRONG,
+    Judged,
+    LayerOutcome,
+    attack_layer,
+    layer_subjects,
+    layer_summary,
+)
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Launch
@@ -74,16 +82,9 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One mutant."""
+class Outcome(Judged):
+    """One mutant, and what each kind of evidence says."""
 
-    subject: str
-    kind: str
-    description: str
-    different: bool
-    useless: bool  # no number comes out in float64, whatever the magnitude of the inputs
-    verdict: str
-    accepted: bool
     exact_layers: str  # "fooled", "differ", "agree" or "open"
     seconds: float
     why: str  # of an unknown verdict

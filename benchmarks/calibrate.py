@@ -172,11 +172,11 @@ def spread(name: str, arguments: argparse.Namespace) -> list[tuple[int, Any, boo
 
 def grids(graph: Any) -> tuple[tuple[int, ...], ...]:
     """Grids and loops of all kernels."""
-    from mirage.semantics.ugraph import Launch, Loop, walk
+    from mirage.semantics.ugraph import Launch, Loop, all_ops
 
     return tuple(
         (*(a.extent for a in op.grid),
-         *(-x.axis.extent for x in walk(op.body.ops) if isinstance(x, Loop)))
+         *(-x.axis.extent for x in all_ops(op.body.ops) if isinstance(x, Loop)))
         for op in graph.ops
         if isinstance(op, Launch)
     )  # fmt: skip

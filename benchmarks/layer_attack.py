@@ -58,9 +58,8 @@ class LayerSubject:
 
 
 @dataclass(frozen=True)
-class LayerOutcome:
-    """One mutant. ``shown``: all its pieces are, without the tests of the whole. ``named``: of one
-    that is not, a piece with the fault is among those that are not shown."""
+class Judged:
+    """One mutant, and the verdict on it."""
 
     subject: str
     kind: str
@@ -69,6 +68,13 @@ class LayerOutcome:
     useless: bool  # no number comes out in float64, whatever the magnitude of the inputs
     verdict: str
     accepted: bool
+
+
+@dataclass(frozen=True)
+class LayerOutcome(Judged):
+    """One mutant. ``shown``: all its pieces are, without the tests of the whole. ``named``: of one
+    that is not, a piece with the fault is among those that are not shown."""
+
     shown: bool
     named: bool
     seconds: float

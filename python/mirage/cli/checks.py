@@ -110,16 +110,11 @@ def on_the_gpu(loaded: LoadedProgram, artifact: Artifact) -> list[Result]:
     import torch
 
     from mirage.runtime import Executable
+    from mirage.runtime.manifest import TORCH_NAMES
 
-    types = {
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "f32": torch.float32,
-        "f64": torch.float64,
-    }
     inputs = loaded.inputs(0)
     tensors = [
-        torch.from_numpy(x).to(device="cuda", dtype=types[spec.dtype])
+        torch.from_numpy(x).to(device="cuda", dtype=getattr(torch, TORCH_NAMES[spec.dtype]))
         for x, spec in zip(inputs, artifact.manifest.inputs, strict=True)
     ]
     program = Executable(artifact)

@@ -301,7 +301,7 @@ def ptx_version(ptx: str) -> str:
 
 
 def parameter_count(ptx: str, entry: str) -> int:
-    """Number of parameters of a kernel. Raises :class:`CompileError` if the PTX has none such."""
+    """Number of parameters of a kernel. Raises :class:`CompileError` if there is none."""
     match = re.search(rf"\.entry\s+{re.escape(entry)}\s*(?:\((?P<params>[^)]*)\))?", ptx)
     if match is None:
         raise CompileError(f"expected PTX that defines kernel {entry!r}, got none")

@@ -28,10 +28,10 @@ def _up(x: Num, multiple: int) -> Num:
 
 @dataclass(frozen=True)
 class Around:
-    """The loops around an op, those apart whose steps :attr:`KernelFeatures.steps` counts."""
+    """The loops around an op, except those whose steps :attr:`KernelFeatures.steps` counts."""
 
     times: Num = 1.0
-    """How often what is not in those steps is done."""
+    """How often what is outside of those steps is done."""
     slots: Num = 1.0
     """Tiles that a load holds at once."""
     looped: bool = False

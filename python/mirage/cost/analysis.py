@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from mirage.cost.warps import Product, WarpGrid, chain_costs, grid_costs, near_best
 from mirage.semantics.ugraph import (
     AccumulateFn,
-    Constant,
+    Contraction,
     Launch,
     Load,
     Loop,
     Matmul,
     Op,
     Rearrangement,
-    Reduce,
+    Source,
     Value,
-    walk,
+    all_ops,
 )
 
 
@@ -47,7 +47,7 @@ class BlockAnalysis:
         for op in ops:
             if isinstance(op, Loop):
                 self._find(op.body, trips * op.axis.extent)
-                used = {v for inner in walk(op.body) for v in inner.operands}
+                used = {v for inner in all_ops(op.body) for v in inner.operands}
                 added = {a.value for a in op.accumulators if a.fn is AccumulateFn.SUM}
                 self.sums |= added - used
                 self.accumulated.extend(a.value for a in op.accumulators)
@@ -118,7 +118,7 @@ class BlockAnalysis:
     def _reaches(self, source: Matmul, value: Value) -> bool:
         op = self.definitions.get(value)
         while op is not None and op is not source:
-            if isinstance(op, Matmul | Load | Reduce | Constant) or not op.operands:
+            if isinstance(op, Contraction | Source):
                 return False
             view = isinstance(op, Rearrangement)
             same = [v for v in op.operands if view or v.shape == op.result.shape]

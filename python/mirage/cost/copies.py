@@ -21,7 +21,7 @@ from mirage.semantics.ugraph import (
 )
 
 ALIGNMENT = 16
-"""Kernels copy as many bytes at a time: a block that starts elsewhere is copied."""
+"""Bytes that kernels copy at a time: a block that does not start at a multiple is copied."""
 
 
 def is_address(op: Op) -> bool:

@@ -14,6 +14,7 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Binary,
     Cast,
+    Contraction,
     Elementwise,
     Launch,
     Load,
@@ -22,14 +23,14 @@ from mirage.semantics.ugraph import (
     Movement,
     Op,
     Reduce,
-    RunningMax,
+    Scan,
     Source,
     Structure,
     Transpose,
     Unary,
     Value,
+    all_ops,
     no_rule,
-    walk,
 )
 
 
@@ -138,10 +139,14 @@ class _Counter:
 def _exact(launch: Launch) -> set[Value]:
     """Values of more than 16 bits whose elements were numbers of 16 bits."""
     exact: set[Value] = set()
-    for op in walk(launch.body.ops):
-        was_half = isinstance(op, Cast) and op.operands[0].dtype.is_half
-        if was_half or (isinstance(op, Movement) and op.operands[0] in exact):
-            exact.update(op.results)
+    for op in all_ops(launch.body.ops):
+        match op:
+            case Elementwise(identity=True) if op.operands[0].dtype.is_half:
+                exact.update(op.results)
+            case Movement() if op.operands[0] in exact:
+                exact.update(op.results)
+            case _:
+                pass
     return exact
 
 
@@ -174,7 +179,7 @@ def _count(
             account.matmul(
                 float(m) * batch, float(n), float(k), operands, in_loop, shared.get(op, 1)
             )
-        case Reduce() | RunningMax():
+        case Contraction() | Scan():
             account.reduce(float(op.operands[0].type.size), in_loop)
         case Cast():
             if op.result.dtype.is_half and not op.operands[0].dtype.is_half:

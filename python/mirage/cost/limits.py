@@ -7,7 +7,7 @@ from math import prod
 from mirage import _target
 from mirage.cost.shared_memory import shared_bytes
 from mirage.cost.target import Target
-from mirage.semantics.ugraph import Launch, Load, Matmul, axis_extents, loops, walk
+from mirage.semantics.ugraph import Launch, Load, Matmul, all_ops, axis_extents, loops
 
 MAX_WIDE_DIMS = 2
 """Dimensions of a tile that may be larger than one."""
@@ -43,7 +43,7 @@ def check_launch(launch: Launch, target: Target) -> None:
     if not 1 <= launch.schedule.warps <= MAX_WARPS:
         raise CheckError(f"expected 1 to {MAX_WARPS} warps, got {launch.schedule.warps}")
     extents = axis_extents(launch)
-    for op in walk(launch.body.ops):
+    for op in all_ops(launch.body.ops):
         for value in op.results:
             if wide_dims(value.shape) > MAX_WIDE_DIMS:
                 raise CheckError(

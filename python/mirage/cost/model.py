@@ -47,7 +47,7 @@ on its SM), and µs of a step for waits and the change of turns. From attention 
 
 @dataclass(frozen=True)
 class Known:
-    """Resources of a block that its ops tell, or the assembler."""
+    """Resources of a block, known from its ops or from the assembler."""
 
     shared: Num
     registers: Num
@@ -93,7 +93,7 @@ class KernelFeatures:
     sums_step: Num = 0.0
     accumulators: Num = 0.0  # f32 elements held over the loop
     live: Num = 0.0  # elements of the largest computed tile
-    known: Known | None = None  # what only a written launch tells
+    known: Known | None = None  # known of a written launch only
 
     @property
     def shared(self) -> Num:

@@ -10,7 +10,12 @@ from mirage.cost.features import Resources, features_of
 from mirage.cost.limits import CheckError, check_launch
 from mirage.cost.model import CostReport, KernelFeatures, report
 from mirage.cost.target import Target
-from mirage.semantics.ugraph import KernelGraph, Launch, Value
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Launch,
+    Value,
+    launches,
+)
 
 
 def features_in(
@@ -39,9 +44,8 @@ def predict(
     compiled already.
     """
     try:
-        for op in graph.ops:
-            if isinstance(op, Launch) and not compiled:
-                check_launch(op, target)
+        for op in () if compiled else launches(graph.ops):
+            check_launch(op, target)
     except CheckError:
         return None
     parts = tuple(report(f, target) for f in features_in(graph, target, compiled))

@@ -19,7 +19,6 @@ from math import prod
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis, round_up
 from mirage.semantics.ugraph import (
-    Constant,
     Elementwise,
     Launch,
     Load,
@@ -28,8 +27,9 @@ from mirage.semantics.ugraph import (
     Op,
     Rearrangement,
     Reduce,
+    Source,
     Value,
-    walk,
+    all_ops,
 )
 
 STAGED_BYTES = _target.MIN_STAGED_BYTES
@@ -98,7 +98,7 @@ class _Planner(BlockAnalysis):
         """
         last: dict[Value, int] = {}
         for number, op in reversed(list(enumerate(ops))):
-            inner = list(walk((op,)))
+            inner = list(all_ops((op,)))
             for used in inner:
                 for v in used.operands:
                     last.setdefault(v, number)
@@ -133,7 +133,7 @@ class _Planner(BlockAnalysis):
         if isinstance(op, Load):
             scope.staged += self._staged(op, slots)
             return
-        if isinstance(op, Constant):
+        if isinstance(op, Source):
             return
         need = 0
         if isinstance(op, Matmul):
@@ -141,7 +141,7 @@ class _Planner(BlockAnalysis):
             if op.result not in self.sums:
                 scope.after = max(scope.after, sums)
             for operand in op.operands:
-                if moves and not isinstance(self.source(operand), Load):
+                if moves and not self.loaded(operand):
                     need = max(need, self._exchange(operand))
         elif isinstance(op, Reduce):
             need = self._across(op)
@@ -159,7 +159,7 @@ class _Planner(BlockAnalysis):
         """Whether an operand of an elementwise op or a view may be held by other threads than the
         result: not if it is read from shared memory, nor in a chain of elementwise ops.
         """
-        if isinstance(self.source(value), Load):
+        if self.loaded(value):
             return False
         chained = isinstance(self.definitions.get(value), Elementwise)
         return not chained or value.shape != user.result.shape

@@ -7,15 +7,13 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 from mirage import ir
 from mirage.mlir_io.data import GraphIOError
 from mirage.semantics.alternatives import Holds, VerdictNote
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import TileMap
-
-E = TypeVar("E", bound=enum.Enum)
 
 
 class Codec(ABC):

@@ -11,8 +11,7 @@ from mirage.cost.target import target_for
 from mirage.frontend.program import Program
 from mirage.pipeline.result import Step
 from mirage.pipeline.verify import Checked
-from mirage.semantics.positions import Lookup
-from mirage.semantics.ugraph import External, KernelGraph
+from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms.calls import calls_of
 from mirage.transforms.lookups import fused
 from mirage.transforms.partition import Part, partition
@@ -36,14 +35,11 @@ class Builder:
         """The parts of ``selected`` in the order in which they run, each compiled, and the calls
         between them. Raises :class:`mirage.compiler.CompileError`."""
         for step in partition(fused(selected)):
-            if isinstance(step, Lookup):
-                for call in calls_of(step):
-                    assert isinstance(call, External)
-                    yield Step(None, call, None)
-            elif isinstance(step, External):
-                yield Step(None, step, None)
-            else:
+            if isinstance(step, Part):
                 yield Step(step.graph, None, self._compile(step))
+                continue
+            for call in calls_of(step):
+                yield Step(None, call, None)
 
     def _compile(self, part: Part) -> Compiled:
         from mirage import ir

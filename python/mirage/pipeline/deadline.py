@@ -22,15 +22,15 @@ class Deadline:
         return max(0.0, self.at - time.time())
 
     def share(self, part: float) -> float:
-        """Seconds until so much of what is left has passed."""
+        """Seconds until that share of the time left has passed."""
         return part * self.left
 
     def portion(self, part: float) -> Deadline:
-        """One for so much of what is left."""
+        """A deadline for that share of the time left."""
         return Deadline(self.share(part), self)
 
     def stop(self, reason: str) -> None:
-        """Ends now, and what this is a portion of too."""
+        """Ends now, and so does the deadline that this is a portion of."""
         self.at = time.time()
         self._stopped = reason
         if self._within is not None:

@@ -32,11 +32,11 @@ from mirage.pipeline.rank import finalist, finalists, outcome
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
 from mirage.pipeline.select import ranking
 from mirage.pipeline.verify import Checked
-from mirage.semantics.alternatives import Alternatives
+from mirage.semantics.alternatives import parts_of
 from mirage.semantics.decompose import decompose
-from mirage.semantics.op import Lookup
+from mirage.semantics.op import Boundary
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import External, KernelGraph, Launch, Op
+from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, launches
 from mirage.transforms.calls import as_calls
 from mirage.transforms.partition import Part, parts_to_search
 from mirage.verify import VerifyOptions
@@ -152,7 +152,7 @@ class _Run:
         whole = self.program.graph
         graph = whole
         first: set[str] = set()
-        places: list[SolvedPart | External | Lookup] = []
+        places: list[SolvedPart | Boundary] = []
         for step in self.steps:
             if not isinstance(step, Part):
                 places.append(step)
@@ -193,14 +193,12 @@ class _Run:
     def _broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
         """Of candidates that did not compile, by id, the kernels that do not by themselves."""
         found: dict[int, list[Launch]] = {}
-        for op in verified.ops:
-            if not isinstance(op, Alternatives):
-                continue
+        for op in parts_of(verified):
             order = [position for _, position in ranking(op, self.target)]
             for place in self.broken:
                 program = op.programs[order[min(place, len(order) - 1)]]
-                launches = [x for x in program.ops if isinstance(x, Launch)]
-                found[id(program)] = [x for x in launches if not self._compiles(x)]
+                broken = [x for x in launches(program.ops) if not self._compiles(x)]
+                found[id(program)] = broken
         return found
 
     def _compiles(self, launch: Launch) -> bool:

@@ -158,6 +158,6 @@ class OptimizeOptions:
             self.watch(text)
 
     def show(self, text: str) -> None:
-        """Tells what is under way."""
+        """Says what is under way."""
         if self.progress is not None:
             self.progress(text)

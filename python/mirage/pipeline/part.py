@@ -30,6 +30,7 @@ from mirage.semantics.alternatives import (
     applied_to,
     joined,
     kept_of,
+    parts_of,
 )
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
@@ -229,14 +230,14 @@ class PartSolver:
             graph, exponentials = stabilize_candidates(_around(found))
             graph, kept = shortlist(graph, o.target, o.wanted, exponentials)
         places = kept[0] if kept else ()
-        stable = _alternatives_in(graph)
+        (stable,) = parts_of(graph)
         self.found = joined(self.found, found)
         self.stable = joined(self.stable, stable)
         refused: dict[int, Pick] = {}
         blamed: dict[int, Pick] = {}
         passed = start = 0
         while start < len(places) and passed < o.enough and (o.deadline.left or not start):
-            # several at once share work; one at first, where the time may not do for several
+            # several at once share work; one at first, where there may be no time for several
             hurried = not start and o.deadline.left < busy() * HURRIED
             batch = range(start, min(start + (1 if hurried else o.enough - passed), len(places)))
             tried = [new[places[k]] for k in batch]
@@ -267,7 +268,8 @@ class PartSolver:
                 _around(stable), o.verify, watch, o.executor, o.ledger, until
             )
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
-        self.verified = joined(self.verified, _alternatives_in(graph))
+        (mine,) = parts_of(graph)
+        self.verified = joined(self.verified, mine)
         return checked
 
     def _tell(self, first: int, checked: Checked) -> None:
@@ -301,8 +303,3 @@ def busy() -> float:
 
 def _around(op: Alternatives) -> KernelGraph:
     return KernelGraph("part", op.operands, (op,), op.results)
-
-
-def _alternatives_in(graph: KernelGraph) -> Alternatives:
-    (op,) = (op for op in graph.ops if isinstance(op, Alternatives))
-    return op

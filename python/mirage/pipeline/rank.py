@@ -12,8 +12,8 @@ from mirage.cost.predict import predict
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.result import Finalist, Step
 from mirage.pipeline.select import ranking, select_cheapest
-from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of
-from mirage.semantics.ugraph import KernelGraph, Op, launches
+from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of, parts_of, with_parts
+from mirage.semantics.ugraph import KernelGraph, launches
 
 if TYPE_CHECKING:
     from mirage.runtime.manifest import Manifest
@@ -57,8 +57,8 @@ def finalists(
 
 def _verdicts(verified: KernelGraph, target: Target, place: int) -> Iterator[VerdictNote]:
     """Those of the candidates that are chosen at a place."""
-    for op in verified.ops:
-        if isinstance(op, Alternatives) and op.verdicts is not None:
+    for op in parts_of(verified):
+        if op.verdicts is not None:
             order = ranking(op, target)
             if order:
                 yield op.verdicts[order[min(place, len(order) - 1)][1] - 1]
@@ -66,7 +66,7 @@ def _verdicts(verified: KernelGraph, target: Target, place: int) -> Iterator[Ver
 
 def _places(verified: KernelGraph) -> int:
     """The candidates of the part that has most of them; 1 where nothing is to be chosen."""
-    counts = (len(op.programs) - 1 for op in verified.ops if isinstance(op, Alternatives))
+    counts = (len(op.programs) - 1 for op in parts_of(verified))
     return max(1, *counts, 1)
 
 
@@ -105,8 +105,7 @@ def rank_candidates(
     the ``count`` compiled programs. Raises :class:`StageError` where none compiles; parts without a
     candidate leave nothing to rank.
     """
-    parts = [op for op in graph.ops if isinstance(op, Alternatives)]
-    if not all(ranking(op, target) for op in parts):
+    if not all(ranking(op, target) for op in parts_of(graph)):
         return graph
     notes: list[str] = []
     ranked = finalists(graph, target, count, build, notes.append)
@@ -114,13 +113,12 @@ def rank_candidates(
         raise StageError("; ".join(("rank: no candidate can be compiled", *notes)))
     for text in (*notes, *outcome(ranked)):
         note(text)
-    ops: list[Op] = []
-    for op in graph.ops:
-        if isinstance(op, Alternatives):
-            order = ranking(op, target)
-            op = kept_of(op, [order[min(ranked[0].place, len(order) - 1)][1]])
-        ops.append(op)
-    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+
+    def keep(op: Alternatives) -> Alternatives:
+        order = ranking(op, target)
+        return kept_of(op, [order[min(ranked[0].place, len(order) - 1)][1]])
+
+    return with_parts(graph, keep)
 
 
 def resources_of(manifest: Manifest) -> list[Resources]:

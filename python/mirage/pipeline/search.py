@@ -19,7 +19,7 @@ from mirage.search import (
 )
 from mirage.semantics.alternatives import Alternatives, Holds, applied_to, result_values
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, Softmax
+from mirage.semantics.ugraph import KernelGraph, Op, Softmax, Structure
 from mirage.transforms import stabilize
 from mirage.transforms.partition import Part, parts_to_search
 
@@ -43,7 +43,7 @@ def add_candidates(
     Raises :class:`StageError` for kernels that are there already.
     """
     for op in graph.ops:
-        if isinstance(op, Launch | Alternatives):
+        if isinstance(op, Structure | Alternatives):
             raise StageError(
                 f"search: expected predefined ops only, got {type(op).__name__.lower()}"
             )

@@ -7,8 +7,8 @@ from dataclasses import replace
 from mirage.cost import Target
 from mirage.cost.predict import predict
 from mirage.pipeline.errors import StageError
-from mirage.semantics.alternatives import Alternatives, inlined, kept_of
-from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.semantics.alternatives import Alternatives, inlined, kept_of, with_parts
+from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms.lookups import fused
 
 
@@ -33,10 +33,7 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
 
     def choose(op: Alternatives) -> int:
         nonlocal without
-        if op.verdicts is None:
-            raise StageError(
-                "select: expected verified candidates, got candidates without verdicts"
-            )
+        _need_verdicts(op)
         ranked = ranking(op, target)
         without += not ranked
         return ranked[min(skip, len(ranked) - 1)][1] if ranked else 0
@@ -51,16 +48,18 @@ def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[Kerne
     The second result counts parts that have no candidate.
     """
     without = 0
-    ops: list[Op] = []
-    for op in graph.ops:
-        if isinstance(op, Alternatives):
-            if op.verdicts is None:
-                raise StageError(
-                    "select: expected verified candidates, got candidates without verdicts"
-                )
-            ranked = ranking(op, target)[:count]
-            without += not ranked
-            op = kept_of(op, [position for _, position in ranked])
-            op = replace(op, costs=(None, *(time for time, _ in ranked)))
-        ops.append(op)
-    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), without
+
+    def keep(op: Alternatives) -> Alternatives:
+        nonlocal without
+        _need_verdicts(op)
+        ranked = ranking(op, target)[:count]
+        without += not ranked
+        op = kept_of(op, [position for _, position in ranked])
+        return replace(op, costs=(None, *(time for time, _ in ranked)))
+
+    return with_parts(graph, keep), without
+
+
+def _need_verdicts(op: Alternatives) -> None:
+    if op.verdicts is None:
+        raise StageError("select: expected verified candidates, got candidates without verdicts")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from mirage.cost import Target
 from mirage.cost.predict import predict
 from mirage.pipeline.stabilize import stabilize_candidates
-from mirage.semantics.alternatives import Alternatives, kept_of
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, loops
+from mirage.semantics.alternatives import Alternatives, kept_of, with_parts
+from mirage.semantics.ugraph import KernelGraph, launches, loops
 from mirage.transforms import Exponential
 
 
@@ -27,31 +27,34 @@ def shortlist(
     and schedules (they differ in the order of a few ops) the first two come before others only.
     ``exponentials`` are those that :func:`stabilize_candidates` found in each candidate; without
     them they are looked for again."""
-    ops: list[Op] = []
     kept: list[tuple[int, ...]] = []
     if exponentials is None:
         _, exponentials = stabilize_candidates(graph)
     entries = iter(exponentials)
-    for op in graph.ops:
-        if isinstance(op, Alternatives):
-            ranked: list[tuple[bool, float, int]] = []
-            for number, program in enumerate(op.programs[1:]):
-                cost = predict(program, target)
-                unstable = any(not e.stable for e in next(entries, ()))
-                ranked.append((unstable, math.inf if cost is None else cost.time, number))
-            ranked.sort()
-            seen: Counter[tuple[object, ...]] = Counter()
-            repeated: list[tuple[bool, bool, float, int]] = []
-            for unstable, time, number in ranked:
-                shape = _shape_of(op.programs[number + 1])
-                seen[shape] += 1
-                repeated.append((unstable or time == math.inf, seen[shape] > 2, time, number))
-            picked = sorted(sorted(repeated)[:count], key=lambda r: (r[0], r[2], r[3]))
-            places = tuple(number for *_, number in picked)
-            kept.append(places)
-            op = kept_of(op, [p + 1 for p in places])
-        ops.append(op)
-    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(kept)
+
+    def keep(op: Alternatives) -> Alternatives:
+        unstable = [any(not e.stable for e in next(entries, ())) for _ in op.programs[1:]]
+        places = _best(op.programs[1:], unstable, target, count)
+        kept.append(places)
+        return kept_of(op, [p + 1 for p in places])
+
+    return with_parts(graph, keep), tuple(kept)
+
+
+def _best(
+    programs: Sequence[KernelGraph], unstable: Sequence[bool], target: Target, count: int
+) -> tuple[int, ...]:
+    """The positions of the programs that are most worth verifying."""
+    costs = [predict(program, target) for program in programs]
+    times = [math.inf if cost is None else cost.time for cost in costs]
+    seen: Counter[tuple[object, ...]] = Counter()
+    repeated: list[tuple[bool, bool, float, int]] = []
+    for rough, time, number in sorted(zip(unstable, times, range(len(times)), strict=True)):
+        shape = _shape_of(programs[number])
+        seen[shape] += 1
+        repeated.append((rough or time == math.inf, seen[shape] > 2, time, number))
+    picked = sorted(sorted(repeated)[:count], key=lambda r: (r[0], r[2], r[3]))
+    return tuple(number for *_, number in picked)
 
 
 def _shape_of(program: KernelGraph) -> tuple[object, ...]:
@@ -61,6 +64,5 @@ def _shape_of(program: KernelGraph) -> tuple[object, ...]:
             tuple(loop.axis.extent for loop in loops(op)),
             op.schedule,
         )
-        for op in program.ops
-        if isinstance(op, Launch)
+        for op in launches(program.ops)
     )

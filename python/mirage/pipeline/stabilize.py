@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirage.pipeline.errors import StageError
-from mirage.semantics.alternatives import Alternatives
-from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.semantics.alternatives import Alternatives, parts_of, with_parts
+from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import Exponential, stabilize
 
 
@@ -25,16 +25,13 @@ def stabilize_candidates(
         exponentials.append(done.exponentials)
         return done.graph
 
-    if not any(isinstance(op, Alternatives) for op in graph.ops):
-        return stable(graph), tuple(exponentials)
-    ops: list[Op] = []
-    for op in graph.ops:
-        if isinstance(op, Alternatives):
-            if op.verdicts is not None:
-                raise StageError(
-                    "stabilize: expected candidates without verdicts, got verified ones; it "
-                    "comes before verify"
-                )
-            op = replace(op, programs=(op.programs[0], *map(stable, op.programs[1:])))
-        ops.append(op)
-    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(exponentials)
+    def stable_part(op: Alternatives) -> Alternatives:
+        if op.verdicts is not None:
+            raise StageError(
+                "stabilize: expected candidates without verdicts, got verified ones; it comes "
+                "before verify"
+            )
+        return replace(op, programs=(op.programs[0], *map(stable, op.programs[1:])))
+
+    done = with_parts(graph, stable_part) if parts_of(graph) else stable(graph)
+    return done, tuple(exponentials)

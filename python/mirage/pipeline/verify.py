@@ -6,12 +6,19 @@ import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from itertools import count
 
 from mirage.pipeline.errors import StageError
 from mirage.search import searched
-from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of, result_values
+from mirage.semantics.alternatives import (
+    Alternatives,
+    VerdictNote,
+    kept_of,
+    result_values,
+    with_parts,
+)
 from mirage.semantics.check import InvalidGraph
-from mirage.semantics.ugraph import KernelGraph, Op, Value
+from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions
 from mirage.verify.kernel_by_kernel import Hint
 from mirage.verify.ledger import Ledger
@@ -57,14 +64,12 @@ def verify_candidates(
     are the same. ``ledger`` has what is known of kernels that several candidates share; what is not
     decided at the ``deadline`` (seconds since the epoch) is dropped. Raises :class:`StageError` for
     graphs that cannot be compared at all."""
-    ops: list[Op] = []
     checked: list[Checked] = []
-    part = 0
+    parts = count()
     terms = Terms(options or VerifyOptions(), ledger or Ledger(), deadline)
-    for op in graph.ops:
-        if not isinstance(op, Alternatives):
-            ops.append(op)
-            continue
+
+    def verified(op: Alternatives) -> Alternatives:
+        part = next(parts)
         reference, *candidates = op.programs
         claims = claims_of(op)
         mine: list[Checked] = []
@@ -79,10 +84,10 @@ def verify_candidates(
                 watch(mine[-1])
         kept = [c for c in mine if c.kept]
         notes = tuple(note_of(c.verdict) for c in kept)
-        ops.append(replace(kept_of(op, [c.index + 1 for c in kept]), verdicts=notes))
         checked.extend(mine)
-        part += 1
-    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(checked)
+        return replace(kept_of(op, [c.index + 1 for c in kept]), verdicts=notes)
+
+    return with_parts(graph, verified), tuple(checked)
 
 
 def claims_of(op: Alternatives) -> list[Claim]:

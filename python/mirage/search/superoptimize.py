@@ -25,7 +25,15 @@ from mirage.search.program.views import without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import Constant, KernelGraph, Launch, Op, Value, launches, walk
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Op,
+    Source,
+    Structure,
+    Value,
+    all_ops,
+    launches,
+)
 
 Watch = Callable[[float, int], None]
 """Called with the µs of the best plan known, infinite for none, and the number of kernels
@@ -96,7 +104,7 @@ def _structure(solution: Solution | None) -> tuple[object, ...] | None:
     if solution is None:
         return None
     return tuple(
-        (tuple(a.name for a in op.grid), *map(_kind, walk(op.body.ops)))
+        (tuple(a.name for a in op.grid), *map(_kind, all_ops(op.body.ops)))
         for op in launches(solution.ops)
     )
 
@@ -201,7 +209,7 @@ class Planner:
             self.report.note("no plan of fused kernels was found; every op is a kernel of its own")
         result.candidates = self._best(plans)
         self.report.candidates = len(result.candidates)
-        if not any(isinstance(op, Launch) for c in result.candidates for op in c.graph.ops):
+        if not any(isinstance(op, Structure) for c in result.candidates for op in c.graph.ops):
             self.report.stop = StopReason.NOTHING
         self.report.seconds["total"] = time.perf_counter() - self.start
         self.report.weigh()
@@ -322,4 +330,4 @@ class Planner:
 
     def _constants(self, op: Op, ops: list[Op]) -> list[Op]:
         needed = [self.program.definitions[v] for v in op.operands if v in self.program.definitions]
-        return [c for c in dict.fromkeys(needed) if isinstance(c, Constant) and c not in ops]
+        return [c for c in dict.fromkeys(needed) if isinstance(c, Source) and c not in ops]

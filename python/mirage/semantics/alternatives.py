@@ -50,6 +50,17 @@ class Alternatives(Op):
     holds: tuple[Holds, ...] | None = None
 
 
+def parts_of(graph: KernelGraph) -> list[Alternatives]:
+    """The parts of a program that have candidates, in order."""
+    return [op for op in graph.ops if isinstance(op, Alternatives)]
+
+
+def with_parts(graph: KernelGraph, change: Callable[[Alternatives], Alternatives]) -> KernelGraph:
+    """``graph`` with another set of alternatives in the place of each."""
+    ops = (change(op) if isinstance(op, Alternatives) else op for op in graph.ops)
+    return replace(graph, ops=tuple(ops))
+
+
 def kept_of(op: Alternatives, places: Sequence[int]) -> Alternatives:
     """``op`` with its reference and the programs at ``places`` (from 1), in that order."""
     return replace(

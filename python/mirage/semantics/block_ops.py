@@ -6,8 +6,8 @@ Axes and tile maps, by which they cut tensors, are explained in :mod:`mirage.sem
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from mirage.semantics.op import (
@@ -47,6 +47,9 @@ class Load(Source):
     @property
     def reads_axes(self) -> frozenset[str]:
         return frozenset(axis for axes in self.map for axis in axes)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return xs[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,3 +133,15 @@ class Loop(Structure):
     @property
     def inside(self) -> tuple[Op, ...]:
         return self.body
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        both = ((a.value, a.rescale) for a in self.accumulators)
+        return tuple(v for pair in both for v in pair if v is not None)
+
+    def rebuilt(self, inside: tuple[Op, ...], new: Callable[[Value], Value]) -> Loop:
+        accumulators = tuple(
+            Accumulator(a.fn, new(a.value), None if a.rescale is None else new(a.rescale))
+            for a in self.accumulators
+        )
+        return replace(self, body=inside, accumulators=accumulators)

@@ -30,7 +30,6 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Constant,
     External,
     KernelGraph,
     Launch,
@@ -136,7 +135,7 @@ def result_type(op: Op, where: str, *, in_block: bool) -> TensorType:
     if in_block and not op.in_block:
         raise InvalidGraph("C4", where, "expected an op of the block level, got another one")
     _arity(op, where, *op.arity)
-    if isinstance(op, Constant) and op.value != op.value:
+    if op.number is not None and op.number != op.number:
         raise InvalidGraph("C10", where, "expected a number, got NaN")
     try:
         return op.result_type(Builder(in_block))

@@ -14,9 +14,6 @@ from collections.abc import Iterator
 from mirage.semantics.op import bare
 from mirage.semantics.ugraph import (
     AccumulateFn,
-    Broadcast,
-    Cast,
-    Constant,
     External,
     KernelGraph,
     Launch,
@@ -24,13 +21,14 @@ from mirage.semantics.ugraph import (
     Loop,
     Op,
     Reshape,
-    RunningMax,
+    Scan,
     Slice,
     Source,
+    Structure,
     TileMap,
     Value,
+    all_ops,
     launches,
-    walk,
 )
 
 _UPDATE = {AccumulateFn.SUM: "+=", AccumulateFn.MAX: "max=", AccumulateFn.LAST: "="}
@@ -51,7 +49,7 @@ def describe(graph: KernelGraph) -> str:
         if isinstance(op, Launch):
             number += 1
             lines.extend(_Kernel(op, names).lines(f"kernel {number} of {count}"))
-        elif not isinstance(op, Constant):
+        elif not isinstance(op, Source):
             made = _tensor_op(op, [names[v] for v in op.operands])
             lines.append(f"{', '.join(names[v] for v in op.results)} = {made}")
     return "\n".join(lines)
@@ -77,12 +75,10 @@ class _Kernel:
         }
         self.text: dict[Value, str] = {}
         self.uses: dict[Value, int] = {}
-        for op in walk(launch.body.ops):
+        for op in all_ops(launch.body.ops):
             read = op.operands
-            if isinstance(op, Loop):
-                read = tuple(
-                    v for a in op.accumulators for v in (a.value, a.rescale) if v is not None
-                )
+            if isinstance(op, Structure):
+                read = op.ends
             for v in read:
                 self.uses[v] = self.uses.get(v, 0) + 1
         for output in launch.body.outputs:
@@ -106,12 +102,11 @@ class _Kernel:
             if isinstance(op, Loop):
                 yield from self._loop(op, indent)
                 continue
-            text = self._expression(op)
-            shared = self.uses.get(op.result, 0) > 1 and not isinstance(
-                op, Source | Cast | Broadcast
-            )
-            if isinstance(op, RunningMax) or shared:
-                name = self._fresh("m" if isinstance(op, RunningMax) else "t")
+            text = op.written([self.text.get(v) or self.params[v] for v in op.operands])
+            scanned = isinstance(op, Scan)
+            named = isinstance(op, Source) or text in (self.text.get(v) for v in op.operands)
+            if scanned or (self.uses.get(op.result, 0) > 1 and not named):
+                name = self._fresh("m" if scanned else "t")
                 yield f"{indent}{name} = {bare(text)}"
                 text = name
             self.text[op.result] = text
@@ -140,11 +135,6 @@ class _Kernel:
         name = f"{kind}{self.counters[kind]}"
         self.counters[kind] += 1
         return name
-
-    def _expression(self, op: Op) -> str:
-        if isinstance(op, Load):
-            return self.params[op.operands[0]]
-        return op.written([self.text.get(v) or self.params[v] for v in op.operands])
 
 
 def _place(shape: tuple[int, ...], tile_map: TileMap) -> str:

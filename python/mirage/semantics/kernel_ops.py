@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from mirage.semantics.op import Op, TensorType, Value, called
+from mirage.semantics.op import Boundary, Op, TensorType, Value, called
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _inverse_root(b: Builder, x: Value, eps: float) -> Value:
 
 
 @dataclass(frozen=True, eq=False)
-class External(Op):
+class External(Boundary):
     """A call back to the framework, for an op that has no meaning here; ``target`` names it
     (``aten.cumsum``).
 

@@ -10,9 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirage.semantics.op import Op, TensorType, Value
-from mirage.semantics.positions import Gather, Iota, Lookup, TileGather, TileIota, gathered
+from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gathered
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import BlockGraph, KernelGraph, Launch, Load, Loop, walk
+from mirage.semantics.ugraph import (
+    BlockGraph,
+    KernelGraph,
+    Launch,
+    Load,
+    Structure,
+    all_ops,
+)
 
 
 def loaded(graph: KernelGraph) -> KernelGraph:
@@ -21,7 +28,7 @@ def loaded(graph: KernelGraph) -> KernelGraph:
     changed = False
     for op in graph.ops:
         if isinstance(op, Launch) and any(
-            isinstance(inner, TileIota | TileGather) for inner in walk(op.body.ops)
+            isinstance(inner, TileIota | TileGather) for inner in all_ops(op.body.ops)
         ):
             lookups, op = _Loaded(op).run()
             ops.extend(lookups)
@@ -40,15 +47,15 @@ class _Loaded:
     def run(self) -> tuple[list[Op], Launch]:
         launch, body = self.launch, self.launch.body
         ops = tuple(map(self._op, body.ops))
-        read = {v for op in walk(ops) if isinstance(op, Load) for v in op.operands}
+        read = {v for op in all_ops(ops) if isinstance(op, Load) for v in op.operands}
         kept = [p for p in body.params if p in read]
         operands = (*(self.outside[p] for p in kept), *(op.results[0] for op in self.lookups))
         graph = BlockGraph((*kept, *self.params), ops, body.outputs)
         return self.lookups, replace(launch, operands=operands, body=graph)
 
     def _op(self, op: Op) -> Op:
-        if isinstance(op, Loop):
-            return replace(op, body=tuple(map(self._op, op.body)))
+        if isinstance(op, Structure):
+            return op.rebuilt(tuple(map(self._op, op.inside)), lambda v: v)
         if isinstance(op, TileIota):
             shape = tuple(op.extent if d == op.dim else n for d, n in enumerate(op.result.shape))
             tensor = Value(TensorType(shape, DType.I64))
@@ -64,8 +71,3 @@ class _Loaded:
         param = Value(tensor.type)
         self.params.append(param)
         return Load((param,), op.results, tile_map)
-
-
-def lookups_of(graph: KernelGraph) -> tuple[Lookup, ...]:
-    """The kernel-level lookups of a graph."""
-    return tuple(op for op in graph.ops if isinstance(op, Lookup))

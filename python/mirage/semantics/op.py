@@ -14,10 +14,10 @@ of a kind that is there already needs no line in any of them.
 | :class:`Contraction` | sums and maxima over axes |
 | :class:`Scan` | over the steps of a loop so far |
 | :class:`Structure` | ops made of ops: loops, launches |
-| :class:`Lookup` | tensors that nobody writes: elements are found where they are loaded |
+| :class:`Boundary` | ends a part of a program: calls of the framework; :class:`Lookup`: tensors \
+  whose elements are found where they are loaded |
 
-Composites (which have a decomposition) and calls of the framework are of no kind: no analysis of
-what is computed looks inside.
+Composites, which have a decomposition, are of no kind: they are decomposed first.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ import enum
 import logging
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.indices import Region, aligned, whole
+from mirage.semantics.numbers import Number
 from mirage.semantics.relations import Relation
-from mirage.semantics.scalar import DType
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from mirage.semantics.builder import Builder
 
 
@@ -147,6 +150,17 @@ class Op:
         return tuple(whole(len(v.shape)) for v in self.operands)
 
     @property
+    def number(self) -> Number | None:
+        """The number that all elements of the result are, where the op alone says so."""
+        return None
+
+    @property
+    def function(self) -> UnaryFn | BinaryFn | ReduceFn | None:
+        """The function of scalars that it applies, to elements or along dimensions; None where that
+        is not all that it does."""
+        return None
+
+    @property
     def reads_axes(self) -> frozenset[str]:
         """The axes of its launch on whose steps the result depends, other than by its operands."""
         return frozenset()
@@ -232,6 +246,9 @@ class Elementwise(Op, kind=True):
     def zeros(self) -> Zeros:
         """Where the result is zero."""
 
+    identity: ClassVar[bool] = False
+    """Whether on real numbers it gives its operand: only the element type changes."""
+
     scalar: ClassVar[bool] = False
     """Whether it is one of the functions that analyses of exact arithmetic know; others are written
     out in them (``mirage.verify.traced``)."""
@@ -255,6 +272,9 @@ class Movement(Op):
 class View(Movement, kind=True):
     """Elements of one operand in other places."""
 
+    whole: ClassVar[bool] = False
+    """Whether each element of the operand is in the result."""
+
     @abstractmethod
     def source_dims(self) -> Mapping[int, int] | None:
         """For dimensions of the result the operand's dimension whose index they have; the others
@@ -265,6 +285,8 @@ class View(Movement, kind=True):
 @dataclass(frozen=True, eq=False)
 class Rearrangement(View, kind=True):
     """All elements of one operand, each once."""
+
+    whole: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,10 +319,46 @@ class Structure(Op, kind=True):
     def inside(self) -> tuple[Op, ...]:
         """The ops that it is made of, in order."""
 
+    @property
+    def defines(self) -> tuple[Value, ...]:
+        """Values that only the ops inside read, and that none of them defines."""
+        return ()
+
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[Value, ...]:
+        """The values inside of which its results are made."""
+
+    @abstractmethod
+    def rebuilt(self, inside: tuple[Op, ...], new: Callable[[Value], Value]) -> Self:
+        """The same structure made of the ops ``inside``; of what it ``defines`` and where it
+        ``ends``, each value is ``new`` of the one that it is here."""
+
+
+def all_ops(ops: Iterable[Op]) -> Iterator[Op]:
+    """All ops in order, each before those that it is made of."""
+    for op in ops:
+        yield op
+        if isinstance(op, Structure):
+            yield from all_ops(op.inside)
+
+
+def values_in(ops: Iterable[Op]) -> Iterator[Value]:
+    """Every value that ops, or those that they are made of, define."""
+    for op in all_ops(ops):
+        yield from op.results
+        if isinstance(op, Structure):
+            yield from op.defines
+
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Op):
-    """A tensor of the kernel level whose elements are found where they are loaded; to what reads it
-    an input with any elements."""
+class Boundary(Op):
+    """Between the parts of a program: no search and no proof looks inside, and to what reads its
+    results they are inputs with any elements."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Boundary):
+    """A tensor of the kernel level whose elements are found where they are loaded."""
 
     in_block: ClassVar[bool] = False

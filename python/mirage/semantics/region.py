@@ -23,8 +23,8 @@ from mirage.semantics.ugraph import (
     Load,
     Op,
     Value,
+    all_ops,
     axis_extents,
-    walk,
 )
 
 Positions = Mapping[str, Array]
@@ -82,7 +82,7 @@ def launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
     extents = axis_extents(launch)
     operand = dict(zip(launch.body.params, launch.operands, strict=True))
     result: dict[Value, Region] = {}
-    for op in walk(launch.body.ops):
+    for op in all_ops(launch.body.ops):
         if not isinstance(op, Load):
             continue
         source = operand[op.operands[0]]

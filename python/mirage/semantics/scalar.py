@@ -392,5 +392,3 @@ BINARY: dict[BinaryFn, BinaryInfo] = {
 }  # fmt: skip
 
 REDUCE: dict[ReduceFn, Callable[..., Array]] = {ReduceFn.SUM: np.sum, ReduceFn.MAX: np.max}
-
-REDUCE_IDENTITY: dict[ReduceFn, float] = {ReduceFn.SUM: 0.0, ReduceFn.MAX: -math.inf}

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from mirage.semantics.ugraph import (
-    Accumulator,
     BlockGraph,
     KernelGraph,
-    Launch,
-    Loop,
     Op,
     Output,
+    Structure,
     Value,
-    walk,
+    values_in,
 )
 
 
@@ -26,9 +24,7 @@ def with_operands(op: Op, operands: tuple[Value, ...]) -> Op:
 
 def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, ...]:
     """``ops`` with every value in ``names`` replaced, where it is used and where it is defined,
-    loop bodies included.
-
-    The params and bodies of launches stay as they are.
+    the bodies of loops and launches included.
     """
 
     def new(value: Value) -> Value:
@@ -38,12 +34,8 @@ def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, .
         changed = replace(
             op, operands=tuple(map(new, op.operands)), results=tuple(map(new, op.results))
         )
-        if isinstance(changed, Loop):
-            accumulators = tuple(
-                Accumulator(a.fn, new(a.value), None if a.rescale is None else new(a.rescale))
-                for a in changed.accumulators
-            )
-            return replace(changed, body=rename_ops(changed.body, names), accumulators=accumulators)
+        if isinstance(changed, Structure):
+            return changed.rebuilt(rename_ops(changed.inside, names), new)
         return changed
 
     return tuple(copy(op) for op in ops)
@@ -51,44 +43,26 @@ def rename_ops(ops: tuple[Op, ...], names: Mapping[Value, Value]) -> tuple[Op, .
 
 def rename_block(graph: BlockGraph, names: Mapping[Value, Value]) -> BlockGraph:
     """``graph`` with values replaced as in :func:`rename_ops`."""
-
-    def new(value: Value) -> Value:
-        return names.get(value, value)
-
     return BlockGraph(
-        tuple(map(new, graph.params)),
+        tuple(names.get(v, v) for v in graph.params),
         rename_ops(graph.ops, names),
-        tuple(Output(new(o.value), o.map) for o in graph.outputs),
+        tuple(Output(names.get(o.value, o.value), o.map) for o in graph.outputs),
     )
 
 
 def rename_graph(graph: KernelGraph, names: Mapping[Value, Value]) -> KernelGraph:
     """``graph`` with values replaced everywhere, the block graphs of launches included."""
-
-    def copy(op: Op) -> Op:
-        (renamed,) = rename_ops((op,), names)
-        return (
-            replace(renamed, body=rename_block(renamed.body, names))
-            if isinstance(renamed, Launch)
-            else renamed
-        )
-
     return KernelGraph(
         graph.name,
         tuple(names.get(v, v) for v in graph.inputs),
-        tuple(copy(op) for op in graph.ops),
+        rename_ops(graph.ops, names),
         tuple(names.get(v, v) for v in graph.outputs),
     )
 
 
 def renewed(graph: KernelGraph) -> KernelGraph:
     """A copy of ``graph`` that shares no value with it."""
-    values = list(graph.inputs)
-    for op in graph.ops:
-        values += op.results
-        if isinstance(op, Launch):
-            values += op.body.params
-            values += (v for inner in walk(op.body.ops) for v in inner.results)
+    values = (*graph.inputs, *values_in(graph.ops))
     return rename_graph(graph, {v: Value(v.type, v.name) for v in values})
 
 

@@ -58,6 +58,10 @@ class Constant(Source):
     def result_type(self, b: Builder) -> TensorType:
         return TensorType((), self.result.dtype)
 
+    @property
+    def number(self) -> Number:
+        return self.value
+
     def written(self, xs: Sequence[str]) -> str:
         return f"{nearest(self.value):g}"
 
@@ -75,6 +79,10 @@ class Unary(Elementwise):
     fn: UnaryFn
 
     scalar: ClassVar[bool] = True
+
+    @property
+    def function(self) -> UnaryFn:
+        return self.fn
 
     def result_type(self, b: Builder) -> TensorType:
         return b.unary(self.fn, self.operands[0]).type
@@ -106,6 +114,10 @@ class Binary(Elementwise):
 
     arity: ClassVar[tuple[int, int]] = (2, 2)
 
+    @property
+    def function(self) -> BinaryFn:
+        return self.fn
+
     def result_type(self, b: Builder) -> TensorType:
         return b.binary(self.fn, self.operands[0], self.operands[1]).type
 
@@ -134,6 +146,7 @@ class Binary(Elementwise):
 class Cast(Elementwise):
     """Conversion to the element type of the result; the identity on real numbers."""
 
+    identity: ClassVar[bool] = True
     scalar: ClassVar[bool] = True
 
     def result_type(self, b: Builder) -> TensorType:
@@ -198,6 +211,10 @@ class Reduce(Contraction):
 
     fn: ReduceFn
     dims: tuple[int, ...]
+
+    @property
+    def function(self) -> ReduceFn:
+        return self.fn
 
     def result_type(self, b: Builder) -> TensorType:
         if tuple(sorted(set(self.dims))) != self.dims or not self.dims:
@@ -287,6 +304,8 @@ class Reshape(Rearrangement):
 @dataclass(frozen=True, eq=False)
 class Broadcast(View):
     """Size-1 (or missing leading) dimensions repeated to the shape of the result."""
+
+    whole: ClassVar[bool] = True
 
     def result_type(self, b: Builder) -> TensorType:
         return b.broadcast(self.operands[0], self.result.shape).type

@@ -35,8 +35,8 @@ OSDI'25, section 2 (imap, omap, fmap are one :data:`TileMap` here).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from mirage.semantics.block_ops import AccumulateFn as AccumulateFn
@@ -52,6 +52,7 @@ from mirage.semantics.kernel_ops import External as External
 from mirage.semantics.kernel_ops import LayerNorm as LayerNorm
 from mirage.semantics.kernel_ops import RmsNorm as RmsNorm
 from mirage.semantics.kernel_ops import Softmax as Softmax
+from mirage.semantics.op import Boundary as Boundary
 from mirage.semantics.op import Contraction as Contraction
 from mirage.semantics.op import Elementwise as Elementwise
 from mirage.semantics.op import Movement as Movement
@@ -65,8 +66,10 @@ from mirage.semantics.op import UnknownOp as UnknownOp
 from mirage.semantics.op import Value as Value
 from mirage.semantics.op import View as View
 from mirage.semantics.op import Zeros as Zeros
+from mirage.semantics.op import all_ops as all_ops
 from mirage.semantics.op import no_rule as no_rule
 from mirage.semantics.op import unknown as unknown
+from mirage.semantics.op import values_in as values_in
 from mirage.semantics.tensor_ops import Binary as Binary
 from mirage.semantics.tensor_ops import Broadcast as Broadcast
 from mirage.semantics.tensor_ops import Cast as Cast
@@ -131,6 +134,19 @@ class Launch(Structure):
     def inside(self) -> tuple[Op, ...]:
         return self.body.ops
 
+    @property
+    def defines(self) -> tuple[Value, ...]:
+        return self.body.params
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        return tuple(output.value for output in self.body.outputs)
+
+    def rebuilt(self, inside: tuple[Op, ...], new: Callable[[Value], Value]) -> Launch:
+        params = tuple(map(new, self.body.params))
+        outputs = tuple(Output(new(o.value), o.map) for o in self.body.outputs)
+        return replace(self, body=BlockGraph(params, inside, outputs))
+
 
 @dataclass(frozen=True, eq=False)
 class KernelGraph:
@@ -142,22 +158,6 @@ class KernelGraph:
     outputs: tuple[Value, ...]
 
 
-def walk(ops: tuple[Op, ...]) -> Iterator[Op]:
-    """All ops in order, the bodies of loops included (not those of launches)."""
-    for op in ops:
-        yield op
-        if isinstance(op, Loop):
-            yield from walk(op.body)
-
-
-def all_ops(ops: Iterable[Op]) -> Iterator[Op]:
-    """All ops in order, each before those that it is made of, the bodies of launches included."""
-    for op in ops:
-        yield op
-        if isinstance(op, Structure):
-            yield from all_ops(op.inside)
-
-
 def launches(ops: Iterable[Op]) -> Iterator[Launch]:
     """The kernels among the ops of a kernel graph, in order."""
     return (op for op in ops if isinstance(op, Launch))
@@ -165,7 +165,7 @@ def launches(ops: Iterable[Op]) -> Iterator[Launch]:
 
 def loops(launch: Launch) -> Iterator[Loop]:
     """All loops of a kernel, each before those inside of it."""
-    return (op for op in walk(launch.body.ops) if isinstance(op, Loop))
+    return (op for op in all_ops(launch.inside) if isinstance(op, Loop))
 
 
 def axis_extents(launch: Launch) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.semantics.ugraph import Broadcast, Cast, Op, Rearrangement, Value
+from mirage.semantics.ugraph import Elementwise, Op, Value, View
 from mirage.transforms.shifts import Align
 
 
@@ -17,12 +17,12 @@ def widened(align: Align, shape: tuple[int, ...], result: tuple[int, ...]) -> Al
 
 
 def viewed(op: Op, x: Value, align: Align) -> Align | None:
-    """``align`` of the result of a cast, broadcast, transpose or reshape of ``x``; None where a
-    reshape merges or splits dimensions, and for other ops.
+    """``align`` of the result of a view of ``x``, or of what is ``x`` in another type; None where
+    dimensions are merged, split or cut, and for other ops.
     """
-    if isinstance(op, Cast):
-        return align
-    if isinstance(op, Broadcast | Rearrangement):
+    if isinstance(op, Elementwise):
+        return align if op.identity else None
+    if isinstance(op, View) and op.whole:
         source = op.source_dims()
         if source is not None:
             dims = range(len(op.result.shape))

@@ -1,4 +1,4 @@
-"""A program as calls of PyTorch: what remains where no kernel can be had for it."""
+"""A program as calls of PyTorch: what remains where there is no kernel for it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
     Binary,
+    Boundary,
     Broadcast,
     Cast,
     Concat,
@@ -25,10 +26,13 @@ from mirage.semantics.ugraph import (
     RmsNorm,
     Slice,
     Softmax,
+    Structure,
     TensorType,
     Transpose,
     Unary,
     Value,
+    no_rule,
+    unknown,
 )
 
 Arguments: TypeAlias = "tuple[tuple[str, object], ...]"
@@ -49,11 +53,15 @@ def as_calls(graph: KernelGraph) -> KernelGraph:
     return KernelGraph(graph.name, graph.inputs, tuple(writer.ops), graph.outputs)
 
 
-def calls_of(op: Op) -> tuple[Op, ...]:
-    """The calls in the place of one op; the last one defines its result."""
+def calls_of(op: Op) -> tuple[External, ...]:
+    """The calls in the place of one op, of itself where it is one; the last one defines its result.
+    Raises :class:`UnknownOp` for an op that PyTorch is not known to have."""
     writer = _Writer()
     writer.visit(op)
-    return tuple(writer.ops)
+    calls = tuple(call for call in writer.ops if isinstance(call, External))
+    if len(calls) != len(writer.ops):
+        raise unknown(op, "calls of PyTorch")
+    return calls
 
 
 def filled(result: Value, number: Number, like: Value | None) -> External:
@@ -86,10 +94,12 @@ class _Writer:
 
     def visit(self, op: Op) -> None:
         rule = _RULES.get(type(op))
-        if rule is None:
-            self.ops.append(op)
-        else:
+        if rule is not None:
             rule(self, op)
+            return
+        if not isinstance(op, Boundary | Structure):
+            no_rule(op, "calls of PyTorch")
+        self.ops.append(op)
 
     def typed(self, op: Op, name: str, arguments: Arguments = ()) -> None:
         """A call whose result has the type to which PyTorch promotes the operands', then
@@ -208,14 +218,15 @@ def _norm(w: _Writer, op: RmsNorm | LayerNorm) -> None:
     x, *affine = op.operands
     shape = x.shape[len(x.shape) - op.dims :]
     arguments: Arguments = (("normalized_shape", shape), ("eps", op.eps))
-    names = ("weight", "bias") if isinstance(op, LayerNorm) else ("weight",)
-    missing: Arguments = tuple((name, None) for name in names[len(affine) :])
-    if isinstance(op, LayerNorm):
-        missing = (*missing, ("cudnn_enable", False))
-    w.typed(op, f"{_NORMS[type(op)]}", (*arguments, *missing))
+    name, parameters, others = _NORMS[type(op)]
+    missing: Arguments = tuple((name, None) for name in parameters[len(affine) :])
+    w.typed(op, name, (*arguments, *missing, *others))
 
 
-_NORMS = {LayerNorm: "layer_norm.default", RmsNorm: "rms_norm.default"}
+_NORMS: dict[type[Op], tuple[str, tuple[str, ...], Arguments]] = {
+    LayerNorm: ("layer_norm.default", ("weight", "bias"), (("cudnn_enable", False),)),
+    RmsNorm: ("rms_norm.default", ("weight",), ()),
+}
 
 
 def _reshape(w: _Writer, op: Reshape) -> None:

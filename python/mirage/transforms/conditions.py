@@ -67,7 +67,7 @@ class Conditions:
 
     @staticmethod
     def summed(x: Value, terms: Terms, dims: tuple[int, ...]) -> None:
-        """Elements along ``dims`` are summed: ``m`` must not vary, which can be had."""
+        """Elements along ``dims`` are summed: ``m`` does not vary, as the maximum covers them."""
         for s, t in terms.items():
             for d in dims:
                 a = t.align[d]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import Cast, External, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import Elementwise, External, KernelGraph, Op, Value, View
 
 
 def without_copies(graph: KernelGraph) -> KernelGraph:
@@ -18,7 +18,8 @@ def without_copies(graph: KernelGraph) -> KernelGraph:
     ops: list[Op] = []
     for op in graph.ops:
         operands = tuple(same.get(v, v) for v in op.operands)
-        if isinstance(op, Cast) and op.result not in kept and operands[0].type == op.result.type:
+        identity = isinstance(op, Elementwise) and op.identity
+        if identity and op.result not in kept and operands[0].type == op.result.type:
             same[op.result] = operands[0]
         else:
             ops.append(op if operands == op.operands else with_operands(op, operands))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from mirage.errors import MirageError
-from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import (
     Broadcast,
     Cast,
     Concat,
     Constant,
+    Contraction,
     External,
     KernelGraph,
-    Launch,
-    Matmul,
     Op,
-    Reduce,
+    Structure,
     TensorType,
     Value,
 )
@@ -35,7 +33,7 @@ def without_empty(graph: KernelGraph) -> KernelGraph:
         return graph
     ops: list[Op] = []
     for op in graph.ops:
-        if isinstance(op, External | Launch):
+        if isinstance(op, External | Structure):
             ops.append(op)
         elif op.result.type.size:
             ops.extend([op] if all(v.type.size for v in op.operands) else _of_nothing(op))
@@ -49,7 +47,7 @@ def _of_nothing(op: Op) -> list[Op]:
         if len(rest) == 1:
             return [Cast(rest, op.results)]
         return [Concat(rest, op.results, op.dim)]
-    if isinstance(op, Matmul) or (isinstance(op, Reduce) and op.fn is ReduceFn.SUM):
+    if isinstance(op, Contraction) and op.sums:
         result = op.result
         if not result.shape:
             return [Constant((), op.results, 0.0)]

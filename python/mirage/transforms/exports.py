@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from mirage.semantics.positions import Lookup
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
-    Constant,
-    External,
+    Boundary,
     KernelGraph,
     Op,
     Value,
@@ -36,7 +34,7 @@ class _Exports:
         self.graph = graph
         self.definitions: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
         self.like = next(iter(graph.inputs), None)
-        called = (v for op in graph.ops if isinstance(op, External | Lookup) for v in op.operands)
+        called = (v for op in graph.ops if isinstance(op, Boundary) for v in op.operands)
         exported = set(dict.fromkeys((*called, *graph.outputs))).difference(graph.inputs)
         self.handed = self._handed(exported)
         self.kept = exported - self.handed
@@ -48,7 +46,7 @@ class _Exports:
         if not self.handed:
             return self.graph
         for op in self.graph.ops:
-            if isinstance(op, External | Lookup):
+            if isinstance(op, Boundary):
                 for v in op.operands:
                     self._give(v)
                 self.ops.append(op)
@@ -78,8 +76,8 @@ class _Exports:
         handed: set[Value] = set()
         for v, root in roots.items():
             definition = self.definitions.get(root)
-            filled = isinstance(definition, Constant) or not v.type.size
-            in_memory = definition is None or isinstance(definition, External | Lookup)
+            filled = not v.type.size or (definition is not None and definition.number is not None)
+            in_memory = definition is None or isinstance(definition, Boundary)
             if filled or (v is not root and (in_memory or shared[root] > 1)):
                 handed.add(v)
         return handed
@@ -97,8 +95,8 @@ class _Exports:
         root = self.definitions.get(self._root(value))
         if not value.type.size:
             self.ops.append(filled(result, 0.0, self.like))
-        elif isinstance(root, Constant):
-            self.ops.append(filled(result, root.value, self.like))
+        elif root is not None and root.number is not None:
+            self.ops.append(filled(result, root.number, self.like))
         else:
             assert op is not None
             source = self._give(op.operands[0])

@@ -19,18 +19,21 @@ from mirage.semantics.scalar import BINARY, ReduceFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
-    Broadcast,
     Cast,
-    Constant,
+    Elementwise,
     Load,
     Loop,
     Mask,
     Matmul,
+    Movement,
     Op,
-    Rearrangement,
     Reduce,
+    Scan,
+    Source,
     Unary,
     Value,
+    View,
+    no_rule,
 )
 from mirage.transforms.alignment import viewed
 
@@ -125,19 +128,18 @@ class Expressions:
     def _expression(self, op: Op) -> Expression | None:
         if isinstance(op, Load):
             return self._load(op)
-        if isinstance(op, Constant):
-            return Expression(self._key("constant", op.value), (), ())
+        if op.number is not None:
+            dims = (None,) * len(op.result.shape)
+            return Expression(self._key("constant", op.number), dims, ())
         xs = [self._of[v] for v in op.operands]
-        if isinstance(op, Broadcast | Rearrangement):
+        if isinstance(op, View):
             dims = viewed(op, op.operands[0], xs[0].dims)
             return None if dims is None else replace(xs[0], dims=dims)
         if not xs or any(x.pending for x in xs):
             return None
         (x, *_) = xs
-        if isinstance(op, Unary):
-            return replace(x, key=self._key(op.fn, x.key))
-        if isinstance(op, Cast):
-            return replace(x, key=self._key(op.result.dtype, x.key))
+        if isinstance(op, Unary | Cast):
+            return replace(x, key=self._key(op.function or op.result.dtype, x.key))
         if isinstance(op, Mask):
             axis = x.dims[op.dim]
             if axis is None or x.cuts[axis].axes != op.axes:
@@ -151,6 +153,8 @@ class Expressions:
             return self._matmul(op, xs)
         if isinstance(op, Reduce):
             return self._reduce(op, x)
+        if not isinstance(op, Elementwise | Movement | Scan | Source):
+            no_rule(op, "which tiles are parts of one tensor")
         return None
 
     def _load(self, op: Load) -> Expression:

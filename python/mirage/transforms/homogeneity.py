@@ -14,7 +14,6 @@ from mirage.semantics.scalar import UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Constant,
     Launch,
     Load,
     Loop,
@@ -82,8 +81,8 @@ class LaunchAnalysis:
                 continue
             axes = frozenset[str]().union(*(self.axes.get(v, frozenset()) for v in op.operands))
             self.axes[op.result] = axes | op.reads_axes
-            if isinstance(op, Constant):
-                self.rules.constants[op.result] = op.value
+            if op.number is not None:
+                self.rules.constants[op.result] = op.number
             self.expressions.add(op)
             terms = self._terms(op)
             if terms:

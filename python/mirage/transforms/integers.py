@@ -12,20 +12,24 @@ from dataclasses import replace
 from math import floor, inf
 from typing import TypeAlias
 
-from mirage.semantics.positions import MAX_POSITIONS, Iota, Lookup
+from mirage.semantics.positions import MAX_POSITIONS, Iota
 from mirage.semantics.scalar import BINARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
-    Cast,
-    Constant,
-    External,
+    Boundary,
+    Composite,
+    Contraction,
+    Elementwise,
     KernelGraph,
-    Launch,
+    Movement,
     Op,
     Slice,
+    Source,
+    Structure,
     Unary,
     Value,
     View,
+    no_rule,
 )
 from mirage.transforms.calls import calls_of
 
@@ -44,11 +48,11 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
     if not any(v.dtype.is_integer for op in graph.ops for v in (*op.operands, *op.results)):
         return graph
     ranges = ranges_of(graph)
-    outside = {v for op in graph.ops if isinstance(op, External | Lookup) for v in op.operands}
+    outside = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
     outside.update(graph.outputs)
     called: set[Op] = set()
     for op in reversed(graph.ops):
-        if isinstance(op, External | Lookup | Launch):
+        if isinstance(op, Boundary | Structure):
             continue
         integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
         exported = any(v.dtype.is_integer and v in outside for v in op.results)
@@ -65,7 +69,7 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     """Whether kernels compute an op on integers."""
     if isinstance(op, Slice):
         return False  # those that are copied are copied as floats
-    if not isinstance(op, View | Unary | Binary | Cast | Constant):
+    if not isinstance(op, View | Elementwise | Source):
         return False
     integers = (v for v in (*op.operands, *op.results) if v.dtype.is_integer)
     return all(max(abs(end) for end in ranges[v]) <= MAX_POSITIONS for v in integers)
@@ -88,22 +92,21 @@ def ranges_of(graph: KernelGraph) -> dict[Value, Range]:
 
 def _range(op: Op, result: Value, xs: list[Range]) -> Range:
     limits = _TYPES.get(result.dtype, _ALL)
+    if op.number is not None:
+        return (float(op.number), float(op.number))
     match op:
         case Iota():
             return (0, max(result.shape[op.dim] - 1, 0))
-        case Constant():
-            return (float(op.value), float(op.value))
-        case View() | Cast():
+        case View() | Elementwise(identity=True):
             return _both(xs[0], limits)
         case Unary():
             return _both(_unary(op.fn, xs[0]), limits)
         case Binary():
             return _both((0, 1) if BINARY[op.fn].truth else _binary(op.fn, *xs), limits)
-        case External() | Lookup() | Launch():
+        case Elementwise() | Movement() | Contraction() | Boundary() | Structure() | Composite():
             return limits
         case _:
-            if result.dtype.is_integer and not limits[1] < inf:
-                return _ALL
+            no_rule(op, "ranges of integers")
             return limits
 
 

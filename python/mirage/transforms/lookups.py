@@ -21,7 +21,14 @@ from mirage.semantics.positions import (
 )
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import BlockGraph, KernelGraph, Launch, Load, Loop, Reshape
+from mirage.semantics.ugraph import (
+    BlockGraph,
+    KernelGraph,
+    Launch,
+    Load,
+    Reshape,
+    Structure,
+)
 
 _TABLES = (DType.F16, DType.BF16, DType.F32)
 
@@ -89,8 +96,8 @@ class _Fused:
         return replace(self.launch, operands=tuple(self.params), body=graph)
 
     def _op(self, op: Op) -> Op:
-        if isinstance(op, Loop):
-            return replace(op, body=tuple(map(self._op, op.body)))
+        if isinstance(op, Structure):
+            return op.rebuilt(tuple(map(self._op, op.inside)), lambda v: v)
         if not isinstance(op, Load) or op.operands[0] not in self.lookups:
             return op
         lookup = self.lookups[op.operands[0]]

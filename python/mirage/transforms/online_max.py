@@ -117,7 +117,7 @@ class _Rewriter:
                 self._load(op, loop)
             elif isinstance(op, Unary) and op in self.facts.exps:
                 self._exp(op, self.builders[loop])
-            elif isinstance(op, Unary) and op.fn in (UnaryFn.LOG, UnaryFn.NEG):
+            elif op.function in (UnaryFn.LOG, UnaryFn.NEG):
                 self._log(op, self.builders[loop])
             elif isinstance(op, Binary) and op in self.facts.rebased:
                 self._rebase(op, self.builders[loop])
@@ -228,15 +228,15 @@ class _Rewriter:
             operands[entry.operand] = b.binary(BinaryFn.MUL, operands[entry.operand], scale)
         self._with(op, tuple(operands), b)
 
-    def _log(self, op: Unary, b: Builder) -> None:
+    def _log(self, op: Op, b: Builder) -> None:
         """A logarithm, or the negative of what may be one."""
         (x,) = op.operands
-        if op.fn is UnaryFn.NEG and x in self.missing:
+        if op.function is UnaryFn.NEG and x in self.missing:
             self._with(op, (self.new.get(x, x),), b)
             self.missing.negate(op.result, x)
             return
         self._copy(op, b)
-        if op.fn is UnaryFn.LOG:
+        if op.function is UnaryFn.LOG:
             terms = self.facts.terms.get(x, {})
             self.missing.note(op.result, {(s, t.align): t.power for s, t in terms.items()}, b)
 

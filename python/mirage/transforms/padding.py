@@ -12,11 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Binary,
-    Broadcast,
-    Cast,
     Elementwise,
     Launch,
     Load,
@@ -25,12 +22,12 @@ from mirage.semantics.ugraph import (
     Matmul,
     Movement,
     Op,
-    Rearrangement,
     Reduce,
     Scan,
     Source,
     Unary,
     Value,
+    View,
     Zeros,
     axis_extents,
     no_rule,
@@ -99,7 +96,7 @@ class Padding:
                 self._matmul(op)
             elif isinstance(op, Reduce):
                 self._reduce(op)
-            elif isinstance(op, Rearrangement):
+            elif isinstance(op, View) and op.whole:
                 self._view(op)
             elif len(op.results) == 1:
                 self._elementwise(op)
@@ -130,13 +127,13 @@ class Padding:
                 masked = Pad(op.axes, op.extent)
                 taint[d] = {mark for mark in taint[d] if mark[2] != masked}
                 zeros[d] = zeros[d] | {masked} if op.fill == 0.0 else zeros[d] - {masked}
-            elif isinstance(op, Binary) and op.fn is BinaryFn.MUL:
+            elif isinstance(op, Elementwise) and op.zeros is Zeros.ANY:
                 taint[d] = {mark for mark in taint[d] if not self._other_is_zero(op, d, mark)}
         self._lowered(op)
         if isinstance(op, Unary) and op.fn is UnaryFn.EXP:
             for d in range(rank):
                 taint[d] |= {(op, d, pad) for pad in self.exposed(op.operands[0], d)}
-        if not isinstance(op, Elementwise | Broadcast):
+        if not isinstance(op, Elementwise):
             if not isinstance(op, Source | Movement | Scan):
                 no_rule(op, "the analysis of padding")
             for marks in taint:
@@ -152,7 +149,7 @@ class Padding:
                 low | {Pad(op.axes, op.extent)} if d == op.dim else low
                 for d, low in enumerate(before)
             )
-        elif isinstance(op, Cast) and op.operands[0] in self.low:
+        elif isinstance(op, Elementwise) and op.identity and op.operands[0] in self.low:
             self.low[op.result] = self.low[op.operands[0]]
 
     def _zeros_of(self, op: Op, dim: int) -> set[Pad]:
@@ -166,7 +163,7 @@ class Padding:
         both = frozenset.union if op.zeros is Zeros.ANY else frozenset.intersection
         return set(both(*known))
 
-    def _other_is_zero(self, op: Binary, dim: int, mark: tuple[Unary, int, Pad]) -> bool:
+    def _other_is_zero(self, op: Op, dim: int, mark: tuple[Unary, int, Pad]) -> bool:
         rank = len(op.result.shape)
         carriers = [
             v
@@ -217,7 +214,7 @@ class Padding:
             frozenset() if d in op.dims else t for d, t in enumerate(self._taint(x))
         )
 
-    def _view(self, op: Rearrangement) -> None:
+    def _view(self, op: View) -> None:
         (x,) = op.operands
         source = op.source_dims() or {}
         for d, marks in enumerate(self._taint(x)):

@@ -13,7 +13,15 @@ from math import inf
 
 from mirage.semantics.positions import Lookup
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Op, Value, View
+from mirage.semantics.ugraph import (
+    Boundary,
+    KernelGraph,
+    Op,
+    Source,
+    Structure,
+    Value,
+    View,
+)
 from mirage.transforms.calls import calls_of
 from mirage.transforms.divide import LARGEST, divide, weight
 from mirage.transforms.empty import without_empty
@@ -28,7 +36,7 @@ class Part:
     graph: KernelGraph
 
 
-Step = Part | External | Lookup
+Step = Part | Boundary
 """Lookups are neither searched nor called: the kernels chosen in the end compute them."""
 
 
@@ -38,7 +46,7 @@ def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
     ``largest`` (:mod:`mirage.transforms.divide`).
     """
     called = exports_as_calls(integers_as_calls(_narrow(without_empty(graph))))
-    outside = any(isinstance(op, External | Lookup) for op in graph.ops)
+    outside = any(isinstance(op, Boundary) for op in graph.ops)
     if called is graph and not outside and graph.ops:
         computed = set(graph.outputs).difference(graph.inputs)
         whole = largest == inf or sum(map(weight, graph.ops)) <= largest
@@ -57,7 +65,7 @@ def _narrow(graph: KernelGraph) -> KernelGraph:
     ops: list[Op] = []
     for op in graph.ops:
         wide = any(v.dtype is DType.F64 for v in (*op.operands, *op.results))
-        ops.extend(calls_of(op) if wide and not isinstance(op, Launch) else [op])
+        ops.extend(calls_of(op) if wide and not isinstance(op, Structure) else [op])
     if len(ops) == len(graph.ops) and all(a is b for a, b in zip(ops, graph.ops, strict=True)):
         return graph
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
@@ -76,11 +84,11 @@ class _Cutter:
             self.levels.setdefault(level, []).append(op)
             if isinstance(op, Lookup) and in_memory.issuperset(op.operands):
                 self.early.add(op)
-            if isinstance(op, External | Lookup):
+            if isinstance(op, Boundary):
                 in_memory.update(op.results)
-            after = level + (isinstance(op, External | Lookup) and op not in self.early)
+            after = level + (isinstance(op, Boundary) and op not in self.early)
             self.depth.update(dict.fromkeys(op.results, after))
-        called = {v for op in graph.ops if isinstance(op, External | Lookup) for v in op.operands}
+        called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
         self.exported = called.union(graph.outputs)
         self.placed: set[Value] = set()  # views and constants that are in a part
 
@@ -93,22 +101,20 @@ class _Cutter:
             computed = [
                 op
                 for op in self.levels[level]
-                if not isinstance(op, External | Lookup | View | Constant) or self._leaves(op)
+                if not isinstance(op, Boundary | View | Source) or self._leaves(op)
             ]
             for run in divide(computed, self.definitions, self.largest):
                 part = self._part(run, len(steps))
                 if part.outputs:
                     steps.append(Part(part))
             steps.extend(
-                op
-                for op in self.levels[level]
-                if isinstance(op, External | Lookup) and op not in self.early
+                op for op in self.levels[level] if isinstance(op, Boundary) and op not in self.early
             )
         return tuple(steps)
 
     def _leaves(self, op: Op) -> bool:
         """Whether a view of what a part computes is what leaves the part."""
-        return not isinstance(op, External | Lookup) and op.result in self.exported
+        return not isinstance(op, Boundary) and op.result in self.exported
 
     def _part(self, computed: list[Op], number: int) -> KernelGraph:
         own: dict[Value, Value] = {}  # this part's own views and constants
@@ -118,7 +124,7 @@ class _Cutter:
         def local(value: Value) -> Value:
             """The value in this part, with the views that lead to it."""
             op = self.definitions.get(value)
-            if value in inside or not isinstance(op, View | Constant):
+            if value in inside or not isinstance(op, View | Source):
                 return value
             if value not in own:
                 operands = tuple(map(local, op.operands))
@@ -148,7 +154,7 @@ class _Cutter:
         """
         wanted = set(self.graph.outputs)
         for op in self.graph.ops:
-            if op in inside or (isinstance(op, View | Constant) and not self._leaves(op)):
+            if op in inside or (isinstance(op, View | Source) and not self._leaves(op)):
                 continue
             for value in op.operands:
                 while (source := self.definitions.get(value)) not in inside and isinstance(

@@ -28,7 +28,7 @@ ATTEMPTS = 2
 @dataclass
 class Sharing:
     """Which exponentials of a program took an earlier one's maximum, and how often that was in
-    vain: after the first time only the maximum of the same elements will do, then none.
+    vain: after the first time only a maximum of the same elements is shared, then none.
     """
 
     shared: set[Unary] = field(default_factory=set[Unary])
@@ -36,7 +36,7 @@ class Sharing:
     keys: Keys = field(default_factory=dict[tuple[object, ...], int])
 
     def give_up(self, exps: Set[Unary]) -> bool:
-        """Some of ``exps`` are in the way of the rewrite. Whether they may do with less sharing."""
+        """Some of ``exps`` prevent the rewrite. Whether it can be tried with less sharing."""
         again = [e for e in exps if e in self.shared and self.failures[e] < ATTEMPTS]
         self.failures.update(again)
         return bool(again)

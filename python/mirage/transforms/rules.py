@@ -17,17 +17,16 @@ from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
-    Concat,
     Loop,
     Mask,
     Matmul,
+    Movement,
     Op,
     Reduce,
-    Reshape,
-    RunningMax,
     Slice,
     Unary,
     Value,
+    View,
 )
 from mirage.transforms.alignment import viewed, widened
 from mirage.transforms.conditions import Conditions
@@ -277,9 +276,9 @@ class Rules:
 
 
 def _no_rule(op: Op) -> str:
-    if isinstance(op, Reshape):
-        return "a reshape merges or splits dimensions of values that scale with an exponential"
-    if isinstance(op, Concat):
-        return "a concatenation mixes exponentials of different scale"
-    what = "a running maximum" if isinstance(op, RunningMax) else f"op {type(op).__name__.lower()}"
-    return f"{what} has no rule for values that scale with an exponential"
+    name = type(op).__name__.lower()
+    if isinstance(op, View):
+        return f"{name} merges or splits dimensions of values that scale with an exponential"
+    if isinstance(op, Movement):
+        return f"{name} mixes exponentials of different scale"
+    return f"{name} has no rule for values that scale with an exponential"

@@ -13,20 +13,19 @@ The result is checked like any other candidate; this pass makes no claim about i
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from mirage.semantics.scalar import UnaryFn
 from mirage.semantics.ugraph import (
-    Cast,
+    Elementwise,
     KernelGraph,
     Launch,
     Op,
-    Transpose,
     Unary,
     Value,
     View,
-    walk,
+    all_ops,
 )
 from mirage.transforms.facts import LaunchFacts
 from mirage.transforms.homogeneity import LaunchAnalysis
@@ -76,11 +75,9 @@ class Stabilized:
 def stabilize(graph: KernelGraph) -> Stabilized:
     """Takes every exponential relative to a maximum, where the results do not depend on it."""
     found = _exponentials(graph)
-    reasons: dict[Unary, str] = {
-        op: "it is not inside of a launch"
-        for op in graph.ops
-        if isinstance(op, Unary) and op.fn is UnaryFn.EXP
-    }
+    reasons: dict[Unary, str] = dict.fromkeys(
+        _exponentials_in(graph.ops), "it is not inside of a launch"
+    )
     already = already_stable(found, graph)
     sharing = Sharing()
     while True:
@@ -97,10 +94,13 @@ def stabilize(graph: KernelGraph) -> Stabilized:
 def _exponentials(graph: KernelGraph) -> dict[Unary, tuple[int, int]]:
     found: dict[Unary, tuple[int, int]] = {}
     for number, op in enumerate(graph.ops):
-        inner = walk(op.body.ops) if isinstance(op, Launch) else iter((op,))
-        exps = [e for e in inner if isinstance(e, Unary) and e.fn is UnaryFn.EXP]
+        exps = _exponentials_in(all_ops((op,)))
         found.update({e: (number, i) for i, e in enumerate(exps)})
     return found
+
+
+def _exponentials_in(ops: Iterable[Op]) -> Iterator[Unary]:
+    return (op for op in ops if isinstance(op, Unary) and op.fn is UnaryFn.EXP)
 
 
 class _Stabilizer:
@@ -151,12 +151,8 @@ class _Stabilizer:
         """Terms of a kernel-level op; anything but a view of one tensor ends the rewrite."""
         (x, *_) = op.operands
         terms = self.tensors.get(x, {})
-        if isinstance(op, Cast):
+        if isinstance(op, Elementwise) and op.identity:
             return terms
-        if isinstance(op, Transpose):
-            return {
-                t: e.aligned(tuple(e.align[d] for d in op.permutation)) for t, e in terms.items()
-            }
         source = op.source_dims() if isinstance(op, View) else None
         if source is not None:
             dims = range(len(op.result.shape))
@@ -180,10 +176,10 @@ class _Stabilizer:
         maxima: dict[TensorShift, Value] = {}
         changed = False
         for op in self.graph.ops:
-            facts = self.facts.get(op) if isinstance(op, Launch) else None
-            if not isinstance(op, Launch) or facts is None or not (facts.exps or facts.loads):
+            if not isinstance(op, Launch) or not (self.facts[op].exps or self.facts[op].loads):
                 ops.append(op)
                 continue
+            facts = self.facts[op]
             result = rewrite_launch(op, facts, Padding(op), maxima)
             maxima.update({e.tensor: v for e, v in zip(facts.stored, result.stored, strict=True)})
             ops.append(result.launch)

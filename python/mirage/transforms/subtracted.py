@@ -8,7 +8,6 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Binary,
     Broadcast,
     Cast,
     KernelGraph,
@@ -16,14 +15,14 @@ from mirage.semantics.ugraph import (
     Loop,
     Mask,
     Op,
-    Reduce,
     Reshape,
     RunningMax,
     Transpose,
     Unary,
     Value,
+    all_ops,
     axis_extents,
-    walk,
+    launches,
 )
 from mirage.transforms.expressions import Expressions
 from mirage.transforms.padding import LOW
@@ -33,12 +32,7 @@ def already_stable(exps: Iterable[Unary], graph: KernelGraph) -> set[Unary]:
     """Those of ``exps`` whose argument is ``x - m`` with ``m`` a maximum over elements of ``x``
     that include this one.
     """
-    inside = {
-        op: launch
-        for launch in graph.ops
-        if isinstance(launch, Launch)
-        for op in walk(launch.body.ops)
-    }
+    inside = {op: launch for launch in launches(graph.ops) for op in all_ops(launch.body.ops)}
     blocks = {launch: _Block(launch) for launch in dict.fromkeys(inside.values())}
     return {e for e in exps if e in inside and blocks[inside[e]].subtracts_maximum(e)}
 
@@ -66,7 +60,7 @@ class _Block:
     def subtracts_maximum(self, exp: Unary) -> bool:
         """Whether the argument is no larger than 0."""
         argument = self.definitions.get(exp.operands[0])
-        if not (isinstance(argument, Binary) and argument.fn is BinaryFn.SUB):
+        if argument is None or argument.function is not BinaryFn.SUB:
             return False
         x, m = argument.operands
         return m is not x and self._bounds(m, x, frozenset())
@@ -76,7 +70,7 @@ class _Block:
         ``x``.
         """
         op = self.definitions.get(x)
-        if isinstance(op, Binary) and op.fn is BinaryFn.MAX and m is not x:
+        if op is not None and op.function is BinaryFn.MAX and m is not x:
             if all(self._bounds(m, v, finished) for v in op.operands):
                 return True
         elif isinstance(op, Mask) and op.fill <= LOW and self._bounds(m, op.operands[0], finished):
@@ -113,11 +107,12 @@ class _Block:
                 return [(accumulator.value, frozenset({loop.axis.name}))]
             return []
         op = self.definitions.get(m)
-        if isinstance(op, Binary) and op.fn is BinaryFn.MAX:
+        if op is None:
+            return []
+        if op.function is BinaryFn.MAX:
             return [(v, none) for v in op.operands]
         if isinstance(op, RunningMax | Reshape | Transpose | Cast | Broadcast):
             return [(op.operands[0], none)]
-        largest = isinstance(op, Reduce) and op.fn is ReduceFn.MAX
-        if op is not None and (largest or (isinstance(op, Mask) and op.fill <= LOW)):
+        if op.function is ReduceFn.MAX or (isinstance(op, Mask) and op.fill <= LOW):
             return [(op.operands[0], none)]
         return []

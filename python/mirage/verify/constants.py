@@ -22,13 +22,10 @@ import numpy as np
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import (
-    Binary,
-    BlockGraph,
     Constant,
     KernelGraph,
-    Launch,
-    Loop,
     Op,
+    Structure,
     Value,
     all_ops,
 )
@@ -58,7 +55,7 @@ def read_alike(
 
     The reference has no composite ops.
     """
-    known = {op.value for op in all_ops(reference.ops) if isinstance(op, Constant)}
+    known = {op.number for op in all_ops(reference.ops)} - {None}
     others = [
         op for op in all_ops(candidate.ops) if isinstance(op, Constant) and op.value not in known
     ]
@@ -72,11 +69,11 @@ def read_alike(
             if near and compiled(value, key[0]) == key:
                 found.setdefault(key, value)
     alike: dict[Op, Number] = {}
+    read: dict[Number, Number] = {}
     for op in others:
         value = found.get(compiled(op.value, op.result.dtype))
         if value is not None and value != op.value:
-            alike[op] = value
-    read = {op.value: value for op, value in alike.items() if isinstance(op, Constant)}
+            alike[op] = read[op.value] = value
     ops = _replaced(candidate.ops, alike)
     return KernelGraph(candidate.name, candidate.inputs, ops, candidate.outputs), read
 
@@ -88,9 +85,9 @@ def _combinations(reference: KernelGraph) -> Iterator[Fraction]:
     known: dict[Value, Fraction] = {}
     divisors: set[Fraction] = set()
     for op in all_ops(reference.ops):
-        if isinstance(op, Constant) and isinstance(op.value, Fraction):
-            known[op.result] = op.value
-        elif isinstance(op, Binary) and op.fn is BinaryFn.DIV and op.operands[1] in known:
+        if isinstance(op.number, Fraction):
+            known[op.result] = op.number
+        elif op.function is BinaryFn.DIV and op.operands[1] in known:
             divisors.add(known[op.operands[1]])
     numbers = sorted(set(known.values()))
     signed = [*numbers, *(-n for n in numbers)]
@@ -109,10 +106,7 @@ def _replaced(ops: tuple[Op, ...], alike: Mapping[Op, Number]) -> tuple[Op, ...]
     for op in ops:
         if isinstance(op, Constant) and op in alike:
             op = replace(op, value=alike[op])
-        elif isinstance(op, Loop):
-            op = replace(op, body=_replaced(op.body, alike))
-        elif isinstance(op, Launch):
-            body = BlockGraph(op.body.params, _replaced(op.body.ops, alike), op.body.outputs)
-            op = replace(op, body=body)
+        elif isinstance(op, Structure):
+            op = op.rebuilt(_replaced(op.inside, alike), lambda v: v)
         result.append(op)
     return tuple(result)

@@ -21,7 +21,7 @@ from functools import cached_property
 from mirage.semantics.builder import Builder
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import Constant, KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 from mirage.verify.verdict import Evidence, HoldsFor
 
 Pairs = tuple[tuple[Value, Value], ...]
@@ -183,7 +183,7 @@ class _Known:
         if self.equal.get(value) is value:
             return True
         op = self.defining.get(value)
-        return isinstance(op, Constant) and self.defined.get(value) is op
+        return op is not None and op.number is not None and self.defined.get(value) is op
 
     def add(self, pairs: Pairs) -> None:
         self.equal.update((c, p) for p, c in pairs)

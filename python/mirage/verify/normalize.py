@@ -18,17 +18,13 @@ from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import UNARY, BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_ops, with_operands
 from mirage.semantics.ugraph import (
-    Accumulator,
-    Binary,
-    BlockGraph,
-    Constant,
     Elementwise,
     KernelGraph,
     Launch,
     Loop,
     Op,
-    Output,
     Reshape,
+    Structure,
     Unary,
     Value,
 )
@@ -60,26 +56,20 @@ class _Rewriter:
         result: list[Op] = []
         for old in ops:
             op = with_operands(old, tuple(map(self.now, old.operands)))
-            if isinstance(op, Constant):
-                self.constants[op.result] = op.value
+            if op.number is not None:
+                self.constants[op.result] = op.number
             if isinstance(op, Reshape):
                 if (only := self._one_reshape(op)) is not None:
                     result.append(only)
                 continue
             if isinstance(op, Loop):
-                body = self.rewrite(op.body)
-                accumulators = tuple(
-                    Accumulator(a.fn, self.now(a.value), a.rescale and self.now(a.rescale))
-                    for a in op.accumulators
-                )
-                result.append(replace(op, body=body, accumulators=accumulators))
+                result.append(op.rebuilt(self.rewrite(op.body), self.now))
                 continue
             if isinstance(op, Launch):
                 inner = _Rewriter(in_block=True)
-                body = inner.rewrite(op.body.ops)
-                outputs = tuple(Output(inner.now(o.value), o.map) for o in op.body.outputs)
-                body = _without_dead_reshapes(body, {o.value for o in outputs})
-                result.append(replace(op, body=BlockGraph(op.body.params, body, outputs)))
+                new = op.rebuilt(inner.rewrite(op.inside), inner.now)
+                kept = _without_dead_reshapes(new.inside, set(new.ends))
+                result.append(new.rebuilt(kept, lambda v: v))
                 continue
             rule = self._rule(op)
             if rule is None:
@@ -111,7 +101,7 @@ class _Rewriter:
             definition = UNARY[op.fn].definition
             if definition is not None:
                 return lambda b: definition(b, x)
-        if isinstance(op, Binary) and op.fn is BinaryFn.POW and op.operands[1] in self.constants:
+        if op.function is BinaryFn.POW and op.operands[1] in self.constants:
             x, exponent = op.operands[0], self.constants[op.operands[1]]
             if exponent in (0.5, -0.5):
                 root = UnaryFn.SQRT
@@ -129,10 +119,9 @@ def _without_dead_reshapes(ops: tuple[Op, ...], needed: set[Value]) -> tuple[Op,
     for op in reversed(ops):
         if isinstance(op, Reshape) and op.result not in needed:
             continue
-        if isinstance(op, Loop):
-            for a in op.accumulators:
-                needed |= {a.value} if a.rescale is None else {a.value, a.rescale}
-            op = replace(op, body=_without_dead_reshapes(op.body, needed))
+        if isinstance(op, Structure):
+            needed.update(op.ends)
+            op = op.rebuilt(_without_dead_reshapes(op.inside, needed), lambda v: v)
         needed.update(op.operands)
         kept.append(op)
     return tuple(reversed(kept))

@@ -15,7 +15,12 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch, Value, launches
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Structure,
+    Value,
+    launches,
+)
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
 from mirage.verify.evidence.exact import (
@@ -441,7 +446,7 @@ def try_piece(piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = (
     errors are."""
     test = _Verification(piece.first, piece.second, 0, options, seed, None, {})
     test.stored = stored
-    passed, rounding = test.tests(any(isinstance(op, Launch) for op in piece.ops))
+    passed, rounding = test.tests(any(isinstance(op, Structure) for op in piece.ops))
     ops = enumerate(piece.ops)
     rough = tuple(i for i, op in ops if test.rough is not None and test.rough in op.results)
     return Tested(passed, rounding, tuple(test.evidence), rough)

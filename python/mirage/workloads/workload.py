@@ -11,6 +11,7 @@ import numpy as np
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder, new_kernel_graph
 from mirage.frontend.program import Program
+from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.workloads.native import Native
@@ -91,16 +92,9 @@ class Workload:
         """The values of :meth:`numpy_inputs` as torch tensors of the program's element type."""
         import torch
 
-        dtype = {
-            DType.F16: torch.float16,
-            DType.BF16: torch.bfloat16,
-            DType.F32: torch.float32,
-            DType.F64: torch.float64,
-        }
-        return tuple(
-            torch.from_numpy(a).to(device=device, dtype=dtype[self.dtype])
-            for a in self.numpy_inputs(seed)
-        )
+        dtype = getattr(torch, TORCH_NAMES[self.dtype.value])
+        arrays = self.numpy_inputs(seed)
+        return tuple(torch.from_numpy(a).to(device=device, dtype=dtype) for a in arrays)
 
     def torch_module(self) -> torch.nn.Module:
         """The program in PyTorch; all inputs, weights too, are arguments of ``forward``."""

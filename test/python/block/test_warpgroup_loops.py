@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
-import numpy as np
 import pytest
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
-from mirage.emulator import EmulatorError
-from mirage.emulator.artifact import random_inputs, run_artifact
-from mirage.runtime.artifact import Artifact
-from ptx_mutants import Kind, mutants
+from noticed import Original
+from ptx_mutants import Kind, wrong_parities
 from warpgroup_attention import Attention
 from warpgroup_loops import HiddenLoop, computed_factor
 
@@ -90,31 +88,15 @@ def test_computed_first_factor(steps: int, stages: int) -> None:
 LONG = Attention(64, 64 * 7, 64, (64, 64), stages=2)
 
 
-def _outputs(artifact: Artifact, ptx: str) -> list[np.ndarray] | None:
-    """None where a check stops the run."""
-    name = artifact.manifest.modules[0].ptx
-    broken = Artifact(artifact.manifest, {**artifact.files, name: ptx.encode()})
-    try:
-        return list(run_artifact(broken, random_inputs(artifact.manifest.inputs)).outputs)
-    except EmulatorError:
-        return None
-
-
-def _is_noticed(artifact: Artifact, ptx: str) -> bool:
-    right = _outputs(artifact, artifact.ptx())
-    assert right is not None
-    outputs = _outputs(artifact, ptx)
-    return outputs is None or any(
-        not np.array_equal(a, b) for a, b in zip(right, outputs, strict=True)
-    )
+@cache
+def _original() -> Original:
+    return Original(compile_mlir(LONG.text()))
 
 
 @pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
 def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
-    artifact = compile_mlir(LONG.text())
-    found = list(mutants(artifact.ptx(), kind))
-    assert found
-    missed = [m.original for m in found if not _is_noticed(artifact, m.ptx)]
+    original = _original()
+    missed = original.unnoticed(kind)
     # Of several arrays of mbarriers any fence covers those before it. A barrier before the result
     # takes over memory of a ring is not seen (test_warpgroups.py says why).
     init = "fence.mbarrier_init.release.cluster;"
@@ -126,19 +108,15 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     assert len(waits) <= 2
     assert len(fences) <= 2
     assert len(missed) == len(waits) + len(fences)
-    assert kind != "fence" or _is_noticed(artifact, artifact.ptx().replace(init, ""))
+    assert kind != "fence" or original.notices(original.ptx.replace(init, ""))
 
 
 def test_wrong_parity_is_noticed() -> None:
-    artifact = compile_mlir(LONG.text())
-    ptx = artifact.ptx()
-    waits = list(re.finditer(r"mbarrier\.try_wait\.parity\S+ (\S+), \[([^]]+)\], (\S+);", ptx))
-    assert len(waits) >= 6
-    for wait in waits:
-        flipped = f"xor.b32 %r_flip, {wait[3]}, 1;\n" + wait[0].replace(wait[3] + ";", "%r_flip;")
-        broken = ptx[: wait.start()] + flipped + ptx[wait.end() :]
-        body = broken.index("{", broken.index(".entry")) + 2
-        assert _is_noticed(artifact, broken[:body] + "\t.reg .b32 %r_flip;\n" + broken[body:])
+    original = _original()
+    found = list(wrong_parities(original.ptx))
+    assert len(found) >= 6
+    for broken in found:
+        assert original.notices(broken)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +128,13 @@ def test_wrong_parity_is_noticed() -> None:
 )
 def test_wrong_counts_are_noticed(pattern: str, replacement: str, needed: int) -> None:
     """Each one by itself: of the rings of q, of k and of v. Nothing waits for the last release."""
-    artifact = compile_mlir(LONG.text())
-    ptx = artifact.ptx()
+    original = _original()
+    ptx = original.ptx
     found = list(re.finditer(pattern, ptx))
     assert len(found) >= needed
     for at in found[:needed]:
         broken = ptx[: at.start()] + at.expand(replacement) + ptx[at.end() :]
-        assert _is_noticed(artifact, broken), at[0]
+        assert original.notices(broken), at[0]
 
 
 # ---- the assembler

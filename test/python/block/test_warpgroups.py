@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
-import numpy as np
 import pytest
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.errors import PtxasError
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator import EmulatorError
-from mirage.emulator.artifact import check_artifact, random_inputs, run_artifact
-from mirage.runtime.artifact import Artifact
-from ptx_mutants import Kind, mutants
+from mirage.emulator.artifact import check_artifact
+from noticed import Original
+from ptx_mutants import Kind, with_register, wrong_parities
 from warpgroup_graphs import Product
 
 SMALL = Product(128, 128, 192)
@@ -124,34 +124,18 @@ def test_other_chips_take_the_other_path() -> None:
 # ---- what a mistake in the ring would do
 
 
-def _outputs(artifact: Artifact, ptx: str) -> list[np.ndarray] | None:
-    """None where a check stops the run."""
-    name = artifact.manifest.modules[0].ptx
-    broken = Artifact(artifact.manifest, {**artifact.files, name: ptx.encode()})
-    try:
-        return list(run_artifact(broken, random_inputs(artifact.manifest.inputs)).outputs)
-    except EmulatorError:
-        return None
-
-
-def _is_noticed(artifact: Artifact, ptx: str) -> bool:
-    right = _outputs(artifact, artifact.ptx())
-    assert right is not None
-    outputs = _outputs(artifact, ptx)
-    return outputs is None or any(
-        not np.array_equal(a, b) for a, b in zip(right, outputs, strict=True)
-    )
-
-
 RING = replace(SMALL, m=128, n=64, k=64 * 16, tile=(128, 64, 64), warps=8, stages=2)
+
+
+@cache
+def _original() -> Original:
+    return Original(compile_mlir(RING.text()))
 
 
 @pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
 def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
-    artifact = compile_mlir(RING.text())
-    found = list(mutants(artifact.ptx(), kind))
-    assert found
-    missed = [m.original for m in found if not _is_noticed(artifact, m.ptx)]
+    original = _original()
+    missed = original.unnoticed(kind)
     # Of two arrays of mbarriers either fence covers both. The emulator knows what a product reads
     # only while it is under way, so it does not see that another group may still read what the
     # result is about to overwrite; expand-rings.mlir tests that barrier.
@@ -159,7 +143,7 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     reuse = [m for m in missed if m.startswith("bar.sync")]
     assert len(reuse) <= 1
     assert set(missed) <= {init, *reuse}
-    assert kind != "fence" or _is_noticed(artifact, artifact.ptx().replace(init, ""))
+    assert kind != "fence" or original.notices(original.ptx.replace(init, ""))
 
 
 @pytest.mark.parametrize(
@@ -170,10 +154,10 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     ],
 )
 def test_wrong_counts_are_noticed(pattern: str, replacement: str) -> None:
-    artifact = compile_mlir(RING.text())
-    broken, count = re.subn(pattern, replacement, artifact.ptx())
+    original = _original()
+    broken, count = re.subn(pattern, replacement, original.ptx)
     assert count
-    assert _is_noticed(artifact, broken)
+    assert original.notices(broken)
 
 
 def _init_operands(ptx: str) -> list[tuple[int, int, str]]:
@@ -185,8 +169,8 @@ def _init_operands(ptx: str) -> list[tuple[int, int, str]]:
 @pytest.mark.parametrize("count", [1, 2, 7, 9])
 def test_wrong_arrivals_are_noticed(count: int) -> None:
     """Eight warps release a slot, one thread announces its bytes."""
-    artifact = compile_mlir(RING.text())
-    ptx = artifact.ptx()
+    original = _original()
+    ptx = original.ptx
     operands = _init_operands(ptx)
     assert len(operands) == 2 * RING.stages
     for start, end, _ in operands:
@@ -196,21 +180,16 @@ def test_wrong_arrivals_are_noticed(count: int) -> None:
             continue
         register = "%r_wrong"
         broken = ptx[:start] + register + ptx[end:]
-        declare = f"\t.reg .b32 \t{register};\n\tmov.b32 {register}, {count};\n"
-        body = broken.index("{", broken.index(".entry")) + 2
-        assert _is_noticed(artifact, broken[:body] + declare + broken[body:])
+        set_to = f"\tmov.b32 {register}, {count};\n"
+        assert original.notices(with_register(broken, register, set_to))
 
 
 def test_wrong_parity_is_noticed() -> None:
-    artifact = compile_mlir(RING.text())
-    ptx = artifact.ptx()
-    waits = list(re.finditer(r"mbarrier\.try_wait\.parity\S+ (\S+), \[([^]]+)\], (\S+);", ptx))
-    assert len(waits) == 2
-    for wait in waits:
-        flipped = f"xor.b32 %r_flip, {wait[3]}, 1;\n" + wait[0].replace(wait[3] + ";", "%r_flip;")
-        broken = ptx[: wait.start()] + flipped + ptx[wait.end() :]
-        body = broken.index("{", broken.index(".entry")) + 2
-        assert _is_noticed(artifact, broken[:body] + "\t.reg .b32 %r_flip;\n" + broken[body:])
+    original = _original()
+    found = list(wrong_parities(original.ptx))
+    assert len(found) == 2
+    for broken in found:
+        assert original.notices(broken)
 
 
 # ---- the assembler

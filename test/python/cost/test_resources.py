@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from mirage.compiler import CompileError, CompileOptions, compile_graph
@@ -16,7 +17,7 @@ from mirage.cost.shared_memory import shared_bytes
 from mirage.pipeline.search import add_candidates
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits
-from mirage.semantics.alternatives import Alternatives
+from mirage.semantics.alternatives import parts_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -36,13 +37,19 @@ from mirage.workloads import get
 PROGRAMS = ("gqa_bs8_kv4096", "rms_mm6144_bs8", "lora_m16", "gmlp_m1", "decode_b1", "mm_1024")
 
 
+@cache
+def kernels(name: str) -> list[Launch]:
+    """All kernels that the search finds."""
+    graph, _ = add_candidates(get(name).graph(), H200, SearchLimits(candidates=24))
+    stable, _ = stabilize_candidates(graph)
+    (part,) = parts_of(stable)
+    return [op for p in part.programs[1:] for op in p.ops if isinstance(op, Launch)]
+
+
 def launches(name: str, count: int) -> Iterator[Launch]:
     """Some of the kernels that the search finds, with their schedules and with others."""
     rng = random.Random(0)
-    graph, _ = add_candidates(get(name).graph(), H200, SearchLimits(candidates=24))
-    stable, _ = stabilize_candidates(graph)
-    (part,) = [op for op in stable.ops if isinstance(op, Alternatives)]
-    found = [op for p in part.programs[1:] for op in p.ops if isinstance(op, Launch)]
+    found = kernels(name)
     for launch in found[:2] + rng.sample(found, min(count, len(found))):
         other = Schedule(rng.choice((4, 8, 16)), rng.choice((1, 2, 3, 4)))
         yield from (launch, replace(launch, schedule=other))

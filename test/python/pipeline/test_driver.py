@@ -13,6 +13,7 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
+from built import linear
 from mirage.compiler import Compiled, CompileError
 from mirage.cost.target import UnknownTargetError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
@@ -28,21 +29,13 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.describe import describe
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value, walk
+from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value, all_ops
 from mirage.transforms.partition import Part
 from mirage.verify import Kind, Verdict, together
 from mirage.verify.verifier import examine
 from mirage.workloads import get
 
 FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1)
-
-
-def linear() -> mi.GraphBuilder:
-    graph = mi.new_kernel_graph("linear")
-    x = graph.new_input((16, 256), name="x")
-    w = graph.new_input((256, 128), name="w")
-    graph.mark_output(graph.rms_norm(x) @ w)
-    return graph
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +184,7 @@ def test_a_kernel_that_does_not_compile_costs_that_kernel_only(
 
 def _kinds(launch: Launch) -> tuple[str, ...]:
     """What a kernel does, whatever its sizes."""
-    return tuple(type(op).__name__ for op in walk(launch.body.ops))
+    return tuple(type(op).__name__ for op in all_ops(launch.body.ops))
 
 
 def test_superoptimize_of_a_builder() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mirage as mi
 import pytest
 import torch
+from built import linear
 from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
@@ -16,17 +17,9 @@ from mirage.runtime.errors import NoGpuError
 from mirage.semantics.ugraph import Launch
 
 
-def linear() -> mi.GraphBuilder:
-    graph = mi.new_kernel_graph("linear")
-    x = graph.new_input(dims=(16, 512), dtype=mi.float16, name="x")
-    w = graph.new_input(dims=(512, 256), dtype=mi.float16, name="w")
-    graph.mark_output(graph.matmul(graph.rms_norm(x), w))
-    return graph
-
-
 @pytest.fixture(scope="module")
 def optimized() -> mi.Optimized:
-    return optimize(linear(), OptimizeOptions(finalists=3, verify_seed=0))
+    return optimize(linear(512, 256), OptimizeOptions(finalists=3, verify_seed=0))
 
 
 def test_the_first_finalist_is_chosen(optimized: mi.Optimized) -> None:
@@ -74,7 +67,7 @@ def test_the_measured_best_is_taken(optimized: mi.Optimized) -> None:
     assert measured.optimized.graph is best.graph
     (y,) = measured.optimized(x, w)
     assert torch.isfinite(y).all()
-    bare = optimize(linear(), OptimizeOptions(compile=False, verify_seed=0))
+    bare = optimize(linear(512, 256), OptimizeOptions(compile=False, verify_seed=0))
     with pytest.raises(NothingToMeasureError):
         fastest(bare, x, w)
 

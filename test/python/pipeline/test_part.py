@@ -10,6 +10,7 @@ from typing import Any
 import mirage as mi
 import numpy as np
 import pytest
+from built import linear
 from mirage.pipeline import optimize as optimize_module
 from mirage.pipeline import part as part_module
 from mirage.pipeline.optimize import optimize
@@ -22,14 +23,6 @@ from mirage.verify import Kind, Verdict, together
 from mirage.verify.verifier import examine
 
 FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1, jobs=1)
-
-
-def linear() -> mi.GraphBuilder:
-    graph = mi.new_kernel_graph("linear")
-    x = graph.new_input((16, 256), name="x")
-    w = graph.new_input((256, 128), name="w")
-    graph.mark_output(graph.rms_norm(x) @ w)
-    return graph
 
 
 @pytest.mark.parametrize("programs", [0.5, 3.0, 100.0])

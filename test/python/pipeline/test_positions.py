@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from mirage.frontend.torch_import import folding
 from mirage.pipeline.emulate import emulate
 from mirage.semantics.positions import Lookup, TileGather, TileIota
-from mirage.semantics.ugraph import External, Launch, walk
+from mirage.semantics.ugraph import External, Launch, all_ops
 
 Tensor = torch.Tensor
 OPTIONS = mi.OptimizeOptions(candidates=2, verify_seed=1, cubin=False)
@@ -85,7 +85,7 @@ def test_masks_are_made_of_positions(program: Callable[..., Any]) -> None:
     found = check(program, *QKV)
     (kernel,) = kernels(found)
     assert set(kernel.operands) == set(found.graph.inputs)  # nothing else is read
-    assert any(isinstance(op, TileIota) for op in walk(kernel.body.ops))
+    assert any(isinstance(op, TileIota) for op in all_ops(kernel.body.ops))
     assert not any(step.external for step in found.steps)
 
 
@@ -110,13 +110,13 @@ def test_embedding_and_norm_are_one_kernel() -> None:
         IDS, rand(32, 64), rand(64),
     )  # fmt: skip
     (kernel,) = kernels(found)
-    assert any(isinstance(op, TileGather) for op in walk(kernel.body.ops))
+    assert any(isinstance(op, TileGather) for op in all_ops(kernel.body.ops))
     assert not any(step.external for step in found.steps)
 
 
 def test_embedding_norm_and_product() -> None:
     found = check(embedded, IDS, rand(32, 64), rand(64), rand(64, 48) / 8)
-    assert any(isinstance(op, TileGather) for k in kernels(found) for op in walk(k.body.ops))
+    assert any(isinstance(op, TileGather) for k in kernels(found) for op in all_ops(k.body.ops))
     calls = {s.external.target for s in found.steps if s.external}
     assert calls <= {"aten.reshape.default"}  # of the indices: nothing is computed
     assert not any(isinstance(op, Lookup) for s in found.steps if s.graph for op in s.graph.ops)

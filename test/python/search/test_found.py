@@ -15,7 +15,7 @@ from mirage.semantics.ugraph import (
     Reduce,
     Reshape,
     Unary,
-    walk,
+    all_ops,
 )
 from mirage.transforms import stabilize
 from mirage.workloads import get
@@ -45,11 +45,11 @@ def loops(launch: Launch) -> list[Loop]:
 
 
 def count(ops: tuple[Op, ...], kind: type[Op]) -> int:
-    return sum(isinstance(op, kind) for op in walk(ops))
+    return sum(isinstance(op, kind) for op in all_ops(ops))
 
 
 def functions(ops: tuple[Op, ...]) -> list[UnaryFn]:
-    return [op.fn for op in walk(ops) if isinstance(op, Unary)]
+    return [op.fn for op in all_ops(ops) if isinstance(op, Unary)]
 
 
 def test_rms_linear_scales_after_the_loop() -> None:
@@ -102,7 +102,7 @@ def test_qk_norm_is_fused_into_attention() -> None:
 def test_qk_norm_gains_can_be_folded_onto_one_side() -> None:
     found = superoptimize(qk_norm_attention(2, 256, 4096, 64), H200).candidates
     texts = [
-        list(walk(c.graph.ops[0].body.ops)) for c in found if isinstance(c.graph.ops[0], Launch)
+        list(all_ops(c.graph.ops[0].body.ops)) for c in found if isinstance(c.graph.ops[0], Launch)
     ]
     assert (
         texts
@@ -159,7 +159,7 @@ def test_query_heads_share_their_keys() -> None:
     for name in ("decode_heads_b1", "decode_masked_b8", "decode_rows4_b1"):
         graph = superoptimize(get(name).graph(), H200).candidates[0].graph
         launch = next(op for op in graph.ops if isinstance(op, Launch))
-        products = [op for op in walk(launch.body.ops) if isinstance(op, Matmul)]
+        products = [op for op in all_ops(launch.body.ops) if isinstance(op, Matmul)]
         rows = get(name).inputs[0].shape[2]
         assert len(products) == 2
         assert all(op.result.shape[-2] == 8 * rows for op in products)

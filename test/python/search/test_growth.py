@@ -21,7 +21,7 @@ from mirage.semantics.ugraph import (
     Matmul,
     TensorType,
     Value,
-    walk,
+    all_ops,
 )
 from mirage.verify import VerifyOptions, verify
 
@@ -53,13 +53,13 @@ def test_products_of_inputs_are_not_rounded_to_f16() -> None:
             for op in candidate.graph.ops:
                 if not isinstance(op, Launch):
                     continue
-                loads = {v for o in walk(op.body.ops) if not o.operands[1:] for v in o.results}
+                loads = {v for o in all_ops(op.body.ops) if not o.operands[1:] for v in o.results}
                 products = {
                     o.result
-                    for o in walk(op.body.ops)
+                    for o in all_ops(op.body.ops)
                     if isinstance(o, Binary) and set(o.operands) <= loads
                 }
-                casts = (o for o in walk(op.body.ops) if isinstance(o, Cast))
+                casts = (o for o in all_ops(op.body.ops) if isinstance(o, Cast))
                 rounded |= any(o.result.dtype.is_half and o.operands[0] in products for o in casts)
         assert allowed or not rounded
 
@@ -127,7 +127,7 @@ def test_a_kernel_that_reads_exponentials_multiplies_as_one_that_computes_them()
         for c in found
         for launch in c.graph.ops
         if isinstance(launch, Launch)
-        for op in walk(launch.body.ops)
+        for op in all_ops(launch.body.ops)
         if isinstance(op, Matmul)
     }
     assert products == {(DType.F16, DType.F16)}

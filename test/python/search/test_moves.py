@@ -28,7 +28,7 @@ from mirage.search.kernel.moves import (
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
-from mirage.semantics.ugraph import Binary, KernelGraph, Launch, TensorType, Value, walk
+from mirage.semantics.ugraph import Binary, KernelGraph, Launch, TensorType, Value, all_ops
 
 
 def subclasses(base: type) -> Iterator[type]:
@@ -97,7 +97,7 @@ def test_a_new_move_is_a_class_and_a_line(monkeypatch: pytest.MonkeyPatch) -> No
     graph = KernelGraph("twice", (x,), tuple(b.ops), (y,))
     best = superoptimize(graph, H200, SearchLimits(candidates=1)).candidates[0].graph
     (launch,) = (op for op in best.ops if isinstance(op, Launch))
-    fns = [op.fn for op in walk(launch.body.ops) if isinstance(op, Binary)]
+    fns = [op.fn for op in all_ops(launch.body.ops) if isinstance(op, Binary)]
     assert fns == [BinaryFn.ADD]
     data = np.arange(64.0 * 128).reshape(64, 128)
     (result,) = evaluate_floats(best, [data])

@@ -22,7 +22,7 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Matmul, Unary, walk
+from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Matmul, Unary, all_ops
 from mirage.transforms import stabilize
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.verdict import Kind
@@ -128,7 +128,7 @@ def test_a_wide_hidden_layer_is_one_kernel_with_a_nest() -> None:
     assert len(inner.accumulators) == len(outer.accumulators) == 1
     assert sum(isinstance(op, Matmul) for op in outer.body) == 1
     assert any(axis.name == f"{outer.axis.name}_part" for axis in first.grid)
-    assert not any(isinstance(op, Matmul) for op in walk(combine.body.ops))
+    assert not any(isinstance(op, Matmul) for op in all_ops(combine.body.ops))
 
 
 def test_a_hidden_layer_whose_parts_fit_needs_no_nest() -> None:
@@ -145,7 +145,7 @@ def test_norm_gated_layer_and_projection_are_one_kernel() -> None:
     assert len(first.operands) == 4
     assert len(inner.accumulators) == 2
     assert UnaryFn.SILU in [op.fn for op in outer.body if isinstance(op, Unary)]
-    assert not any(isinstance(op, Matmul) for op in walk(combine.body.ops))
+    assert not any(isinstance(op, Matmul) for op in all_ops(combine.body.ops))
 
 
 @pytest.mark.parametrize("program", SMALL, ids=program_id)

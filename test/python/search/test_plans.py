@@ -188,14 +188,15 @@ def test_how_good_a_plan_is_when_the_limit_ends_the_search() -> None:
 def test_after_half_of_its_plans_the_search_leaves_what_is_hardly_better() -> None:
     program = rms_swiglu_down(8, 256, 512)
 
-    def stops(limits: SearchLimits, proposals: int, bound: float) -> bool:
-        search = plan_search(program, limits)
-        search.plans()
-        search._ended = False
-        return search._stopped(proposals, bound * search.partitions.cheapest(known=True)[0])
+    search = plan_search(program, replace(SMALL, plans=1000))
+    search.plans()
+    best, _ = search.partitions.cheapest(known=True)
 
-    limits = replace(SMALL, plans=1000)
-    assert not stops(limits, 499, 0.99)
-    assert not stops(limits, 500, 0.9)
-    assert stops(limits, 500, 0.99)
-    assert stops(limits, 1000, 0.5)
+    def stops(proposals: int, bound: float) -> bool:
+        search._ended = False
+        return search._stopped(proposals, bound * best)
+
+    assert not stops(499, 0.99)
+    assert not stops(500, 0.9)
+    assert stops(500, 0.99)
+    assert stops(1000, 0.5)

@@ -21,7 +21,7 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.ugraph import KernelGraph, Launch, Matmul, Value, walk
+from mirage.semantics.ugraph import KernelGraph, Launch, Matmul, Value, all_ops
 from mirage.transforms import stabilize
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.verdict import Kind
@@ -108,7 +108,7 @@ def test_tokens_of_a_group_under_a_mask_are_rows_of_one_product() -> None:
     launches = [op for op in best.ops if isinstance(op, Launch)]
     copies = [op for op in launches if len(op.body.ops) <= 2]
     assert len(copies) == 1
-    products = [op for x in launches for op in walk(x.body.ops) if isinstance(op, Matmul)]
+    products = [op for x in launches for op in all_ops(x.body.ops) if isinstance(op, Matmul)]
     assert [op.result.shape[-2] for op in products] == [32, 32]
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from mirage.cost.target import A100, H200, Target
 from mirage.frontend.kernel_graph import new_kernel_graph
-from mirage.search.algebra.normal_form import MatmulRoles
+from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.frames import AxisUse, FrameType, columns_of
 from mirage.search.limits import SearchLimits
 from mirage.search.superoptimize import superoptimize
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, walk
+from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, all_ops
 
 FAST = SearchLimits(candidates=3, columns=1500)
 
@@ -38,7 +38,7 @@ def test_large_products_use_warpgroups() -> None:
     for silu in (False, True):
         (launch,) = launches(product(4096, 4096, 4096, silu=silu))
         assert launch.schedule.warpgroups
-        (matmul,) = (op for op in walk(launch.body.ops) if isinstance(op, Matmul))
+        (matmul,) = (op for op in all_ops(launch.body.ops) if isinstance(op, Matmul))
         assert all(extent % 64 == 0 for extent in matmul.result.shape)
         assert all(d.dtype.is_half for d in matmul.operands)
 

@@ -3,32 +3,31 @@ one that an analysis has no rule for is an error here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from mirage.cost.features import features_of
 from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory import shared_bytes
+from mirage.search.kernel.growth import growth_of
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph
-from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.indices import Region
 from mirage.semantics.op import Lookup, no_rule
 from mirage.semantics.region import demand
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import (
     Axis,
     BlockGraph,
+    Boundary,
     Cast,
     Composite,
     Contraction,
     Elementwise,
-    External,
     KernelGraph,
     Launch,
     Movement,
@@ -43,64 +42,24 @@ from mirage.semantics.ugraph import (
     UnknownOp,
     Value,
     View,
-    Zeros,
 )
+from mirage.transforms.calls import as_calls, calls_of
+from mirage.transforms.expressions import Expressions
+from mirage.transforms.integers import ranges_of
 from mirage.transforms.padding import Padding
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.compression.index_relations import Slots
 from mirage.verify.compression.merged_dimensions import merged
+from new_ops import Clamp, Flip
 
-KINDS = (Source, Elementwise, Movement, Contraction, Scan, Structure, Lookup, Composite, External)
-ABSTRACT = {*KINDS, View, Rearrangement} - {External}
+KINDS = (Source, Elementwise, Movement, Contraction, Scan, Structure, Boundary, Composite)
+ABSTRACT = {*KINDS, View, Rearrangement, Lookup}
 
 
 def subclasses(base: type) -> Iterator[type]:
     for each in base.__subclasses__():
         yield each
         yield from subclasses(each)
-
-
-@dataclass(frozen=True, eq=False)
-class Clamp(Elementwise):
-    """A new elementwise op: its definition and its meaning, and nothing else anywhere."""
-
-    low: float
-    high: float
-
-    def result_type(self, b: Builder) -> TensorType:
-        return self.operands[0].type
-
-    @property
-    def work(self) -> tuple[float, float]:
-        return 2.0, 0.0
-
-    @property
-    def zeros(self) -> Zeros:
-        return Zeros.ALL if self.low <= 0.0 <= self.high else Zeros.NEVER
-
-    def compute(
-        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
-    ) -> Planes:
-        dtype = self.result.dtype
-        low, high = (domain.constant(Fraction(n), dtype) for n in (self.low, self.high))
-        raised = domain.binary(BinaryFn.MAX, xs[0], low, dtype)
-        return domain.binary(BinaryFn.MIN, raised, high, dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class Flip(Rearrangement):
-    """A new view: the last dimension backwards."""
-
-    def result_type(self, b: Builder) -> TensorType:
-        return self.operands[0].type
-
-    def compute(
-        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
-    ) -> Planes:
-        return map_planes(lambda p: p[..., ::-1], xs[0])
-
-    def source_dims(self) -> Mapping[int, int] | None:
-        return {d: d for d in range(len(self.result.shape) - 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +167,21 @@ def test_an_op_without_a_rule_is_an_error_in_tests(monkeypatch: pytest.MonkeyPat
         with pytest.raises(UnknownOp, match="no rule for Unheard"):
             analysis(launch)
     x, y = value(2), value(2)
+    graph = KernelGraph("g", (x,), (Unheard((x,), (y,)),), (y,))
+    for of_graph in (growth_of, ranges_of, as_calls):
+        with pytest.raises(UnknownOp, match="no rule for Unheard"):
+            of_graph(graph)
+    tile = launch.body.ops[-1]
+    expressions = Expressions({}, {p: p for p in launch.body.params}, {"i": 4})
+    expressions.add(launch.body.ops[0])
+    with pytest.raises(UnknownOp, match="no rule for Unheard"):
+        expressions.add(tile)
     with pytest.raises(UnknownOp, match="got Unheard"):
-        evaluate_floats(KernelGraph("g", (x,), (Unheard((x,), (y,)),), (y,)), [np.zeros(2)])
+        evaluate_floats(graph, [np.zeros(2)])
     # elsewhere it is a warning, and what is safe
     monkeypatch.delenv("MIRAGE_STRICT")
     assert work(launch) == 0.0
+    assert as_calls(graph).ops == graph.ops
+    with pytest.raises(UnknownOp, match="calls of PyTorch"):
+        calls_of(graph.ops[0])
     no_rule(launch.body.ops[-1], "nothing")

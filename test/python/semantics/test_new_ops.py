@@ -3,9 +3,7 @@ cost, printing and verification, and as kernels where it is made of ops that are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,95 +14,21 @@ from mirage.emulator.artifact import run_artifact
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.describe import describe
-from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.relations import Relation, Same
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import (
-    Composite,
-    Elementwise,
     KernelGraph,
     Launch,
     Op,
     TensorType,
     Value,
-    View,
-    Zeros,
     launches,
 )
 from mirage.transforms import stabilize
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.traced import traced
-
-
-@dataclass(frozen=True, eq=False)
-class Affine(Elementwise):
-    """``scale * x + 1``."""
-
-    scale: int = 3
-
-    def result_type(self, b: Builder) -> TensorType:
-        return self.operands[0].type
-
-    @property
-    def work(self) -> tuple[float, float]:
-        return 2.0, 0.0
-
-    @property
-    def zeros(self) -> Zeros:
-        return Zeros.NEVER
-
-    def compute(
-        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
-    ) -> Planes:
-        dtype = self.result.dtype
-        scale, one = (domain.constant(Fraction(n), dtype) for n in (self.scale, 1))
-        scaled = domain.binary(BinaryFn.MUL, xs[0], scale, dtype)
-        return domain.binary(BinaryFn.ADD, scaled, one, dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class Odd(Affine):
-    """Looks at the numbers themselves, which only floats have."""
-
-    def compute(
-        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
-    ) -> Planes:
-        return map_planes(lambda p: p % 2, xs[0])
-
-
-@dataclass(frozen=True, eq=False)
-class Twice(View):
-    """All of the operand, twice, along a new dimension in front."""
-
-    def result_type(self, b: Builder) -> TensorType:
-        x = self.operands[0].type
-        return TensorType((2, *x.shape), x.dtype)
-
-    def compute(
-        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
-    ) -> Planes:
-        return map_planes(
-            lambda p: np.broadcast_to(np.expand_dims(p, lead), p.shape[:lead] + shape), xs[0]
-        )
-
-    def source_dims(self) -> Mapping[int, int] | None:
-        return {d + 1: d for d in range(len(self.operands[0].shape))}
-
-    def relations(self) -> Sequence[Relation]:
-        return [Same(0, d, d + 1) for d in range(len(self.operands[0].shape))]
-
-
-@dataclass(frozen=True, eq=False)
-class SiluTwice(Composite):
-    """``silu(2 x)``."""
-
-    def result_type(self, b: Builder) -> TensorType:
-        return self.operands[0].type
-
-    def decomposed(self, b: Builder, xs: Sequence[Value], *, stable: bool) -> Value:
-        return b.unary(UnaryFn.SILU, b.binary(BinaryFn.ADD, xs[0], xs[0]))
+from new_ops import Affine, Odd, SiluTwice, Twice
 
 
 def program(op: type[Op], shape: tuple[int, ...], *arguments: int) -> KernelGraph:

@@ -23,7 +23,7 @@ from mirage.semantics.ugraph import (
     Output,
     TensorType,
     Value,
-    walk,
+    all_ops,
 )
 
 
@@ -137,7 +137,7 @@ def test_a_tile_of_positions_is_a_load_of_them() -> None:
     check_graph(plain)
     assert [type(op) for op in plain.ops] == [Iota, Launch]
     (op,) = (op for op in plain.ops if isinstance(op, Launch))
-    assert [type(inner) for inner in walk(op.body.ops)] == [Load]
+    assert [type(inner) for inner in all_ops(op.body.ops)] == [Load]
 
 
 def test_positions_beyond_the_end_are_zero() -> None:

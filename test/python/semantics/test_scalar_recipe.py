@@ -29,7 +29,7 @@ from mirage.cost import H200
 from mirage.frontend.torch_import import from_torch
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.scalar import UnaryFn
-from mirage.semantics.ugraph import Launch, Unary, walk
+from mirage.semantics.ugraph import Launch, Unary, all_ops
 from mirage.transforms.calls import as_calls
 from mirage.verify import verify
 
@@ -43,7 +43,7 @@ assert any(isinstance(op, Unary) and op.fn is UnaryFn.ERF for op in graph.ops), 
 assert any(op.target == "aten.erf.default" for op in as_calls(graph).ops)
 (best, *_) = superoptimize(graph, H200, SearchLimits(candidates=2)).candidates
 (launch,) = (op for op in best.graph.ops if isinstance(op, Launch))
-assert any(isinstance(op, Unary) and op.fn is UnaryFn.ERF for op in walk(launch.body.ops))
+assert any(isinstance(op, Unary) and op.fn is UnaryFn.ERF for op in all_ops(launch.body.ops))
 verdict = verify(graph, best.graph)
 assert verdict.accepted, verdict
 print("accepted")

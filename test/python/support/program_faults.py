@@ -34,7 +34,7 @@ from mirage.semantics.ugraph import (
     Transpose,
     Unary,
     Value,
-    walk,
+    all_ops,
 )
 
 
@@ -72,7 +72,7 @@ def faults_of(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
             users = _users((*op.body.ops,))
             yield from _store_faults(op)
             yield from _launch_operand_faults(op)
-            for inner in walk(op.body.ops):
+            for inner in all_ops(op.body.ops):
                 yield from _op_faults(inner, rng, True)
                 yield from _block_faults(inner, extents, rng)
                 yield from _order_faults(inner, users)
@@ -83,7 +83,7 @@ def faults_of(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
 
 def _users(ops: tuple[Op, ...]) -> dict[Value, list[Op]]:
     users: dict[Value, list[Op]] = {}
-    for op in walk(ops):
+    for op in all_ops(ops):
         for v in op.operands:
             users.setdefault(v, []).append(op)
     return users

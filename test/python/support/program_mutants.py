@@ -27,7 +27,7 @@ from mirage.semantics.ugraph import (
     RunningMax,
     TensorType,
     Value,
-    walk,
+    all_ops,
 )
 from program_faults import Fault, NotApplicable, Scope, faults_of
 
@@ -81,7 +81,7 @@ def _faulty(
     graph: KernelGraph, mutant: KernelGraph, fault: Fault, names: Mapping[Value, Value]
 ) -> tuple[int, ...]:
     def holds_fault(op: Op) -> bool:
-        inner = (op.body, *walk(op.body.ops)) if isinstance(op, Launch) else ()
+        inner = (op.body, *all_ops(op.body.ops)) if isinstance(op, Launch) else ()
         return any(x is fault.target for x in (op, *inner))
 
     intact = {names[v] for op in graph.ops if not holds_fault(op) for v in op.results}

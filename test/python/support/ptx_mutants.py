@@ -98,3 +98,17 @@ def _bounds(ptx: str) -> Iterator[Mutant]:
             for test in ("eq", "ne"):
                 constant = f"setp.{test}.u32 {match.group(1)}, 0, 0;"
                 yield _changed(ptx, start + match.start(), start + match.end(), constant)
+
+
+def with_register(ptx: str, name: str, start: str = "") -> str:
+    """``ptx`` with one more 32-bit register in its first kernel, and instructions at its start."""
+    body = ptx.index("{", ptx.index(".entry")) + 2
+    return f"{ptx[:body]}\t.reg .b32 {name};\n{start}{ptx[body:]}"
+
+
+def wrong_parities(ptx: str) -> Iterator[str]:
+    """``ptx`` with each of its waits for an mbarrier waiting for the other phase."""
+    pattern = r"mbarrier\.try_wait\.parity\S+ (\S+), \[([^]]+)\], (\S+);"
+    for wait in re.finditer(pattern, ptx):
+        flipped = f"xor.b32 %r_flip, {wait[3]}, 1;\n" + wait[0].replace(wait[3] + ";", "%r_flip;")
+        yield with_register(ptx[: wait.start()] + flipped + ptx[wait.end() :], "%r_flip")

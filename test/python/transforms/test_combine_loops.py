@@ -23,7 +23,7 @@ from mirage.semantics.ugraph import (
     Output,
     RunningMax,
     Value,
-    walk,
+    all_ops,
 )
 from mirage.transforms import Stabilized, stabilize
 
@@ -89,7 +89,7 @@ def combined(first: Launch, inputs: tuple[Value, ...], kind: str, tile: int) -> 
     elif kind == "two loops":
         (num,) = loop(step(go))
         body = Builder(in_block=True)
-        tiles = body.load(gl, (("v",), ("b",), (), ()), (1, 1, rows, 1))
+        tiles = body.load(gl, (("v",), ("b",), (), ()), (1, 1, *gl.shape[2:]))
         (den,) = b.loop(Axis("v", splits), tuple(body.ops), (Accumulator(SUM, tiles),))
         y = b.binary(BinaryFn.DIV, num, den)
     else:
@@ -119,7 +119,7 @@ def test_a_loop_over_the_splits(kind: str, tile: int, scale: float) -> None:
     graph = split_kv_attention(splits=4)
     graph = combined(launches(graph)[0], graph.inputs, kind, tile)
     second = launches(check(graph, scale).graph)[1]
-    assert not any(isinstance(op, RunningMax) for op in walk(second.body.ops))
+    assert not any(isinstance(op, RunningMax) for op in all_ops(second.body.ops))
 
 
 def test_the_maximum_of_partial_results_is_taken_once() -> None:
@@ -169,13 +169,28 @@ def test_two_levels_of_combination(looped: bool, scale: float) -> None:
     assert [len(op.results) for op in launches(result.graph)] == [3, 3, 1]
 
 
+class Split:
+    """Attention in four parts, and what combines these: a test writes the second kernel."""
+
+    def __init__(self) -> None:
+        self.inputs = (graph := split_kv_attention(splits=4)).inputs
+        self.first = launches(graph)[0]
+        self.params = tuple(Value(v.type) for v in self.first.results)
+
+    def program(self, b: Builder, y: Value) -> KernelGraph:
+        """With a second kernel that stores ``y``, of one head, which ``b`` has made."""
+        _, heads, rows, dim = self.params[0].shape
+        output = Output(b.reshape(y, (1, rows, dim)), (("b",), (), ()))
+        block = BlockGraph(self.params, tuple(b.ops), (output,))
+        out = tensor(heads, rows, dim)
+        second = Launch(self.first.results, (out,), (Axis("b", heads),), block)
+        return KernelGraph("split", self.inputs, (self.first, second), (out,))
+
+
 def nested(maps: tuple[tuple[str, ...], tuple[str, ...]]) -> KernelGraph:
     """Numerators and denominators summed in two nested loops, cut along ``maps``."""
-    graph = split_kv_attention(splits=4)
-    first = launches(graph)[0]
-    p_o, p_l = first.results
-    _, heads, rows, dim = p_o.shape
-    go, gl = Value(p_o.type), Value(p_l.type)
+    split = Split()
+    go, gl = split.params
     b, middle, body = (Builder(in_block=True) for _ in range(3))
     tiles = [
         body.load(x, (axes, ("b",), (), ()), (4 // 2 ** len(axes), 1, *x.shape[2:]))
@@ -184,11 +199,7 @@ def nested(maps: tuple[tuple[str, ...], tuple[str, ...]]) -> KernelGraph:
     inner = middle.loop(Axis("v", 2), tuple(body.ops), tuple(Accumulator(SUM, t) for t in tiles))
     num, den = b.loop(Axis("u", 2), tuple(middle.ops), tuple(Accumulator(SUM, t) for t in inner))
     num, den = (b.reduce(ReduceFn.SUM, x, (0,)) for x in (num, den))
-    y = b.reshape(b.binary(BinaryFn.DIV, num, den), (1, rows, dim))
-    block = BlockGraph((go, gl), tuple(b.ops), (Output(y, (("b",), (), ())),))
-    out = tensor(heads, rows, dim)
-    second = Launch((p_o, p_l), (out,), (Axis("b", heads),), block)
-    return KernelGraph("nested", graph.inputs, (first, second), (out,))
+    return split.program(b, b.binary(BinaryFn.DIV, num, den))
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -198,42 +209,28 @@ def test_nested_loops_over_the_splits(scale: float) -> None:
 
 def test_quotients_of_single_parts_are_refused() -> None:
     """A denominator of one split may vanish beside the maximum over all of them."""
-    graph = split_kv_attention(splits=4)
-    first = launches(graph)[0]
-    p_o, p_l = first.results
-    _, heads, rows, dim = p_o.shape
-    go, gl = Value(p_o.type), Value(p_l.type)
+    split = Split()
+    go, gl = split.params
     b, body = Builder(in_block=True), Builder(in_block=True)
-    num = body.load(go, (("u",), ("b",), (), ()), (1, 1, rows, dim))
-    den = body.load(gl, (("u",), ("b",), (), ()), (1, 1, rows, 1))
+    num = body.load(go, (("u",), ("b",), (), ()), (1, 1, *go.shape[2:]))
+    den = body.load(gl, (("u",), ("b",), (), ()), (1, 1, *gl.shape[2:]))
     ratio = body.binary(BinaryFn.DIV, num, den)
     total, weights = b.loop(
         Axis("u", 4), tuple(body.ops), (Accumulator(SUM, ratio), Accumulator(SUM, num))
     )
     share = b.binary(BinaryFn.DIV, weights, b.reduce(ReduceFn.SUM, weights, (3,)))
-    y = b.reshape(b.binary(BinaryFn.ADD, total, share), (1, rows, dim))
-    block = BlockGraph((go, gl), tuple(b.ops), (Output(y, (("b",), (), ())),))
-    out = tensor(heads, rows, dim)
-    second = Launch((p_o, p_l), (out,), (Axis("b", heads),), block)
-    result = stabilize(KernelGraph("g", graph.inputs, (first, second), (out,)))
+    result = stabilize(split.program(b, b.binary(BinaryFn.ADD, total, share)))
     assert "part of a row" in result.unstable[0].reason
 
 
 def test_sum_of_reciprocals_in_a_loop_is_refused() -> None:
-    graph = split_kv_attention(splits=4)
-    first = launches(graph)[0]
-    p_o, p_l = first.results
-    _, heads, rows, dim = p_o.shape
-    go, gl = Value(p_o.type), Value(p_l.type)
+    split = Split()
+    go, gl = split.params
     b, body = Builder(in_block=True), Builder(in_block=True)
-    den = body.load(gl, (("u",), ("b",), (), ()), (1, 1, rows, 1))
+    den = body.load(gl, (("u",), ("b",), (), ()), (1, 1, *gl.shape[2:]))
     part = body.unary(UnaryFn.RECIPROCAL, den)
     (reciprocals,) = b.loop(Axis("u", 4), tuple(body.ops), (Accumulator(SUM, part),))
-    num = b.load(go, ((), ("b",), (), ()), (4, 1, rows, dim))
+    num = b.load(go, ((), ("b",), (), ()), (4, 1, *go.shape[2:]))
     y = b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, num, (0,)), reciprocals)
-    y = b.reshape(y, (1, rows, dim))
-    block = BlockGraph((go, gl), tuple(b.ops), (Output(y, (("b",), (), ())),))
-    out = tensor(heads, rows, dim)
-    second = Launch((p_o, p_l), (out,), (Axis("b", heads),), block)
-    result = stabilize(KernelGraph("g", graph.inputs, (first, second), (out,)))
+    result = stabilize(split.program(b, y))
     assert "reciprocals" in result.unstable[0].reason

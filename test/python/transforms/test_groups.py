@@ -11,7 +11,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Launch, RunningMax, Value, walk
+from mirage.semantics.ugraph import KernelGraph, Launch, RunningMax, Value, all_ops
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
 from stability_graphs import joined_attention, joined_reference
@@ -91,8 +91,8 @@ def test_the_maximum_of_a_group_is_taken_once() -> None:
     """Numerators and denominators share it; the loop keeps its own running maximum."""
     (launch,) = stabilize(joined_attention(parts=(24, 4))).graph.ops
     assert isinstance(launch, Launch)
-    assert sum(isinstance(op, RunningMax) for op in walk(launch.body.ops)) == 1
-    exps = [e for e in walk(launch.body.ops) if getattr(e, "fn", None) is UnaryFn.EXP]
+    assert sum(isinstance(op, RunningMax) for op in all_ops(launch.body.ops)) == 1
+    exps = [e for e in all_ops(launch.body.ops) if getattr(e, "fn", None) is UnaryFn.EXP]
     assert len(exps) == 4  # the exponentials of the program, and one factor for each part
 
 

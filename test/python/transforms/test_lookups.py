@@ -29,7 +29,7 @@ from mirage.semantics.ugraph import (
     Output,
     TensorType,
     Value,
-    walk,
+    all_ops,
 )
 from mirage.transforms.calls import as_calls
 from mirage.transforms.integers import integers_as_calls, ranges_of
@@ -73,7 +73,7 @@ def test_kernels_find_what_they_load() -> None:
     (op,) = f.ops
     assert isinstance(op, Launch)
     assert op.operands == g.inputs
-    kinds = [type(inner) for inner in walk(op.body.ops)]
+    kinds = [type(inner) for inner in all_ops(op.body.ops)]
     assert kinds.count(TileGather) == kinds.count(TileIota) == 1
     x, ids = data()
     expected = (x[ids] * np.arange(12)).sum(1, keepdims=True)

@@ -10,7 +10,7 @@ from mirage.cost import H200
 from mirage.search.superoptimize import superoptimize
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
-from mirage.semantics.ugraph import Launch, Loop, Mask, walk
+from mirage.semantics.ugraph import Launch, Loop, Mask, all_ops
 from mirage.transforms import stabilize
 from mirage.workloads import get
 from mirage.workloads.attention import plain_attention, qk_norm_attention, scaled_attention
@@ -47,7 +47,7 @@ def test_every_candidate_is_stabilised(program: Workload) -> None:
         assert np.linalg.norm(typed - want) <= allowed, candidate.description
         for op in result.graph.ops:
             if isinstance(op, Launch):
-                masks = [m.fill for m in walk(op.body.ops) if isinstance(m, Mask)]
+                masks = [m.fill for m in all_ops(op.body.ops) if isinstance(m, Mask)]
                 assert (
                     masks.count(0.0) == 0
                 )  # scores of absent keys are minus infinity, nothing is masked twice
@@ -62,7 +62,7 @@ def test_split_attention_of_the_catalogue_is_stabilised(name: str) -> None:
         assert not result.unstable, [str(e) for e in result.unstable]
         check_graph(result.graph)
         first, *others = (op for op in result.graph.ops if isinstance(op, Launch))
-        looping += any(isinstance(op, Loop) for o in others for op in walk(o.body.ops))
+        looping += any(isinstance(op, Loop) for o in others for op in all_ops(o.body.ops))
         if len(others) == 1:
             assert len(first.results) == 3  # numerators, denominators and maxima
     if name.startswith("gqa"):

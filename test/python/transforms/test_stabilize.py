@@ -19,7 +19,7 @@ from mirage.semantics.ugraph import (
     Launch,
     RunningMax,
     Value,
-    walk,
+    all_ops,
 )
 from mirage.transforms import Stabilized
 from mirage.transforms import stabilize as rewrite
@@ -100,7 +100,7 @@ def test_partial_maxima_are_stored_once_and_shared() -> None:
     assert len(first.results) == 3
     assert first.results[2].shape == (2, 2, 4)  # split, head, row
     assert len(second.operands) == 3
-    assert sum(isinstance(op, RunningMax) for op in walk(first.body.ops)) == 1
+    assert sum(isinstance(op, RunningMax) for op in all_ops(first.body.ops)) == 1
 
 
 def test_stable_graphs_are_left_alone() -> None:

@@ -14,7 +14,7 @@ from mirage.semantics.ugraph import (
     Launch,
     Unary,
     Value,
-    walk,
+    all_ops,
 )
 from mirage.transforms import stabilize
 from mirage.transforms.subtracted import already_stable
@@ -75,7 +75,7 @@ def test_maxima_of_a_loop(maximum: str, stable: bool) -> None:
     graph = two_loops(maximum)
     (launch,) = graph.ops
     assert isinstance(launch, Launch)
-    exps = [op for op in walk(launch.body.ops) if isinstance(op, Unary) and op.fn is UnaryFn.EXP]
+    exps = [op for op in all_ops(launch.body.ops) if isinstance(op, Unary) and op.fn is UnaryFn.EXP]
     assert already_stable(exps, graph) == (set(exps) if stable else set())
     result = stabilize(graph)
     assert result.graph is graph

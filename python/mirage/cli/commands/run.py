@@ -137,13 +137,13 @@ def _runnable(
         return _of_artifact(read_artifact(options.artifact)), compares
     from mirage.pipeline.optimize import compile_graph, optimize
     from mirage.pipeline.options import OptimizeOptions
-    from mirage.semantics.ugraph import Launch
+    from mirage.semantics.ugraph import Structure
 
     loaded = load_program(options.artifact)
     settings = OptimizeOptions(
         chip=chip_of(options), watch=lambda text: output.say(text, style="dim")
     )
-    written = all(isinstance(op, Launch) for op in loaded.graph.ops)
+    written = all(isinstance(op, Structure) for op in loaded.graph.ops)
     optimized = (compile_graph if written else optimize)(loaded.program, settings)
     return _of_optimized(optimized), compares or loaded
 
@@ -224,14 +224,10 @@ def _tensors(what: _Runnable, inputs: tuple[Any, ...], device: str) -> list[Any]
     """The inputs as tensors."""
     import torch
 
-    types = {
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "f32": torch.float32,
-        "f64": torch.float64,
-    }
+    from mirage.runtime.manifest import TORCH_NAMES
+
     return [
-        torch.as_tensor(x).to(device=device, dtype=types[dtype])
+        torch.as_tensor(x).to(device=device, dtype=getattr(torch, TORCH_NAMES[dtype]))
         for x, (_, _, dtype) in zip(inputs, what.inputs, strict=True)
     ]
 

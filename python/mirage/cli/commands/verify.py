@@ -108,10 +108,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _one_program(spec: str, files: dict[Path, ModuleType]) -> LoadedProgram:
-    from mirage.semantics.alternatives import Alternatives
+    from mirage.semantics.alternatives import parts_of
 
     loaded = load_program(spec, files=files)
-    if any(isinstance(op, Alternatives) for op in loaded.graph.ops):
+    if parts_of(loaded.graph):
         raise BadProgramError(
             f"{spec}: expected one program, got kernel.alternatives; --mirage-verify checks each "
             "of them against its reference, --mirage-select keeps one"

@@ -61,7 +61,6 @@ class Machine:
         self._number_rows()
         self.step_index = self.events = 0
         self.pattern_cache: dict[bytes, int] = {}
-        self._coordinates: dict[int, Triple] = {}
         self._block_table = self._blocks_table()
         self._specials: dict[str, Array] = {}
 

@@ -12,14 +12,22 @@ from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, o
 from mirage.emulator.ptx.syntax import TYPE_BYTES, Immediate, Instruction
 
 WORDS = ("b16", "b32", "b64", "pred")
-_LOGIC: dict[str, Any] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+COMBINE: dict[str, np.ufunc] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+"""What combines two numbers, by the name that instructions have for it."""
 
 
 @opcode("and", "or", "xor")
 def compile_logic(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
     """Bitwise, or on predicates."""
     kind = modifiers.type(*WORDS)
-    return simple(instruction, "integer", kind, (kind, kind), _LOGIC[instruction.opcode])
+    return simple(instruction, "integer", kind, (kind, kind), COMBINE[instruction.opcode])
 
 
 @opcode("not")

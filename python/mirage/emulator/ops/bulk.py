@@ -9,6 +9,7 @@ import numpy as np
 
 from mirage.emulator.machine.cohort import Cohort
 from mirage.emulator.machine.operands import Reader, address_reader, reader
+from mirage.emulator.ops.bits import COMBINE
 from mirage.emulator.ops.bulk_access import (
     Load,
     count_in_flight,
@@ -25,14 +26,6 @@ from mirage.emulator.ptx.syntax import Immediate, Instruction
 
 SHARED = ("shared::cluster", "shared::cta")
 COMPLETE = "mbarrier::complete_tx::bytes"
-_REDUCE: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
 
 
 def compile_bulk(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
@@ -135,11 +128,11 @@ def _store(
     operation: Callable[[Any, Any], Any] | None = None
     kind = ""
     if reduce:
-        name = modifiers.take(*_REDUCE)
+        name = modifiers.take(*COMBINE)
         modifiers.drop("noftz")
         if name is None:
             raise modifiers.unknown()
-        operation = _REDUCE[name]
+        operation = COMBINE[name]
         if not rank:
             kind = modifiers.type("f16", "f32", "f64", "u32", "s32", "u64", "s64", "b32", "b64")
     ops = list(operands(instruction, 2, 4))

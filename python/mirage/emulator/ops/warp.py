@@ -9,6 +9,7 @@ import numpy as np
 from mirage.emulator.errors import DivergenceError
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.operands import Reader, dtype_of, reader, split_pair, writer
+from mirage.emulator.ops.bits import COMBINE
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, Required, opcode, operands
 from mirage.emulator.ptx.syntax import Immediate, Instruction, Operand, Sink
 
@@ -194,14 +195,6 @@ def compile_redux(context: Context, instruction: Instruction, modifiers: Modifie
     write = writer(ops[0], kind, instruction)
     value = reader(ops[1], kind, instruction)
     mask = reader(ops[2], "b32", instruction)
-    functions: dict[str, Any] = {
-        "add": np.add,
-        "min": np.minimum,
-        "max": np.maximum,
-        "and": np.bitwise_and,
-        "or": np.bitwise_or,
-        "xor": np.bitwise_xor,
-    }
     info = np.iinfo(dtype_of(kind))
     neutral = {"min": info.max, "max": info.min, "and": -1 if kind == "s32" else info.max}
 
@@ -211,7 +204,7 @@ def compile_redux(context: Context, instruction: Instruction, modifiers: Modifie
         inside = member.astype(bool) & c.active()
         v = np.broadcast_to(value(c), (c.n, 32))
         filled = np.where(inside, v, np.array(neutral.get(name, 0), v.dtype))
-        result = functions[name].reduce(filled, axis=1).astype(v.dtype)
+        result = COMBINE[name].reduce(filled, axis=1).astype(v.dtype)
         write(c, np.repeat(result[:, None], 32, axis=1))
 
     return Compiled("warp", run=run, required=members(mask))

@@ -22,7 +22,7 @@ MOST_BYTES = 1 << 26
 """Of one tensor; larger ones are computed in each call."""
 MOST_TOTAL = 1 << 28
 SMALL_BYTES = 1 << 16
-"""A tensor of so many bytes is read, whatever it was made of."""
+"""Bytes up to which a tensor is read, whatever it was made of."""
 
 _SYMBOLIC = frozenset(
     f"aten.{name}"

@@ -15,14 +15,10 @@ from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Broadcast,
-    Cast,
-    Constant,
-    Reshape,
-    Slice,
+    Elementwise,
     TensorType,
-    Transpose,
     Value,
+    View,
 )
 
 
@@ -121,11 +117,11 @@ class Lowering(Builder):
         """The number that all elements of ``x`` are known to be."""
         made = {v: op for op in self.ops for v in op.results}
         op = made.get(x)
-        while isinstance(op, Broadcast | Reshape | Transpose | Slice) or (
-            isinstance(op, Cast) and op.operands[0].dtype.is_integer
+        while isinstance(op, View) or (
+            isinstance(op, Elementwise) and op.identity and op.operands[0].dtype.is_integer
         ):
             op = made.get(op.operands[0])
-        return op.value if isinstance(op, Constant) else None
+        return None if op is None else op.number
 
     def spread(self, x: Value, shape: tuple[int, ...]) -> Value:
         """``x`` repeated to a shape; nothing where it has that shape."""

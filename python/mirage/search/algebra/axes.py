@@ -8,7 +8,7 @@ elementwise ops identify what they align, a reshape identifies factors. :class:`
 these equations by union-find with splitting.
 
 The table only *suggests names*. What is computed follows from substitution from the outputs
-inwards (``normal_form.Normalizer``), which renames a bound axis where its name is already taken
+inwards (``normalizer.Normalizer``), which renames a bound axis where its name is already taken
 (``X @ X.T``).
 """
 

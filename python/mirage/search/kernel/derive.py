@@ -416,7 +416,7 @@ class Derivations:
 
     def _arguments(self) -> list[frozenset[tuple[Mono, Coefficient]]]:
         """The sums of several terms that are factors of products, or that functions are taken of:
-        who needs one of them as a part of another sum need not add it up again."""
+        where one of them is a part of another sum it need not be added up again."""
         found: dict[int, None] = {}
         for atom in self.algebra.atoms:
             match atom:
@@ -443,7 +443,8 @@ class Derivations:
         """Terms that never need to be told apart in this sum: they have the same sums and the same
         phase, and the same of the factors that several of the terms have. They can be added before
         anything else at no loss: a common factor, a sum over an axis and a phase are those of all
-        of them. Where all terms are so, those with the same axes never need to be told apart."""
+        of them. Where that holds of all terms, those with the same axes never need to be told
+        apart."""
         factors = [self._factors(mono) for mono, _ in terms]
         uses = Counter(f for own, _, _ in factors for f in own)
         groups: dict[object, Summands] = {}

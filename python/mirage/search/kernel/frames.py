@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.limits import MAX_COLUMNS, MAX_ROWS
-from mirage.search.algebra.normal_form import MatmulRoles
+from mirage.search.algebra.normalizer import MatmulRoles
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -216,7 +216,7 @@ def columns_of(
 def _for_warpgroups(
     axis: str, options: list[tuple[int, int, int]], use: AxisUse, kind: FrameType
 ) -> list[tuple[int, int, int]]:
-    """The options of an axis that may do for warpgroups: 64 rows and columns at least, and steps
+    """The options of an axis that warpgroups can use: 64 rows and columns at least, and steps
     as deep as a row of a swizzled tile."""
     if axis == kind.loop:
         return [o for o in options if o[0] in (32, 64, 128)]

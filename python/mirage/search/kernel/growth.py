@@ -17,7 +17,20 @@ from itertools import combinations
 import numpy as np
 
 from mirage.semantics.scalar import BinaryFn, UnaryFn
-from mirage.semantics.ugraph import Binary, Constant, KernelGraph, Matmul, Op, Unary, Value
+from mirage.semantics.ugraph import (
+    Binary,
+    Boundary,
+    Contraction,
+    Elementwise,
+    KernelGraph,
+    Matmul,
+    Movement,
+    Op,
+    Source,
+    Unary,
+    Value,
+    no_rule,
+)
 
 Sizes = np.ndarray[tuple[int], np.dtype[np.float64]]
 """[scales]"""
@@ -76,7 +89,7 @@ def _scales(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
 
 
 def of_function(fn: UnaryFn, x: Sizes) -> Sizes:
-    """That of a function of something."""
+    """The size of a function's value, by that of its argument."""
     match fn:
         case UnaryFn.SQUARE:
             return 2.0 * x
@@ -106,6 +119,6 @@ def _of_op(op: Op, operands: list[Sizes], count: int) -> Sizes:
                 return np.zeros(count)
             case _:
                 return np.maximum(a, b)
-    if isinstance(op, Constant) or not operands:
-        return np.zeros(count)
-    return np.max(operands, axis=0)
+    if not isinstance(op, Elementwise | Movement | Contraction | Source | Boundary):
+        no_rule(op, "the growth of values")
+    return np.max(operands, axis=0) if operands else np.zeros(count)

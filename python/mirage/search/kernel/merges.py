@@ -8,7 +8,8 @@ from itertools import pairwise
 from math import prod
 
 from mirage.search.algebra.axes import Dims
-from mirage.search.algebra.normal_form import Algebra, Atom, Fn2Atom, InAtom, MatmulRoles, MaxAtom
+from mirage.search.algebra.normal_form import Algebra, Atom, Fn2Atom, InAtom, MaxAtom
+from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.problem import KernelProblem
 
 REPEATED_BYTES = 4 << 20

@@ -73,7 +73,7 @@ class Edge:
     reads: ClassVar[bool] = False
     """Whether operands that are loaded are read into registers for it."""
     in_rings: ClassVar[bool] = False
-    """Whether a loop of warpgroups may have it that does nothing but multiply loaded tiles."""
+    """Whether it may be in a loop of warpgroups that does nothing but multiply loaded tiles."""
 
     def __init_subclass__(cls, partial: bool = False) -> None:
         complete(cls, partial=partial)

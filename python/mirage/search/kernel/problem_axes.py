@@ -23,12 +23,11 @@ from mirage.search.algebra.normal_form import (
     FnAtom,
     IdAtom,
     InAtom,
-    MatmulRoles,
     MaxAtom,
     Mono,
-    Normalizer,
     SubAxis,
 )
+from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
 from mirage.search.kernel.frames import AxisUse, FrameType
 from mirage.search.kernel.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problem import KernelProblem

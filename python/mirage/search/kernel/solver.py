@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from bisect import insort
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -29,7 +28,13 @@ from mirage.search.kernel.problem_axes import Analysis, analyze
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Launch, Reshape, Value, walk
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Launch,
+    Reshape,
+    Value,
+    values_in,
+)
 
 EXPAND_TERMS = 4
 """Sums with more terms are multiplied out only where no derivation exists otherwise."""
@@ -42,16 +47,6 @@ PASSES = 3
 """Loops over one axis that may follow one another: for a mean, for a variance, for a product."""
 SURROGATE_COLUMNS = 384
 """Choices of sizes at which all edges are costed to pick those for extraction."""
-
-
-def _defined(graph: KernelGraph) -> Iterator[Value]:
-    """Every value that the graph or a launch in it defines."""
-    for op in graph.ops:
-        yield from op.results
-        if isinstance(op, Launch):
-            yield from op.body.params
-            for inner in walk(op.body.ops):
-                yield from inner.results
 
 
 @dataclass(eq=False)
@@ -75,7 +70,7 @@ class Pick:
 
 
 def _limit(times: list[float], count: int | None) -> float:
-    """µs from which on another way to compute a value is of no use beside others."""
+    """Predicted µs above which another way to compute a value is of no use."""
     if not times or count is None:
         return inf
     nth = sorted(times)[count - 1] if len(times) >= count else inf
@@ -421,7 +416,7 @@ class KernelSolver:
             written = () if solution is None else solution.ops
             self.combined[key] = KernelGraph("combine", graph.inputs, written, graph.outputs)
         found = self.combined[key]
-        names = {v: Value(v.type, v.name) for v in _defined(found)}
+        names = {v: Value(v.type, v.name) for v in values_in(found.ops)}
         names.update(zip(found.inputs, graph.inputs, strict=True))
         names.update(zip(found.outputs, graph.outputs, strict=True))
         renamed = rename_graph(found, names)

@@ -18,25 +18,27 @@ from mirage.semantics.ugraph import (
     Broadcast,
     Cast,
     Constant,
+    Elementwise,
     KernelGraph,
     Matmul,
     Op,
     Reduce,
     Reshape,
+    Source,
     Transpose,
     Unary,
     Value,
+    View,
 )
 
-View = Reshape | Transpose | Broadcast
-ELEMENTWISE = Constant | Unary | Binary | Cast | View
 LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose
+"""Ops whose result the algebra has for any labels of its dimensions."""
 
 SLACK = 1.25
-"""So many times the bytes of a value may be read instead, to compute it again."""
+"""How many times the bytes of a value may be read instead, to compute it again."""
 
 NEAR = 4
-"""Results of one kernel are at most so many values apart."""
+"""How many values apart the results of one kernel may be."""
 
 
 class Program:
@@ -207,7 +209,7 @@ class Program:
         for op in self.kept:
             stored.update(op.results)
             stored.update(op.operands)
-        constants = {v for v in stored if isinstance(self.definitions.get(v), Constant)}
+        constants = {v for v in stored if isinstance(self.definitions.get(v), Source)}
         return stored - constants - set(self.graph.inputs)
 
     def _intermediates(self, required: set[Value]) -> set[Value]:
@@ -221,7 +223,7 @@ class Program:
                     users.setdefault(v, []).append(op)
         shallow: set[Value] = set(self.graph.inputs)
         for op in self.graph.ops:
-            if isinstance(op, ELEMENTWISE) and all(v in shallow for v in op.operands):
+            if _in_place(op) and all(v in shallow for v in op.operands):
                 shallow.update(op.results)
         found: set[Value] = set()
         for value in self.definitions:
@@ -242,7 +244,7 @@ class Program:
         for op in self.graph.ops:
             near = [nearest[v] for v in op.operands]
             below: frozenset[Value] | None = None
-            if isinstance(op, ELEMENTWISE) and not any(x is None for x in near):
+            if _in_place(op) and not any(x is None for x in near):
                 below = frozenset[Value]().union(*(x for x in near if x is not None))
             for v in op.results:
                 if (
@@ -325,15 +327,16 @@ def _keeps_rows(use: Op) -> bool:
     reads across its rows it need not have stored across.)"""
     if isinstance(use, Transpose):
         return use.permutation[-1] == len(use.permutation) - 1
-    return isinstance(use, View)
+    return isinstance(use, View) and use.whole
+
+
+def _in_place(op: Op) -> bool:
+    """Whether each element of the result is made of few others: no sums, cuts or joins."""
+    return isinstance(op, Elementwise | Source) or (isinstance(op, View) and op.whole)
 
 
 def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
     """Whether an op only changes the elements of a value, with constants. (With another tensor it
     may split axes that are one before, as a mask does: then either may be the one to store.)"""
-    if isinstance(use, Unary | Cast):
-        return True
-    if not isinstance(use, Binary):
-        return False
-    others = [v for v in use.operands if v is not value]
-    return all(isinstance(definitions.get(v), Constant) for v in others)
+    others = [definitions.get(v) for v in use.operands if v is not value]
+    return isinstance(use, Elementwise) and all(isinstance(op, Source) for op in others)

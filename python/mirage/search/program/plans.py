@@ -28,7 +28,10 @@ from mirage.search.program.cuts import Cuts
 from mirage.search.program.dag import Part
 from mirage.search.program.partitions import TOLERANCE, Partitions, search
 from mirage.search.program.parts import Program
-from mirage.semantics.ugraph import Constant, Op
+from mirage.semantics.ugraph import (
+    Op,
+    Source,
+)
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,7 @@ class PlanSearch:
         if self._stays(part):
             return Kept((self.program.definitions[self.program.nodes[part.nodes[0]]],))
         graph = self._region(part).graph
-        ops = tuple(op for op in graph.ops if not isinstance(op, Constant))
+        ops = tuple(op for op in graph.ops if not isinstance(op, Source))
         return Kept(ops, self.program.unfused(graph))
 
     def op_by_op(self) -> Plan:
@@ -247,7 +250,7 @@ class PlanSearch:
         options: list[list[Step]] = []
         for op in program.graph.ops:
             for value in op.results:
-                if value in program.live and not isinstance(op, Constant):
+                if value in program.live and not isinstance(op, Source):
                     region = program.region((value,), program.live)
                     picks = [] if op in program.kept else self._solve(region)
                     regions.append(region)

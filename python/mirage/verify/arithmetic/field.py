@@ -128,7 +128,6 @@ class FieldPair(Domain):
         self.moduli = (self.p, self.q)
         rng = np.random.default_rng(seed)
         self._keys: dict[object, tuple[int, int]] = {}
-        self._key_source = rng
         # The order of keys must not depend on the order in which programs use them.
         for name in ("order", *UnaryFn, *BinaryFn):
             for plane in (0, 1):

@@ -15,7 +15,6 @@ from mirage.semantics.relations import Joined, Regrouped, Relation, Same, Taken
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
-    Constant,
     Elementwise,
     KernelGraph,
     Launch,
@@ -179,7 +178,7 @@ class Slots:
             self.tilings.append(Tiling(parts, self.slot(whole, dim), whole.shape[dim]))
 
     def _op(self, op: Op) -> None:
-        if isinstance(op, Constant):
+        if op.number is not None:
             return
         y = op.result
         if isinstance(op, Matmul):

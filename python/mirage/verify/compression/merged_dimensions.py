@@ -19,16 +19,15 @@ from mirage.semantics.relations import Same
 from mirage.semantics.ugraph import (
     Broadcast,
     Concat,
-    Constant,
     Elementwise,
     KernelGraph,
-    Launch,
     Matmul,
     Movement,
     Op,
     Reduce,
     Reshape,
     Slice,
+    Structure,
     TensorType,
     Transpose,
     Value,
@@ -130,7 +129,7 @@ class _Sides:
             self._apart.update((v, d) for d in range(len(v.shape)))
 
     def _op(self, op: Op) -> None:
-        if isinstance(op, Launch):
+        if isinstance(op, Structure):
             self._stay(op)
         elif isinstance(op, Matmul):
             (a, b), y = op.operands, op.result
@@ -149,7 +148,7 @@ class _Sides:
             # Of a reduction the dimensions that it leaves alone.
             for v in op.operands:
                 self._aligned(v, op.result)
-        elif not isinstance(op, Constant):
+        elif op.number is None:
             raise unknown(op, "which dimensions an op keeps together")
 
 
@@ -210,7 +209,7 @@ class _Merger:
             self._ops.append(Reshape((result,), (known,)))
 
     def _op(self, op: Op) -> None:
-        if isinstance(op, Launch):
+        if isinstance(op, Structure):
             operands = tuple(self._names[v] for v in op.operands)
             self._ops.append(replace(op, operands=operands))
             self._names.update((v, v) for v in op.results)
@@ -237,7 +236,7 @@ class _Merger:
             moved = tuple(place[tuple(op.permutation[d] for d in g)] for g in groups)
             shape = _grouped(y.shape, groups)
             self._add(replace(op, permutation=moved), [self._names[x].shape], shape)
-        elif not isinstance(op, Elementwise | Movement | Constant):
+        elif not isinstance(op, Elementwise | Movement) and op.number is None:
             raise unknown(op, "an op on merged dimensions")
         else:
             new = op

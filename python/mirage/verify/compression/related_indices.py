@@ -12,19 +12,15 @@ has the argument in full.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from mirage.semantics.op import relations_of
-from mirage.semantics.relations import Joined, Regrouped, Same, Taken
 from mirage.semantics.scalar import UNARY, Algebra, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Binary,
     Cast,
-    Constant,
     KernelGraph,
     Launch,
     Load,
@@ -35,39 +31,25 @@ from mirage.semantics.ugraph import (
     Op,
     Reduce,
     RunningMax,
-    TileMap,
     Unary,
     Value,
-    axis_extents,
     unknown,
 )
 from mirage.verify.compression.index_relations import Slot
 from mirage.verify.compression.small_program import Cells
-
-Count = Counter[Hashable]
-Places = frozenset[int | str]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Bounds for one value, written as a quotient of polynomials in inputs and exponentials.
-
-    ``top`` and ``bottom`` count the summed index variables of each digit in a term of numerator and
-    denominator; ``degree`` and ``exps`` bound the degree and the number of exponential factors of
-    (numerator, denominator). ``varies`` are the dimensions (counted from the end: -1 is the last)
-    and grid or loop axes (by name) along which the denominator may not be constant, ``key``
-    identifies the denominator (None: it is 1). ``power`` counts the summed index variables in a
-    term of an exponent, ``power_degree`` bounds its degree: what a logarithm gives back.
-    """
-
-    top: Count = field(default_factory=Count)
-    bottom: Count = field(default_factory=Count)
-    degree: tuple[int, int] = (0, 0)
-    exps: tuple[int, int] = (0, 0)
-    varies: Places = frozenset()
-    key: Hashable = None
-    power: Count = field(default_factory=Count)
-    power_degree: int = 0
+from mirage.verify.compression.term_bounds import (
+    Count,
+    Places,
+    Shape,
+    add,
+    loaded,
+    most,
+    moved,
+    multiply,
+    rearranged,
+    stored,
+    tile_place,
+)
 
 
 @dataclass
@@ -79,54 +61,6 @@ class Requirements:
     degree: int = 1  # of an output's numerator after clearing denominators
     argument_degree: int = 1  # the same for arguments of uninterpreted functions
     exponent_degree: int = 1  # of a difference of two exponents
-
-
-def _most(a: Count, b: Count) -> Count:
-    return a | b
-
-
-def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    return a[0] + b[0], a[1] + b[1]
-
-
-def multiply(a: Shape, b: Shape) -> Shape:
-    """Bounds for a product."""
-    key = (a.key if b.key is None else b.key) if a.key is None or b.key is None else (a.key, b.key)
-    return Shape(
-        a.top + b.top,
-        a.bottom + b.bottom,
-        _sum(a.degree, b.degree),
-        _sum(a.exps, b.exps),
-        a.varies | b.varies,
-        key,
-        _most(a.power, b.power),
-        max(a.power_degree, b.power_degree),
-    )
-
-
-def add(a: Shape, b: Shape) -> Shape:
-    """Bounds for a sum."""
-    if a.key == b.key:
-        return Shape(
-            _most(a.top, b.top),
-            _most(a.bottom, b.bottom),
-            (max(a.degree[0], b.degree[0]), max(a.degree[1], b.degree[1])),
-            (max(a.exps[0], b.exps[0]), max(a.exps[1], b.exps[1])),
-            a.varies | b.varies,
-            a.key,
-            _most(a.power, b.power),
-            max(a.power_degree, b.power_degree),
-        )
-    return Shape(
-        _most(a.top + b.bottom, b.top + a.bottom),
-        a.bottom + b.bottom,
-        (max(a.degree[0] + b.degree[1], b.degree[0] + a.degree[1]), a.degree[1] + b.degree[1]),
-        (max(a.exps[0] + b.exps[1], b.exps[0] + a.exps[1]), a.exps[1] + b.exps[1]),
-        a.varies | b.varies,
-        b.key if a.key is None else a.key if b.key is None else ("sum", a.key, b.key),
-        _most(a.power, b.power),
-        max(a.power_degree, b.power_degree),
-    )
 
 
 class Interactions:
@@ -155,7 +89,7 @@ class Interactions:
 
     def _finish(self, reference: KernelGraph, results: list[list[Shape]]) -> None:
         for value, a, b in zip(reference.outputs, results[0], results[1], strict=True):
-            bound = _most(a.top + b.bottom, b.top + a.bottom)
+            bound = most(a.top + b.bottom, b.top + a.bottom)
             self._require(bound, self._free(value))
             degree = max(a.degree[0] + b.degree[1], b.degree[0] + a.degree[1], 1)
             self.needs.degree = max(self.needs.degree, degree)
@@ -166,7 +100,7 @@ class Interactions:
             top, bottom, free = Count(), Count(), Count()
             degree = [0, 0]
             for s, f in shapes:
-                top, bottom, free = _most(top, s.top), _most(bottom, s.bottom), _most(free, f)
+                top, bottom, free = most(top, s.top), most(bottom, s.bottom), most(free, f)
                 degree = [max(degree[0], s.degree[0]), max(degree[1], s.degree[1])]
                 self._factors = max(self._factors, s.exps[0] + s.exps[1])
             # Values at two different positions are compared, hence twice the free indices.
@@ -225,15 +159,15 @@ class Interactions:
         self._axes_around.clear()
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
             s = shapes[output.value]
-            place = _place(launch, output.map, output.value.shape)
-            outer[result] = _moved(s, ("store", s.key, place), _stored(s.varies, output.map))
+            place = tile_place(launch, output.map, output.value.shape)
+            outer[result] = moved(s, ("store", s.key, place), stored(s.varies, output.map))
 
     def _block(self, launch: Launch, ops: tuple[Op, ...], shapes: dict[Value, Shape]) -> None:
         for op in ops:
             if isinstance(op, Load):
                 s = shapes[op.operands[0]]
-                place = _place(launch, op.map, op.result.shape)
-                shapes[op.result] = _moved(s, ("load", s.key, place), _loaded(s.varies, op.map))
+                place = tile_place(launch, op.map, op.result.shape)
+                shapes[op.result] = moved(s, ("load", s.key, place), loaded(s.varies, op.map))
             elif isinstance(op, Loop):
                 digits = self._digits(self.structure.axis(launch, op.axis.name))
                 self._around.update(digits)
@@ -248,7 +182,7 @@ class Interactions:
                     elif a.fn is AccumulateFn.MAX:
                         s = self._uninterpreted(s, self._free(a.value) + Count(digits))
                     else:
-                        s = _moved(s, ("last", result), s.varies - {op.axis.name})
+                        s = moved(s, ("last", result), s.varies - {op.axis.name})
                     if a.rescale is not None:
                         self._exponents.append((Shape(degree=(1, 0)), self._free(a.rescale)))
                     shapes[result] = s
@@ -289,7 +223,7 @@ class Interactions:
         return Shape(degree=(1, 0))
 
     def _op(self, op: Op, shapes: Mapping[Value, Shape]) -> Shape:
-        if isinstance(op, Constant):
+        if op.number is not None:
             return Shape(degree=(1, 0))  # counts for the size of coefficients
         xs = [shapes[v] for v in op.operands]
         if isinstance(op, Unary):
@@ -301,11 +235,11 @@ class Interactions:
             digits = self._dims(a, (len(a.shape) - 1,))
             # The contracted dimension is the last one of the left, the second last of the right.
             contracted = -1 in xs[0].varies or -2 in xs[1].varies
-            left = _moved(xs[0], xs[0].key, xs[0].varies - {-1})
-            right = _moved(xs[1], xs[1].key, xs[1].varies - {-2})
+            left = moved(xs[0], xs[0].key, xs[0].varies - {-1})
+            right = moved(xs[1], xs[1].key, xs[1].varies - {-2})
             product = multiply(left, right)
             over: Places = frozenset({"contracted"} if contracted else ())
-            product = _moved(product, product.key, product.varies | over)
+            product = moved(product, product.key, product.varies | over)
             return self._summed(product, digits, op.result, over)
         if isinstance(op, Reduce):
             digits = self._dims(op.operands[0], op.dims)
@@ -322,7 +256,7 @@ class Interactions:
             for x in xs[1:]:
                 result = add(result, x)
             # The same denominators, at other places.
-            return _moved(result, ("moved", op.result), _rearranged(op, result.varies))
+            return moved(result, ("moved", op.result), rearranged(op, result.varies))
         raise unknown(op, "how many indices a value depends on")
 
     def _unary(self, op: Unary, x: Shape) -> Shape:
@@ -374,52 +308,3 @@ class Interactions:
         free = self._free(op.result)
         self._uninterpreted(a, free)
         return self._uninterpreted(b, free)
-
-
-def _place(launch: Launch, tile_map: TileMap, tile: tuple[int, ...]) -> Hashable:
-    """Which elements a tile holds in each block and step."""
-    extents = axis_extents(launch)
-    return tuple(
-        (t, *((a, extents[a]) for a in axes)) for t, axes in zip(tile, tile_map, strict=True)
-    )
-
-
-def _moved(s: Shape, key: Hashable, varies: Places) -> Shape:
-    """The same bounds for denominators at other places, which vary along those given."""
-    if s.key is None:
-        return s
-    return replace(s, key=key, varies=varies)
-
-
-def _loaded(varies: Places, tile_map: TileMap) -> Places:
-    rank = len(tile_map)
-    axes = (a for d, group in enumerate(tile_map) if d - rank in varies for a in group)
-    return frozenset((*varies, *axes))
-
-
-def _stored(varies: Places, tile_map: TileMap) -> Places:
-    rank = len(tile_map)
-    return frozenset(
-        d - rank
-        for d, group in enumerate(tile_map)
-        if d - rank in varies or any(a in varies for a in group)
-    )
-
-
-def _rearranged(op: Movement, varies: Places) -> Places:
-    new = len(op.result.shape)
-    places: set[int | str] = {v for v in varies if isinstance(v, str)}
-    named: set[int] = set()
-    for relation in relations_of(op, "where denominators vary"):
-        rank = len(op.operands[getattr(relation, "operand", 0)].shape)
-        match relation:
-            case Regrouped():
-                named.update(relation.result)
-                if any(d - rank in varies for d in relation.dims):
-                    places.update(d - new for d in relation.result)
-            case Same() | Taken() | Joined():
-                named.add(relation.result)
-                if relation.dim - rank in varies or isinstance(relation, Joined):
-                    places.add(relation.result - new)
-    # Repeated along the others, from a dimension of size 1 or from none.
-    return frozenset((*places, *(v for v in varies if isinstance(v, int) and v + new not in named)))

@@ -15,7 +15,6 @@ from math import inf
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
-    Binary,
     Broadcast,
     Cast,
     Contraction,
@@ -27,10 +26,10 @@ from mirage.semantics.ugraph import (
     Reshape,
     RunningMax,
     Slice,
+    Structure,
     Transpose,
-    Unary,
     Value,
-    walk,
+    all_ops,
 )
 
 
@@ -93,10 +92,9 @@ def _matters(loop: Loop, maxima: tuple[Value, ...]) -> bool:
         if isinstance(op, RunningMax) and op.result in maxima:
             uses[op.result] = _Maximum()
             continue
-        if isinstance(op, Loop):
-            inside = (v for inner in walk(op.body) for v in inner.operands)
-            accumulated = (v for a in op.accumulators for v in (a.value, a.rescale) if v)
-            free = all(uses.get(v, _NONE) == _NONE for v in (*inside, *accumulated))
+        if isinstance(op, Structure):
+            inside = (v for inner in all_ops(op.inside) for v in inner.operands)
+            free = all(uses.get(v, _NONE) == _NONE for v in (*inside, *op.ends))
             uses.update(dict.fromkeys(op.results, _NONE if free else _Other()))
             continue
         uses[op.result] = _use(op, uses, shape)
@@ -125,9 +123,9 @@ def _use(op: Op, uses: Mapping[Value, _Use], shape: tuple[int, ...]) -> _Use:
     if isinstance(op, Mask):
         keeps = op.fill == 0.0 if isinstance(xs[0], _Power) else op.fill == -inf
         return xs[0] if keeps and isinstance(xs[0], (_Power, _Shifted)) else _Other()
-    if isinstance(op, Unary) and op.fn is UnaryFn.EXP and isinstance(xs[0], _Shifted):
+    if op.function is UnaryFn.EXP and isinstance(xs[0], _Shifted):
         return _Power(1)
-    if isinstance(op, Binary) and op.fn is BinaryFn.SUB and isinstance(xs[1], _Maximum):
+    if op.function is BinaryFn.SUB and isinstance(xs[1], _Maximum):
         return _Shifted() if xs[0] == _NONE else _Other()
     powers = [x.of for x in xs if isinstance(x, _Power)]
     if len(powers) < len(xs) or _gathers(op, powers, shape):
@@ -145,13 +143,13 @@ def _gathers(op: Op, powers: list[int], shape: tuple[int, ...]) -> bool:
 
 
 def _power(op: Op, powers: list[int]) -> _Use:
-    if isinstance(op, Matmul) or (isinstance(op, Binary) and op.fn is BinaryFn.MUL):
+    if isinstance(op, Matmul) or op.function is BinaryFn.MUL:
         return _Power(sum(powers))
-    if isinstance(op, Binary) and op.fn is BinaryFn.DIV:
+    if op.function is BinaryFn.DIV:
         return _Power(powers[0] - powers[1])
-    if isinstance(op, Reduce) or (isinstance(op, Unary) and op.fn is UnaryFn.NEG):
+    if isinstance(op, Reduce) or op.function is UnaryFn.NEG:
         return _Power(powers[0])
     keeps = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, BinaryFn.MIN)
-    if isinstance(op, Binary) and op.fn in keeps and powers[0] == powers[1]:
+    if op.function in keeps and powers[0] == powers[1]:
         return _Power(powers[0])
     return _Other()

@@ -225,21 +225,19 @@ class _Compressor:
                 weights = self.cells.weights(self.structure.slot(op.operands[0], d))
                 xs[0] = self._scaled(xs[0], d, weights, block, before)
         results = tuple(map(self._new, op.results))
-        new = replace(op, operands=tuple(xs), results=results)
-        parts = op.relations() or () if isinstance(op, Movement) else ()
-        if any(isinstance(r, Taken) for r in parts) and not isinstance(op, Slice):
-            raise unknown(op, "what a part of cells is")
+        sizes: dict[str, object] = {}
         if isinstance(op, Slice):
-            assert isinstance(new, Slice)
-            new = replace(new, offsets=self._offsets(op))
-        if isinstance(op, Mask):
-            assert isinstance(new, Mask)
+            sizes["offsets"] = self._offsets(op)
+        elif isinstance(op, Movement) and any(isinstance(r, Taken) for r in op.relations() or ()):
+            raise unknown(op, "what a part of cells is")
+        elif isinstance(op, Mask):
             assert block is not None
             parts = (
                 *(self.structure.axis(block.launch, a) for a in op.axes),
                 self.structure.slot(op.result, op.dim),
             )
-            new = replace(new, extent=self.cells.prefix(parts, op.extent))
+            sizes["extent"] = self.cells.prefix(parts, op.extent)
+        new = replace(op, operands=tuple(xs), results=results, **sizes)
         if isinstance(new, Reshape) and prod(xs[0].shape) != new.result.type.size:
             raise Irregular(f"a reshape joins cells of {xs[0].shape} and {new.result.shape}")
         return [*before, new]

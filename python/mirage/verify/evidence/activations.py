@@ -22,25 +22,18 @@ from mirage.semantics.evaluate import Sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Binary,
-    Broadcast,
-    Cast,
+    Elementwise,
     KernelGraph,
     Matmul,
     Op,
-    Reduce,
-    Reshape,
-    Slice,
-    Transpose,
-    Unary,
     Value,
+    View,
 )
 from mirage.verify.evidence.integers import draw_integers
 from mirage.verify.evidence.sampling import Sample
 
 LOWEST, HIGHEST = -14, 12
 """Powers of two between which the scales of inputs are."""
-_VIEWS = Cast | Reshape | Transpose | Broadcast | Slice
 LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
 
 Rng = np.random.Generator
@@ -135,7 +128,7 @@ def natural_scales(graph: KernelGraph) -> list[float]:
     source: dict[Value, Value] = {v: v for v in graph.inputs}
     scales = dict.fromkeys(graph.inputs, 1.0)
     for op in graph.ops:
-        if isinstance(op, _VIEWS) and op.operands[0] in source:
+        if _looks(op) and op.operands[0] in source:
             source[op.result] = source[op.operands[0]]
         if isinstance(op, Matmul):
             weight = source.get(op.operands[1])
@@ -159,7 +152,7 @@ def may_be_masks(graph: KernelGraph) -> set[int]:
     state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
     found = set(range(len(graph.inputs)))
     for op in graph.ops:
-        if isinstance(op, _VIEWS):
+        if _looks(op):
             state[op.result] = state.get(op.operands[0], set())
             continue
         for place, v in enumerate(op.operands):
@@ -168,15 +161,16 @@ def may_be_masks(graph: KernelGraph) -> set[int]:
     return found
 
 
+def _looks(op: Op) -> bool:
+    """Whether the result has elements of the operand, in another place or type."""
+    return isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
+
+
 def _takes_masks(op: Op, place: int) -> bool:
-    if isinstance(op, Binary):
-        return op.fn in _MASKED or (op.fn is BinaryFn.SUB and place == 0)
-    if isinstance(op, Reduce):
-        return op.fn is ReduceFn.MAX
-    return isinstance(op, Unary) and op.fn is UnaryFn.EXP
+    return op.function in _MASKED or (op.function is BinaryFn.SUB and place == 0)
 
 
-_MASKED = (BinaryFn.ADD, BinaryFn.MAX)
+_MASKED = (BinaryFn.ADD, BinaryFn.MAX, ReduceFn.MAX, UnaryFn.EXP)
 
 
 # ---- drawing

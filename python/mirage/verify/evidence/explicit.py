@@ -25,7 +25,12 @@ import numpy as np
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluate import Sampled
 from mirage.semantics.scalar import Array, DType
-from mirage.semantics.ugraph import Cast, KernelGraph, Launch, all_ops
+from mirage.semantics.ugraph import (
+    Elementwise,
+    KernelGraph,
+    Structure,
+    all_ops,
+)
 from mirage.verify.evidence.floats import Yardstick
 
 _NOISE = 4.0
@@ -64,10 +69,12 @@ def _without_underflow(x: Array, dtype: DType) -> Array:
 def casts_inside(graph: KernelGraph) -> bool:
     """Whether something is computed from what a cast to 16 bits gives."""
     casts = {
-        op.result for op in all_ops(graph.ops) if isinstance(op, Cast) and op.result.dtype.is_half
+        op.result
+        for op in all_ops(graph.ops)
+        if isinstance(op, Elementwise) and op.identity and op.result.dtype.is_half
     }
     # Loads of tensors of 16 bits are no casts: what is stored as such is rounded by its type.
-    read = {v for op in all_ops(graph.ops) if not isinstance(op, Launch) for v in op.operands}
+    read = {v for op in all_ops(graph.ops) if not isinstance(op, Structure) for v in op.operands}
     return bool(casts & read)
 
 

@@ -21,7 +21,7 @@ Window = tuple[tuple[int, ...], tuple[int, ...]]
 def with_free_slices(
     first: KernelGraph, second: KernelGraph
 ) -> tuple[KernelGraph, KernelGraph] | None:
-    """Both programs with the slices of inputs as inputs, or None where there are none such."""
+    """Both programs with the slices of inputs as inputs, or None where there are no such slices."""
     graphs = (first, second)
     windows = [
         _windows([_users(graph, graph.inputs[i]) for graph in graphs])

@@ -23,10 +23,9 @@ from math import prod
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import (
+    Contraction,
     KernelGraph,
-    Matmul,
     Op,
-    Reduce,
     Value,
     all_ops,
     axis_extents,
@@ -127,7 +126,7 @@ def _stand_ins(digit: Digit, before: int, bulks: Sequence[_Bulk | None]) -> Iter
 
 
 class _AnySizes(Symbolic):
-    """:class:`Symbolic` with symbols for the weights, and constants read as told."""
+    """:class:`Symbolic` with symbols for the weights; constants in ``bound`` are read as sizes."""
 
     def __init__(self, bulks: _Open, *, any_constant: bool, fold: bool, most_work: int) -> None:
         super().__init__(fold=fold, most_work=most_work)
@@ -266,10 +265,8 @@ def _bind(
 
 
 def _summed(op: Op, structure: Structure) -> Iterator[Slot]:
-    if isinstance(op, Matmul):
-        yield structure.slot(op.operands[0], len(op.operands[0].shape) - 1)
-    elif isinstance(op, Reduce) and op.fn is ReduceFn.SUM:
-        yield from (structure.slot(op.operands[0], d) for d in op.dims)
+    if isinstance(op, Contraction) and op.sums:
+        yield from (structure.slot(op.operands[0], d) for d in op.over[0])
 
 
 # ---- what a proof holds for ----------------------------------------------------------------------

@@ -14,7 +14,7 @@ from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.numbers import as_number
 from mirage.semantics.region import Region, region_shape
 from mirage.semantics.scalar import Array, UnaryFn
-from mirage.semantics.ugraph import Constant, KernelGraph, Mask, Unary, Value, all_ops
+from mirage.semantics.ugraph import KernelGraph, Mask, Value, all_ops
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.primes import draw
 from mirage.verify.evidence.sampling import Sample
@@ -36,16 +36,14 @@ class FieldDraw:
 def constants_of(graph: KernelGraph) -> set[Fraction]:
     """All finite constants, those that masks fill with included."""
     values = (
-        op.value if isinstance(op, Constant) else as_number(op.fill)
-        for op in all_ops(graph.ops)
-        if isinstance(op, (Constant, Mask))
+        as_number(op.fill) if isinstance(op, Mask) else op.number for op in all_ops(graph.ops)
     )
     return {value for value in values if isinstance(value, Fraction)}
 
 
 def takes_logarithms(graph: KernelGraph) -> bool:
     """Whether there is a ``log`` in the program."""
-    return any(isinstance(op, Unary) and op.fn is UnaryFn.LOG for op in all_ops(graph.ops))
+    return any(op.function is UnaryFn.LOG for op in all_ops(graph.ops))
 
 
 def field_draw(

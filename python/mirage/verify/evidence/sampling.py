@@ -15,7 +15,15 @@ import numpy as np
 
 from mirage.semantics.region import Demand, Positions, Region, demand, region_shape, union, whole
 from mirage.semantics.scalar import Array
-from mirage.semantics.ugraph import KernelGraph, Launch, Load, Loop, Matmul, Op, Value
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Launch,
+    Loop,
+    Matmul,
+    Op,
+    Source,
+    Value,
+)
 
 _FEWEST = 64  # output elements: fewer say too little about rounding errors
 _FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one element of another op
@@ -210,7 +218,7 @@ def _launch_work(launch: Launch, positions: Positions) -> float:
                 * prod(steps[a] for a in axes)
                 * max((v.type.size for v in op.operands), default=1)
             )
-            if isinstance(op, Load):
+            if isinstance(op, Source):
                 elements = trips * prod(steps[a] for a in axes) * op.result.type.size * 0.25
             work += elements
             if isinstance(op, Matmul):

@@ -31,15 +31,13 @@ def common_launches(
         for op in graph.ops:
             operands = tuple(dict.fromkeys(op.operands))
             text = signature(KernelGraph("op", operands, (op,), op.results))
-            positions: Hashable = ()
-            if isinstance(op, Launch):
-                steps = demand.positions.get(op, {})
-                positions = tuple((axis, steps[axis].tobytes()) for axis in sorted(steps))
+            steps = demand.positions.get(op, {}) if isinstance(op, Launch) else None
+            positions = tuple((a, steps[a].tobytes()) for a in sorted(steps or {}) if steps)
             key = (text, tuple(known[v] for v in operands), positions)
             number = numbers.setdefault(key, len(numbers))
             for place, value in enumerate(op.results):
                 known[value] = numbers.setdefault((number, place), len(numbers))
-            if isinstance(op, Launch):
+            if steps is not None:
                 launches[op] = number
         found.append(launches)
     times = Counter(n for launches in found for n in set(launches.values()))

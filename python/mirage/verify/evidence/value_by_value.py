@@ -23,7 +23,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.evaluate import evaluate
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import Constant, KernelGraph, Value
+from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.primes import draw
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK
@@ -151,7 +151,7 @@ def find_guesses(
 
 
 def _values(graph: KernelGraph) -> list[Value]:
-    return [v for op in graph.ops if not isinstance(op, Constant) for v in op.results]
+    return [v for op in graph.ops if op.number is None for v in op.results]
 
 
 def _mark(value: Value, residues: Array) -> object:
