@@ -35,10 +35,15 @@ from search_programs import (
 SMALL = SearchLimits(columns=400, samples=1, derivations=2, plans=10_000)
 
 
-def plan_search(program: KernelGraph, limits: SearchLimits = SMALL) -> PlanSearch:
+def plan_search(
+    program: KernelGraph,
+    limits: SearchLimits = SMALL,
+    known: dict[object, list[Pick]] | None = None,
+) -> PlanSearch:
+    """``known`` has kernels that other searches of the program have solved."""
     report = SearchReport()
     solver = KernelSolver(H200, limits, report)
-    solved: dict[object, list[Pick]] = {}
+    solved = {} if known is None else known
 
     def solve(region: Region) -> list[Pick]:
         if region.key not in solved:
@@ -147,18 +152,21 @@ def test_what_a_matmul_reads_across_its_rows_is_stored_by_rows() -> None:
 
 def test_a_whole_layer_is_partitioned() -> None:
     program = llama_layer("layer", 2, SIZES).graph()
-    result = superoptimize(program, H200, replace(SMALL, budget=600.0))
+    result = superoptimize(program, H200, replace(SMALL, budget=600.0, matmuls=3))
     best = result.candidates[0].graph
     launches = [op for op in best.ops if isinstance(op, Launch)]
     assert len(launches) < len(program.ops) / 2
     agree(program, best)
 
 
-def test_a_plan_that_stays_the_best_one_is_taken() -> None:
-    program = rms_swiglu_down(8, 256, 512)
+GATED = rms_swiglu_down(8, 256, 512)
+KERNELS: dict[object, list[Pick]] = {}
+"""Those of ``GATED`` that were solved so far."""
 
+
+def test_a_plan_that_stays_the_best_one_is_taken() -> None:
     def ends(limits: SearchLimits) -> tuple[bool, bool]:
-        search = plan_search(program, limits)
+        search = plan_search(GATED, limits, KERNELS)
         search.plans()
         search._settled_at = inf
         search._ended = False
@@ -186,9 +194,7 @@ def test_how_good_a_plan_is_when_the_limit_ends_the_search() -> None:
 
 
 def test_after_half_of_its_plans_the_search_leaves_what_is_hardly_better() -> None:
-    program = rms_swiglu_down(8, 256, 512)
-
-    search = plan_search(program, replace(SMALL, plans=1000))
+    search = plan_search(GATED, replace(SMALL, plans=1000), KERNELS)
     search.plans()
     best, _ = search.partitions.cheapest(known=True)
 

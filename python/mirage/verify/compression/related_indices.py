@@ -40,7 +40,7 @@ from mirage.verify.compression.small_program import Cells
 from mirage.verify.compression.term_bounds import (
     Count,
     Places,
-    Shape,
+    TermBounds,
     add,
     loaded,
     most,
@@ -63,7 +63,7 @@ class Requirements:
     exponent_degree: int = 1  # of a difference of two exponents
 
 
-class Interactions:
+class RelatedIndices:
     """Bounds for two programs (primitive ops) with the cells that were chosen so far."""
 
     def __init__(
@@ -77,8 +77,8 @@ class Interactions:
         self.cells = cells
         self.structure = cells.structure
         self.needs = Requirements()
-        self._arguments: list[tuple[Shape, Count]] = []  # of uninterpreted functions
-        self._exponents: list[tuple[Shape, Count]] = []
+        self._arguments: list[tuple[TermBounds, Count]] = []  # of uninterpreted functions
+        self._exponents: list[tuple[TermBounds, Count]] = []
         self._factors = 1
         self._around = Count()  # digits of the grid and of the loops around the current op
         self._axes_around: list[str] = []
@@ -87,19 +87,19 @@ class Interactions:
 
     # ---- requirements ----------------------------------------------------------------------------
 
-    def _finish(self, reference: KernelGraph, results: list[list[Shape]]) -> None:
+    def _finish(self, reference: KernelGraph, results: list[list[TermBounds]]) -> None:
         for value, a, b in zip(reference.outputs, results[0], results[1], strict=True):
             bound = most(a.top + b.bottom, b.top + a.bottom)
             self._require(bound, self._free(value))
             degree = max(a.degree[0] + b.degree[1], b.degree[0] + a.degree[1], 1)
             self.needs.degree = max(self.needs.degree, degree)
             self._factors = max(self._factors, a.exps[0] + b.exps[1], b.exps[0] + a.exps[1])
-        for which, shapes in (("argument", self._arguments), ("exponent", self._exponents)):
-            if not shapes:
+        for which, bounds in (("argument", self._arguments), ("exponent", self._exponents)):
+            if not bounds:
                 continue
             top, bottom, free = Count(), Count(), Count()
             degree = [0, 0]
-            for s, f in shapes:
+            for s, f in bounds:
                 top, bottom, free = most(top, s.top), most(bottom, s.bottom), most(free, f)
                 degree = [max(degree[0], s.degree[0]), max(degree[1], s.degree[1])]
                 self._factors = max(self._factors, s.exps[0] + s.exps[1])
@@ -140,43 +140,43 @@ class Interactions:
 
     # ---- rules -----------------------------------------------------------------------------------
 
-    def _graph(self, graph: KernelGraph) -> list[Shape]:
-        shapes: dict[Value, Shape] = {v: Shape(degree=(1, 0)) for v in graph.inputs}
+    def _graph(self, graph: KernelGraph) -> list[TermBounds]:
+        bounds: dict[Value, TermBounds] = {v: TermBounds(degree=(1, 0)) for v in graph.inputs}
         for op in graph.ops:
             if isinstance(op, Launch):
-                self._launch(op, shapes)
+                self._launch(op, bounds)
             else:
-                shapes[op.result] = self._op(op, shapes)
-        return [shapes[v] for v in graph.outputs]
+                bounds[op.result] = self._op(op, bounds)
+        return [bounds[v] for v in graph.outputs]
 
-    def _launch(self, launch: Launch, outer: dict[Value, Shape]) -> None:
-        shapes = {p: outer[v] for p, v in zip(launch.body.params, launch.operands, strict=True)}
+    def _launch(self, launch: Launch, outer: dict[Value, TermBounds]) -> None:
+        bounds = {p: outer[v] for p, v in zip(launch.body.params, launch.operands, strict=True)}
         for axis in launch.grid:
             self._around.update(self._digits(self.structure.axis(launch, axis.name)))
             self._axes_around.append(axis.name)
-        self._block(launch, launch.body.ops, shapes)
+        self._block(launch, launch.body.ops, bounds)
         self._around.clear()
         self._axes_around.clear()
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
-            s = shapes[output.value]
+            s = bounds[output.value]
             place = tile_place(launch, output.map, output.value.shape)
             outer[result] = moved(s, ("store", s.key, place), stored(s.varies, output.map))
 
-    def _block(self, launch: Launch, ops: tuple[Op, ...], shapes: dict[Value, Shape]) -> None:
+    def _block(self, launch: Launch, ops: tuple[Op, ...], bounds: dict[Value, TermBounds]) -> None:
         for op in ops:
             if isinstance(op, Load):
-                s = shapes[op.operands[0]]
+                s = bounds[op.operands[0]]
                 place = tile_place(launch, op.map, op.result.shape)
-                shapes[op.result] = moved(s, ("load", s.key, place), loaded(s.varies, op.map))
+                bounds[op.result] = moved(s, ("load", s.key, place), loaded(s.varies, op.map))
             elif isinstance(op, Loop):
                 digits = self._digits(self.structure.axis(launch, op.axis.name))
                 self._around.update(digits)
                 self._axes_around.append(op.axis.name)
-                self._block(launch, op.body, shapes)
+                self._block(launch, op.body, bounds)
                 for a, result in zip(op.accumulators, op.results, strict=True):
-                    s = shapes[a.value]
+                    s = bounds[a.value]
                     if a.rescale is not None:
-                        s = multiply(s, Shape(exps=(1, 0), power_degree=1))
+                        s = multiply(s, TermBounds(exps=(1, 0), power_degree=1))
                     if a.fn is AccumulateFn.SUM:
                         s = self._summed(s, digits, result, frozenset({op.axis.name}))
                     elif a.fn is AccumulateFn.MAX:
@@ -184,16 +184,16 @@ class Interactions:
                     else:
                         s = moved(s, ("last", result), s.varies - {op.axis.name})
                     if a.rescale is not None:
-                        self._exponents.append((Shape(degree=(1, 0)), self._free(a.rescale)))
-                    shapes[result] = s
+                        self._exponents.append((TermBounds(degree=(1, 0)), self._free(a.rescale)))
+                    bounds[result] = s
                 self._around.subtract(digits)
                 self._axes_around.pop()
             else:
-                shapes[op.result] = self._op(op, shapes)
+                bounds[op.result] = self._op(op, bounds)
 
     def _summed(
-        self, s: Shape, digits: tuple[Hashable, ...], result: Hashable, over: Places
-    ) -> Shape:
+        self, s: TermBounds, digits: tuple[Hashable, ...], result: Hashable, over: Places
+    ) -> TermBounds:
         """Sum over indices made of ``digits``, which are those of the places ``over``."""
         more = Count(digits)
         if s.key is None or not s.varies & over:
@@ -207,7 +207,7 @@ class Interactions:
         top = s.top + more + Count({d: n * (cells - 1) for d, n in s.bottom.items()})
         degree = (s.degree[0] + (cells - 1) * s.degree[1], cells * s.degree[1])
         exps = (s.exps[0] + (cells - 1) * s.exps[1], cells * s.exps[1])
-        return Shape(
+        return TermBounds(
             top,
             bottom,
             degree,
@@ -218,14 +218,14 @@ class Interactions:
             s.power_degree,
         )
 
-    def _uninterpreted(self, s: Shape, free: Count) -> Shape:
+    def _uninterpreted(self, s: TermBounds, free: Count) -> TermBounds:
         self._arguments.append((s, free))
-        return Shape(degree=(1, 0))
+        return TermBounds(degree=(1, 0))
 
-    def _op(self, op: Op, shapes: Mapping[Value, Shape]) -> Shape:
+    def _op(self, op: Op, bounds: Mapping[Value, TermBounds]) -> TermBounds:
         if op.number is not None:
-            return Shape(degree=(1, 0))  # counts for the size of coefficients
-        xs = [shapes[v] for v in op.operands]
+            return TermBounds(degree=(1, 0))  # counts for the size of coefficients
+        xs = [bounds[v] for v in op.operands]
         if isinstance(op, Unary):
             return self._unary(op, xs[0])
         if isinstance(op, Binary):
@@ -259,33 +259,33 @@ class Interactions:
             return moved(result, ("moved", op.result), rearranged(op, result.varies))
         raise unknown(op, "how many indices a value depends on")
 
-    def _unary(self, op: Unary, x: Shape) -> Shape:
+    def _unary(self, op: Unary, x: TermBounds) -> TermBounds:
         algebra, degree = UNARY[op.fn].algebra, UNARY[op.fn].degree
         if algebra is Algebra.RING:
             assert degree is not None, op.fn
             return reduce(multiply, [x] * degree)
         if algebra is Algebra.FIELD:
-            return self._divided(Shape(), x, op.operands[0])
+            return self._divided(TermBounds(), x, op.operands[0])
         free = self._free(op.operands[0])
         if algebra is Algebra.EXP:
             # Where an exponential went in already, exp is uninterpreted as well: count it as both.
             self._exponents.append((x, free))
             if x.exps != (0, 0):
                 return self._uninterpreted(x, free)
-            return Shape(exps=(1, 0), power=x.top, power_degree=x.degree[0])
+            return TermBounds(exps=(1, 0), power=x.top, power_degree=x.degree[0])
         result = self._uninterpreted(x, free)
         if op.fn is UnaryFn.LOG:
             # log(e^c a) = c + log(a): a part of an exponent comes out.
-            return Shape(top=x.power, degree=(max(1, x.power_degree), 0))
+            return TermBounds(top=x.power, degree=(max(1, x.power_degree), 0))
         return result
 
-    def _divided(self, a: Shape, b: Shape, divisor: Value) -> Shape:
+    def _divided(self, a: TermBounds, b: TermBounds, divisor: Value) -> TermBounds:
         if self._reciprocals_as_symbols:
             # Arguments are compared up to a factor that is one of their terms.
             self._arguments.append((multiply(b, b), self._free(divisor)))
-            factor = Shape(degree=(1, 0), power=b.power, power_degree=b.power_degree)
+            factor = TermBounds(degree=(1, 0), power=b.power, power_degree=b.power_degree)
             return multiply(a, factor)
-        inverse = Shape(
+        inverse = TermBounds(
             b.bottom,
             b.top,
             (b.degree[1], b.degree[0]),
@@ -297,7 +297,7 @@ class Interactions:
         )
         return multiply(a, inverse)
 
-    def _binary(self, op: Binary, xs: list[Shape]) -> Shape:
+    def _binary(self, op: Binary, xs: list[TermBounds]) -> TermBounds:
         a, b = xs
         if op.fn in (BinaryFn.ADD, BinaryFn.SUB):
             return add(a, b)

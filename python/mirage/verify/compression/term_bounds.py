@@ -17,7 +17,7 @@ Places = frozenset[int | str]
 
 
 @dataclass(frozen=True)
-class Shape:
+class TermBounds:
     """Bounds for one value, written as a quotient of polynomials in inputs and exponentials.
 
     ``top`` and ``bottom`` count the summed index variables of each digit in a term of numerator and
@@ -47,10 +47,10 @@ def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return a[0] + b[0], a[1] + b[1]
 
 
-def multiply(a: Shape, b: Shape) -> Shape:
+def multiply(a: TermBounds, b: TermBounds) -> TermBounds:
     """Bounds for a product."""
     key = (a.key if b.key is None else b.key) if a.key is None or b.key is None else (a.key, b.key)
-    return Shape(
+    return TermBounds(
         a.top + b.top,
         a.bottom + b.bottom,
         _sum(a.degree, b.degree),
@@ -62,10 +62,10 @@ def multiply(a: Shape, b: Shape) -> Shape:
     )
 
 
-def add(a: Shape, b: Shape) -> Shape:
+def add(a: TermBounds, b: TermBounds) -> TermBounds:
     """Bounds for a sum."""
     if a.key == b.key:
-        return Shape(
+        return TermBounds(
             most(a.top, b.top),
             most(a.bottom, b.bottom),
             (max(a.degree[0], b.degree[0]), max(a.degree[1], b.degree[1])),
@@ -75,7 +75,7 @@ def add(a: Shape, b: Shape) -> Shape:
             most(a.power, b.power),
             max(a.power_degree, b.power_degree),
         )
-    return Shape(
+    return TermBounds(
         most(a.top + b.bottom, b.top + a.bottom),
         a.bottom + b.bottom,
         (max(a.degree[0] + b.degree[1], b.degree[0] + a.degree[1]), a.degree[1] + b.degree[1]),
@@ -95,7 +95,7 @@ def tile_place(launch: Launch, tile_map: TileMap, tile: tuple[int, ...]) -> Hash
     )
 
 
-def moved(s: Shape, key: Hashable, varies: Places) -> Shape:
+def moved(s: TermBounds, key: Hashable, varies: Places) -> TermBounds:
     """The same bounds for denominators at other places, which vary along those given."""
     if s.key is None:
         return s

@@ -27,7 +27,7 @@ from mirage.verify.arithmetic.primes import draw
 from mirage.verify.compression.independent_copies import parallel_digits
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.readings import Reading, readings
-from mirage.verify.compression.related_indices import Interactions, Requirements
+from mirage.verify.compression.related_indices import RelatedIndices, Requirements
 from mirage.verify.compression.representatives import representatives
 from mirage.verify.compression.small_program import Cells, SmallGraph, Weights, compress
 from mirage.verify.evidence.floats import TOLERANCE, Difference, Yardstick
@@ -143,7 +143,7 @@ def _small_pair(reading: Reading, reciprocals_as_symbols: bool) -> SmallPair:
     singles: dict[Hashable, int] = dict.fromkeys(parallel, 0)
     while True:
         cells = Cells.with_singles(structure, singles)
-        needs = Interactions(
+        needs = RelatedIndices(
             (reference, candidate), cells, reciprocals_as_symbols=reciprocals_as_symbols
         ).needs
         wanted = dict(singles)
