@@ -197,10 +197,10 @@ class Emulator:
             self._place_globals(memory)
             parameters, maps = _parameters(kernel, args, memory)
             size = self._place_shared(kernel, shared_bytes, limits)
+            memory.globals.order.granule = program.global_granule
             counters = Counters(kernel=name)
             clusters = cluster3[0] * cluster3[1] * cluster3[2]
-            total = grid3[0] * grid3[1] * grid3[2]
-            numbers = _chosen(total, clusters, only)
+            numbers = _chosen(grid3, clusters, only)
             total = len(numbers)
             batch = _batch(program, block3, clusters, size, limits, total, checks=checks)
             machine = functools.partial(
@@ -260,8 +260,9 @@ class Emulator:
         return size
 
 
-def _chosen(total: int, cluster: int, only: Sequence[int] | None) -> Array:
+def _chosen(grid: Triple, cluster: int, only: Sequence[int] | None) -> Array:
     """The numbers of the blocks that run, those of a cluster side by side."""
+    total = grid[0] * grid[1] * grid[2]
     if only is None:
         return np.arange(total)
     if any(not 0 <= c < total // cluster for c in only):

@@ -94,6 +94,7 @@ class Machine:
         self.block_of_row = rows // self.warps_per_block
         self.warp_of_row = rows % self.warps_per_block
         self.domain_of_row = self.block_of_row // self.cluster_blocks
+        self.unit_of_row = self.numbers[self.block_of_row] // self.cluster_blocks
         self.domain_warps = self.cluster_blocks * self.warps_per_block
         self.agent_of_row = rows % self.domain_warps
         self._thread = self.warp_of_row[:, None] * 32 + np.arange(32)
