@@ -93,11 +93,11 @@ def show_choice(output: Output, optimized: Optimized) -> None:
     unstable = [e for es in optimized.report.exponentials for e in es if not e.stable]
     for reason in dict.fromkeys(str(e) for e in unstable):
         output.say(f"note: in some candidate, {reason}")
+    show_prediction(output, optimized)
     if optimized.report.checks:
         output.heading("kernels that were run")
         for check in optimized.report.checks:
             output.say(str(check))
-    show_prediction(output, optimized)
     for note in optimized.report.notes:
         output.say(f"note: {note}")
 

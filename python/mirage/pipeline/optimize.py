@@ -223,7 +223,8 @@ class _Run:
         verdict = str(checked.verdict).splitlines()[0]
         dropped = "" if checked.kept else ", dropped"
         if checked.verdict.equivalent and not checked.verdict.accepted:
-            dropped += " for its rounding errors"
+            undefined = checked.verdict.defined is False
+            dropped += " for where it is undefined" if undefined else " for its rounding errors"
         self.options.say(f"verify: candidate {checked.index}: {verdict}{dropped}")
 
     def _choose(self, verified: KernelGraph, chosen: list[Finalist]) -> Optimized:

@@ -27,7 +27,8 @@ constants by what they hold. Results go by their keys."""
 EPILOG = """\
 exit codes:
   0 equivalent (proved or probable)   1 refuted; the witness is printed   2 bad input   3 unknown
-  4 equivalent as functions of real numbers, but rounding errors are too large
+  4 equivalent as functions of real numbers, but rounding errors are too large, or the candidate is
+    not defined everywhere where the reference is
 """
 
 EQUIVALENT, REFUTED, UNKNOWN, INACCURATE = 0, 1, 3, 4

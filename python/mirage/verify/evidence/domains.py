@@ -141,6 +141,11 @@ class Defined(Domain):
         bad = x[2] | before[2] | now[2]
         return value, np.broadcast_to(signs, value.shape), np.broadcast_to(bad, value.shape)
 
+    def equal(self, a: Planes, b: Planes) -> Array:
+        """Of the same bits: what is undefined is told apart otherwise."""
+        same = (a[0] == b[0]) | (np.isnan(a[0]) & np.isnan(b[0]))
+        return np.asarray(same & (a[1] == b[1]) & (a[2] == b[2]))
+
     def _unsettled(self, x: Planes, forbidden: int) -> Array:
         """Where an argument may have a forbidden sign, and is none of the reference's."""
         values, signs, _ = x
