@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from mirage.cost.copies import is_copy
+from mirage.cost.copies import is_unfused
 from mirage.emulator.emulator import Emulator
 from mirage.emulator.errors import (
     EmulatorError,
@@ -46,9 +46,10 @@ EMULATOR = "in the emulator"
 
 
 def kernel_ops(graph: KernelGraph) -> list[Op]:
-    """The ops of a µGraph that are kernels, in the order of an artifact's launches."""
+    """The ops of a µGraph that are kernels, in the order of an artifact's launches: launches, and
+    ops that become a kernel each."""
     written = set[Op](launches(graph.ops))
-    return [op for op in graph.ops if op in written or is_copy(op, graph.outputs)]
+    return [op for op in graph.ops if op in written or is_unfused(op, graph.outputs)]
 
 
 def unchecked(step: Step, why: str) -> list[KernelCheck]:

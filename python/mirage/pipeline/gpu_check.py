@@ -12,7 +12,7 @@ from mirage.cost.target import target_for
 from mirage.emulator.artifact import TOLERANCE
 from mirage.frontend.program import Program
 from mirage.pipeline.build import Builder
-from mirage.pipeline.call import on_gpu, run_steps
+from mirage.pipeline.call import Launcher, on_gpu, run_steps
 from mirage.pipeline.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.result import Step
 from mirage.runtime.driver import first_device
@@ -43,37 +43,44 @@ def on_this_gpu(
     if not torch.cuda.is_available() or target_for(default_chip()).chip != target_for(chip).chip:
         return []
     how = f"once on {torch.cuda.get_device_name()}"
-    try:
-        outcome, text = _compared(program, chip, graph, steps)
-    except torch.cuda.OutOfMemoryError:
-        outcome, text = Outcome.UNCHECKED, "the GPU's memory does not do for it and its reference"
-    except Exception as error:  # whatever a kernel that is wrong makes a driver say
-        outcome, text = Outcome.FAILED, f"{type(error).__name__}: {error}"
+    outcome, text = beside_pytorch(program, chip, graph, steps, on_gpu({}), "cuda")
     return [KernelCheck("all", how, outcome, text)]
 
 
-def _compared(
-    program: Program, chip: str, graph: KernelGraph, steps: Sequence[Step]
+def beside_pytorch(
+    program: Program,
+    chip: str,
+    graph: KernelGraph,
+    steps: Sequence[Step],
+    launch: Launcher,
+    device: str,
 ) -> tuple[Outcome, str]:
+    """Runs the program, each part by ``launch``, and PyTorch's calls on ``device``."""
     import torch
 
     free = replace(program, parameters=(), results=None)
     calls = as_calls(program.graph)
     reference = list(Builder(program, chip).steps(calls))
     for scale in _SCALES:
-        inputs = list(_inputs(program, scale))
-        with torch.no_grad():
-            want = run_steps(free, calls, reference, on_gpu({}), inputs, None)
-            got = run_steps(free, graph, steps, on_gpu({}), inputs, None)
-        torch.cuda.synchronize()
-        defined = [torch.isfinite(w.double()) for w in want]
+        try:
+            inputs = list(_inputs(program, scale, device))
+            with torch.no_grad():
+                want = run_steps(free, calls, reference, launch, inputs, None)
+            defined = [torch.isfinite(w.double()) for w in want]
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            first = str(error).partition("\n")[0]
+            return Outcome.UNCHECKED, f"its reference does not run: {first}"
         if scale != _SCALES[-1] and not all(d.double().mean() > 0.5 for d in defined if d.numel()):
             continue
-        wrong = [
-            problem
-            for y, w, d, v in zip(got, want, defined, program.graph.outputs, strict=True)
-            if (problem := _problem(y, w, d, v))
-        ]
+        try:
+            with torch.no_grad():
+                got = run_steps(free, graph, steps, launch, inputs, None)
+            outputs = zip(got, want, defined, program.graph.outputs, strict=True)
+            wrong = [problem for output in outputs if (problem := _problem(*output))]
+        except torch.cuda.OutOfMemoryError:
+            return Outcome.UNCHECKED, "the GPU's memory does not do for it and its reference"
+        except Exception as error:  # whatever a kernel that is wrong makes a driver say
+            return Outcome.FAILED, f"{type(error).__name__}: {error}"
         if wrong:
             return Outcome.FAILED, "; ".join(wrong)
         break
@@ -81,22 +88,22 @@ def _compared(
     return Outcome.PASSED, f"at the real size, {elements:,} elements"
 
 
-def _inputs(program: Program, scale: float) -> Iterator[torch.Tensor]:
-    """Tensors on the GPU: what buffers and constants hold, other numbers at random."""
+def _inputs(program: Program, scale: float, device: str) -> Iterator[torch.Tensor]:
+    """Tensors on the device: what buffers and constants hold, other numbers at random."""
     import torch
 
     held = {p.index: p.data for p in program.parameters if not p.trained}
-    generator = torch.Generator("cuda").manual_seed(0)
+    generator = torch.Generator(device).manual_seed(0)
     for i, v in enumerate(program.graph.inputs):
         data: Any = held.get(i)
         dtype = getattr(torch, TORCH_NAMES[v.dtype.value])
         if data is not None and data.device.type != "meta":
-            yield data.detach().to("cuda")
+            yield data.detach().to(device)
         elif v.dtype.is_integer:
             most = 2 if dtype is torch.bool else 4
-            yield torch.randint(0, most, v.shape, generator=generator, device="cuda").to(dtype)
+            yield torch.randint(0, most, v.shape, generator=generator, device=device).to(dtype)
         else:
-            yield (torch.randn(v.shape, generator=generator, device="cuda") * scale).to(dtype)
+            yield (torch.randn(v.shape, generator=generator, device=device) * scale).to(dtype)
 
 
 def _problem(got: Any, want: Any, defined: Any, value: Value) -> str:

@@ -9,15 +9,20 @@ from typing import Any
 
 import mirage as mi
 import pytest
+import torch
+from mirage.emulator.artifact import run_artifact
 from mirage.emulator.emulator import Emulator
 from mirage.pipeline import build
 from mirage.pipeline.emulated_check import emulated, kernel_ops
+from mirage.pipeline.gpu_check import beside_pytorch
 from mirage.pipeline.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Finalist, Step
 from mirage.runtime.artifact import Artifact, sha256
-from mirage.semantics.ugraph import External, launches
+from mirage.runtime.manifest import TORCH_NAMES
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ugraph import External, KernelGraph, launches
 
 Damage = Callable[[str], str]
 
@@ -154,3 +159,44 @@ def test_what_passed_is_not_run_again(
     monkeypatch.setattr(Emulator, "launch", lambda *a, **k: pytest.fail("it ran again"))
     again = Checker(optimized.program, "sm_90a").check(finalist)
     assert again.checks == first.checks
+
+
+def on_the_cpu(number: int, compiled: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The emulator in the place of a GPU."""
+    run = run_artifact(compiled.artifact, [x.double().numpy() for x in inputs], checks=False)
+    specs = compiled.artifact.manifest.outputs
+    names = [getattr(torch, TORCH_NAMES[spec.dtype]) for spec in specs]
+    values = (torch.from_numpy(y.astype("float64")) for y in run.outputs)
+    return [y.to(name) for y, name in zip(values, names, strict=True)]
+
+
+def test_the_whole_program_beside_pytorch(optimized: mi.Optimized) -> None:
+    (step,) = optimized.steps
+    assert step.compiled is not None
+
+    def compared(steps: tuple[Step, ...], graph: KernelGraph | None = None) -> tuple[Outcome, str]:
+        chosen = graph or optimized.graph
+        return beside_pytorch(optimized.program, "sm_90a", chosen, steps, on_the_cpu, "cpu")
+
+    outcome, text = compared(optimized.steps)
+    assert outcome is Outcome.PASSED, text
+    assert "3,200 elements" in text
+    wrong = damaged(step.compiled.artifact, subtracted)
+    outcome, text = compared((replace(step, compiled=replace(step.compiled, artifact=wrong)),))
+    assert outcome is Outcome.FAILED
+    assert "differ from PyTorch's" in text
+    wrong = damaged(step.compiled.artifact, lambda ptx: ptx.replace("ret;", "trap;"))
+    outcome, text = compared((replace(step, compiled=replace(step.compiled, artifact=wrong)),))
+    assert outcome is Outcome.FAILED
+    assert "TrapError" in text
+
+
+def test_the_programs_own_ops_are_checked() -> None:
+    """Each is a kernel of its own, without a launch; those with constants have fewer arguments."""
+    whole = optimize(linear(), options(compile=False)).program
+    own = decompose(whole.graph, stable=True)
+    steps = list(build.Builder(whole, "sm_90a", cubin=False, use_cache=False).steps(own))
+    checks = [check for step in steps for check in checks_of(step)]
+    assert len(checks) > 1
+    assert all(c.outcome is not Outcome.FAILED for c in checks), list(map(str, checks))
+    assert 2 * sum(c.outcome is Outcome.PASSED for c in checks) >= len(checks)
