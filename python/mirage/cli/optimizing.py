@@ -31,7 +31,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave ops that mirage does not know to torch instead of refusing the program",
     )
     verify = parser.add_argument_group("verification")
-    for name in ("draws", "verify_seed", "numerics"):
+    for name in ("draws", "verify_seed", "numerics", "check_kernels"):
         add_option(verify, OptimizeOptions, name)
 
 
@@ -50,7 +50,9 @@ def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -
     from mirage.pipeline.options import OptimizeOptions
     from mirage.search import BOUNDS
 
-    same = ("budget", "candidates", "jobs", "seed", "draws", "verify_seed", "numerics")
+    same = (
+        "budget", "candidates", "jobs", "seed", "draws", "verify_seed", "numerics", "check_kernels",
+    )  # fmt: skip
     return OptimizeOptions.of(
         chip=chip_of(options),
         **{name: getattr(options, name) for name in same},
@@ -92,6 +94,10 @@ def show_choice(output: Output, optimized: Optimized) -> None:
     for reason in dict.fromkeys(str(e) for e in unstable):
         output.say(f"note: in some candidate, {reason}")
     show_prediction(output, optimized)
+    if optimized.report.checks:
+        output.heading("kernels that were run")
+        for check in optimized.report.checks:
+            output.say(str(check))
     for note in optimized.report.notes:
         output.say(f"note: {note}")
 

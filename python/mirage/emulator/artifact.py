@@ -21,6 +21,7 @@ from mirage.emulator.limits import Limits
 from mirage.emulator.tensor_map import Swizzle, TensorMap
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import Argument, Manifest, TensorSpec
+from mirage.runtime.manifest import TensorMap as Description
 
 Array = np.ndarray[Any, Any]
 
@@ -164,6 +165,14 @@ def run_artifact(
 _SWIZZLES: dict[int, Swizzle] = {0: "none", 32: "32B", 64: "64B", 128: "128B"}
 
 
+def tensor_map(start: Array, described: Description) -> TensorMap:
+    """The map that a manifest describes, of the memory that begins with ``start``."""
+    dtype = np.dtype(DTYPES[described.dtype])
+    size = int(np.prod(described.shape)) * dtype.itemsize
+    array = memory_of(start)[:size].view(dtype).reshape(described.shape)
+    return TensorMap(array, described.box, _SWIZZLES[described.swizzle])
+
+
 def _argument(
     buffers: dict[tuple[str, int], Array],
     fresh: dict[tuple[str, int], Uninitialised],
@@ -171,10 +180,7 @@ def _argument(
 ) -> Array | Uninitialised | TensorMap:
     key = given.kind, given.index
     if given.map is not None:
-        size = int(np.prod(given.map.shape)) * np.dtype(DTYPES[given.map.dtype]).itemsize
-        part = memory_of(buffers[key])[given.offset : given.offset + size]
-        array = part.view(DTYPES[given.map.dtype]).reshape(given.map.shape)
-        return TensorMap(array, given.map.box, _SWIZZLES[given.map.swizzle])
+        return tensor_map(memory_of(buffers[key])[given.offset :], given.map)
     if not given.offset:
         array = buffers[key]
         # an array of rank 0 would be taken for a scalar

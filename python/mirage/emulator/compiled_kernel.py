@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,12 +49,12 @@ class Program:
         self.steps = [Step(c, _guarded(c, i)) for c, i in zip(compiled, kernel.body, strict=True)]
         self.features = context.features
         self.shared_granule = context.shared_granule
-        polls = [i for i, c in enumerate(compiled) if c.polls]
+        self.global_granule = context.global_granule
         self.polling_loops: set[int] = set()
-        for i, instruction in enumerate(kernel.body):
-            target = self.target(instruction)
-            if target is not None and target <= i and any(target <= p <= i for p in polls):
-                self.polling_loops.add(i)
+        """Backward branches of loops that wait for memory to change."""
+        self.plain_spins: set[int] = set()
+        """Those that read it with plain loads, which may never see the change."""
+        self._find_loops(compiled)
         leaders = {0, *kernel.labels.values()}
         leaders |= {i + 1 for i, c in enumerate(compiled) if c.control is not None}
         self.leader = [i in leaders for i in range(len(kernel.body) + 1)]
@@ -64,6 +65,17 @@ class Program:
         ]
         self.live_registers = analyse(kernel, self.target)
         self.local_bytes = _lay_out_local(kernel)
+
+    def _find_loops(self, compiled: Sequence[Compiled]) -> None:
+        for i, instruction in enumerate(self.kernel.body):
+            target = self.target(instruction)
+            if target is None or target > i:
+                continue
+            if any(c.polls for c in compiled[target : i + 1]):
+                self.polling_loops.add(i)
+            elif spins(self.kernel.body[target : i + 1], compiled[target : i + 1]):
+                self.polling_loops.add(i)
+                self.plain_spins.add(i)
 
     @property
     def minimum_blocks(self) -> int:
@@ -135,6 +147,31 @@ class Program:
             if scheduler.ready:
                 scheduler.push(pc, c.rows, c.mask)
                 return
+
+
+def spins(body: Sequence[Instruction], compiled: Sequence[Compiled]) -> bool:
+    """Whether a loop only loads and computes, each turn from memory alone: nothing that it writes
+    is read in the next turn, so that turns are alike until somebody else changes memory."""
+    loads = ("load-global", "load-shared", "load-generic")
+    if not any(c.kind in loads for c in compiled):
+        return False
+    if any(c.control is not None for c in compiled[:-1]):
+        return False
+    if any(c.kind.startswith(("store", "atomic", "synchronise")) for c in compiled):
+        return False
+    written: set[Register] = set()
+    early: set[Register] = set()  # read before this turn has written them
+    defined: set[Register] = set()
+    for instruction in body:
+        read = {*instruction.uses, *(source for source, _ in instruction.copies)}
+        if instruction.guard is not None:
+            read.add(instruction.guard)
+        early |= read - written
+        own = {*instruction.defs, *(t for _, t in instruction.copies if t is not None)}
+        defined |= own
+        if instruction.guard is None:
+            written |= own
+    return not early & defined
 
 
 def _compile(context: Context, instruction: Instruction) -> Compiled:

@@ -92,9 +92,9 @@ class _Memory:
         if fresh is not None:
             if not array.flags.writeable:
                 raise LaunchError(f"expected {name} to be writeable, but it is read-only")
-            if known.written is None:
-                known.written = np.ones(len(known.data), bool)
             if fresh.written is None:
+                if known.written is None:
+                    known.written = np.ones(len(known.data), bool)
                 start, end = array.ctypes.data - low, np.lib.array_utils.byte_bounds(array)[1] - low
                 known.data[start:end] = 0xFF
                 known.written[start:end] = False
@@ -124,13 +124,13 @@ def memory_of(array: Array) -> Array:
     return np.lib.stride_tricks.as_strided(first, (high - low,), (1,))
 
 
-def _run(program: Program, machine: Callable[..., Machine], blocks: int, batch: int) -> None:
-    """Runs all blocks, ``batch`` at a time."""
+def _run(program: Program, machine: Callable[..., Machine], numbers: Array, batch: int) -> None:
+    """Runs the blocks of these numbers, ``batch`` at a time."""
     for step in program.steps:
         step.count = 0
     try:
-        for first in range(0, blocks, batch):
-            one = machine(first_block=first, blocks=min(batch, blocks - first))
+        for first in range(0, len(numbers), batch):
+            one = machine(numbers=numbers[first : first + batch])
             one.scheduler.run()
             one.check_exit()
     finally:
@@ -175,10 +175,13 @@ class Emulator:
         limits: Limits | None = None,
         checks: bool = True,
         stats: bool = True,
+        only: Sequence[int] | None = None,
     ) -> LaunchResult:
         """Runs a kernel to the end.
 
         grid, block, cluster: up to three extents, x first; `shared_bytes`: dynamic shared memory.
+        `only`: numbers of clusters (of blocks, where a cluster is one), x fastest; others do not
+        run.
         args: see the package. checks=False leaves out races, waits, fences and initialisation;
         stats=False leaves out sectors, bank conflicts and bytes in flight.
         Raises a subclass of EmulatorError.
@@ -194,9 +197,11 @@ class Emulator:
             self._place_globals(memory)
             parameters, maps = _parameters(kernel, args, memory)
             size = self._place_shared(kernel, shared_bytes, limits)
+            memory.globals.order.granule = program.global_granule
             counters = Counters(kernel=name)
             clusters = cluster3[0] * cluster3[1] * cluster3[2]
-            total = grid3[0] * grid3[1] * grid3[2]
+            numbers = _chosen(grid3, clusters, only)
+            total = len(numbers)
             batch = _batch(program, block3, clusters, size, limits, total, checks=checks)
             machine = functools.partial(
                 Machine,
@@ -214,7 +219,7 @@ class Emulator:
                 stats=stats,
                 counters=counters,
             )
-            _run(program, machine, total, batch)
+            _run(program, machine, numbers, batch)
             counters.blocks, counters.warps = total, total * -(-int(np.prod(block3)) // 32)
             _summarise(counters, program, size - SHARED_RESERVED)
         return LaunchResult(counters)
@@ -253,6 +258,19 @@ class Emulator:
                 f"got {size - SHARED_RESERVED} ({dynamic} of them dynamic)"
             )
         return size
+
+
+def _chosen(grid: Triple, cluster: int, only: Sequence[int] | None) -> Array:
+    """The numbers of the blocks that run, those of a cluster side by side."""
+    total = grid[0] * grid[1] * grid[2]
+    if only is None:
+        return np.arange(total)
+    if any(not 0 <= c < total // cluster for c in only):
+        raise LaunchError(
+            f"expected numbers of clusters below {total // cluster} to run, got {list(only)}"
+        )
+    first = np.unique(np.asarray(only, np.int64)) * cluster
+    return (first[:, None] + np.arange(cluster)).ravel()
 
 
 def _align(value: int, align: int) -> int:

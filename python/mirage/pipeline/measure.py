@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirage.errors import MirageError
-from mirage.pipeline.call import run_steps
+from mirage.pipeline.call import on_gpu, run_steps
+from mirage.pipeline.check import Checker, failed
 from mirage.runtime.errors import NoGpuError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Measured:
     """
 
     optimized: Optimized
-    """The program with the fastest candidate."""
+    """The program with the fastest candidate whose kernels are right."""
     microseconds: tuple[float, ...]
     """In the order of ``Optimized.finalists`` of what was measured."""
 
@@ -55,7 +56,7 @@ def fastest(optimized: Optimized, *tensors: torch.Tensor, rounds: int = 15) -> M
         executables: dict[int, Any] = {}
 
         def call(inputs: Sequence[Any], f: Any = finalist, e: Any = executables) -> None:
-            run_steps(optimized.program, f.graph, f.steps, e, inputs, None)
+            run_steps(optimized.program, f.graph, f.steps, on_gpu(e), inputs, None)
 
         graphs.append(_capture(call, sets))
     samples: list[list[float]] = [[] for _ in graphs]
@@ -70,8 +71,20 @@ def fastest(optimized: Optimized, *tensors: torch.Tensor, rounds: int = 15) -> M
             if number >= 2:  # the first rounds warm up
                 times.append(begin.elapsed_time(end) * 1e3 / calls)
     medians = tuple(map(statistics.median, samples))
-    best = min(range(len(medians)), key=medians.__getitem__)
-    return Measured(optimized.with_finalist(best), medians)
+    order = sorted(range(len(medians)), key=medians.__getitem__)
+    return Measured(_fastest_right(optimized, order), medians)
+
+
+def _fastest_right(optimized: Optimized, order: Sequence[int]) -> Optimized:
+    """The program with the first of the finalists whose kernels are right when they are run."""
+    options = optimized.options
+    checker = Checker(optimized.program, options.chip, options.use_cache)
+    for number in order if options.check_kernels else ():
+        finalist = optimized.finalists[number]
+        checked = finalist if finalist.checks is not None else checker.check(finalist)
+        if not failed(checked.checks or ()):
+            return optimized.with_finalist(number, checked)
+    return optimized.with_finalist(order[0])
 
 
 def _copies(tensors: Sequence[Any], size: int) -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ out, = optimized(x, w)
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +23,7 @@ from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
 from mirage.pipeline.build import Builder
+from mirage.pipeline.check import Checker, failed
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.forms import Forms
@@ -32,12 +33,13 @@ from mirage.pipeline.rank import finalist, finalists, outcome
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
 from mirage.pipeline.select import ranking
 from mirage.pipeline.verify import Checked
-from mirage.semantics.alternatives import parts_of
+from mirage.semantics.alternatives import Alternatives, parts_of, replaced
 from mirage.semantics.decompose import decompose
 from mirage.semantics.op import Boundary
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, launches
 from mirage.transforms.calls import as_calls
+from mirage.transforms.lookups import fused
 from mirage.transforms.partition import Part, parts_to_search
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import import ImportedGraph
 
 
+CHECKED = 0.2
+"""The share of the time left that running the kernels of a compiled program may take."""
 COMPILE_ROUNDS = 3
 """Times that the search goes on without kernels that do not compile."""
 
@@ -98,6 +102,7 @@ class _Run:
         self.steps = parts_to_search(program.graph)
         self.solvers: dict[str, PartSolver] = {}  # of different parts, by their signature
         self.solved: dict[str, SolvedPart] = {}
+        self.checker = Checker(program, options.chip, options.use_cache, self.deadline)
         self.broken: set[int] = set()  # places, by predicted time, of what does not compile
 
     def optimize(self) -> Optimized:
@@ -105,9 +110,8 @@ class _Run:
         o = self.options
         with o.workers() as executor:
             self._solve(executor)
-            verified = self._reported()
-            chosen = self._compiled(verified)
-        return self._choose(chosen)
+            verified, chosen = self._compiled(self._reported())
+        return self._choose(verified, chosen)
 
     def _solve(self, executor: Executor | None) -> None:
         """Finds verified candidates of each part; equal parts are searched once."""
@@ -169,10 +173,10 @@ class _Run:
             self.forms.add(stage, graph, form)
         return graph
 
-    def _compiled(self, verified: KernelGraph) -> list[Finalist]:
-        """The best candidates, compiled. What does not compile costs the kernels because of which
-        it does not: the search goes on without them, and candidates that it finds are compiled
-        too."""
+    def _compiled(self, verified: KernelGraph) -> tuple[KernelGraph, list[Finalist]]:
+        """What is verified in the end, and the best candidates, compiled. What does not compile
+        costs the kernels because of which it does not: the search goes on without them, and
+        candidates that it finds are compiled too."""
         chosen = self._finalists(verified)
         for _ in range(COMPILE_ROUNDS):
             if not self.broken or not self.deadline.left:
@@ -188,7 +192,7 @@ class _Run:
                 break
             verified = self._reported()
             chosen = self._finalists(verified)
-        return chosen
+        return verified, chosen
 
     def _broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
         """Of candidates that did not compile, by id, the kernels that do not by themselves."""
@@ -219,30 +223,72 @@ class _Run:
         verdict = str(checked.verdict).splitlines()[0]
         dropped = "" if checked.kept else ", dropped"
         if checked.verdict.equivalent and not checked.verdict.accepted:
-            dropped += " for its rounding errors"
+            undefined = checked.verdict.defined is False
+            dropped += " for where it is undefined" if undefined else " for its rounding errors"
         self.options.say(f"verify: candidate {checked.index}: {verdict}{dropped}")
 
-    def _choose(self, chosen: list[Finalist]) -> Optimized:
-        """The candidate that is predicted to be the fastest once it is compiled: registers, spills
-        and shared memory are known then. The others that were compiled stay with it. Where none
-        compiles, the program's own ops, or at last calls of PyTorch, remain.
+    def _choose(self, verified: KernelGraph, chosen: list[Finalist]) -> Optimized:
+        """The candidate that is predicted to be the fastest once it is compiled (registers, spills
+        and shared memory are known then) and whose kernels are right when they are run. The others
+        that were compiled stay with it. Where there is none, the program's own ops, or at last
+        calls of PyTorch, remain.
         """
+        compiled = bool(chosen)
+        chosen = self._right(chosen)
         if not chosen:
-            whole = self.program.graph
-            for graph, what in (
-                (decompose(whole, stable=True), "every op is a kernel of its own"),
-                (as_calls(whole), "every op is a call of PyTorch"),
-            ):
+            for graph, what in self._instead(verified, compiled):
                 try:
-                    chosen = [self._finalist(graph)]
+                    chosen = self._right([self._finalist(graph)])
                 except MirageError as error:
                     self._note(f"the program's own ops do not compile: {error.message}")
                     continue
-                self._note(f"no candidate could be compiled: {what}")
-                break
+                if chosen:
+                    left = "is right when it is run" if compiled else "could be compiled"
+                    self._note(f"no candidate {left}: {what}")
+                    break
         if not chosen:
             raise NothingFoundError("nothing can be compiled: " + "; ".join(self.report.notes))
         return self._finish(chosen)
+
+    def _instead(self, verified: KernelGraph, compiled: bool) -> Iterator[tuple[KernelGraph, str]]:
+        """What remains where no candidate does, in the order in which it is tried."""
+        if compiled:  # kernels are wrong: parts whose kernels are right keep them
+            yield self._right_parts(verified), "parts whose kernels are wrong are calls of PyTorch"
+        whole = self.program.graph
+        yield decompose(whole, stable=True), "every op is a kernel of its own"
+        yield as_calls(whole), "every op is a call of PyTorch"
+
+    def _right_parts(self, verified: KernelGraph) -> KernelGraph:
+        """Of each part the first candidate whose kernels are right, or its calls of PyTorch."""
+
+        def program(op: Alternatives) -> KernelGraph:
+            order = [position for _, position in ranking(op, self.target)]
+            programs = (op.programs[p] for p in order[: self.options.finalists])
+            return next(filter(self._is_right, programs), None) or as_calls(op.programs[0])
+
+        return fused(replaced(verified, program))
+
+    def _is_right(self, program: KernelGraph) -> bool:
+        """Whether a part's program compiles, and none of its kernels is wrong."""
+        try:
+            steps = self._build(program)
+        except CompileError:
+            return False
+        return not any(failed(self.checker.of_step(step)) for step in steps)
+
+    def _right(self, ranked: list[Finalist]) -> list[Finalist]:
+        """The finalists from the first on whose kernels are right when they are run."""
+        if not self.options.check_kernels:
+            return ranked
+        for number, candidate in enumerate(ranked):
+            with self._timed("check"):
+                self.checker.until = self.deadline.portion(CHECKED)
+                checked = self.checker.check(candidate)
+            wrong = failed(checked.checks or ())
+            if wrong is None:
+                return [checked, *ranked[number + 1 :]]
+            self._note(f"candidate {candidate.place} by predicted time is dropped: {wrong}")
+        return []
 
     def _finalists(self, verified: KernelGraph) -> list[Finalist]:
         return finalists(
@@ -274,6 +320,7 @@ class _Run:
         best = ranked[0]
         self.forms.add("selected", best.graph)
         self.report.prediction = best.prediction
+        self.report.checks = best.checks or ()
         for text in outcome(ranked):
             self._note(text)
         return Optimized(
@@ -291,7 +338,11 @@ class _Run:
                     f"{type(op).__name__.lower()}; use superoptimize()",
                     self.program.locations.get(op),
                 )
-        return self._finish([self._finalist(self.program.graph)])
+        chosen = self._finalist(self.program.graph)
+        checked = self._right([chosen])
+        if not checked:
+            raise NothingFoundError("the kernels are wrong: " + "; ".join(self.report.notes))
+        return self._finish(checked)
 
     @contextmanager
     def _timed(self, what: str) -> Generator[None]:

@@ -83,6 +83,10 @@ class OptimizeOptions:
     numerics: bool = _option(VerifyOptions.numerics, "measure rounding errors against float64")
     jobs: int | None = _option(None, "processes that search and verify", "one a processor")
     compile: bool = _option(True, "compile what is chosen")
+    check_kernels: bool = _option(
+        True, "run compiled kernels before they are handed out: a few blocks of each in the "
+        "emulator, all of them once on a GPU where there is one",
+    )  # fmt: skip
     cubin: bool = _option(True, "assemble machine code where ptxas is there")
     use_cache: bool = _option(True, "use what was verified and compiled before")
     bounds: Mapping[str, int] = field(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
+    from mirage.pipeline.kernel_check import KernelCheck
     from mirage.runtime import Executable
     from mirage.runtime.artifact import Artifact
 
@@ -40,7 +41,8 @@ class Step:
 @dataclass(frozen=True)
 class Finalist:
     """A candidate that was compiled. ``place`` counts by predicted time before that, from 0.
-    ``verdicts`` has what was verified of each part; nothing where kernels were chosen by hand."""
+    ``verdicts`` has what was verified of each part; nothing where kernels were chosen by hand.
+    ``checks`` says how its kernels were run; None if they were not."""
 
     graph: KernelGraph
     steps: tuple[Step, ...]
@@ -48,6 +50,7 @@ class Finalist:
     prediction: CostReport | None
     spilled_bytes: int
     verdicts: tuple[VerdictNote, ...] = ()
+    checks: tuple[KernelCheck, ...] | None = None
 
     @property
     def predicted(self) -> float:
@@ -63,6 +66,7 @@ class Report:
     exponentials: tuple[tuple[Exponential, ...], ...] = ()
     checked: tuple[Checked, ...] = ()
     prediction: CostReport | None = None
+    checks: tuple[KernelCheck, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     notes: list[str] = field(default_factory=list[str])
 
@@ -80,6 +84,7 @@ class Report:
                 for c in self.checked
             ],
             "prediction": None if self.prediction is None else self.prediction.to_json(),
+            "checks": [c.to_json() for c in self.checks],
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
         }
@@ -162,11 +167,12 @@ class Optimized:
         """Size of the chip's L2 cache."""
         return target_for(self.options.chip).l2_size
 
-    def with_finalist(self, number: int) -> Optimized:
-        """The same program with another of the finalists chosen."""
-        chosen = self.finalists[number]
-        others = (f for f in self.finalists if f is not chosen)
-        report = replace(self.report, prediction=chosen.prediction)
+    def with_finalist(self, number: int, checked: Finalist | None = None) -> Optimized:
+        """The same program with another of the finalists chosen; ``checked`` is the same with its
+        checks."""
+        others = (f for f in self.finalists if f is not self.finalists[number])
+        chosen = checked or self.finalists[number]
+        report = replace(self.report, prediction=chosen.prediction, checks=chosen.checks or ())
         return Optimized(
             self.program, self.options, chosen.graph, chosen.steps,
             self.mlir.having("selected", chosen.graph), report, (chosen, *others),

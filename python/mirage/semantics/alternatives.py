@@ -102,13 +102,18 @@ def reference_graph(graph: KernelGraph) -> KernelGraph:
 
 def inlined(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> KernelGraph:
     """Alternatives replaced by the chosen program's ops."""
+    return replaced(graph, lambda op: op.programs[choose(op)])
+
+
+def replaced(graph: KernelGraph, by: Callable[[Alternatives], KernelGraph]) -> KernelGraph:
+    """Alternatives replaced by the ops of a program with the same inputs and outputs."""
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     for op in graph.ops:
         if not isinstance(op, Alternatives):
             ops.append(op)
             continue
-        program = op.programs[choose(op)]
+        program = by(op)
         mapping = dict(zip(program.inputs, op.operands, strict=True))
         renamed = rename_graph(program, mapping)
         ops.extend(renamed.ops)

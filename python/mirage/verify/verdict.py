@@ -116,7 +116,8 @@ class Verdict:
 
     ``bound_log2`` (of PROBABLE, and only there) is the base-2 logarithm of the chance that a wrong
     candidate passes. ``numerics_hold`` says whether
-    the candidate's rounding error is at most twice the reference's (``None``: not measured).
+    the candidate's rounding error is at most twice the reference's (``None``: not measured),
+    ``defined`` whether it is defined wherever the reference is (``None``: not looked at).
     ``permutation[i]`` is the candidate's output that equals output ``i`` of the reference.
     ``holds_for`` (PROVED only) says for which other sizes the proof holds too; ``None``: for the
     sizes, maps and constants at hand. ``unshown`` are the positions of the candidate's ops that
@@ -136,6 +137,7 @@ class Verdict:
     unshown: tuple[int, ...] = ()
     rough: tuple[int, ...] = ()
     late: bool = False
+    defined: bool | None = None
 
     @property
     def equivalent(self) -> bool:
@@ -145,7 +147,8 @@ class Verdict:
     @property
     def accepted(self) -> bool:
         """Whether it may also do so in floating point."""
-        return self.equivalent and self.numerics_hold is not False
+        fine = self.numerics_hold is not False and self.defined is not False
+        return self.equivalent and fine
 
     def __str__(self) -> str:
         lines = [self.kind.value]
@@ -153,7 +156,9 @@ class Verdict:
             lines[0] += f" ({'for other sizes too' if self.holds_for else 'for these sizes'})"
         if self.kind is Kind.PROBABLE:
             lines[0] += f" (error at most 2^{self.bound_log2:.1f})"
-        if self.equivalent and not self.accepted:
+        if self.equivalent and self.defined is False:
+            lines[0] += ", but not accepted: it is not defined everywhere where the reference is"
+        elif self.equivalent and not self.accepted:
             lines[0] += ", but not accepted: its rounding errors are too large"
         if self.witness:
             lines.append(f"  witness: {self.witness}")
@@ -168,6 +173,7 @@ class Verdict:
             "accepted": self.accepted,
             "bound_log2": self.bound_log2,
             "numerics_hold": self.numerics_hold,
+            "defined": self.defined,
             "seed": str(self.seed),
             "permutation": None if self.permutation is None else list(self.permutation),
             "unshown": list(self.unshown),

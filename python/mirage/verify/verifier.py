@@ -23,6 +23,7 @@ from mirage.semantics.ugraph import (
 )
 from mirage.verify.calls import cut_calls
 from mirage.verify.constants import read_alike
+from mirage.verify.evidence.domains import defined_evidence
 from mirage.verify.evidence.exact import (
     Exact,
     accounts_of,
@@ -214,6 +215,11 @@ class _Verification:
             text = "tests passed, but nothing bounds the chance that a wrong program passes them"
             self.evidence.append(Evidence("bound", None, text))
             return self._verdict(Kind.UNKNOWN, None, None, None)
+        defined = self._defined(instance, source, order)
+        if not defined:
+            kind = Kind.PROVED if small.proved else Kind.PROBABLE
+            verdict = self._verdict(kind, None if small.proved else small.bound, None, order)
+            return replace(verdict, defined=False, holds_for=small.holds_for)
         numerics: bool | None = False if useless else None
         later = postpone and instance.cells is None
         if self.options.numerics and not useless and not later:
@@ -223,9 +229,22 @@ class _Verification:
             verdict = replace(verdict, holds_for=small.holds_for)
         else:
             verdict = self._verdict(Kind.PROBABLE, small.bound, numerics, order)
+        verdict = replace(verdict, defined=True)
         if later and self.options.numerics and not useless:
             return Open(verdict, self.candidate)
         return verdict
+
+    def _defined(
+        self, instance: Instance, source: np.random.Generator, order: tuple[int, ...]
+    ) -> bool:
+        """Whether the candidate is defined wherever its reference is."""
+        references = [instance.stable[0]]
+        if instance.cells is None:
+            references.append(decompose(self.reference))
+        sample = instance.stable_sample
+        found = defined_evidence(references, instance.stable[1], sample, source, order)
+        self.evidence.append(found)
+        return found.holds is True
 
     def _piece_by_piece(
         self,

@@ -128,6 +128,8 @@ def test_refuted_is_1_and_the_witness_can_be_run_again(
 
 def test_unknown_is_3(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     code, data = run_json(capsys, "absolute.mlir", "root.mlir")
+    assert any("identity" in want for want in data["needed"])
+    assert "this would be needed" in run(capsys, "absolute.mlir", "root.mlir")[1]
     assert code == 3
     assert data["kind"] == "unknown"
     assert run(capsys, "absolute.mlir", "root.mlir")[1].startswith("unknown\n")

@@ -6,7 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from mirage.emulator import EmulatorError, LaunchError, UninitialisedReadError
+from mirage.emulator import (
+    Emulator,
+    EmulatorError,
+    LaunchError,
+    Uninitialised,
+    UninitialisedReadError,
+)
 from mirage.emulator.artifact import MismatchError, check_artifact, random_inputs, run_artifact
 from mirage.runtime.manifest import Argument
 from small_artifact import PTX, small_artifact
@@ -87,3 +93,15 @@ def test_manifest_that_does_not_fit_the_kernel() -> None:
 def test_kernel_that_computes_something_else() -> None:
     with pytest.raises(MismatchError):
         check_artifact(_with_ptx(PTX.replace("add.f32", "mul.f32")), lambda x: 2 * x)
+
+
+def test_some_blocks_alone() -> None:
+    emulator = Emulator(PTX)
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    fresh = Uninitialised(y)
+    ran = emulator.launch("twice", grid=(2,), block=(32,), args=[x, fresh], only=[1])
+    assert ran.stats.blocks == 1
+    assert fresh.unwritten == 32 * 4
+    assert (y[32:] == 2 * x[32:]).all()
+    with pytest.raises(LaunchError, match="below 2"):
+        emulator.launch("twice", grid=(2,), block=(32,), args=[x, y], only=[2])

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.cli.artifacts import add_chip_argument, chip_of
+from mirage.cli.given_inputs import Wanted, given_inputs
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, load_program
+from mirage.cli.tensor_files import DTYPES, check_kind, check_writable, read_tensors, write_tensors
+from mirage.runtime.manifest import TORCH_NAMES
 
 if TYPE_CHECKING:
     from mirage.emulator import Counters
@@ -19,10 +22,10 @@ if TYPE_CHECKING:
 
 SUMMARY = "run an artifact or a program, on a GPU or in the emulator"
 DESCRIPTION = """\
-Runs an artifact on random inputs, on the GPU by default, or its PTX in the emulator on the CPU
-(--emulate), which also reports out-of-bounds accesses, races and uninitialised reads. A program is
-optimized first. The outputs are compared with the program (for an artifact: the one that --program
-names) in float64; the exit code is 1 if they are wrong."""
+Runs an artifact on random inputs or those of a file (--inputs), on the GPU by default, or its PTX
+in the emulator on the CPU (--emulate), which also reports out-of-bounds accesses, races and
+uninitialised reads. A program is optimized first. The outputs are compared with the program (for an
+artifact: the one that --program names) in float64; the exit code is 1 if they are wrong."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("artifact", help=f"folder of an artifact, or a program: {HELP}")
     parser.add_argument("--program", help=f"what the artifact should compute: {HELP}")
     add_chip_argument(parser, what="for a program: ")
+    parser.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="FILE",
+        help=".npz or .safetensors file with the inputs by their names, instead of random ones; "
+        "weights that the program holds may be left out",
+    )
+    parser.add_argument(
+        "--outputs",
+        type=Path,
+        metavar="FILE",
+        help=".npz or .safetensors file to write the outputs to, by their names",
+    )
     parser.add_argument("--emulate", action="store_true", help="execute the PTX on the CPU")
     parser.add_argument("--stats", action="store_true", help="with --emulate: print its counters")
     parser.add_argument(
@@ -47,8 +63,13 @@ def run(options: argparse.Namespace, output: Output) -> int:
     """Runs and compares."""
     if options.stats and not options.emulate:
         raise BadProgramError("expected --emulate together with --stats, got --stats alone")
+    if options.outputs is not None:
+        check_kind(options.outputs)
+    tensors = None if options.inputs is None else read_tensors(options.inputs)
     what, program = _runnable(options, output)
-    inputs, want = _problem(what, program, options.seed)
+    if options.outputs is not None:
+        check_writable(options.outputs, {spec.name: spec.dtype for spec in what.outputs})
+    inputs, want = _problem(what, program, options, tensors)
     data: dict[str, Any] = {"artifact": str(options.artifact), "name": what.name}
     if options.emulate:
         outputs = _emulate(what, inputs, options, output, data)
@@ -80,6 +101,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
             rows.append((spec.name, spec.shape, spec.dtype, f"{entry['norm']:.6g}", ""))
         data["outputs"].append({"name": spec.name, "shape": list(spec.shape), **entry})
     output.table(("output", "shape", "type", "norm" if want is None else "error", ""), rows)
+    if options.outputs is not None:
+        pairs = zip(what.outputs, outputs, strict=True)
+        write_tensors(options.outputs, {s.name: y.astype(DTYPES[s.dtype]) for s, y in pairs})
+        output.say(f"outputs: {options.outputs}")
+        data["written"] = str(options.outputs)
     output.result({**data, "ok": code == 0})
     return code
 
@@ -89,7 +115,7 @@ class _Runnable:
     """What can be run: an artifact, or an optimized program that may be more than one."""
 
     name: str
-    inputs: tuple[tuple[str, tuple[int, ...], str], ...]  # name, shape, type
+    inputs: tuple[Wanted, ...]
     outputs: tuple[_Output, ...]
     artifact: Artifact | None = None
     optimized: Optimized | None = None
@@ -104,7 +130,10 @@ class _Output:
 
 def _of_artifact(artifact: Artifact) -> _Runnable:
     m = artifact.manifest
-    inputs = tuple((t.name, t.shape, t.dtype) for t in m.inputs)
+    inputs = tuple(
+        Wanted(tuple(dict.fromkeys((t.name, t.parameter or t.name))), t.shape, t.dtype)
+        for t in m.inputs
+    )
     outputs = tuple(_Output(t.name, t.shape, t.dtype) for t in m.outputs)
     return _Runnable(m.name, inputs, outputs, artifact)
 
@@ -119,7 +148,15 @@ def _of_optimized(o: Optimized) -> _Runnable:
     program = replace(o.program, parameters=())
     optimized = Optimized(program, o.options, o.graph, o.steps, o.mlir, o.report, o.finalists)
     graph = program.graph
-    inputs = tuple((v.name, v.shape, v.dtype.value) for v in graph.inputs)
+    names = {p.index: p.name for p in o.program.parameters}
+    inputs = tuple(
+        Wanted(
+            tuple(dict.fromkeys((v.name or f"x{i}", names.get(i, v.name or f"x{i}")))),
+            v.shape,
+            v.dtype.value,
+        )
+        for i, v in enumerate(graph.inputs)
+    )
     outputs = tuple(
         _Output(v.name or f"y{i}", v.shape, v.dtype.value) for i, v in enumerate(graph.outputs)
     )
@@ -156,14 +193,19 @@ def _is_artifact(name: str) -> bool:
 
 
 def _problem(
-    what: _Runnable, program: LoadedProgram | None, seed: int
+    what: _Runnable,
+    program: LoadedProgram | None,
+    options: argparse.Namespace,
+    tensors: dict[str, Any] | None,
 ) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """Inputs as arrays, and the expected outputs in float64 if the program is known."""
     import numpy as np
 
-    shapes = [shape for _, shape, _ in what.inputs]
+    shapes = [w.shape for w in what.inputs]
     if program is None:
-        rng = np.random.default_rng(seed)
+        if tensors is not None:
+            return given_inputs(options.inputs, tensors, what.inputs), None
+        rng = np.random.default_rng(options.seed)
         return tuple(rng.standard_normal(shape, dtype=np.float32) for shape in shapes), None
     from mirage.semantics.evaluate import evaluate_floats
 
@@ -173,7 +215,14 @@ def _problem(
             f"{program.spec}: expected inputs of shapes {shapes}, as the artifact takes, "
             f"got {expected}"
         )
-    inputs = program.inputs(seed)
+    inputs = program.inputs(options.seed)
+    if tensors is not None:
+        held = {p.index for p in program.program.parameters}
+        wanted = [
+            replace(w, own=x if i in held else None)
+            for i, (w, x) in enumerate(zip(what.inputs, inputs, strict=True))
+        ]
+        inputs = given_inputs(options.inputs, tensors, wanted)
     return inputs, evaluate_floats(program.graph, inputs)
 
 
@@ -224,11 +273,9 @@ def _tensors(what: _Runnable, inputs: tuple[Any, ...], device: str) -> list[Any]
     """The inputs as tensors."""
     import torch
 
-    from mirage.runtime.manifest import TORCH_NAMES
-
     return [
-        torch.as_tensor(x).to(device=device, dtype=getattr(torch, TORCH_NAMES[dtype]))
-        for x, (_, _, dtype) in zip(inputs, what.inputs, strict=True)
+        torch.tensor(x).to(device=device, dtype=getattr(torch, TORCH_NAMES[w.dtype]))
+        for x, w in zip(inputs, what.inputs, strict=True)
     ]
 
 
@@ -237,7 +284,10 @@ def _arrays(results: tuple[Any, ...]) -> tuple[Any, ...]:
     import torch
 
     tensors = (y for y in results if isinstance(y, torch.Tensor))
-    return tuple(y.detach().double().cpu().numpy() for y in tensors)
+    return tuple(
+        (y.detach().double() if y.is_floating_point() else y.detach()).cpu().numpy()
+        for y in tensors
+    )
 
 
 def _launch(

@@ -27,7 +27,8 @@ constants by what they hold. Results go by their keys."""
 EPILOG = """\
 exit codes:
   0 equivalent (proved or probable)   1 refuted; the witness is printed   2 bad input   3 unknown
-  4 equivalent as functions of real numbers, but rounding errors are too large
+  4 equivalent as functions of real numbers, but rounding errors are too large, or the candidate is
+    not defined everywhere where the reference is
 """
 
 EQUIVALENT, REFUTED, UNKNOWN, INACCURATE = 0, 1, 3, 4
@@ -70,6 +71,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     from mirage.pipeline.compare import verify_programs
     from mirage.semantics.check import InvalidGraph
     from mirage.verify import Assumptions, Kind, SignatureMismatch, VerifyOptions
+    from mirage.verify.needed import needed
 
     if options.draws < 1:
         raise BadProgramError(f"expected at least one draw, got {options.draws}")
@@ -99,9 +101,13 @@ def run(options: argparse.Namespace, output: Output) -> int:
     except (SignatureMismatch, InvalidGraph) as e:
         raise BadProgramError(f"{options.reference} and {options.candidate}: {e}") from None
     output.say(str(verdict))
-    output.result(
-        {"reference": options.reference, "candidate": options.candidate, **verdict.to_json()}
-    )
+    wants = needed(verdict)
+    if wants:
+        output.say("to know more, this would be needed:")
+    for want in wants:
+        output.say(f"  {want}")
+    names = {"reference": options.reference, "candidate": options.candidate}
+    output.result({**names, **verdict.to_json(), "needed": list(wants)})
     if verdict.equivalent:
         return EQUIVALENT if verdict.accepted else INACCURATE
     return REFUTED if verdict.kind is Kind.REFUTED else UNKNOWN

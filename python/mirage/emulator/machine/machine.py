@@ -26,8 +26,8 @@ Triple = tuple[int, int, int]
 
 
 class Machine:
-    """`first_block` .. `first_block + blocks` of the grid, in cluster order. Rows of all per-warp
-    arrays are block * warps_per_block + warp."""
+    """Blocks of the grid by their `numbers` in cluster order, clusters whole. Rows of all per-warp
+    arrays are block * warps_per_block + warp, blocks counted as they come."""
 
     def __init__(
         self,
@@ -36,8 +36,7 @@ class Machine:
         grid: Triple,
         block: Triple,
         cluster: Triple,
-        first_block: int,
-        blocks: int,
+        numbers: Array,
         shared_bytes: int,
         dynamic_bytes: int,
         memory: GlobalMemory,
@@ -51,10 +50,10 @@ class Machine:
         self.program = program
         self.grid, self.block, self.cluster = grid, block, cluster
         self.cluster_blocks = cluster[0] * cluster[1] * cluster[2]
-        self.first_block, self.blocks = first_block, blocks
+        self.numbers, self.blocks = numbers, len(numbers)
         self.threads = block[0] * block[1] * block[2]
         self.warps_per_block = -(-self.threads // 32)
-        self.warps = blocks * self.warps_per_block
+        self.warps = self.blocks * self.warps_per_block
         self.checks, self.stats, self.limits, self.counters = checks, stats, limits, counters
         self.memory, self.parameters, self.tensor_maps = memory, parameters, tensor_maps
         self.dynamic_bytes = dynamic_bytes
@@ -76,7 +75,7 @@ class Machine:
         self.waited = np.zeros((self.warps, 32), bool)
 
         self.registers_of_row = np.full(self.warps, program.registers_per_thread(self.threads))
-        self.free_registers = np.zeros(blocks, np.int64)
+        self.free_registers = np.zeros(self.blocks, np.int64)
         self.register_waits: list[tuple[Cohort, int, int]] = []
 
         granule = program.shared_granule if checks else 16
@@ -95,6 +94,7 @@ class Machine:
         self.block_of_row = rows // self.warps_per_block
         self.warp_of_row = rows % self.warps_per_block
         self.domain_of_row = self.block_of_row // self.cluster_blocks
+        self.unit_of_row = self.numbers[self.block_of_row] // self.cluster_blocks
         self.domain_warps = self.cluster_blocks * self.warps_per_block
         self.agent_of_row = rows % self.domain_warps
         self._thread = self.warp_of_row[:, None] * 32 + np.arange(32)
@@ -246,8 +246,7 @@ class Machine:
     def _blocks_table(self) -> Array:
         """(x, y, z) of each resident block; blocks of a cluster are consecutive."""
         per_axis = [g // c for g, c in zip(self.grid, self.cluster, strict=True)]
-        index = self.first_block + np.arange(self.blocks)
-        cluster, rank = np.divmod(index, self.cluster_blocks)
+        cluster, rank = np.divmod(self.numbers, self.cluster_blocks)
         table = np.zeros((self.blocks, 3), np.int64)
         for axis in range(3):
             table[:, axis] = (cluster % per_axis[axis]) * self.cluster[axis] + (

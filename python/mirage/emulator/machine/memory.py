@@ -20,6 +20,7 @@ from mirage.emulator.errors import (
     UninitialisedReadError,
 )
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.global_order import GlobalOrder, Sync
 
 if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
@@ -64,6 +65,7 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
+        self.order = GlobalOrder(16)
 
     def add(self, name: str, data: Array, written: Array | None = None) -> Allocation:
         """Places bytes [size] in a window of their own."""
@@ -137,9 +139,11 @@ class GlobalMemory:
             found.append((allocation, lanes, offset))
         return found
 
-    def load(self, c: Cohort, address: Array, size: int) -> Array:
-        """Carriers [n, 32] at addresses [n, 32]; 0 in inactive lanes."""
+    def load(self, c: Cohort, address: Array, size: int, sync: Sync | None = None) -> Array:
+        """Carriers [n, 32] at addresses [n, 32]; 0 in inactive lanes. ``sync``: a strong access."""
         result: Array | None = None
+        if sync is not None and c.machine.checks:
+            self.order.strong(c, address, sync, reads=True, writes=False)
         for allocation, lanes, offset in self.locate(c, address, size):
             index = offset // size
             view = allocation.view(size)
@@ -147,6 +151,8 @@ class GlobalMemory:
                 continue
             if allocation.written is not None and c.machine.checks:
                 self.check_written(c, allocation, lanes, offset, address, size)
+            if sync is None and c.machine.checks:
+                self.order.read(c, allocation, lanes, offset, size)
             value = view[index]
             result = value if result is None else np.where(lanes, value, result)
         return np.zeros((c.n, 32), CARRIER[size]) if result is None else result
@@ -172,8 +178,12 @@ class GlobalMemory:
                 address,
             )
 
-    def store(self, c: Cohort, address: Array, value: Array, size: int) -> None:
-        """Writes carriers [n, 32] of the active lanes."""
+    def store(
+        self, c: Cohort, address: Array, value: Array, size: int, sync: Sync | None = None
+    ) -> None:
+        """Writes carriers [n, 32] of the active lanes. ``sync``: a strong access."""
+        if sync is not None and c.machine.checks:
+            self.order.strong(c, address, sync, reads=False, writes=True)
         for allocation, lanes, offset in self.locate(c, address, size):
             if not allocation.data.flags.writeable:
                 c.machine.fail(
@@ -184,14 +194,28 @@ class GlobalMemory:
                     address,
                 )
             view = allocation.view(size)
+            if c.machine.checks:
+                changes = differs(view[offset[lanes] // size], value[lanes])
+                strong = sync is not None
+                self.order.write(c, allocation, lanes, offset, size, changes, strong=strong)
             if lanes.all():
                 view[offset // size] = value
             else:
                 view[offset[lanes] // size] = value[lanes]
+            if c.machine.checks and sync is None:
+                lost = differs(view[offset[lanes] // size], value[lanes])
+                self.order.overwritten(c, allocation, lanes, offset, size, lost)
             if allocation.written is not None:
                 flat = offset[lanes]
                 for byte in range(size):
                     allocation.written[flat + byte] = True
+
+
+def differs(first: Array, second: Array) -> Array:
+    """Where carriers [N] are not the same bits."""
+    size = first.dtype.itemsize
+    a, b = (np.ascontiguousarray(x).view(np.uint8).reshape(-1, size) for x in (first, second))
+    return np.asarray((a != b).any(axis=1))
 
 
 def check_dependent(c: Cohort, allocation: Allocation, lanes: Array) -> None:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
 
 
+SEVERAL = -1
+"""In the place of a lane: more than one, or lanes that access for each other."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Access:
     """N accesses of one instruction: positions of their rows in the cohort [N], granules [N, k],
@@ -58,6 +62,13 @@ class RaceCheck:
         self._write_clock = np.zeros(total, np.int32)
         self._write_step = np.zeros(total, np.int32)
         self._read_clock = np.zeros((readers, total), np.int32)
+        self._write_lane = np.zeros(total, np.int8)
+        self._reader = np.full(total, -1, np.int16)
+        self._read_lane = np.zeros(total, np.int8)
+        # Of each warp the clock at its last wait for its own copies, and the last of them that was
+        # waited for before that clock.
+        self._waited = np.zeros(machine.warps, np.int32)
+        self._shared_copies = np.zeros(machine.warps, np.int32)
         self._atomic_clock: Array | None = None
         self._remote_step = np.full(machine.warps, -1, np.int32)
         # Reads by copies between blocks, which end with the target's mbarrier phase:
@@ -79,6 +90,12 @@ class RaceCheck:
         count = max(1, size // self.granule)
         return position, first[:, None] + np.arange(count) if count > 1 else first[:, None]
 
+    def lanes(self, c: Cohort, *, collective: bool) -> Array:
+        """The lanes [N] of the active lanes' accesses, in the order of :meth:`spread`."""
+        if collective:
+            return np.full(c.n * 32 if c.mask is None else int(c.mask.sum()), SEVERAL)
+        return np.tile(np.arange(32), c.n) if c.mask is None else np.nonzero(c.mask)[1]
+
     def range(self, flat: int, size: int) -> Array:
         """Granules [1, k] of `size` bytes at byte index `flat`."""
         return np.arange(flat // self.granule, (flat + size) // self.granule)[None, :]
@@ -95,9 +112,11 @@ class RaceCheck:
         clock: Array | None = None,
         proxy: bool = False,
         record: bool = True,
+        lane: Array | None = None,
     ) -> None:
         """A read by the rows `position` [N] of the cohort; it is recorded for the agents
-        `agent_base` + the row's agent, at `clock` [N] (default: the row's own clock)."""
+        `agent_base` + the row's agent, at `clock` [N] (default: the row's own clock). `lane` [N] of
+        a warp's own read; :data:`SEVERAL` where they read for each other."""
         machine = self.machine
         rows = c.rows[position]
         access = _Access(c, position, granule, rows, "reads")
@@ -105,6 +124,8 @@ class RaceCheck:
         self._require_order(access, proxy=proxy)
         if self._atomic_clock is not None:
             self._require_after(access, self._atomic_clock, "an atomic")
+        if lane is not None:
+            self._read_by_lanes(access, lane)
         if record:
             own = machine.agent_of_row[rows]
             if clock is None:
@@ -120,9 +141,10 @@ class RaceCheck:
         agent: Array | None = None,
         clock: Array | None = None,
         proxy: bool = False,
+        lane: Array | None = None,
     ) -> None:
         """A write by the rows `position` [N] of the cohort, recorded as the agents `agent` [N] at
-        `clock` [N] (default: the rows themselves)."""
+        `clock` [N] (default: the rows themselves). `lane` as of reads."""
         machine = self.machine
         rows = c.rows[position]
         access = _Access(c, position, granule, rows, "writes")
@@ -131,6 +153,8 @@ class RaceCheck:
         if self._atomic_clock is not None:
             self._require_after(access, self._atomic_clock, "an atomic")
         self._require_copies_done(access)
+        if lane is not None:
+            self._written_by_lanes(access, lane)
         own = machine.agent_of_row[rows]
         if agent is None:
             agent = own
@@ -149,6 +173,61 @@ class RaceCheck:
                 f"expected one warp to write these bytes, but {who} writes them too, with no "
                 "barrier between",
             )
+
+    def waited(self, rows: Array, seen: Array) -> None:
+        """Rows wait for their own copies, of which those up to ``seen`` [n] are done already."""
+        machine = self.machine
+        now = machine.clocks[rows, machine.agent_of_row[rows]]
+        again = self._waited[rows] == now  # without a barrier since the last wait
+        self._shared_copies[rows] = np.where(again, self._shared_copies[rows], seen)
+        self._waited[rows] = now
+
+    def _read_by_lanes(self, access: _Access, lane: Array) -> None:
+        """What another lane of the warp wrote, or copied and waited for, is there only after
+        bar.warp.sync (or any barrier): until then the warp's clock does not move."""
+        granule, own, clock = access.granule, *self._now(access)
+        lane, rows = lane[:, None], access.rows[:, None]
+        agent, written = self._write_agent[granule], self._write_clock[granule]
+        bad = (agent == own) & (written == clock)
+        copied = (agent == own + self.machine.copy_agent) & (self._waited[rows] == clock)
+        bad |= copied & (written > self._shared_copies[rows])
+        bad &= (self._write_lane[granule] != lane) | (lane == SEVERAL)
+        if bad.any():
+            self._fail_lanes(access, bad, self._write_lane, "the write")
+        lanes = np.broadcast_to(lane, granule.shape)
+        before = (self._reader[granule] == own) & (self._read_clock[own, granule] == clock)
+        others = before & (self._read_lane[granule] != lanes)
+        self._reader[granule] = own
+        self._read_lane[granule] = lanes
+        others |= self._read_lane[granule] != lanes  # several lanes at a time
+        self._read_lane[granule[others]] = SEVERAL
+
+    def _written_by_lanes(self, access: _Access, lane: Array) -> None:
+        """What another lane of the warp still reads must not be written before bar.warp.sync."""
+        granule, own, clock = access.granule, *self._now(access)
+        bad = (self._reader[granule] == own) & (self._read_clock[own, granule] == clock)
+        bad &= (self._read_lane[granule] != lane[:, None]) | (lane[:, None] == SEVERAL)
+        if bad.any():
+            self._fail_lanes(access, bad, self._read_lane, "the read")
+        lanes = np.broadcast_to(lane[:, None], granule.shape)
+        self._write_lane[granule] = lanes
+        self._write_lane[granule[self._write_lane[granule] != lanes]] = SEVERAL
+
+    def _now(self, access: _Access) -> tuple[Array, Array]:
+        """The warps' agents and own clocks [N, 1]."""
+        own = self.machine.agent_of_row[access.rows]
+        return own[:, None], self.machine.clocks[access.rows, own][:, None]
+
+    def _fail_lanes(self, access: _Access, bad: Array, lanes: Array, what: str) -> NoReturn:
+        other = int(lanes[access.granule[_first(bad)]])
+        who = "other lanes" if other == SEVERAL else f"lane {other}"
+        self._fail(
+            access,
+            bad,
+            RaceError,
+            f"expected bar.warp.sync between {what} by {who} of this warp and this instruction, "
+            f"which {access.verb} the same bytes",
+        )
 
     def atomic(self, c: Cohort, position: Array, granule: Array) -> None:
         """An atomic update: ordered like a read and a write against plain accesses, but not against

@@ -173,6 +173,11 @@ class Scheduler:
         more = f" and {len(rows) - limit} more warps" if len(rows) > limit else ""
         return ", ".join(names) + more
 
+    def situation_of(self, c: Cohort, mask: Array | None) -> str:
+        """Who is at the instruction that is executed."""
+        where = self.machine.site_of(self.machine.step_index)
+        return f"{self._lanes(c.rows, mask)}: waiting at {where}"
+
     def situation(self) -> str:
         """Who waits for what, one a line."""
         machine = self.machine

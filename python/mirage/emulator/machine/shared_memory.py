@@ -66,18 +66,22 @@ class SharedMemory:
         if bad.any():
             self.machine.fail(error, message, c, bad, address)
 
-    def load(self, c: Cohort, address: Array, size: int) -> Array:
-        """Carriers [n, 32]."""
+    def load(self, c: Cohort, address: Array, size: int, *, collective: bool = False) -> Array:
+        """Carriers [n, 32]; `collective`: lanes load for each other."""
         flat = self.flatten(c, address, size)
         if self.machine.checks:
-            self.races.read(c, *self.races.spread(c, flat, size))
+            lane = self.races.lanes(c, collective=collective)
+            self.races.read(c, *self.races.spread(c, flat, size), lane=lane)
         return self.data.view(CARRIER[size])[flat // size]
 
-    def store(self, c: Cohort, address: Array, value: Array, size: int) -> None:
-        """Writes carriers [n, 32] of the active lanes."""
+    def store(
+        self, c: Cohort, address: Array, value: Array, size: int, *, collective: bool = False
+    ) -> None:
+        """Writes carriers [n, 32] of the active lanes; `collective`: lanes store for each other."""
         flat = self.flatten(c, address, size)
         if self.machine.checks:
-            self.races.write(c, *self.races.spread(c, flat, size))
+            lane = self.races.lanes(c, collective=collective)
+            self.races.write(c, *self.races.spread(c, flat, size), lane=lane)
         self.put(c, flat, value, size)
 
     def put(self, c: Cohort, flat: Array, value: Array, size: int) -> None:

@@ -126,6 +126,7 @@ def _publish(c: Cohort, target: Array, value: Array, size: int) -> None:
             granule,
             agent=machine.copy_agent + machine.agent_of_row[rows],
             clock=machine.copy_group[rows],
+            lane=shared.races.lanes(c, collective=False),
         )
     shared.put(c, flat, value, size)
 
@@ -147,6 +148,8 @@ def _wait(c: Cohort, keep: int) -> None:
         keep = 0
     done = np.maximum(machine.copy_group[rows] - 1 - keep, 0)
     agent = machine.copy_agent + machine.agent_of_row[rows]
+    if machine.checks:
+        machine.shared.races.waited(rows, machine.clocks[rows, agent])
     machine.clocks[rows, agent] = np.maximum(machine.clocks[rows, agent], done)
     if machine.stats:
         for row in rows.tolist():

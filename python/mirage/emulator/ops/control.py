@@ -52,6 +52,15 @@ def compile_bra(context: Context, instruction: Instruction, modifiers: Modifiers
             return target
         if yes is None:
             return pc + 1
+        if polling and c.machine.checks and pc in c.machine.program.plain_spins:
+            c.machine.fail(
+                DeadlockError,
+                "expected ld.acquire, .relaxed or .volatile in a loop that waits for memory to "
+                "change, got plain loads, which need never see the change; "
+                f"{scheduler.situation_of(c, yes)}",
+                c,
+                yes,
+            )
         if polling:
             scheduler.defer(target, c.rows, yes)
         else:

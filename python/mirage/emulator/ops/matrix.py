@@ -51,7 +51,7 @@ def compile_ldmatrix(context: Context, instruction: Instruction, modifiers: Modi
 
         def run(c: Cohort) -> None:
             lanes, where = rows_of(c)
-            raw = np.ascontiguousarray(c.machine.shared.load(lanes, where, 16))
+            raw = np.ascontiguousarray(c.machine.shared.load(lanes, where, 16, collective=True))
             tiles = raw.view(np.uint16).reshape(c.n, 4, 8, 8)
             for j, write in enumerate(writes):
                 tile = tiles[:, j]
@@ -70,7 +70,8 @@ def compile_ldmatrix(context: Context, instruction: Instruction, modifiers: Modi
             tile = value.view(np.uint16).reshape(c.n, 8, 8)
             tiles[:, j] = tile.transpose(0, 2, 1) if transposed else tile
         c.machine.events += 1
-        c.machine.shared.store(lanes, where, tiles.reshape(c.n, 256).view(np.complex128), 16)
+        values = tiles.reshape(c.n, 256).view(np.complex128)
+        c.machine.shared.store(lanes, where, values, 16, collective=True)
 
     return Compiled("matrix-move", run=run_store, required=all_lanes, whole_rows=True)
 

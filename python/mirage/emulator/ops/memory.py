@@ -10,6 +10,7 @@ import numpy as np
 from mirage.emulator.errors import OutOfBoundsError
 from mirage.emulator.machine import memory
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.global_order import Sync
 from mirage.emulator.machine.operands import (
     FLOAT,
     address_reader,
@@ -36,16 +37,25 @@ TYPES = tuple(
 )
 
 
-def _access(context: Context, modifiers: Modifiers) -> tuple[str, bool]:
-    """(space, or "generic"; whether it synchronises) from the modifiers of ld and st."""
+def _access(context: Context, modifiers: Modifiers) -> tuple[str, Sync | None]:
+    """(space, or "generic"; what it does for the order between blocks, if it is strong) from the
+    modifiers of ld and st."""
     order = modifiers.take("acquire", "release", "relaxed", "volatile", "weak", "mmio")
     modifiers.drop("L1::evict_normal", "L1::evict_unchanged")
-    modifiers.drop(*SCOPES)
+    sync = _sync(order, modifiers)
     modifiers.drop_prefix("L1::", "L2::")
     space = modifiers.take(*SPACES) or "generic"
     modifiers.drop(*CACHE)
     space = space.partition("::")[0]
-    return space, order not in (None, "weak")
+    return space, None if order in (None, "weak") else sync
+
+
+def _sync(order: str | None, modifiers: Modifiers) -> Sync:
+    """What an order means between blocks; within the scope of a block it means nothing there."""
+    scopes = [scope for scope in SCOPES if scope in modifiers.rest]
+    modifiers.drop(*SCOPES)
+    wide = scopes not in (["cta"], ["cluster"])
+    return Sync(wide and order in ("acquire", "acq_rel"), wide and order in ("release", "acq_rel"))
 
 
 @opcode("ld", "ldu")
@@ -53,7 +63,7 @@ def compile_ld(context: Context, instruction: Instruction, modifiers: Modifiers)
     """Loads of 1, 2 or 4 elements; each element is sign- or zero-extended to its register."""
     modifiers.drop("unified")
     hint = "L2::cache_hint" in modifiers.rest
-    space, polls = _access(context, modifiers)
+    space, sync = _access(context, modifiers)
     kind = modifiers.type(*TYPES)
     lanes = modifiers.take("v2", "v4")
     ops = operands(instruction, 2, 3 if hint else 2)
@@ -69,7 +79,9 @@ def compile_ld(context: Context, instruction: Instruction, modifiers: Modifiers)
         return _load_parameter(writes, address, size, dtype)
     if space in ("shared", "generic"):
         context.shared(total)
-    load = _loader(space, total)
+    if space in ("global", "generic"):
+        context.device(total)
+    load = _loader(space, total, sync)
 
     def run(c: Cohort) -> None:
         value = load(c, np.broadcast_to(address(c), (c.n, 32)))
@@ -80,7 +92,7 @@ def compile_ld(context: Context, instruction: Instruction, modifiers: Modifiers)
         for i, write in enumerate(writes):
             write(c, np.ascontiguousarray(parts[:, :, i]))
 
-    return Compiled(f"load-{space}", run=run, polls=polls)
+    return Compiled(f"load-{space}", run=run, polls=sync is not None)
 
 
 def _load_parameter(writes: list[Any], address: Any, size: int, dtype: Any) -> Compiled:
@@ -107,12 +119,12 @@ Load = Callable[[Cohort, Array], Array]
 Store = Callable[[Cohort, Array, Array], None]
 
 
-def _loader(space: str, size: int) -> Load:
+def _loader(space: str, size: int, sync: Sync | None = None) -> Load:
     if space in ("global", "const"):
 
         def load_global(c: Cohort, address: Array) -> Array:
             machine = c.machine
-            value = machine.memory.load(c, address, size)
+            value = machine.memory.load(c, address, size, sync)
             if machine.stats:
                 active = int(c.n * 32 if c.mask is None else c.mask.sum())
                 touched = memory.sectors(address, c.mask, size, machine.pattern_cache)
@@ -136,7 +148,7 @@ def _loader(space: str, size: int) -> Load:
     def load_generic(c: Cohort, address: Array) -> Array:
         result = np.zeros((c.n, 32), memory.CARRIER[size])
         for part, sub, lanes in _by_window(c, address):
-            value = _loader(sub, size)(part, address - _BASE[sub])
+            value = _loader(sub, size, sync)(part, address - _BASE[sub])
             result[lanes] = value[lanes]
         return result
 
@@ -188,7 +200,7 @@ def count_shared(c: Cohort, address: Array, size: int, *, store: bool) -> None:
 def compile_st(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
     """Stores of 1, 2 or 4 elements."""
     hint = "L2::cache_hint" in modifiers.rest
-    space, _ = _access(context, modifiers)
+    space, sync = _access(context, modifiers)
     kind = modifiers.type(*TYPES)
     lanes = modifiers.take("v2", "v4")
     ops = operands(instruction, 2, 3 if hint else 2)
@@ -202,7 +214,9 @@ def compile_st(context: Context, instruction: Instruction, modifiers: Modifiers)
     total = size * count
     if space in ("shared", "generic"):
         context.shared(total)
-    store = _storer(space, total)
+    if space in ("global", "generic"):
+        context.device(total)
+    store = _storer(space, total, sync)
     carrier = memory.CARRIER[total]
     unsigned: Any = f"u{size}"
 
@@ -222,12 +236,12 @@ def compile_st(context: Context, instruction: Instruction, modifiers: Modifiers)
     return Compiled(f"store-{space}", run=run)
 
 
-def _storer(space: str, size: int) -> Store:
+def _storer(space: str, size: int, sync: Sync | None = None) -> Store:
     if space == "global":
 
         def store_global(c: Cohort, address: Array, value: Array) -> None:
             machine = c.machine
-            machine.memory.store(c, address, value, size)
+            machine.memory.store(c, address, value, size, sync)
             if machine.stats:
                 active = int(c.n * 32 if c.mask is None else c.mask.sum())
                 touched = memory.sectors(address, c.mask, size, machine.pattern_cache)
@@ -247,7 +261,7 @@ def _storer(space: str, size: int) -> Store:
 
     def store_generic(c: Cohort, address: Array, value: Array) -> None:
         for part, sub, _ in _by_window(c, address):
-            _storer(sub, size)(part, address - _BASE[sub], value)
+            _storer(sub, size, sync)(part, address - _BASE[sub], value)
 
     return store_generic
 
@@ -288,7 +302,8 @@ def compile_atom(context: Context, instruction: Instruction, modifiers: Modifier
     returns = instruction.opcode == "atom"
     if "async" in modifiers.rest:
         raise modifiers.unknown()
-    modifiers.drop("acquire", "release", "relaxed", "acq_rel", *SCOPES, "noftz")
+    sync = _sync(modifiers.take("acquire", "release", "relaxed", "acq_rel"), modifiers)
+    modifiers.drop("noftz")
     hint = "L2::cache_hint" in modifiers.rest
     modifiers.drop_prefix("L2::")
     space = (modifiers.take(*SPACES) or "generic").partition("::")[0]
@@ -321,6 +336,8 @@ def compile_atom(context: Context, instruction: Instruction, modifiers: Modifier
     context.features.add("atomic")
     if space != "global":
         context.shared(size)
+    if space != "shared":
+        context.device(size)
     raw = f"b{8 * size}" if not kind.startswith("f") or kind in ("f16", "f16x2") else kind
     sources = items(ops[1])
     targets = items(target) if not isinstance(target, Sink) else (target,) * count
@@ -336,10 +353,38 @@ def compile_atom(context: Context, instruction: Instruction, modifiers: Modifier
         for i, read in enumerate(reads):
             b = np.broadcast_to(read(c).view(f"u{size}"), (c.n, 32))
             d = b if second is None else np.broadcast_to(second(c).view(f"u{size}"), (c.n, 32))
-            old = _update(c, space, base + i * size, b, d, size, kind, function)
+            old = _update(c, space, base + i * size, b, d, size, kind, function, sync)
             writes[i](c, old if raw.startswith("b") else old.view(dtype_of(raw)))
 
     return Compiled(f"atomic-{space}", run=run, polls=returns)
+
+
+def _places(
+    c: Cohort, space: str, address: Array, size: int, sync: Sync
+) -> list[tuple[Array, Array, Array]]:
+    """The memory that an atomic updates, once it is checked: (carriers, lanes [n, 32], places
+    [n, 32])."""
+    machine = c.machine
+    places: list[tuple[Array, Array, Array]] = []
+    if space == "global":
+        machine.note(global_atomics=c.active().sum())
+        order = machine.memory.order
+        if machine.checks:
+            order.strong(c, address, sync, reads=True, writes=True)
+        for allocation, lanes, offset in machine.memory.locate(c, address, size):
+            if allocation.written is not None and machine.checks:
+                machine.memory.check_written(c, allocation, lanes, offset, address, size)
+            if machine.checks:
+                changes = np.zeros(int(lanes.sum()), bool)
+                order.write(c, allocation, lanes, offset, size, changes, strong=True)
+            places.append((allocation.view(size), lanes, offset // size))
+    else:
+        flat = machine.shared.flatten(c, address, size)
+        if machine.checks:
+            races = machine.shared.races
+            races.atomic(c, *races.spread(c, flat, size))
+        places.append((machine.shared.data.view(memory.CARRIER[size]), c.active(), flat // size))
+    return places
 
 
 def _update(
@@ -351,28 +396,16 @@ def _update(
     size: int,
     kind: str,
     function: Callable[[Any, Any, Any], Any],
+    sync: Sync,
 ) -> Array:
     """Applies the function lane by lane; returns the old bits [n, 32]."""
     old = np.zeros((c.n, 32), f"u{size}")
     if space == "generic":
         for part, sub, lanes in _by_window(c, address):
-            value = _update(part, sub, address - _BASE[sub], b, d, size, kind, function)
+            value = _update(part, sub, address - _BASE[sub], b, d, size, kind, function, sync)
             old[lanes] = value[lanes]
         return old
-    machine = c.machine
-    places: list[tuple[Array, Array, Array]] = []
-    if space == "global":
-        machine.note(global_atomics=c.active().sum())
-        for allocation, lanes, offset in machine.memory.locate(c, address, size):
-            if allocation.written is not None and machine.checks:
-                machine.memory.check_written(c, allocation, lanes, offset, address, size)
-            places.append((allocation.view(size), lanes, offset // size))
-    else:
-        flat = machine.shared.flatten(c, address, size)
-        if machine.checks:
-            races = machine.shared.races
-            races.atomic(c, *races.spread(c, flat, size))
-        places.append((machine.shared.data.view(memory.CARRIER[size]), c.active(), flat // size))
+    places = _places(c, space, address, size, sync)
 
     def as_value(raw: Array) -> Array:
         if kind in ("bf16", "bf16x2"):

@@ -23,6 +23,11 @@ class Context:
     kernel: Kernel
     features: set[str] = field(default_factory=set[str])
     shared_granule: int = 16
+    global_granule: int = 16
+
+    def device(self, size: int) -> None:
+        """The instruction may access global memory in units of `size` bytes."""
+        self.global_granule = min(self.global_granule, size)
 
     def shared(self, size: int) -> None:
         """The instruction may access shared memory in units of `size` bytes."""

@@ -50,10 +50,7 @@ def compile_bar(context: Context, instruction: Instruction, modifiers: Modifiers
     if modifiers.take("cluster") is not None:
         return _cluster(instruction, modifiers)
     if modifiers.take("warp") is not None:
-        if modifiers.take("sync") is None:
-            raise modifiers.unknown()
-        mask = reader(operands(instruction, 1)[0], "b32", instruction)
-        return Compiled("synchronise", run=lambda c: None, required=members(mask))
+        return _warp(instruction, modifiers)
     modifiers.drop("cta")
     aligned = modifiers.take("aligned") is not None or instruction.opcode == "bar"
     form = modifiers.take("sync", "arrive", "red")
@@ -105,6 +102,18 @@ def compile_bar(context: Context, instruction: Instruction, modifiers: Modifiers
     return Compiled("synchronise", control=control, required=all_lanes if aligned else None)
 
 
+def _warp(instruction: Instruction, modifiers: Modifiers) -> Compiled:
+    if modifiers.take("sync") is None:
+        raise modifiers.unknown()
+    mask = reader(operands(instruction, 1)[0], "b32", instruction)
+
+    def run(c: Cohort) -> None:
+        if c.machine.checks:
+            c.machine.bump(c.rows)
+
+    return Compiled("synchronise", run=run, required=members(mask))
+
+
 def _guarded_rows(c: Cohort, instruction: Instruction, *, aligned: bool) -> Array:
     """Rows [n] in which the guard holds; all active lanes must agree."""
     assert instruction.guard is not None
@@ -150,8 +159,8 @@ def _cluster(instruction: Instruction, modifiers: Modifiers) -> Compiled:
 
 @opcode("membar", "fence")
 def compile_fence(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    """Fences order nothing by themselves in the emulator, which executes in order; proxy fences
-    make earlier writes visible to asynchronous copies and wgmma."""
+    """Fences of gpu scope make relaxed accesses to global memory acquire (before) and release
+    (after); proxy fences make earlier writes visible to asynchronous copies and wgmma."""
     operands(instruction, 0, 2)
     proxy = any(m.startswith("proxy") or m in ("async", "async::generic") for m in modifiers.rest)
     asynchronous = any(m.startswith("async") for m in modifiers.rest)
@@ -159,6 +168,7 @@ def compile_fence(context: Context, instruction: Instruction, modifiers: Modifie
     modifiers.drop(
         "proxy", "alias", "async", "async::generic", "mbarrier_init", "tensormap::generic"
     )
+    wide = not proxy and not init and any(s in modifiers.rest for s in ("gpu", "sys", "gl"))
     modifiers.drop("sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl")
     modifiers.drop("global", "shared::cta", "shared::cluster", "sync_restrict::shared::cluster")
 
@@ -166,6 +176,8 @@ def compile_fence(context: Context, instruction: Instruction, modifiers: Modifie
         machine = c.machine
         if not machine.checks:
             return
+        if wide:
+            machine.memory.order.fence(c)
         if proxy and asynchronous:
             rows, agents = c.rows, machine.agents
             clocks = machine.clocks[rows]

@@ -1,0 +1,148 @@
+"""Compiled programs, run before they are handed out: each kernel in the emulator, all of them on
+this machine's GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from mirage.compiler.cache import cache_folder, compiler_fingerprint
+from mirage.frontend.program import Program
+from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.emulated_check import WORK, emulated, kernel_ops, unchecked
+from mirage.pipeline.gpu_check import on_this_gpu
+from mirage.pipeline.kernel_check import KernelCheck, Outcome
+from mirage.pipeline.result import Finalist, Step
+from mirage.runtime.manifest import KernelLaunch
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph, Op
+
+
+@dataclass
+class Checker:
+    """Checks programs that were compiled for a chip. After ``until`` no more kernels are run.
+    ``use_cache``: what passed before is not run again."""
+
+    program: Program
+    chip: str
+    use_cache: bool = True
+    until: Deadline | None = None
+    known: dict[str, KernelCheck] = field(default_factory=dict[str, KernelCheck])
+
+    def check(self, finalist: Finalist) -> Finalist:
+        """The program with its checks, which its artifacts have, too; those after the first kernel
+        that fails are not made."""
+        steps: list[Step] = []
+        checks: list[KernelCheck] = []
+        for step in finalist.steps:
+            mine = [] if failed(checks) else self.of_step(step)
+            checks += mine
+            steps.append(_with_evidence(step, mine))
+        if not failed(checks):
+            whole = on_this_gpu(self.program, self.chip, finalist.graph, steps)
+            checks += whole
+            steps = [_with_evidence(step, whole) for step in steps]
+        return replace(finalist, steps=tuple(steps), checks=tuple(checks))
+
+    def of_step(self, step: Step) -> list[KernelCheck]:
+        """The kernels of one part, in the emulator."""
+        if step.compiled is None or step.graph is None:
+            return []
+        ops, kernels = kernel_ops(step.graph), step.compiled.artifact.manifest.kernels
+        if len(ops) != len(kernels):
+            return unchecked(step, f"{len(kernels)} kernels are of {len(ops)} ops")
+        checks: list[KernelCheck] = []
+        for op, kernel in zip(ops, kernels, strict=True):
+            checks.append(self._of_kernel(op, kernel, step))
+            if failed(checks):
+                break
+        return checks
+
+    def _of_kernel(self, op: Op, kernel: KernelLaunch, step: Step) -> KernelCheck:
+        assert step.compiled is not None
+        artifact = step.compiled.artifact
+        key = _key(op, kernel, artifact.manifest.modules[kernel.module].ptx_sha256)
+        found = self.known.get(key) or (_read(key) if self.use_cache else None)
+        if found is None:
+            if self.until is not None and not self.until.left:
+                return unchecked(step, "the time is up")[0]
+            found = emulated(op, kernel, artifact)
+            if self.use_cache and found.outcome is not Outcome.FAILED:
+                _write(key, found)
+        self.known[key] = found
+        return replace(found, kernel=kernel.entry)
+
+
+def failed(checks: Sequence[KernelCheck]) -> KernelCheck | None:
+    """The first check that failed."""
+    return next((c for c in checks if c.outcome is Outcome.FAILED), None)
+
+
+def _with_evidence(step: Step, checks: Sequence[KernelCheck]) -> Step:
+    """The step, whose manifest says which checks were made."""
+    if step.compiled is None or not checks:
+        return step
+    artifact = step.compiled.artifact
+    evidence = dict(artifact.manifest.evidence)
+    evidence["checks"] = [*evidence.get("checks", ()), *(c.to_json() for c in checks)]
+    manifest = replace(artifact.manifest, evidence=evidence)
+    return replace(
+        step, compiled=replace(step.compiled, artifact=replace(artifact, manifest=manifest))
+    )
+
+
+# ---- what passed before
+
+
+@cache
+def _fingerprint() -> str:
+    """The state of what a check rests on."""
+    state = hashlib.sha256(f"{compiler_fingerprint()} {WORK}".encode())
+    root = Path(__file__).parent.parent
+    files = (
+        "emulator/**/*.py",
+        "semantics/*.py",
+        "pipeline/kernel_*.py",
+        "pipeline/emulated_check.py",
+    )
+    for path in sorted(p for pattern in files for p in root.glob(pattern)):
+        state.update(path.read_bytes())
+    return state.hexdigest()[:16]
+
+
+def _key(op: Op, kernel: KernelLaunch, ptx_sha256: str) -> str:
+    graph = KernelGraph("kernel", tuple(dict.fromkeys(op.operands)), (op,), op.results)
+    arguments = [a.to_json() | {"map": str(a.map)} for a in kernel.arguments]
+    sizes = [kernel.entry, kernel.grid, kernel.block, kernel.shared_bytes]
+    text = json.dumps([signature(graph), ptx_sha256, sizes, arguments], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _path(key: str) -> Path:
+    return cache_folder() / "checks" / _fingerprint() / key[:2] / f"{key}.json"
+
+
+def _read(key: str) -> KernelCheck | None:
+    try:
+        data = json.loads(_path(key).read_text())
+        return KernelCheck(data["kernel"], data["how"], Outcome(data["outcome"]), data["text"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(key: str, check: KernelCheck) -> None:
+    """Whole or not at all; a cache that cannot be written to is no error."""
+    path = _path(key)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        with os.fdopen(handle, "w") as file:
+            json.dump(check.to_json(), file)
+        os.replace(name, path)

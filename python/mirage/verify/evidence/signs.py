@@ -1,0 +1,133 @@
+"""Which signs a value can have, whatever the inputs are: an arithmetic beside float64.
+
+A set of signs is a number of four bits: negative, zero, positive, and minus infinity (what masks
+fill with; it counts as negative too). Each rule gives at least the signs that are possible for any
+operands with the given sets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, ReduceFn, UnaryFn
+
+NEG, ZERO, POS, LEAST = 1, 2, 4, 8
+ANY = NEG | ZERO | POS
+_SAME = (UnaryFn.TANH, UnaryFn.SILU, UnaryFn.GELU, UnaryFn.GELU_TANH)
+"""Functions of the sign of their argument."""
+
+
+def has(signs: Array, what: int) -> Array:
+    """Where one of ``what`` is possible."""
+    return (signs & what) != 0
+
+
+def coded(negative: Array, zero: Array, positive: Array, least: Array | bool = False) -> Array:
+    """The code of a set."""
+    code = NEG * negative + ZERO * zero + POS * positive + LEAST * np.asarray(least)
+    return np.asarray(code, np.uint8)
+
+
+def of_number(value: float) -> Array:
+    """The sign of one number."""
+    least = value == float("-inf")
+    return coded(np.asarray(value < 0), np.asarray(value == 0), np.asarray(value > 0), least)
+
+
+def of_unary(fn: UnaryFn, x: Array) -> Array:
+    """Signs of a function of each element."""
+    n, z, p, least = (has(x, bit) for bit in (NEG, ZERO, POS, LEAST))
+    no = np.zeros_like(z)
+    match fn:
+        case UnaryFn.NEG:
+            return np.where(least, ANY | LEAST, coded(p, z, n)).astype(np.uint8)
+        case UnaryFn.ABS | UnaryFn.SQUARE:
+            return coded(no, z, n | p)
+        case UnaryFn.EXP:  # of minus infinity it is 0
+            return coded(no, least, ~no)
+        case UnaryFn.SQRT | UnaryFn.RELU:
+            return coded(no, z | n, p)
+        case UnaryFn.RECIPROCAL:
+            return coded(n, least, p)
+        case UnaryFn.SIGMOID:
+            return coded(no, least, ~no)
+        case UnaryFn.RSQRT:
+            return coded(no, no, ~no)
+        case UnaryFn.NOT:
+            return coded(no, ~no, ~no)
+        case UnaryFn.BIAS:
+            return coded(~no, ~no, no, ~no)
+        case UnaryFn.FLOOR:
+            return coded(n, z | p, p, least)
+        case _ if fn in _SAME:
+            return coded(n, z | least, p)
+        case _:
+            return np.where(least, ANY | LEAST, ANY).astype(np.uint8)
+
+
+def of_binary(fn: BinaryFn, a: Array, b: Array) -> Array:
+    """Signs of a function of each pair of elements; of powers see :func:`of_power`."""
+    a, b = np.broadcast_arrays(a, b)
+    an, az, ap, al = (has(a, bit) for bit in (NEG, ZERO, POS, LEAST))
+    bn, bz, bp, bl = (has(b, bit) for bit in (NEG, ZERO, POS, LEAST))
+    if BINARY[fn].truth:
+        return np.full(a.shape, ZERO | POS, np.uint8)
+    match fn:
+        case BinaryFn.ADD:
+            return coded(an | bn, (az & bz) | (an & bp) | (ap & bn), ap | bp, al | bl)
+        case BinaryFn.SUB:
+            found = coded(an | bp, (az & bz) | (an & bn) | (ap & bp), ap | bn, al)
+            return np.where(bl, ANY | LEAST, found).astype(np.uint8)
+        case BinaryFn.MUL | BinaryFn.DIV:
+            zero = az | (bz if fn is BinaryFn.MUL else bl)
+            found = coded((an & bp) | (ap & bn), zero, (an & bn) | (ap & bp))
+            return np.where(al | (bl & (fn is BinaryFn.MUL)), ANY | LEAST, found).astype(np.uint8)
+        case BinaryFn.MAX:
+            below_a, below_b = an | az, bn | bz
+            return coded(an & bn, (az & below_b) | (bz & below_a), ap | bp, al & bl)
+        case BinaryFn.MIN:
+            above_a, above_b = ap | az, bp | bz
+            return coded(an | bn, (az & above_b) | (bz & above_a), ap & bp, al | bl)
+        case BinaryFn.KEEP:
+            return np.asarray(a | b | ZERO, np.uint8)
+        case _:
+            return np.full(a.shape, ANY | LEAST, np.uint8)
+
+
+def of_power(base: Array, exponent: Array) -> Array:
+    """Signs of powers, of which the exponents are numbers."""
+    even = (exponent % 2 == 0) & np.isfinite(exponent)
+    n, z, p = (has(base, bit) for bit in (NEG, ZERO, POS))
+    no = np.zeros_like(z)
+    found = np.where(even, coded(no, z, n | p), coded(n, z, p))
+    return np.where(has(base, LEAST), ANY | LEAST, found).astype(np.uint8)
+
+
+def of_reduction(fn: ReduceFn, x: Array, dims: tuple[int, ...]) -> Array:
+    """Signs of sums or maxima along dimensions, which keep size 1."""
+
+    def some(bit: int) -> Array:
+        return np.asarray(has(x, bit).any(axis=dims, keepdims=True))
+
+    def all_have(bit: int) -> Array:
+        return np.asarray(has(x, bit).all(axis=dims, keepdims=True))
+
+    if fn is ReduceFn.SUM:
+        zero = all_have(ZERO) | (some(NEG) & some(POS))
+        return coded(some(NEG), zero, some(POS), some(LEAST))
+    return coded(all_have(NEG), some(ZERO) & all_have(NEG | ZERO), some(POS), all_have(LEAST))
+
+
+def of_product(a: Array, b: Array) -> Array:
+    """Signs of a matrix product."""
+
+    def some(first: Array, second: Array) -> Array:
+        return np.matmul(first.astype(np.float32), second.astype(np.float32)) > 0
+
+    an, az, ap = (has(a, bit) for bit in (NEG, ZERO, POS))
+    bn, bz, bp = (has(b, bit) for bit in (NEG, ZERO, POS))
+    negative, positive = some(an, bp) | some(ap, bn), some(an, bn) | some(ap, bp)
+    zero = ~some(~az, ~bz) | (negative & positive)
+    least = has(a, LEAST).any() or has(b, LEAST).any()
+    found = coded(negative, zero, positive)
+    return np.full_like(found, ANY | LEAST) if least else found

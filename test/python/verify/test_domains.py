@@ -1,0 +1,218 @@
+"""Candidates that are equal where they are defined, and not defined where the reference is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import graphs
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Value
+from mirage.verify import Kind, Verdict, VerifyOptions, verify
+
+OPTIONS = VerifyOptions(seed=5)
+Write = Callable[[Builder, Value, Value], Value]
+ADD, SUB, MUL, DIV, MAX = (
+    BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.DIV, BinaryFn.MAX
+)  # fmt: skip
+SQRT, RSQRT, SQUARE, EXP, LOG, RELU, INVERSE = (
+    UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.SQUARE, UnaryFn.EXP, UnaryFn.LOG, UnaryFn.RELU,
+    UnaryFn.RECIPROCAL,
+)  # fmt: skip
+
+
+def program(write: Write) -> KernelGraph:
+    """Of x [6, 16] and y [16, 16]."""
+    x, y = (graphs.tensor(n, 16, dtype=DType.F32) for n in (6, 16))
+    b = Builder()
+    result = write(b, x, y)
+    return KernelGraph("p", (x, y), tuple(b.ops), (result,))
+
+
+def compared(reference: Write, candidate: Write) -> Verdict:
+    return verify(program(reference), program(candidate), OPTIONS)
+
+
+def total(b: Builder, x: Value) -> Value:
+    return b.reduce(ReduceFn.SUM, x, (1,))
+
+
+def mean_square(b: Builder, x: Value, eps: float) -> Value:
+    mean = b.binary(MUL, total(b, b.unary(SQUARE, x)), b.constant(Fraction(1, 16)))
+    return b.binary(ADD, mean, b.constant(eps)) if eps else mean
+
+
+def product(b: Builder, x: Value, y: Value) -> Value:
+    return b.matmul(x, y)
+
+
+def scaled(scale: Callable[[Builder, Value], Value]) -> Write:
+    """(x s) y / s with a number s for each row."""
+
+    def write(b: Builder, x: Value, y: Value) -> Value:
+        s = scale(b, x)
+        return b.binary(DIV, b.matmul(b.binary(MUL, x, s), y), s)
+
+    return write
+
+
+SCALES: dict[str, tuple[Callable[[Builder, Value], Value], bool]] = {
+    "a sum": (total, False),
+    "a sum of what is not negative": (lambda b, x: total(b, b.unary(RELU, x)), False),
+    "a sum of squares": (lambda b, x: total(b, b.unary(SQUARE, x)), False),
+    "a sum of magnitudes": (lambda b, x: total(b, b.unary(UnaryFn.ABS, x)), False),
+    "squares and eps": (lambda b, x: mean_square(b, x, 1e-5), True),
+    "squares less eps": (lambda b, x: mean_square(b, x, -1e-5), False),
+    "a root with eps": (lambda b, x: b.unary(SQRT, mean_square(b, x, 1e-5)), True),
+    "exponentials": (lambda b, x: total(b, b.unary(EXP, x)), True),
+    "exponentials less one": (
+        lambda b, x: total(b, b.binary(SUB, b.unary(EXP, x), b.constant(1.0))), False,
+    ),
+    "a maximum": (lambda b, x: b.reduce(ReduceFn.MAX, x, (1,)), False),
+    "at least something": (
+        lambda b, x: b.binary(MAX, b.reduce(ReduceFn.MAX, x, (1,)), b.constant(0.25)), True,
+    ),
+    "at least zero": (
+        lambda b, x: b.binary(MAX, b.reduce(ReduceFn.MAX, x, (1,)), b.constant(0.0)), False,
+    ),
+    "a number": (lambda b, x: b.constant(3.0), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_scaled_and_unscaled(name: str) -> None:
+    scale, right = SCALES[name]
+    verdict = compared(product, scaled(scale))
+    assert verdict.kind is not Kind.REFUTED, verdict
+    assert not verdict.equivalent or verdict.defined is right, verdict
+    if not right:
+        assert not verdict.accepted
+
+
+def times(b: Builder, x: Value, y: Value) -> Value:
+    return b.binary(MUL, x, total(b, x))
+
+
+ADDED: dict[str, tuple[Write, Write]] = {
+    "a quotient": (
+        times,
+        lambda b, x, y: b.binary(
+            DIV, b.binary(MUL, b.unary(SQUARE, x), total(b, x)), x
+        ),
+    ),
+    "a root times zero": (
+        lambda b, x, y: b.unary(EXP, x),
+        lambda b, x, y: b.binary(
+            ADD,
+            b.unary(EXP, x),
+            b.binary(
+                MUL,
+                b.constant(0.0),
+                b.unary(SQRT, b.binary(ADD, x, b.constant(1000.0))),
+            ),
+        ),
+    ),
+    "a logarithm less itself": (
+        lambda b, x, y: b.unary(EXP, x),
+        lambda b, x, y: b.binary(
+            SUB, b.binary(ADD, b.unary(EXP, x), b.unary(LOG, x)), b.unary(LOG, x)
+        ),
+    ),
+    "the square of a root": (
+        lambda b, x, y: x,
+        lambda b, x, y: b.unary(SQUARE, b.unary(SQRT, x)),
+    ),
+    "a root of a variance without eps": (
+        lambda b, x, y: b.matmul(x, y),
+        lambda b, x, y: b.binary(
+            MUL,
+            b.matmul(b.binary(MUL, x, b.unary(RSQRT, mean_square(b, x, 0.0))), y),
+            b.unary(SQRT, mean_square(b, x, 0.0)),
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_what_candidates_add(name: str) -> None:
+    verdict = compared(*ADDED[name])
+    assert not verdict.accepted, verdict
+    assert verdict.kind is not Kind.PROVED or verdict.defined is False
+    assert compared(*(ADDED[name][0],) * 2).defined is not False
+
+
+AS_THE_REFERENCE: dict[str, tuple[Write, Write]] = {
+    "a reciprocal": (
+        lambda b, x, y: b.binary(DIV, x, total(b, x)),
+        lambda b, x, y: b.binary(MUL, x, b.unary(INVERSE, total(b, x))),
+    ),
+    "after the product": (
+        lambda b, x, y: b.matmul(b.binary(DIV, x, total(b, x)), y),
+        lambda b, x, y: b.binary(DIV, b.matmul(x, y), total(b, x)),
+    ),
+    "a mean for a sum": (
+        lambda b, x, y: b.binary(
+            DIV, x, b.binary(MUL, total(b, x), b.constant(Fraction(1, 16)))
+        ),
+        lambda b, x, y: b.binary(
+            DIV, b.binary(MUL, x, b.constant(16.0)), total(b, x)
+        ),
+    ),
+    "a variance by its moments": (
+        lambda b, x, y: b.unary(RSQRT, variance(b, x)),
+        lambda b, x, y: b.unary(INVERSE, b.unary(SQRT, moments(b, x))),
+    ),
+}  # fmt: skip
+
+
+def mean(b: Builder, x: Value) -> Value:
+    return b.binary(MUL, total(b, x), b.constant(Fraction(1, 16)))
+
+
+def variance(b: Builder, x: Value) -> Value:
+    apart = b.unary(SQUARE, b.binary(SUB, x, mean(b, x)))
+    return b.binary(ADD, mean(b, apart), b.constant(1e-5))
+
+
+def moments(b: Builder, x: Value) -> Value:
+    less = b.binary(SUB, mean(b, b.unary(SQUARE, x)), b.unary(SQUARE, mean(b, x)))
+    return b.binary(ADD, less, b.constant(1e-5))
+
+
+@pytest.mark.parametrize("name", AS_THE_REFERENCE)
+def test_arguments_of_the_reference_are_in_order(name: str) -> None:
+    verdict = compared(*AS_THE_REFERENCE[name])
+    assert verdict.equivalent, verdict
+    assert verdict.defined, verdict
+
+
+def test_another_argument_of_the_same_form_is_not() -> None:
+    """The reference divides by the sums of rows, the candidate by those of others as well."""
+
+    def reference(b: Builder, x: Value, y: Value) -> Value:
+        return b.binary(DIV, x, total(b, x))
+
+    def candidate(b: Builder, x: Value, y: Value) -> Value:
+        other = total(b, b.unary(SQUARE, x))
+        return b.binary(DIV, b.binary(DIV, b.binary(MUL, x, other), total(b, x)), other)
+
+    assert compared(reference, candidate).defined is False
+
+
+@pytest.mark.parametrize("name", ["split", "split_online", "flash"])
+def test_attention_divides_by_exponentials(name: str) -> None:
+    pair = graphs.attention(2, 13, 61, 16, splits=2, steps=3, row_blocks=2)
+    verdict = verify(pair.reference, pair.candidates[name], OPTIONS)
+    assert verdict.equivalent
+    assert verdict.defined, verdict
+
+
+def test_the_verdict_says_so() -> None:
+    verdict = compared(*ADDED["a quotient"])
+    assert (
+        str(verdict).splitlines()[0].endswith("it is not defined everywhere where the reference is")
+    )
+    assert verdict.to_json()["defined"] is False
+    assert verdict.to_json()["accepted"] is False
