@@ -1,0 +1,259 @@
+"""Ranges of tiles in which positions are known, at all steps of a loop and all blocks at once.
+
+A tile may overhang its tensor. What lies outside is other than the rest (positions are zero there,
+masks put what they like), so it has a range of its own: for each :class:`Edge` that is known, one
+of all elements beyond it. Elements that are beyond none of a tile's edges have the range ``inner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from mirage.semantics import ranges
+from mirage.semantics.indices import unit_free_dims
+from mirage.semantics.positions import Iota, TileIota
+from mirage.semantics.ranges import ANY, Range
+from mirage.semantics.scalar import Array, ReduceFn
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Binary,
+    Broadcast,
+    Cast,
+    Constant,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RunningMax,
+    Transpose,
+    Unary,
+    Value,
+    axis_extents,
+)
+
+Positions: TypeAlias = "Mapping[Value, Iota]"
+"""What the positions are that a kernel loads, by its params."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The end of a tensor of ``extent`` elements that ``axes`` cut into tiles, along a dimension
+    that is counted from the last one (-1)."""
+
+    dim: int
+    axes: tuple[str, ...]
+    tile: int
+    extent: int
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The ranges of a tile's elements."""
+
+    inner: Range
+    beyond: Mapping[Edge, Range] = field(default_factory=dict[Edge, Range])
+
+    @property
+    def all(self) -> Range:
+        """Of all elements."""
+        return ranges.hull(self.inner, *self.beyond.values())
+
+    def at(self, edge: Edge) -> Range:
+        """Of the elements beyond an edge."""
+        return self.beyond.get(edge) or self.all
+
+    def moved(self, dims: Mapping[int, int]) -> Tile:
+        """With edges at other dimensions (counted from the last one, as the given ones); those of
+        dimensions that are not given are forgotten."""
+        if any(e.dim not in dims for e in self.beyond):
+            return Tile(self.all)
+        edges = {Edge(dims[e.dim], e.axes, e.tile, e.extent): r for e, r in self.beyond.items()}
+        return Tile(self.inner, edges)
+
+    def merged(self, dims: frozenset[int]) -> Tile:
+        """Without edges at some dimensions."""
+        gone = [r for e, r in self.beyond.items() if e.dim in dims]
+        kept = {e: r for e, r in self.beyond.items() if e.dim not in dims}
+        return Tile(ranges.hull(self.inner, *gone), kept)
+
+
+def _each(function: Callable[..., Range], *tiles: Tile) -> Tile:
+    """An elementwise function of tiles whose dimensions are matched from the last one."""
+    edges = dict.fromkeys(e for t in tiles for e in t.beyond)
+    beyond = {e: function(*(t.at(e) for t in tiles)) for e in edges}
+    return Tile(function(*(t.inner for t in tiles)), beyond)
+
+
+_UNKNOWN = Tile(ANY)
+
+
+class TileRanges:
+    """The ranges of all values of a launch, at each step of ``loop`` and each block.
+
+    Arrays have a dimension for each grid axis, then one for the steps (or 1 in their place). Other
+    loops are not taken step by step: what is said holds in all of theirs.
+    """
+
+    def __init__(self, launch: Launch, loop: Loop, positions: Positions) -> None:
+        self.loop, self.positions = loop, positions
+        self.extents = axis_extents(launch)
+        self.tiles: dict[Value, Tile] = {}
+        self.cuts: list[tuple[tuple[str, ...], int]] = []  # axes of positions, and their tiles
+        axes = [*(a.name for a in launch.grid), loop.axis.name]
+        self.steps: dict[str, Array] = {
+            axis: np.arange(self.extents[axis]).reshape(
+                (1,) * i + (-1,) + (1,) * (len(axes) - i - 1)
+            )
+            for i, axis in enumerate(axes)
+        }
+        self._run(launch.body.ops)
+
+    def _run(self, ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            if isinstance(op, Loop):
+                self._run(op.body)
+                for a, result in zip(op.accumulators, op.results, strict=True):
+                    self.tiles[result] = self._accumulated(a)
+            else:
+                self.tiles[op.result] = self._tile(op)
+
+    def _accumulated(self, a: Accumulator) -> Tile:
+        """After the loop: a value of any of its steps, or a sum of several."""
+        tile = Tile(_over_steps(self.tiles[a.value].all))
+        return _each(ranges.any_sum, tile) if a.fn is AccumulateFn.SUM else tile
+
+    def _tile(self, op: Op) -> Tile:
+        xs = [self.tiles[v] for v in op.operands if v in self.tiles]
+        match op:
+            case Constant():
+                return Tile(ranges.number(op.value))
+            case TileIota():
+                return self._positions(op.result, op.dim, op.axes, op.extent)
+            case Load():
+                return self._load(op)
+            case Mask():
+                return self._mask(op, xs[0])
+            case Unary():
+                return _each(lambda x: ranges.unary(op.fn, x), *xs)
+            case Binary():
+                return _each(lambda x, y: ranges.binary(op.fn, x, y), *xs)
+            case Cast():
+                return _each(lambda x: _cast(x, op), *xs)
+            case Broadcast():
+                return xs[0]
+            case Reshape() | Transpose():
+                return xs[0].moved(_moves(op))
+            case RunningMax():
+                return _each(_running, *xs)
+            case Reduce():
+                dims = frozenset(d - len(op.operands[0].shape) for d in op.dims)
+                tile = xs[0].merged(dims)
+                return _each(ranges.any_sum, tile) if op.fn is ReduceFn.SUM else tile
+            case Matmul():
+                rows, other = xs[0].merged(frozenset((-1,))), xs[1].all
+                return _each(lambda x: ranges.any_product_sum(x, other), rows)
+            case _:
+                return Tile(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
+
+    def _load(self, op: Load) -> Tile:
+        iota = self.positions.get(op.operands[0])
+        if iota is None:
+            return _UNKNOWN
+        for dim, size in enumerate(iota.result.shape):  # zeros beyond another dimension
+            parts = np.prod([self.extents[a] for a in op.map[dim]], dtype=int)
+            if dim != iota.dim and parts * op.result.shape[dim] != size:
+                return _UNKNOWN
+        return self._positions(op.result, iota.dim, op.map[iota.dim], iota.result.shape[iota.dim])
+
+    def _positions(self, x: Value, dim: int, axes: tuple[str, ...], extent: int) -> Tile:
+        tile = x.shape[dim]
+        self.cuts.append((axes, tile))
+        low, high = self._parts(axes)
+        first, last = low * tile, high * tile + tile - 1
+        within = ranges.between(
+            np.minimum(first, extent - 1), np.minimum(last, extent - 1), whole=True
+        )
+        if not np.any(last >= extent):
+            return Tile(within)
+        edge = Edge(dim - len(x.shape), axes, tile, extent)
+        zeros = ranges.where(last >= extent, ranges.number(0.0), within)
+        return Tile(within, {edge: zeros})
+
+    def _parts(self, axes: tuple[str, ...]) -> tuple[Array, Array]:
+        """The least and the largest number of a part."""
+        low = high = np.zeros((), np.int64)
+        for axis in axes:
+            n = self.extents[axis]
+            step = self.steps.get(axis)
+            low, high = low * n, high * n
+            low, high = (
+                low + (0 if step is None else step),
+                high + (n - 1 if step is None else step),
+            )
+        return low, high
+
+    def _mask(self, op: Mask, x: Tile) -> Tile:
+        tile = op.result.shape[op.dim]
+        overhangs = self._parts(op.axes)[1] * tile + tile > op.extent
+        if not np.any(overhangs):
+            return x
+        fill = ranges.number(op.fill)
+        edge = Edge(op.dim - len(op.result.shape), op.axes, tile, op.extent)
+        # other edges meet this one in corners
+        beyond = {e: ranges.where(overhangs, ranges.hull(r, fill), r) for e, r in x.beyond.items()}
+        beyond[edge] = ranges.where(overhangs, fill, x.inner)
+        return Tile(x.inner, beyond)
+
+
+def _over_steps(x: Range) -> Range:
+    """Elements of any step."""
+
+    def all_of(values: Array, combine: Callable[..., Array]) -> Array:
+        return combine(values, axis=-1, keepdims=True) if values.ndim else values
+
+    return Range(
+        all_of(x.least, np.min),
+        all_of(x.most, np.max),
+        all_of(x.below, np.any),
+        all_of(x.wild, np.any),
+        x.whole,
+    )
+
+
+def _running(x: Range) -> Range:
+    """The maximum of this step and any steps before."""
+    so_far = _over_steps(x)
+    return Range(x.least, so_far.most, x.below, so_far.wild, x.whole)
+
+
+def _cast(x: Range, op: Cast) -> Range:
+    """As it is, or rounded."""
+    if not op.result.dtype.is_half:
+        return x
+    exact = 256.0  # whole numbers up to here are the same in all types
+    if x.whole and np.all(np.abs(x.least) <= exact) and np.all(np.abs(x.most) <= exact):
+        return x
+    with np.errstate(invalid="ignore"):
+        least, most = (e + s * np.abs(e) / exact for e, s in ((x.least, -1), (x.most, 1)))
+        least = np.where(np.isinf(x.least), x.least, least)
+        most = np.where(np.isinf(x.most), x.most, most)
+    return Range(least, most, x.below, x.wild)
+
+
+def _moves(op: Reshape | Transpose) -> dict[int, int]:
+    """From the operand's dimensions to the result's, counted from the last one."""
+    source, result = op.operands[0].shape, op.result.shape
+    if isinstance(op, Transpose):
+        found: Mapping[int, int] | None = dict(enumerate(op.permutation))
+    else:
+        found = unit_free_dims(source, result)
+    return {s - len(source): r - len(result) for r, s in (found or {}).items()}
