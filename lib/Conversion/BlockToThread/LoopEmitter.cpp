@@ -127,7 +127,7 @@ LoopSteps TileEmitter::getSteps(block::LoopOp op) {
   if (!steps)
     return {index(0), index(extent), index(extent)};
   SmallVector<Value> positions;
-  for (Attribute axis : *op.getStepAxes())
+  for (Attribute axis : op.getStepAxesAttr())
     positions.push_back(position.lookup(cast<StringAttr>(axis).getValue()));
   auto clamp = [&](Value value, Value least, Value most) -> Value {
     return arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, value, least),

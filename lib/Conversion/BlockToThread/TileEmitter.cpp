@@ -109,7 +109,7 @@ void TileEmitter::startWithMostSteps() {
   launch.getBody().walk([&](block::LoopOp loop) {
     if (!loop.getSteps())
       return WalkResult::advance();
-    auto axes = loop.getStepAxes()->getValue();
+    auto axes = loop.getStepAxesAttr().getValue();
     for (auto [number, axis] : llvm::enumerate(axes)) {
       StringRef name = cast<StringAttr>(axis).getValue();
       SmallVector<int64_t> at(axes.size(), 0);

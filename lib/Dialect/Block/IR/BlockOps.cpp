@@ -208,7 +208,7 @@ LogicalResult LoopOp::verify() {
                        "down, got ")
            << getStepsAttr();
   llvm::StringSet<> seen;
-  for (Attribute axis : *getStepAxes()) {
+  for (Attribute axis : getStepAxesAttr()) {
     StringRef name = cast<StringAttr>(axis).getValue();
     if (!launch.getGridExtent(name))
       return emitOpError("expected steps that depend on axes of the grid, got '") << name << "'";
