@@ -71,12 +71,9 @@ from mirage.semantics.op import Zeros as Zeros
 from mirage.semantics.op import all_ops as all_ops
 from mirage.semantics.op import no_rule as no_rule
 from mirage.semantics.op import unknown as unknown
-<<<<<<< HEAD
 from mirage.semantics.op import values_in as values_in
-=======
 from mirage.semantics.steps import StepNumber as StepNumber
 from mirage.semantics.steps import Steps as Steps
->>>>>>> d54f163 (Loops that leave out the steps whose tiles a mask empties: what they mean, how they are found and shown)
 from mirage.semantics.tensor_ops import Binary as Binary
 from mirage.semantics.tensor_ops import Broadcast as Broadcast
 from mirage.semantics.tensor_ops import Cast as Cast
