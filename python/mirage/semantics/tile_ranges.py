@@ -1,14 +1,14 @@
 """Ranges of tiles in which positions are known, at all steps of a loop and all blocks at once.
 
 A tile may overhang its tensor. What lies outside is other than the rest (positions are zero there,
-masks put what they like), so it has a range of its own: for each :class:`Edge` that is known, one
-of all elements beyond it. Elements that are beyond none of a tile's edges have the range ``inner``.
+masks put what they like), so it has ranges of its own (:class:`Tile`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
@@ -55,45 +55,77 @@ class Edge:
     extent: int
 
 
+Beyond: TypeAlias = "frozenset[Edge]"
+
+_MOST_EDGES = 4
+"""Of a tile; more are forgotten, as there is a range for each set of them."""
+_INNER: Beyond = frozenset()
+
+
 @dataclass(frozen=True)
 class Tile:
-    """The ranges of a tile's elements."""
+    """The ranges of a tile's elements: for each set of its edges, that of the elements which are
+    beyond those and no others."""
 
-    inner: Range
-    beyond: Mapping[Edge, Range] = field(default_factory=dict[Edge, Range])
+    parts: Mapping[Beyond, Range]
+
+    @staticmethod
+    def of(x: Range) -> Tile:
+        """One range for all elements."""
+        return Tile({_INNER: x})
 
     @property
     def all(self) -> Range:
         """Of all elements."""
-        return ranges.hull(self.inner, *self.beyond.values())
+        return ranges.hull(*self.parts.values())
 
-    def at(self, edge: Edge) -> Range:
-        """Of the elements beyond an edge."""
-        return self.beyond.get(edge) or self.all
+    @property
+    def edges(self) -> Beyond:
+        """The edges that are known."""
+        return frozenset(e for s in self.parts for e in s)
+
+    def at(self, beyond: Beyond) -> Range:
+        """Of the elements beyond some edges, and no others."""
+        return self.parts[beyond & self.edges]
 
     def moved(self, dims: Mapping[int, int]) -> Tile:
-        """With edges at other dimensions (counted from the last one, as the given ones); those of
-        dimensions that are not given are forgotten."""
-        if any(e.dim not in dims for e in self.beyond):
-            return Tile(self.all)
-        edges = {Edge(dims[e.dim], e.axes, e.tile, e.extent): r for e, r in self.beyond.items()}
-        return Tile(self.inner, edges)
+        """With edges at other dimensions (counted from the last one, as the given ones); without
+        any where one is at a dimension that is not given."""
+        if any(e.dim not in dims for e in self.edges):
+            return Tile.of(self.all)
+        return Tile(
+            {
+                frozenset(Edge(dims[e.dim], e.axes, e.tile, e.extent) for e in s): x
+                for s, x in self.parts.items()
+            }
+        )
 
-    def merged(self, dims: frozenset[int]) -> Tile:
-        """Without edges at some dimensions."""
-        gone = [r for e, r in self.beyond.items() if e.dim in dims]
-        kept = {e: r for e, r in self.beyond.items() if e.dim not in dims}
-        return Tile(ranges.hull(self.inner, *gone), kept)
+    def merged(self, gone: Beyond) -> Tile:
+        """Without some edges."""
+        parts: dict[Beyond, Range] = {}
+        for s, x in self.parts.items():
+            parts[s - gone] = ranges.hull(parts[s - gone], x) if s - gone in parts else x
+        return Tile(parts)
+
+    def along(self, dims: Container[int]) -> Beyond:
+        """The edges at some dimensions."""
+        return frozenset(e for e in self.edges if e.dim in dims)
 
 
 def _each(function: Callable[..., Range], *tiles: Tile) -> Tile:
     """An elementwise function of tiles whose dimensions are matched from the last one."""
-    edges = dict.fromkeys(e for t in tiles for e in t.beyond)
-    beyond = {e: function(*(t.at(e) for t in tiles)) for e in edges}
-    return Tile(function(*(t.inner for t in tiles)), beyond)
+    edges = frozenset(e for t in tiles for e in t.edges)
+    if len(edges) > _MOST_EDGES:
+        return Tile.of(function(*(t.all for t in tiles)))
+    return Tile({s: function(*(t.at(s) for t in tiles)) for s in _subsets(edges)})
 
 
-_UNKNOWN = Tile(ANY)
+def _subsets(edges: Beyond) -> Iterator[Beyond]:
+    for count in range(len(edges) + 1):
+        yield from map(frozenset, combinations(edges, count))
+
+
+_UNKNOWN = Tile.of(ANY)
 
 
 class TileRanges:
@@ -128,14 +160,14 @@ class TileRanges:
 
     def _accumulated(self, a: Accumulator) -> Tile:
         """After the loop: a value of any of its steps, or a sum of several."""
-        tile = Tile(_over_steps(self.tiles[a.value].all))
+        tile = Tile.of(_over_steps(self.tiles[a.value].all))
         return _each(ranges.any_sum, tile) if a.fn is AccumulateFn.SUM else tile
 
     def _tile(self, op: Op) -> Tile:
         xs = [self.tiles[v] for v in op.operands if v in self.tiles]
         match op:
             case Constant():
-                return Tile(ranges.number(op.value))
+                return Tile.of(ranges.number(op.value))
             case TileIota():
                 return self._positions(op.result, op.dim, op.axes, op.extent)
             case Load():
@@ -155,14 +187,14 @@ class TileRanges:
             case RunningMax():
                 return _each(_running, *xs)
             case Reduce():
-                dims = frozenset(d - len(op.operands[0].shape) for d in op.dims)
-                tile = xs[0].merged(dims)
+                dims = [d - len(op.operands[0].shape) for d in op.dims]
+                tile = xs[0].merged(xs[0].along(dims))
                 return _each(ranges.any_sum, tile) if op.fn is ReduceFn.SUM else tile
             case Matmul():
-                rows, other = xs[0].merged(frozenset((-1,))), xs[1].all
+                rows, other = xs[0].merged(xs[0].along((-1,))), xs[1].all
                 return _each(lambda x: ranges.any_product_sum(x, other), rows)
             case _:
-                return Tile(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
+                return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
 
     def _load(self, op: Load) -> Tile:
         iota = self.positions.get(op.operands[0])
@@ -183,10 +215,11 @@ class TileRanges:
             np.minimum(first, extent - 1), np.minimum(last, extent - 1), whole=True
         )
         if not np.any(last >= extent):
-            return Tile(within)
+            return Tile.of(within)
         edge = Edge(dim - len(x.shape), axes, tile, extent)
+        # where a tile does not overhang, nothing is beyond the edge, and any range will do
         zeros = ranges.where(last >= extent, ranges.number(0.0), within)
-        return Tile(within, {edge: zeros})
+        return Tile({_INNER: within, frozenset((edge,)): zeros})
 
     def _parts(self, axes: tuple[str, ...]) -> tuple[Array, Array]:
         """The least and the largest number of a part."""
@@ -208,10 +241,15 @@ class TileRanges:
             return x
         fill = ranges.number(op.fill)
         edge = Edge(op.dim - len(op.result.shape), op.axes, tile, op.extent)
-        # other edges meet this one in corners
-        beyond = {e: ranges.where(overhangs, ranges.hull(r, fill), r) for e, r in x.beyond.items()}
-        beyond[edge] = ranges.where(overhangs, fill, x.inner)
-        return Tile(x.inner, beyond)
+        edges = x.edges | {edge}
+        if len(edges) > _MOST_EDGES:
+            return Tile.of(ranges.where(overhangs, ranges.hull(x.all, fill), x.all))
+        return Tile(
+            {
+                t: ranges.where(overhangs, fill, x.at(t - {edge})) if edge in t else x.at(t)
+                for t in _subsets(edges)
+            }
+        )
 
 
 def _over_steps(x: Range) -> Range:

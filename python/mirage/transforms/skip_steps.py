@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import gcd, prod
 
 import numpy as np
@@ -193,7 +194,7 @@ def _line(
     free = at[(wanted > low) & (wanted < high)]
     best: tuple[tuple[int, int], tuple[int, int, int]] | None = None
     for divisor in sorted({1, tile}):
-        for slope in _slopes(free, bounds, divisor):
+        for slope in _slopes(at, free, bounds, divisor):
             if upper:
                 constant = int((divisor * wanted - slope * at).max())
             else:
@@ -207,15 +208,16 @@ def _line(
     return best[1]
 
 
-def _slopes(free: Array, bounds: Array, divisor: int) -> list[int]:
-    """What the slope may be, by the bounds that are not at an end."""
-    if len(free) < 2:
-        return [0]
-    length = int(free[-1] - free[0])
-    rise = divisor * int(bounds[free[-1]] - bounds[free[0]])
-    near = divisor // length + 1
-    middle = rise // length
-    return sorted({0, *range(middle - near, middle + near + 2)}, key=abs)
+def _slopes(at: Array, free: Array, bounds: Array, divisor: int) -> list[int]:
+    """What the slope may be: that between bounds which are not at an end (``free``), or one of
+    which is the first that is."""
+    ends = {int(i) for i in (*free[:1], *free[-1:], *at[:1], *at[-1:])}
+    ends |= {i for j in (*free[:1], *free[-1:]) for i in (int(j) - 1, int(j) + 1) if i in at}
+    found = {0}
+    for i, j in combinations(sorted(ends), 2):
+        rise, near = divisor * int(bounds[j] - bounds[i]), divisor // (j - i) + 1
+        found.update(range(rise // (j - i) - near, rise // (j - i) + near + 2))
+    return sorted(found, key=abs)
 
 
 def _reduced(x: StepNumber) -> StepNumber:
