@@ -32,6 +32,7 @@ struct PythonPass : GeneratedBase<PythonPass<GeneratedBase>> {
 template struct PythonPass<impl::MirageSearchBase>;
 template struct PythonPass<impl::MirageVerifyBase>;
 template struct PythonPass<impl::MirageStabilizeBase>;
+template struct PythonPass<impl::MirageSkipStepsBase>;
 template struct PythonPass<impl::MirageSelectBase>;
 template struct PythonPass<impl::MirageShortlistBase>;
 template struct PythonPass<impl::MirageRankBase>;

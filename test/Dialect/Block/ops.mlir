@@ -101,6 +101,29 @@ kernel.graph @nested(%x: tensor<32x32xf32>) -> tensor<32x1xf32> {
   kernel.return %o : tensor<32x1xf32>
 }
 
+// A loop that takes a part of its steps, by the block's position along axes of the grid.
+// CHECK-LABEL: kernel.graph @steps
+kernel.graph @steps(%x: tensor<4x64x32xf32>) -> tensor<4x8x32xf32> {
+  %o = kernel.launch(%x) grid [b = 4, m = 8] : (tensor<4x64x32xf32>) -> tensor<4x8x32xf32> {
+  ^bb0(%gx: tensor<4x64x32xf32>):
+    // CHECK: block.loop [k = 8] steps #{{.*}} of [m] {
+    %a = block.loop [k = 8] steps affine_map<(d0) -> (0, d0 + 1)> of [m] {
+      %t = block.load %gx [[b], [k], []] : tensor<4x64x32xf32> -> !block.tile<1x8x32xf32>
+      %r = block.reduce sum %t dims [1] : (!block.tile<1x8x32xf32>) -> !block.tile<1x1x32xf32>
+      block.accumulate sum %r : !block.tile<1x1x32xf32>
+    } : !block.tile<1x1x32xf32>
+    // CHECK: block.loop [j = 8] steps #{{.*}} of [b, m] {
+    %c = block.loop [j = 8] steps affine_map<(d0, d1) -> ((d0 * 3 + d1 - 5) floordiv 2, 8)> of [b, m] {
+      %t = block.load %gx [[b], [j], []] : tensor<4x64x32xf32> -> !block.tile<1x8x32xf32>
+      %r = block.reduce sum %t dims [1] : (!block.tile<1x8x32xf32>) -> !block.tile<1x1x32xf32>
+      block.accumulate sum %r : !block.tile<1x1x32xf32>
+    } : !block.tile<1x1x32xf32>
+    %d = block.binary add %a, %c : (!block.tile<1x1x32xf32>, !block.tile<1x1x32xf32>) -> !block.tile<1x1x32xf32>
+    block.store %d [[b], [m], []] : !block.tile<1x1x32xf32>
+  }
+  kernel.return %o : tensor<4x8x32xf32>
+}
+
 // Embedding rows and a causal mask without a tensor of either.
 // CHECK-LABEL: kernel.graph @positions
 kernel.graph @positions(%table: tensor<1000x64xf16>, %ids: tensor<2x16xi64>, %seen: tensor<16x16xi1>)

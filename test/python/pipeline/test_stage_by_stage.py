@@ -21,6 +21,7 @@ CHIP = "sm_90a"
 STAGES = (
     f"--mirage-search=chip={CHIP}",
     "--mirage-stabilize",
+    "--mirage-skip-steps",
     f"--mirage-shortlist=chip={CHIP}",
     "--mirage-verify=seed=1",
     f"--mirage-rank=chip={CHIP}",
