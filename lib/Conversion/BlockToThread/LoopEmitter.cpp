@@ -112,8 +112,7 @@ static Value emitStepNumber(OpBuilder &builder, Location loc, AffineExpr expr,
   if (expr.getKind() == AffineExprKind::Mul)
     return arith::MulIOp::create(builder, loc, lhs, rhs);
   // floor(x / c) of a negative x is -1 - floor((-1 - x) / c).
-  Value isNegative =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, lhs, index(0));
+  Value isNegative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, lhs, index(0));
   auto mirrored = [&](Value value) -> Value {
     return arith::SelectOp::create(builder, loc, isNegative,
                                    arith::SubIOp::create(builder, loc, index(-1), value), value);
@@ -137,8 +136,7 @@ LoopSteps TileEmitter::getSteps(block::LoopOp op) {
     return emitStepNumber(builder, loc, steps->getResult(result), positions);
   };
   Value first = clamp(number(0), index(0), index(extent - 1));
-  Value end =
-      clamp(number(1), arith::AddIOp::create(builder, loc, first, index(1)), index(extent));
+  Value end = clamp(number(1), arith::AddIOp::create(builder, loc, first, index(1)), index(extent));
   return {first, end, arith::SubIOp::create(builder, loc, end, first), false};
 }
 
@@ -174,8 +172,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
       Value step = arith::AddIOp::create(builder, loc, steps.first, index(ahead));
       Value exists;
       if (!steps.all && ahead > 0)
-        exists =
-            arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, step, steps.end);
+        exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, step, steps.end);
       copyStep(step, index(ahead), exists);
     }
   }
@@ -209,8 +206,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
     thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(stages - 2));
     thread::BarrierOp::create(builder, loc);
     Value ahead = arith::AddIOp::create(builder, loc, loop.getInductionVar(), index(stages - 1));
-    Value exists =
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, steps.end);
+    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, steps.end);
     copyStep(ahead, fillSlot, exists);
   } else if (!staged.empty()) {
     thread::BarrierOp::create(builder, loc);

@@ -92,7 +92,8 @@ Value RingLoop::getSum(block::MatmulOp product) {
 
 void RingLoop::emitPlainLoop(SmallVector<Value> carried) {
   int64_t last = phases.getCount();
-  auto loop = scf::ForOp::create(builder, tiles.loc, tiles.index(0), steps.count, tiles.index(1), carried);
+  auto loop =
+      scf::ForOp::create(builder, tiles.loc, tiles.index(0), steps.count, tiles.index(1), carried);
   Group previous;
   if (overlaps) {
     llvm::append_range(previous.products, phases.getProducts(last));
@@ -153,7 +154,8 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
   }
   carried = getCarried();
 
-  auto loop = scf::ForOp::create(builder, tiles.loc, tiles.index(1), steps.count, tiles.index(1), carried);
+  auto loop =
+      scf::ForOp::create(builder, tiles.loc, tiles.index(1), steps.count, tiles.index(1), carried);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());

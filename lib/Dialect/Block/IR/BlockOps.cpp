@@ -202,7 +202,8 @@ LogicalResult LoopOp::verify() {
   if (steps->getNumDims() != getStepAxes()->size() || steps->getNumSymbols() != 0 ||
       steps->getNumResults() != 2)
     return emitOpError("expected steps from ")
-           << getStepAxes()->size() << " positions to a first one and an end, got " << getStepsAttr();
+           << getStepAxes()->size() << " positions to a first one and an end, got "
+           << getStepsAttr();
   if (!llvm::all_of(steps->getResults(), isStepNumber))
     return emitOpError("expected steps as sums of multiples, divided by constants and rounded "
                        "down, got ")

@@ -286,8 +286,8 @@ private:
       axes[from] = launch.getAxes(dim);
     }
     Value value = launch.load(op.getInput(), part, axes);
-    value = TransposeOp::create(builder, loc, TileType::get(tile, launch.getTileElement(type)), value,
-                                builder.getDenseI64ArrayAttr(permutation));
+    value = TransposeOp::create(builder, loc, TileType::get(tile, launch.getTileElement(type)),
+                                value, builder.getDenseI64ArrayAttr(permutation));
     return launch.finish(value);
   }
 
