@@ -14,6 +14,7 @@ from mirage.search import SearchLimits
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.lookups import loaded
 from mirage.semantics.positions import Gather, Iota, Lookup, TileGather, TileIota, gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import rename_graph
@@ -456,3 +457,20 @@ def test_steps_without_a_reason_are_refuted() -> None:
         whole = looped(mask)
         verdict = verify(whole, with_steps(whole, steps), OPTIONS)
         assert verdict.kind is Kind.REFUTED, verdict
+
+
+def test_inputs_that_are_no_positions_leave_out_nothing() -> None:
+    """The same kernels of numbers that a caller passes: no step is known to be idle, and what
+    leaves out steps all the same is not equal."""
+    free: list[KernelGraph] = []
+    for graph in (looped(causal), skip_steps(looped(causal))):
+        g = loaded(graph)
+        made = tuple(op.result for op in g.ops if isinstance(op, Iota))
+        ops = tuple(op for op in g.ops if not isinstance(op, Iota))
+        free.append(replace(g, inputs=(*g.inputs, *made), ops=ops))
+        check_graph(free[-1])
+    whole, wrong = free
+    assert loop_of(skip_steps(whole)).steps is None
+    assert loop_of(wrong).steps is not None
+    verdict = verify(whole, wrong, OPTIONS)
+    assert verdict.kind in (Kind.REFUTED, Kind.UNKNOWN), verdict
