@@ -35,6 +35,7 @@ from mirage.pipeline.select import ranking
 from mirage.pipeline.verify import Checked
 from mirage.semantics.alternatives import Alternatives, parts_of, replaced
 from mirage.semantics.decompose import decompose
+from mirage.semantics.idle_steps import positions_of
 from mirage.semantics.op import Boundary
 from mirage.semantics.positions import Iota
 from mirage.semantics.signature import signature
@@ -116,7 +117,7 @@ class _Run:
 
     def _positions(self, part: Part) -> dict[int, Iota]:
         """Which inputs of a part are positions, and which."""
-        made = {op.result: op for op in self.steps if isinstance(op, Iota)}
+        made = positions_of(self.steps)
         return {i: made[v] for i, v in enumerate(part.graph.inputs) if v in made}
 
     def _key(self, part: Part) -> str:

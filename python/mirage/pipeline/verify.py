@@ -72,7 +72,7 @@ def verify_candidates(
     graphs that cannot be compared at all."""
     checked: list[Checked] = []
     parts = count()
-    made = positions_of(graph)
+    made = positions_of(graph.ops)
     terms = Terms(options or VerifyOptions(), ledger or Ledger(), deadline)
 
     def verified(op: Alternatives) -> Alternatives:
@@ -105,7 +105,7 @@ def _all_steps_taken(candidate: KernelGraph, known: Mapping[int, Iota]) -> Kerne
     """What is shown in place of a candidate: the same with loops that leave out no steps. Where
     that it is the same is not shown, the candidate as it is, of which nothing is shown then."""
     positions = {candidate.inputs[i]: iota for i, iota in known.items()}
-    return with_all_steps(candidate, positions | positions_of(candidate)) or candidate
+    return with_all_steps(candidate, positions) or candidate
 
 
 def _with_steps(

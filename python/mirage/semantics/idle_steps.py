@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,14 +15,17 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.tile_ranges import Positions, TileRanges
 from mirage.semantics.ugraph import (
     AccumulateFn,
-    Constant,
     KernelGraph,
     Launch,
     Loop,
     RunningMax,
+    Scan,
+    Steps,
+    Structure,
     Value,
+    all_ops,
+    launches,
     loops,
-    walk,
 )
 
 
@@ -45,8 +50,9 @@ def idle_steps(launch: Launch, loop: Loop, positions: Positions) -> IdleSteps:
     found = TileRanges(launch, loop, positions)
     idle = np.ones((1,) * (len(launch.grid) + 1), bool)
     for op in loop.body:
-        if isinstance(op, RunningMax):
-            idle = idle & _no_more(found.tiles[op.operands[0]].all)
+        if isinstance(op, Scan):
+            known = type(op) is RunningMax  # of another one nothing is known
+            idle = idle & (known and _no_more(found.tiles[op.operands[0]].all))
     for a in loop.accumulators:
         if a.fn is AccumulateFn.SUM:
             idle = idle & found.tiles[a.value].all.zero
@@ -66,25 +72,19 @@ def _no_more(x: Range) -> Array:
 
 
 def _any_wild(x: Range) -> Array:
-    return x.wild.any(axis=-1, keepdims=True) if x.wild.ndim else x.wild
+    return np.asarray(x.wild.any(axis=-1, keepdims=True)) if x.wild.ndim else x.wild
 
 
 def _kept(loop: Loop) -> set[Value]:
     """Values of the body that a step leaves as they are if it leaves what the loop carries: what is
     made of running maxima and of values from outside of the loop."""
-    inside = {v for op in walk(loop.body) for v in op.results}
+    inside = {v for op in all_ops(loop.body) for v in op.results}
     kept: set[Value] = set()
     for op in loop.body:
-        if isinstance(op, RunningMax) or (
-            _depends_on_operands(op) and all(v in kept or v not in inside for v in op.operands)
-        ):
+        made = not isinstance(op, Structure) and not op.reads_axes
+        if isinstance(op, Scan) or (made and inside.intersection(op.operands) <= kept):
             kept.update(op.results)
     return kept
-
-
-def _depends_on_operands(op: Op) -> bool:
-    """Whether the op is the same at all steps where its operands are."""
-    return isinstance(op, Constant) or (bool(op.operands) and op.in_kernel and not op.reads_axes)
 
 
 def left_out(launch: Launch, loop: Loop) -> Array:
@@ -109,19 +109,46 @@ def are_idle(launch: Launch, loop: Loop, positions: Positions) -> bool:
     return bool(np.all(found.idle | ~out)) and (found.at_the_end or not ends)
 
 
-def positions_in(launch: Launch, known: Positions) -> Positions:
-    """The positions that a launch loads, by its params, where ``known`` are those of tensors."""
-    pairs = zip(launch.body.params, launch.operands, strict=True)
-    return {param: known[tensor] for param, tensor in pairs if tensor in known}
+# ---- the loops of a graph
 
 
-def positions_of(graph: KernelGraph) -> Positions:
-    """The tensors of a graph that are positions."""
-    return {op.result: op for op in graph.ops if isinstance(op, Iota)}
+def positions_of(ops: Iterable[object]) -> dict[Value, Iota]:
+    """The tensors that are positions, of those that some ops make."""
+    return {op.result: op for op in ops if isinstance(op, Iota)}
+
+
+Change: TypeAlias = "Callable[[Launch, Loop, Positions], Steps | None]"
+"""The steps that a loop of a launch is to take; params hold positions."""
+
+
+def with_loops(graph: KernelGraph, known: Positions, change: Change) -> KernelGraph:
+    """``graph`` with other loops; itself where none is another. ``known`` are tensors that hold
+    positions, beside those that the graph makes itself."""
+    known = {**known, **positions_of(graph.ops)}
+    ops = tuple(_in_launch(op, known, change) for op in graph.ops)
+    same = all(a is b for a, b in zip(ops, graph.ops, strict=True))
+    return graph if same else replace(graph, ops=ops)
+
+
+def _in_launch(op: Op, known: Positions, change: Change) -> Op:
+    if not isinstance(op, Launch):
+        return op
+    pairs = zip(op.body.params, op.operands, strict=True)
+    positions = {param: known[tensor] for param, tensor in pairs if tensor in known}
+    changed = {loop: change(op, loop, positions) for loop in loops(op)}
+    if all(loop.steps == steps for loop, steps in changed.items()):
+        return op
+    ops = tuple(_with_steps(inner, changed) for inner in op.inside)
+    return op.rebuilt(ops, lambda value: value)
+
+
+def _with_steps(op: Op, changed: Mapping[Loop, Steps | None]) -> Op:
+    if not isinstance(op, Loop):
+        return op
+    body = tuple(_with_steps(inner, changed) for inner in op.body)
+    return replace(op, body=body, steps=changed[op])
 
 
 def leaves_out_steps(graph: KernelGraph) -> bool:
     """Whether a loop of the graph leaves out steps."""
-    return any(
-        loop.steps is not None for op in graph.ops if isinstance(op, Launch) for loop in loops(op)
-    )
+    return any(loop.steps is not None for launch in launches(graph.ops) for loop in loops(launch))

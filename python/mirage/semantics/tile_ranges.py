@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -164,39 +164,21 @@ class TileRanges:
         return _each(ranges.any_sum, tile) if a.fn is AccumulateFn.SUM else tile
 
     def _tile(self, op: Op) -> Tile:
+        rule = _RULES.get(type(op))
         xs = [self.tiles[v] for v in op.operands if v in self.tiles]
-        match op:
-            case Constant():
-                return Tile.of(ranges.number(op.value))
-            case TileIota():
-                return self._positions(op.result, op.dim, op.axes, op.extent)
-            case Load():
-                return self._load(op)
-            case Mask():
-                return self._mask(op, xs[0])
-            case Unary():
-                return _each(lambda x: ranges.unary(op.fn, x), *xs)
-            case Binary():
-                return _each(lambda x, y: ranges.binary(op.fn, x, y), *xs)
-            case Cast():
-                return _each(lambda x: _cast(x, op), *xs)
-            case Broadcast():
-                return xs[0]
-            case Reshape() | Transpose():
-                return xs[0].moved(_moves(op))
-            case RunningMax():
-                return _each(_running, *xs)
-            case Reduce():
-                dims = [d - len(op.operands[0].shape) for d in op.dims]
-                tile = xs[0].merged(xs[0].along(dims))
-                return _each(ranges.any_sum, tile) if op.fn is ReduceFn.SUM else tile
-            case Matmul():
-                rows, other = xs[0].merged(xs[0].along((-1,))), xs[1].all
-                return _each(lambda x: ranges.any_product_sum(x, other), rows)
-            case _:
-                return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
+        if rule is not None:
+            return rule(self, op, xs)
+        return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
 
-    def _load(self, op: Load) -> Tile:
+    def _reduce(self, op: Reduce, xs: list[Tile]) -> Tile:
+        tile = xs[0].merged(xs[0].along([d - len(op.operands[0].shape) for d in op.dims]))
+        return _each(ranges.any_sum, tile) if op.fn is ReduceFn.SUM else tile
+
+    def _matmul(self, op: Matmul, xs: list[Tile]) -> Tile:
+        rows, other = xs[0].merged(xs[0].along((-1,))), xs[1].all
+        return _each(lambda x: ranges.any_product_sum(x, other), rows)
+
+    def _load(self, op: Load, xs: list[Tile]) -> Tile:
         iota = self.positions.get(op.operands[0])
         if iota is None:
             return _UNKNOWN
@@ -204,9 +186,10 @@ class TileRanges:
             parts = np.prod([self.extents[a] for a in op.map[dim]], dtype=int)
             if dim != iota.dim and parts * op.result.shape[dim] != size:
                 return _UNKNOWN
-        return self._positions(op.result, iota.dim, op.map[iota.dim], iota.result.shape[iota.dim])
+        return self.positions_at(op.result, iota.dim, op.map[iota.dim], iota.result.shape[iota.dim])
 
-    def _positions(self, x: Value, dim: int, axes: tuple[str, ...], extent: int) -> Tile:
+    def positions_at(self, x: Value, dim: int, axes: tuple[str, ...], extent: int) -> Tile:
+        """Positions along a dimension of ``x``, ``extent`` of them, cut by ``axes``."""
         tile = x.shape[dim]
         self.cuts.append((axes, tile))
         low, high = self._parts(axes)
@@ -234,7 +217,8 @@ class TileRanges:
             )
         return low, high
 
-    def _mask(self, op: Mask, x: Tile) -> Tile:
+    def _mask(self, op: Mask, xs: list[Tile]) -> Tile:
+        (x,) = xs
         tile = op.result.shape[op.dim]
         overhangs = self._parts(op.axes)[1] * tile + tile > op.extent
         if not np.any(overhangs):
@@ -287,11 +271,35 @@ def _cast(x: Range, op: Cast) -> Range:
     return Range(least, most, x.below, x.wild)
 
 
-def _moves(op: Reshape | Transpose) -> dict[int, int]:
-    """From the operand's dimensions to the result's, counted from the last one."""
+def _at(source: int, result: int, dims: Mapping[int, int]) -> dict[int, int]:
+    """From dimensions of a result to those of an operand: from the operand's to the result's, both
+    counted from the last one; ``source`` and ``result`` are the ranks."""
+    return {s - source: r - result for r, s in dims.items()}
+
+
+def _transposed(op: Transpose, x: Tile) -> Tile:
+    rank = len(op.permutation)
+    return x.moved(_at(rank, rank, dict(enumerate(op.permutation))))
+
+
+def _reshaped(op: Reshape, x: Tile) -> Tile:
     source, result = op.operands[0].shape, op.result.shape
-    if isinstance(op, Transpose):
-        found: Mapping[int, int] | None = dict(enumerate(op.permutation))
-    else:
-        found = unit_free_dims(source, result)
-    return {s - len(source): r - len(result) for r, s in (found or {}).items()}
+    return x.moved(_at(len(source), len(result), unit_free_dims(source, result) or {}))
+
+
+_RULES: dict[type[Op], Callable[[TileRanges, Any, list[Tile]], Tile]] = {
+    Constant: lambda at, op, xs: Tile.of(ranges.number(op.value)),
+    TileIota: lambda at, op, xs: at.positions_at(op.result, op.dim, op.axes, op.extent),
+    Load: TileRanges._load,  # pyright: ignore[reportPrivateUsage]
+    Mask: TileRanges._mask,  # pyright: ignore[reportPrivateUsage]
+    Unary: lambda at, op, xs: _each(lambda x: ranges.unary(op.fn, x), *xs),
+    Binary: lambda at, op, xs: _each(lambda x, y: ranges.binary(op.fn, x, y), *xs),
+    Cast: lambda at, op, xs: _each(lambda x: _cast(x, op), *xs),
+    Broadcast: lambda at, op, xs: xs[0],
+    Reshape: lambda at, op, xs: _reshaped(op, xs[0]),
+    Transpose: lambda at, op, xs: _transposed(op, xs[0]),
+    RunningMax: lambda at, op, xs: _each(_running, *xs),
+    Reduce: TileRanges._reduce,  # pyright: ignore[reportPrivateUsage]
+    Matmul: TileRanges._matmul,  # pyright: ignore[reportPrivateUsage]
+}
+"""Of what is not here, all that is known is that it is defined where its operands are."""

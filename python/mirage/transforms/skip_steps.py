@@ -14,83 +14,45 @@ from math import gcd, prod
 
 import numpy as np
 
-from mirage.semantics.alternatives import Alternatives
+from mirage.semantics.alternatives import Alternatives, with_parts
 from mirage.semantics.idle_steps import (
     IdleSteps,
     are_idle,
     idle_steps,
     left_out,
-    positions_in,
     positions_of,
+    with_loops,
 )
-from mirage.semantics.op import Op, Value
-from mirage.semantics.positions import TileIota
 from mirage.semantics.scalar import Array
 from mirage.semantics.tile_ranges import Positions
 from mirage.semantics.ugraph import (
-    BlockGraph,
     KernelGraph,
     Launch,
     Loop,
     StepNumber,
     Steps,
     axis_extents,
-    loops,
-    walk,
 )
 
 
 def skip_steps(graph: KernelGraph) -> KernelGraph:
     """``graph`` whose kernels leave out idle steps, in all candidates where it has such."""
-    known = positions_of(graph)
-    ops: list[Op] = []
-    for op in graph.ops:
-        if isinstance(op, Alternatives):
-            reference, *candidates = op.programs
-            programs = [reference, *(_in_program(c, op.operands, known) for c in candidates)]
-            op = replace(op, programs=tuple(programs))
-        elif isinstance(op, Launch):
-            op = _in_launch(op, positions_in(op, known))
-        ops.append(op)
-    return replace(graph, ops=tuple(ops))
+    known = positions_of(graph.ops)
+
+    def in_candidates(op: Alternatives) -> Alternatives:
+        reference, *candidates = op.programs
+        programs = [reference]
+        for program in candidates:
+            pairs = zip(program.inputs, op.operands, strict=True)
+            inside = {p: known[tensor] for p, tensor in pairs if tensor in known}
+            programs.append(with_loops(program, inside, _steps))
+        return replace(op, programs=tuple(programs))
+
+    return with_loops(with_parts(graph, in_candidates), {}, _steps)
 
 
-def _in_program(program: KernelGraph, operands: tuple[Value, ...], known: Positions) -> KernelGraph:
-    given = zip(program.inputs, operands, strict=True)
-    inside = {p: known[v] for p, v in given if v in known} | positions_of(program)
-    if not inside:
-        return program
-    ops = [
-        _in_launch(op, positions_in(op, inside)) if isinstance(op, Launch) else op
-        for op in program.ops
-    ]
-    same = all(a is b for a, b in zip(ops, program.ops, strict=True))
-    return program if same else replace(program, ops=tuple(ops))
-
-
-def _in_launch(launch: Launch, positions: Positions) -> Launch:
-    if not positions and not _has_positions(launch):
-        return launch
-    found: dict[Loop, Steps] = {}
-    for loop in loops(launch):
-        if loop.steps is None and (steps := find_steps(launch, loop, positions)) is not None:
-            found[loop] = steps
-    if not found:
-        return launch
-    body = launch.body
-    ops = tuple(_with_steps(op, found) for op in body.ops)
-    return replace(launch, body=BlockGraph(body.params, ops, body.outputs))
-
-
-def _has_positions(launch: Launch) -> bool:
-    return any(isinstance(op, TileIota) for op in walk(launch.body.ops))
-
-
-def _with_steps(op: Op, found: dict[Loop, Steps]) -> Op:
-    if not isinstance(op, Loop):
-        return op
-    body = tuple(_with_steps(inner, found) for inner in op.body)
-    return replace(op, body=body, steps=found.get(op, op.steps))
+def _steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
+    return loop.steps or find_steps(launch, loop, positions)
 
 
 def find_steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
@@ -174,10 +136,10 @@ def _rows(
     order = [names.index(n) for n in (*others, *axes, *split)] + [len(names)]
     count = prod(extents[n] for n in others)
     tiles = prod(extents[a] for a in axes)
-    busy = busy.transpose(order).reshape(count, tiles, -1).any(axis=0)
-    steps = busy.shape[1]
-    last = np.where(busy.any(axis=1), steps - 1 - busy[:, ::-1].argmax(axis=1), -1)
-    first = np.where(busy.any(axis=1), busy.argmax(axis=1), steps)
+    seen: Array = np.asarray(busy).transpose(order).reshape(count, tiles, -1).max(axis=0)
+    steps = seen.shape[1]
+    last = np.where(seen.max(axis=1), steps - 1 - seen[:, ::-1].argmax(axis=1), -1)
+    first = np.where(seen.max(axis=1), seen.argmax(axis=1), steps)
     return _Rows(first, last)
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mirage.semantics.idle_steps import are_idle, leaves_out_steps, positions_in
-from mirage.semantics.op import Op
+from mirage.semantics.idle_steps import are_idle, leaves_out_steps, with_loops
 from mirage.semantics.scalar import Array
 from mirage.semantics.tile_ranges import Positions
-from mirage.semantics.ugraph import BlockGraph, KernelGraph, Launch, Loop, loops
+from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Steps
 from mirage.verify.lookups import Freed, held_apart
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
@@ -22,20 +21,13 @@ from mirage.verify.verdict import Evidence, Kind, Verdict
 def with_all_steps(graph: KernelGraph, known: Positions) -> KernelGraph | None:
     """``graph`` whose loops take all steps, where that is shown to be the same; else None.
     ``known`` are the tensors that hold positions."""
-    if not leaves_out_steps(graph):
-        return graph
-    ops: list[Op] = []
-    for op in graph.ops:
-        if isinstance(op, Launch):
-            positions = positions_in(op, known)
-            for loop in loops(op):
-                if loop.steps is not None and not are_idle(op, loop, positions):
-                    return None
-            body = op.body
-            inner = tuple(map(_all_steps, body.ops))
-            op = replace(op, body=BlockGraph(body.params, inner, body.outputs))
-        ops.append(op)
-    return replace(graph, ops=tuple(ops))
+
+    def steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
+        shown = loop.steps is None or are_idle(launch, loop, positions)
+        return None if shown else loop.steps
+
+    taken = with_loops(graph, known, steps)
+    return None if leaves_out_steps(taken) else taken
 
 
 NOT_IDLE = Verdict(
@@ -71,9 +63,3 @@ def with_steps(
         return found
     text = f"they contribute nothing; no difference in float64 on {found or 0} random inputs"
     return replace(verdict, evidence=(*verdict.evidence, Evidence("steps left out", True, text)))
-
-
-def _all_steps(op: Op) -> Op:
-    if not isinstance(op, Loop):
-        return op
-    return replace(op, body=tuple(map(_all_steps, op.body)), steps=None)
