@@ -25,19 +25,24 @@ from mirage.semantics.ugraph import (
     Broadcast,
     Cast,
     Constant,
+    Contraction,
+    Elementwise,
     Launch,
     Load,
     Loop,
     Mask,
     Matmul,
+    Movement,
     Op,
     Reduce,
     Reshape,
     RunningMax,
+    Source,
     Transpose,
     Unary,
     Value,
     axis_extents,
+    no_rule,
 )
 
 Positions: TypeAlias = "Mapping[Value, Iota]"
@@ -168,6 +173,8 @@ class TileRanges:
         xs = [self.tiles[v] for v in op.operands if v in self.tiles]
         if rule is not None:
             return rule(self, op, xs)
+        if not isinstance(op, Source | Elementwise | Movement | Contraction):
+            no_rule(op, "ranges of tiles")
         return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
 
     def _reduce(self, op: Reduce, xs: list[Tile]) -> Tile:
