@@ -8,6 +8,7 @@ namespace mirage {
 #define GEN_PASS_DEF_MIRAGESEARCH
 #define GEN_PASS_DEF_MIRAGEVERIFY
 #define GEN_PASS_DEF_MIRAGESTABILIZE
+#define GEN_PASS_DEF_MIRAGESKIPSTEPS
 #define GEN_PASS_DEF_MIRAGESELECT
 #define GEN_PASS_DEF_MIRAGESHORTLIST
 #define GEN_PASS_DEF_MIRAGERANK
@@ -32,6 +33,7 @@ struct PythonPass : GeneratedBase<PythonPass<GeneratedBase>> {
 template struct PythonPass<impl::MirageSearchBase>;
 template struct PythonPass<impl::MirageVerifyBase>;
 template struct PythonPass<impl::MirageStabilizeBase>;
+template struct PythonPass<impl::MirageSkipStepsBase>;
 template struct PythonPass<impl::MirageSelectBase>;
 template struct PythonPass<impl::MirageShortlistBase>;
 template struct PythonPass<impl::MirageRankBase>;

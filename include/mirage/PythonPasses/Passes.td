@@ -94,6 +94,19 @@ def MirageStabilize : Mirage_PythonPass<"mirage-stabilize"> {
   }];
 }
 
+def MirageSkipSteps : Mirage_PythonPass<"mirage-skip-steps"> {
+  let summary = "leave out steps of loops whose tiles a mask empties";
+  let description = [{
+    Where a kernel computes a mask of positions (causal, sliding window, blocks),
+    decides by interval arithmetic which steps of its loops contribute nothing to
+    what they accumulate, for each block, and restricts the loops (`steps` of
+    `block.loop`) to an interval of the others. It comes after
+    `mirage-stabilize`, as running maxima are among what must not change, and
+    before `mirage-verify`, which shows again that the steps left out contribute
+    nothing.
+  }];
+}
+
 def MirageSelect : Mirage_PythonPass<"mirage-select"> {
   let summary = "replace each kernel.alternatives by its cheapest alternative";
   let description = [{

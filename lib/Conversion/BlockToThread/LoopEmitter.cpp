@@ -2,7 +2,7 @@
 //
 // A loop with S stages keeps the copies of the next S - 1 steps under way:
 //
-//   copies of steps 0 .. S-2, one group each
+//   copies of the first S - 1 steps, one group each
 //   for step:
 //     wait until at most S - 2 groups are under way   (this step's have landed)
 //     barrier          (for all threads; and all have left the previous step)
@@ -94,14 +94,61 @@ void TileEmitter::emitAccumulate(block::AccumulateOp op, SmallVectorImpl<Value> 
   }
 }
 
+/// The number that `expr` makes of `positions`, none of which is negative.
+static Value emitStepNumber(OpBuilder &builder, Location loc, AffineExpr expr,
+                            ArrayRef<Value> positions) {
+  auto index = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  if (auto number = dyn_cast<AffineConstantExpr>(expr))
+    return index(number.getValue());
+  if (auto position = dyn_cast<AffineDimExpr>(expr))
+    return positions[position.getPosition()];
+  auto pair = cast<AffineBinaryOpExpr>(expr);
+  Value lhs = emitStepNumber(builder, loc, pair.getLHS(), positions);
+  Value rhs = emitStepNumber(builder, loc, pair.getRHS(), positions);
+  if (expr.getKind() == AffineExprKind::Add)
+    return arith::AddIOp::create(builder, loc, lhs, rhs);
+  if (expr.getKind() == AffineExprKind::Mul)
+    return arith::MulIOp::create(builder, loc, lhs, rhs);
+  // floor(x / c) of a negative x is -1 - floor((-1 - x) / c).
+  Value isNegative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, lhs, index(0));
+  auto mirrored = [&](Value value) -> Value {
+    return arith::SelectOp::create(builder, loc, isNegative,
+                                   arith::SubIOp::create(builder, loc, index(-1), value), value);
+  };
+  return mirrored(arith::DivUIOp::create(builder, loc, mirrored(lhs), rhs));
+}
+
+LoopSteps TileEmitter::getSteps(block::LoopOp op) {
+  int64_t extent = op.getExtent();
+  std::optional<AffineMap> steps = op.getSteps();
+  if (!steps)
+    return {index(0), index(extent), index(extent)};
+  SmallVector<Value> positions;
+  for (Attribute axis : op.getStepAxesAttr())
+    positions.push_back(position.lookup(cast<StringAttr>(axis).getValue()));
+  auto clamp = [&](Value value, Value least, Value most) -> Value {
+    return arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, value, least),
+                                  most);
+  };
+  auto number = [&](unsigned result) {
+    return emitStepNumber(builder, loc, steps->getResult(result), positions);
+  };
+  Value first = clamp(number(0), index(0), index(extent - 1));
+  Value end = clamp(number(1), arith::AddIOp::create(builder, loc, first, index(1)), index(extent));
+  return {first, end, arith::SubIOp::create(builder, loc, end, first), false};
+}
+
 void TileEmitter::emitLoop(block::LoopOp op) {
   Block &body = op.getBody().front();
   auto accumulate = cast<block::AccumulateOp>(body.getTerminator());
-  int64_t extent = op.getExtent(), stages = op.getStages().value_or(1);
+  int64_t stages = op.getStages().value_or(1);
   StringRef axis = op.getAxis();
-  extents[axis] = extent;
+  extents[axis] = op.getExtent();
   if (rings.count(op))
     return RingLoop(*this, op).emit();
+  LoopSteps steps = getSteps(op);
 
   // Rings, and the copies of the first steps.
   SmallVector<std::pair<block::LoadOp, Value>> staged;
@@ -121,8 +168,13 @@ void TileEmitter::emitLoop(block::LoopOp op) {
     // Warps may still read what the previous run of this loop left in the ring.
     if (isa<block::LoopOp>(op->getParentOp()))
       thread::BarrierOp::create(builder, loc);
-    for (int64_t step = 0; step + 1 < stages; ++step)
-      copyStep(index(step), index(step), Value());
+    for (int64_t ahead = 0; ahead + 1 < stages; ++ahead) {
+      Value step = arith::AddIOp::create(builder, loc, steps.first, index(ahead));
+      Value exists;
+      if (!steps.all && ahead > 0)
+        exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, step, steps.end);
+      copyStep(step, index(ahead), exists);
+    }
   }
 
   // Loop-carried: accumulators, running maxima, slots to read and to fill.
@@ -139,7 +191,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
     initial.push_back(index(stages - 1));
   }
 
-  auto loop = scf::ForOp::create(builder, loc, index(0), index(extent), index(1), initial);
+  auto loop = scf::ForOp::create(builder, loc, steps.first, steps.end, index(1), initial);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   ValueRange carried = loop.getRegionIterArgs();
@@ -154,8 +206,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
     thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(stages - 2));
     thread::BarrierOp::create(builder, loc);
     Value ahead = arith::AddIOp::create(builder, loc, loop.getInductionVar(), index(stages - 1));
-    Value exists =
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, index(extent));
+    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, steps.end);
     copyStep(ahead, fillSlot, exists);
   } else if (!staged.empty()) {
     thread::BarrierOp::create(builder, loc);

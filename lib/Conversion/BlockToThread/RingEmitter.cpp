@@ -151,10 +151,12 @@ void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step
 /// The producer's part of a loop.
 void TileEmitter::emitFills(block::LoopOp op) {
   extents[op.getAxis()] = op.getExtent();
-  auto loop = scf::ForOp::create(builder, op.getLoc(), index(0), index(op.getExtent()), index(1));
+  LoopSteps steps = getSteps(op);
+  auto loop = scf::ForOp::create(builder, op.getLoc(), index(0), steps.count, index(1));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
-  position[op.getAxis()] = loop.getInductionVar();
+  position[op.getAxis()] =
+      arith::AddIOp::create(builder, op.getLoc(), steps.first, loop.getInductionVar());
   block::ProductPhases phases(op);
   for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings[op]))
     emitFill(loads.loads, ring, loop.getInductionVar());

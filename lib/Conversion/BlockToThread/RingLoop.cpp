@@ -33,6 +33,7 @@ RingLoop::RingLoop(TileEmitter &tiles, block::LoopOp op)
 void RingLoop::emit() {
   if (!tiles.pendingGroup.empty())
     tiles.waitForAllCopies();
+  steps = tiles.getSteps(op);
   if (deferred)
     emitDeferredLoop(getInitial());
   else
@@ -91,8 +92,8 @@ Value RingLoop::getSum(block::MatmulOp product) {
 
 void RingLoop::emitPlainLoop(SmallVector<Value> carried) {
   int64_t last = phases.getCount();
-  auto loop = scf::ForOp::create(builder, tiles.loc, tiles.index(0), tiles.index(op.getExtent()),
-                                 tiles.index(1), carried);
+  auto loop =
+      scf::ForOp::create(builder, tiles.loc, tiles.index(0), steps.count, tiles.index(1), carried);
   Group previous;
   if (overlaps) {
     llvm::append_range(previous.products, phases.getProducts(last));
@@ -120,7 +121,7 @@ void RingLoop::emitPlainLoop(SmallVector<Value> carried) {
   setCarried(loop.getResults());
   if (overlaps) {
     previous.isPrevious = false;
-    previous.step = tiles.index(op.getExtent() - 1);
+    previous.step = arith::SubIOp::create(builder, tiles.loc, steps.count, tiles.index(1));
     for (block::MatmulOp product : previous.products)
       tiles.fragments[product.getResult()] = tiles.accumulators[getSum(product)];
     underWay = {previous};
@@ -153,8 +154,8 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
   }
   carried = getCarried();
 
-  auto loop = scf::ForOp::create(builder, tiles.loc, tiles.index(1), tiles.index(op.getExtent()),
-                                 tiles.index(1), carried);
+  auto loop =
+      scf::ForOp::create(builder, tiles.loc, tiles.index(1), steps.count, tiles.index(1), carried);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -177,9 +178,9 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
     scf::YieldOp::create(builder, tiles.loc, getCarried());
   }
   setCarried(loop.getResults());
-  Value step = tiles.index(op.getExtent() - 1);
+  Value step = arith::SubIOp::create(builder, tiles.loc, steps.count, tiles.index(1));
   waitForSlots(last, step);
-  takeTurn(tiles.index(op.getExtent()));
+  takeTurn(steps.count);
   start(last, step);
   passTurn();
   finish(underWay.size());
@@ -232,7 +233,7 @@ void RingLoop::finishDeferred() {
 //===----------------------------------------------------------------------===//
 
 void RingLoop::enterStep(Value step) {
-  tiles.position[op.getAxis()] = step;
+  tiles.position[op.getAxis()] = arith::AddIOp::create(builder, tiles.loc, steps.first, step);
   tiles.rescaleFactors.clear();
 }
 

@@ -22,6 +22,9 @@
 // the tensor cores work for the other. Otherwise all would compute at the same
 // time. A turn passes from group to group and round again.
 //
+// Steps are counted from the first one that the block takes, as the slots are.
+// There is at least one, so that the first and the last one exist.
+//
 // Factors in registers and sums must not be written while products use them.
 // The waits pass values through that are to be computed before or after them.
 //
@@ -89,6 +92,7 @@ private:
   llvm::SmallVector<mlir::Value> rings;
   llvm::SmallVector<block::RunningMaxOp> maxima;
   bool deferred, overlaps;
+  LoopSteps steps;
   /// Ops that make factors of deferred products out of f32 values, which are
   /// computed once the products that use the last step's factors are done.
   llvm::SmallVector<mlir::Operation *> late;

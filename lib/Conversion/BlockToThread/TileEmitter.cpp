@@ -30,6 +30,7 @@ TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange
 void TileEmitter::run() {
   Value rest = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
   setPositions(rest, sharesTiles());
+  startWithMostSteps();
   if (launch.getSchedule()->usesWarpgroups())
     emitRoles();
   else
@@ -99,6 +100,30 @@ void TileEmitter::setPositions(Value number, bool grouped) {
     if (left > 1)
       number = divide(number, index(sizes[left - 1]));
   }
+}
+
+/// Blocks that take more steps of a loop than others start before them, so that
+/// the last ones to run are short: an axis along which the steps grow is walked
+/// backwards.
+void TileEmitter::startWithMostSteps() {
+  launch.getBody().walk([&](block::LoopOp loop) {
+    if (!loop.getSteps())
+      return WalkResult::advance();
+    auto axes = loop.getStepAxesAttr().getValue();
+    for (auto [number, axis] : llvm::enumerate(axes)) {
+      StringRef name = cast<StringAttr>(axis).getValue();
+      SmallVector<int64_t> at(axes.size(), 0);
+      auto count = [&](int64_t place) {
+        at[number] = place;
+        auto [first, end] = loop.getStepRange(at);
+        return end - first;
+      };
+      int64_t last = *launch.getGridExtent(name) - 1;
+      if (count(last) > count(0))
+        position[name] = arith::SubIOp::create(builder, loc, index(last), position[name]);
+    }
+    return WalkResult::interrupt();
+  });
 }
 
 void TileEmitter::emitBody(Block &body) {

@@ -33,6 +33,13 @@ struct TilePlace {
   mlir::Value when;
 };
 
+/// The steps of a loop that this block takes, at least one.
+struct LoopSteps {
+  mlir::Value first, end, count;
+  /// Whether they are all steps of the loop.
+  bool all = true;
+};
+
 /// A parameter of the kernel for loads by the tensor memory accelerator.
 struct TensorMapParameter {
   kernel::TensorMapAttr map;
@@ -64,6 +71,7 @@ private:
 
   bool sharesTiles();
   void setPositions(mlir::Value number, bool grouped);
+  void startWithMostSteps();
 
   // Straight-line code.
   void emitBody(mlir::Block &body);
@@ -90,6 +98,7 @@ private:
 
   // Loops (LoopEmitter.cpp).
   void emitLoop(block::LoopOp op);
+  LoopSteps getSteps(block::LoopOp op);
   void emitAccumulate(block::AccumulateOp op, llvm::SmallVectorImpl<mlir::Value> &next);
   mlir::Value emitRescaled(block::AccumulateOp op, int64_t index);
   mlir::Value getRescaleFactor(mlir::Value runningMax, block::TileType tile, FragmentType type);

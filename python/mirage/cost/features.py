@@ -30,6 +30,8 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
     all_ops,
+    axis_extents,
+    loops,
     no_rule,
 )
 
@@ -71,10 +73,14 @@ def features_of(
     }
     estimated = RegisterEstimator(launch)
     shared = {op: grid.k for op, grid in estimated.grid.items()}
-    trips = max(_trips(launch.body.ops), default=(1, 1))
-    account.features.steps, account.features.runs = float(trips[0]), float(trips[0] // trips[1])
-    counter = _Counter(account, trips[0], account.features.stages, read, shared, _exact(launch))
-    counter.count(launch.body.ops, 1, 1)
+    taken = {loop: _steps_of(launch, loop) for loop in loops(launch)}
+    trips = max(_trips(launch.body.ops, taken), default=(1.0, 1.0))
+    account.features.steps, account.features.runs = trips[0], trips[0] / trips[1]
+    account.features.uneven = max((s.uneven for s in taken.values()), default=1.0)
+    counter = _Counter(
+        account, trips[0], account.features.stages, read, shared, _exact(launch), taken
+    )
+    counter.count(launch.body.ops, 1.0, 1.0)
     for value, out in zip(launch.results, launch.body.outputs, strict=True):
         run = contiguous_run(out.value.shape, value.shape)
         account.store(float(value.type.bytes), float(run * value.dtype.bytes))
@@ -90,13 +96,32 @@ def features_of(
     return account.features
 
 
-def _trips(ops: tuple[Op, ...], around: int = 1) -> Iterator[tuple[int, int]]:
-    """For each loop how often its body runs, and its extent."""
+@dataclass(frozen=True)
+class _Steps:
+    """Steps of a loop that a block takes, on average, and how many times as many the block takes
+    that takes most."""
+
+    mean: float
+    uneven: float = 1.0
+
+
+def _steps_of(launch: Launch, loop: Loop) -> _Steps:
+    if loop.steps is None:
+        return _Steps(float(loop.axis.extent))
+    counts = loop.steps.counts(axis_extents(launch), loop.axis.extent)
+    mean = float(counts.mean())
+    return _Steps(mean, float(counts.max()) / mean)
+
+
+def _trips(
+    ops: tuple[Op, ...], taken: Mapping[Loop, _Steps], around: float = 1.0
+) -> Iterator[tuple[float, float]]:
+    """For each loop how often its body runs, and its steps."""
     for op in ops:
         if isinstance(op, Loop):
-            trips = around * op.axis.extent
-            yield trips, op.axis.extent
-            yield from _trips(op.body, trips)
+            trips = around * taken[op].mean
+            yield trips, taken[op].mean
+            yield from _trips(op.body, taken, trips)
 
 
 @dataclass
@@ -104,30 +129,31 @@ class _Counter:
     """Counts ops; the loop of most steps is the one whose steps count as such."""
 
     account: Accountant
-    steps: int
+    steps: float
     stages: float
     read: set[Value]
     shared: Mapping[Matmul, int]
     exact: set[Value]
+    taken: Mapping[Loop, _Steps]
 
-    def count(self, ops: tuple[Op, ...], trips: int, extent: int, looped: bool = False) -> None:
+    def count(self, ops: tuple[Op, ...], trips: float, extent: float, looped: bool = False) -> None:
         """Ops of one body, which runs ``trips`` times, ``extent`` of them in a row."""
         in_loop = looped and trips == self.steps
-        times = trips // extent if in_loop else trips
-        around = Around(float(times), min(self.stages, float(extent)), looped)
+        times = trips / extent if in_loop else trips
+        around = Around(times, min(self.stages, extent), looped)
         for op in ops:
             if isinstance(op, Loop):
-                inner = trips * op.axis.extent
-                self.count(op.body, inner, op.axis.extent, True)
+                inner = trips * self.taken[op].mean
+                self.count(op.body, inner, self.taken[op].mean, True)
                 self._accumulators(op, inner)
             else:
                 self.account.around = around
                 _count(self.account, op, in_loop, self.read, self.shared, self.exact)
         self.account.around = Around()
 
-    def _accumulators(self, op: Loop, trips: int) -> None:
+    def _accumulators(self, op: Loop, trips: float) -> None:
         account, in_loop = self.account, trips == self.steps
-        account.around = Around(float(trips), looped=True)
+        account.around = Around(trips, looped=True)
         matmuls = {r for o in op.body if isinstance(o, Matmul) for r in o.results}
         for acc in op.accumulators:
             size = float(acc.value.type.size)

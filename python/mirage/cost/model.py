@@ -17,7 +17,7 @@ a roofline with the effects that decide at small sizes:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class KernelFeatures:
 
     blocks: Num = 1.0
     steps: Num = 1.0
+    uneven: Num = 1.0  # steps of the block that takes most of them, over those of all on average
     runs: Num = 1.0  # times that these steps start anew: the steps of a loop around the loop
     warps: Num = 4.0
     stages: Num = 2.0
@@ -278,6 +279,9 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     o = _occupancy(f, target)
     load = f.load_once + f.load_step * f.steps
     dram, l2 = _memory(f, target, o, load)
+    # the longest blocks start first, and short ones fill up what is left
+    rounds = np.maximum(1.0, f.blocks / (target.sms * o.together))
+    f = replace(f, steps=f.steps * (1.0 + (f.uneven - 1.0) / rounds))
     busy = _busy(f, target, o.together)
     few = np.minimum(1.0, o.together * f.warps / 4.0)  # four schedulers need a warp each
     # other warps fill the gaps; warpgroups leave none

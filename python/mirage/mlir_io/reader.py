@@ -8,6 +8,7 @@ from typing import Any
 from mirage import ir
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote, ReadGraph
+from mirage.mlir_io.steps import read_steps
 from mirage.mlir_io.table import BY_NAME
 from mirage.mlir_io.types import read_type
 from mirage.semantics.alternatives import Alternatives
@@ -206,7 +207,11 @@ class _Reader:
             )
             for i, (fn, value) in enumerate(zip(end.fns, end.values, strict=True))
         )
-        return Loop((), self._results(op), axis, body, accumulators)
+        steps = None
+        if "steps" in op.attributes:
+            axes = a.NAMES.read(op.attributes["stepAxes"])
+            steps = read_steps(ir.AffineMapAttr(op.attributes["steps"]).value, axes, op)
+        return Loop((), self._results(op), axis, body, accumulators, steps)
 
 
 def _accumulate_fn(attribute: ir.Attribute) -> AccumulateFn:

@@ -10,6 +10,7 @@ from mirage import ir
 from mirage.errors import SourceLocation
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote
+from mirage.mlir_io.steps import write_steps
 from mirage.mlir_io.table import BY_CLASS
 from mirage.mlir_io.types import write_type
 from mirage.semantics.alternatives import Alternatives
@@ -193,10 +194,13 @@ class _Writer:
         return created
 
     def _loop(self, op: Loop) -> ir.Operation:
-        attributes = {
+        attributes: dict[str, ir.Attribute] = {
             "axis": ir.StringAttr.get(op.axis.name),
             "extent": a.INTEGER.write(op.axis.extent),
         }
+        if op.steps is not None:
+            attributes["steps"] = write_steps(op.steps)
+            attributes["stepAxes"] = a.NAMES.write(op.steps.axes)
         created = self._create(op, "loop", attributes, regions=1)
         block = created.regions[0].blocks.append()
         with ir.InsertionPoint(block):

@@ -35,7 +35,9 @@ from mirage.pipeline.select import ranking
 from mirage.pipeline.verify import Checked
 from mirage.semantics.alternatives import Alternatives, parts_of, replaced
 from mirage.semantics.decompose import decompose
+from mirage.semantics.idle_steps import positions_of
 from mirage.semantics.op import Boundary
+from mirage.semantics.positions import Iota
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, launches
 from mirage.transforms.calls import as_calls
@@ -100,7 +102,7 @@ class _Run:
         self.report = Report()
         self.forms = Forms(program)
         self.steps = parts_to_search(program.graph)
-        self.solvers: dict[str, PartSolver] = {}  # of different parts, by their signature
+        self.solvers: dict[str, PartSolver] = {}  # of different parts, by their key
         self.solved: dict[str, SolvedPart] = {}
         self.checker = Checker(program, options.chip, options.use_cache, self.deadline)
         self.broken: set[int] = set()  # places, by predicted time, of what does not compile
@@ -113,12 +115,22 @@ class _Run:
             verified, chosen = self._compiled(self._reported())
         return self._choose(verified, chosen)
 
+    def _positions(self, part: Part) -> dict[int, Iota]:
+        """Which inputs of a part are positions, and which."""
+        made = positions_of(self.steps)
+        return {i: made[v] for i, v in enumerate(part.graph.inputs) if v in made}
+
+    def _key(self, part: Part) -> str:
+        """Equal for parts that have the same solutions."""
+        known = [(i, op.dim) for i, op in self._positions(part).items()]
+        return f"{signature(part.graph)} {known}"
+
     def _solve(self, executor: Executor | None) -> None:
         """Finds verified candidates of each part; equal parts are searched once."""
         o = self.options
         ledger = Ledger(cache_folder() / "verdicts" if o.use_cache else None)
         parts = [s for s in self.steps if isinstance(s, Part)]
-        left = len({signature(s.graph) for s in parts})
+        left = len({self._key(s) for s in parts})
         options = PartOptions(
             target=self.target,
             limits=o.limits(),
@@ -134,10 +146,11 @@ class _Run:
             timed=self._timed,
         )
         for step in parts:
-            key = signature(step.graph)
+            key = self._key(step)
             if key not in self.solvers:
                 portion = replace(options, deadline=self.deadline.portion(1.0 / left))
-                solver = PartSolver(step.graph, len(self.solvers), portion)
+                known = self._positions(step)
+                solver = PartSolver(step.graph, len(self.solvers), portion, known)
                 self.solved[key] = solver.run()
                 self.solvers[key] = solver
                 left -= 1
@@ -161,7 +174,7 @@ class _Run:
             if not isinstance(step, Part):
                 places.append(step)
                 continue
-            part = self.solved[key := signature(step.graph)]
+            part = self.solved[key := self._key(step)]
             places.append(part.applied_to(step.graph) if key in first else part)
             first.add(key)
         for stage, form in (("candidates",) * 2, ("stabilized", "candidates"), ("verified",) * 2):

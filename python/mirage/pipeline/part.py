@@ -33,9 +33,11 @@ from mirage.semantics.alternatives import (
     parts_of,
 )
 from mirage.semantics.decompose import decompose
+from mirage.semantics.positions import Iota
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
 from mirage.transforms import Exponential
+from mirage.transforms.skip_steps import skip_steps
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
 
@@ -96,8 +98,15 @@ class SolvedPart:
 class PartSolver:
     """Finds candidates of a program without external calls, and verifies them."""
 
-    def __init__(self, graph: KernelGraph, number: int, options: PartOptions) -> None:
+    def __init__(
+        self,
+        graph: KernelGraph,
+        number: int,
+        options: PartOptions,
+        known: Mapping[int, Iota] = {},
+    ) -> None:
         self.graph, self.number, self.o = graph, number, options
+        self.known = known  # inputs that are positions
         self.seen: set[str] = set()
         self.found: Alternatives | None = None
         self.stable: Alternatives | None = None
@@ -179,6 +188,13 @@ class PartSolver:
             reason = "; ".join(f"{e.name}: {e.text}" for e in against)
         return f"no candidate passed verification; the first: {verdict.kind.value}: {reason}"
 
+    def _around(self, op: Alternatives) -> KernelGraph:
+        """A program of the alternatives and the positions that they read."""
+        made = {op.operands[i]: iota for i, iota in self.known.items()}
+        lookups = (replace(iota, results=(value,)) for value, iota in made.items())
+        inputs = tuple(v for v in op.operands if v not in made)
+        return KernelGraph("part", inputs, (*lookups, op), op.results)
+
     # ---- rounds
 
     def _first_rounds(self) -> None:
@@ -227,7 +243,8 @@ class PartSolver:
         result = replace(result, candidates=new)
         found = side_by_side(self.graph, result)
         with o.timed("stabilize"):
-            graph, exponentials = stabilize_candidates(_around(found))
+            graph, exponentials = stabilize_candidates(self._around(found))
+            graph = skip_steps(graph)
             graph, kept = shortlist(graph, o.target, o.wanted, exponentials)
         places = kept[0] if kept else ()
         (stable,) = parts_of(graph)
@@ -265,7 +282,7 @@ class PartSolver:
         until = time.time() + max(0.0, min(VERIFIED * left, left - _compile_seconds(tried)))
         with o.timed("verify"):
             graph, checked = verify_candidates(
-                _around(stable), o.verify, watch, o.executor, o.ledger, until
+                self._around(stable), o.verify, watch, o.executor, o.ledger, until
             )
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
         (mine,) = parts_of(graph)
@@ -299,7 +316,3 @@ def busy() -> float:
     except OSError:  # not known here
         return 1.0
     return min(BUSIEST, max(1.0, waiting / (os.cpu_count() or 1)))
-
-
-def _around(op: Alternatives) -> KernelGraph:
-    return KernelGraph("part", op.operands, (op,), op.results)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import count
@@ -18,10 +19,15 @@ from mirage.semantics.alternatives import (
     with_parts,
 )
 from mirage.semantics.check import InvalidGraph
+from mirage.semantics.idle_steps import positions_of
+from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions
 from mirage.verify.kernel_by_kernel import Hint
 from mirage.verify.ledger import Ledger
+from mirage.verify.left_out import with_all_steps, with_steps
+from mirage.verify.lookups import Freed, numbers_of
+from mirage.verify.time_limit import OutOfTime, time_limit
 from mirage.verify.together import Claim, Terms, verify_all
 
 
@@ -66,12 +72,15 @@ def verify_candidates(
     graphs that cannot be compared at all."""
     checked: list[Checked] = []
     parts = count()
+    made = positions_of(graph.ops)
     terms = Terms(options or VerifyOptions(), ledger or Ledger(), deadline)
 
     def verified(op: Alternatives) -> Alternatives:
         part = next(parts)
         reference, *candidates = op.programs
-        claims = claims_of(op)
+        known = {i: made[v] for i, v in enumerate(op.operands) if v in made}
+        taken = [_all_steps_taken(c, known) for c in candidates]
+        claims = claims_of(replace(op, programs=(reference, *taken)))
         mine: list[Checked] = []
         verdicts = verify_all(reference, claims, terms, executor)
         for index in range(len(candidates)):
@@ -79,6 +88,8 @@ def verify_candidates(
                 verdict = next(verdicts)
             except (SignatureMismatch, InvalidGraph) as error:
                 raise StageError(f"verify: candidate {index}: {error}") from error
+            if taken[index] is not candidates[index] and verdict.accepted:
+                verdict = _with_steps(reference, candidates[index], verdict, known, terms)
             mine.append(Checked(part, index, verdict))
             if watch is not None:
                 watch(mine[-1])
@@ -88,6 +99,30 @@ def verify_candidates(
         return replace(kept_of(op, [c.index + 1 for c in kept]), verdicts=notes)
 
     return with_parts(graph, verified), tuple(checked)
+
+
+def _all_steps_taken(candidate: KernelGraph, known: Mapping[int, Iota]) -> KernelGraph:
+    """What is shown in place of a candidate: the same with loops that leave out no steps. Where
+    that it is the same is not shown, the candidate as it is, of which nothing is shown then."""
+    positions = {candidate.inputs[i]: iota for i, iota in known.items()}
+    return with_all_steps(candidate, positions) or candidate
+
+
+def _with_steps(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    verdict: Verdict,
+    known: Mapping[int, Iota],
+    terms: Terms,
+) -> Verdict:
+    contents = {i: numbers_of(iota.result.shape, iota.dim) for i, iota in known.items()}
+    left = terms.deadline - time.time()
+    try:
+        with time_limit(left):
+            pair = Freed(reference, candidate)
+            return with_steps(pair, verdict, contents, terms.options.work)
+    except OutOfTime:
+        return replace(verdict, kind=Kind.UNKNOWN, late=True)
 
 
 def claims_of(op: Alternatives) -> list[Claim]:

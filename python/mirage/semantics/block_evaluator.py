@@ -91,6 +91,7 @@ class BlockEvaluator:
         self.step: dict[str, int] = {}
         self.values: dict[Value, Planes] = {}
         self.before: dict[Value, Planes] = {}  # running maxima as they were one step ago
+        self.started: Array | None = None  # blocks that have taken a step of the loop; None: all
         self.tiles: dict[Load, tuple[Planes, tuple[str, ...]]] = {}
 
     def run(self) -> tuple[Tensor, ...]:
@@ -202,11 +203,10 @@ class BlockEvaluator:
     def _running_max(self, op: RunningMax) -> None:
         x = self.values[op.operands[0]]
         previous = self.before.get(op.result)
-        now = (
-            x
-            if previous is None
-            else self.domain.binary(BinaryFn.MAX, previous, x, op.result.dtype)
-        )
+        now = x
+        if previous is not None:
+            now = self.domain.binary(BinaryFn.MAX, previous, x, op.result.dtype)
+            now = self._where(self.started, now, x)
         self.values[op.result] = now
 
     def _loop(self, op: Loop) -> None:
@@ -214,20 +214,63 @@ class BlockEvaluator:
         for m in maxima:
             self.before.pop(m, None)
         totals: list[Planes | None] = [None] * len(op.accumulators)
+        around, started = self.started, np.zeros((1,) * len(self.grid), bool)
         for step in range(op.axis.extent):
+            takes = self._takes(op, step)
+            if takes is not None and not takes.any():
+                continue
+            self.started = None if takes is None else started
             self.step[op.axis.name] = step
             self._run(op.body)
-            totals = [self._accumulate(a, t) for a, t in zip(op.accumulators, totals, strict=True)]
-            self.before.update({m: self.values[m] for m in maxima})
+            totals = [
+                self._taken(takes, self._accumulate(a, t), t)
+                for a, t in zip(op.accumulators, totals, strict=True)
+            ]
+            for m in maxima:
+                self.before[m] = self._taken(takes, self.values[m], self.before.get(m))
+            started = started | (True if takes is None else takes)
+        self.started = around
         del self.step[op.axis.name]
         for result, total in zip(op.results, totals, strict=True):
             assert total is not None
             self.values[result] = total
 
+    def _takes(self, op: Loop, step: int) -> Array | None:
+        """Which blocks take a step, with a dimension for each grid axis; None where all do."""
+        if op.steps is None:
+            return None
+        rank = len(self.grid)
+        positions = {
+            axis: np.asarray(self.positions[axis]).reshape((1,) * i + (-1,) + (1,) * (rank - i - 1))
+            for i, axis in enumerate(self.grid)
+        }
+        first, end = op.steps.range_at(positions, op.axis.extent)
+        takes = np.asarray((first <= step) & (step < end))
+        return takes.reshape((1,) * (rank - takes.ndim) + takes.shape)
+
+    def _taken(self, takes: Array | None, now: Planes, before: Planes | None) -> Planes:
+        """What blocks have after a step: those that do not take it, what they had before."""
+        return now if before is None else self._where(takes, now, before)
+
+    def _where(self, blocks: Array | None, x: Planes, y: Planes) -> Planes:
+        """``x`` of some blocks, ``y`` of the others."""
+        if blocks is None:
+            return x
+        lead = len(self.grid)
+
+        def chosen(p: Array, q: Array) -> Array:
+            rank = max(p.ndim, q.ndim) - lead
+            return np.where(blocks.reshape(blocks.shape + (1,) * rank), p, q)
+
+        return tuple(chosen(p, q) for p, q in zip(x, y, strict=False))
+
     def _accumulate(self, a: Accumulator, total: Planes | None) -> Planes:
         value = self.values[a.value]
         if total is None or a.fn is AccumulateFn.LAST:
             return value
+        return self._where(self.started, self._combined(a, total, value), value)
+
+    def _combined(self, a: Accumulator, total: Planes, value: Planes) -> Planes:
         dtype = DType.F64 if a.value.dtype is DType.F64 else DType.F32
         if a.fn is AccumulateFn.MAX:
             return self.domain.binary(BinaryFn.MAX, total, value, dtype)

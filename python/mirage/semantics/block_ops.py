@@ -21,6 +21,7 @@ from mirage.semantics.op import (
     bare,
     called,
 )
+from mirage.semantics.steps import Steps
 
 TileMap = tuple[tuple[str, ...], ...]
 """For each tensor dimension, the names of the axes that split it, outermost first."""
@@ -122,11 +123,14 @@ class RunningMax(Scan):
 class Loop(Structure):
     """``axis.extent`` steps of ``body``; results are the accumulators' final values. Operands are
     empty: values defined before the loop are used directly. Loops may follow one another and nest.
+
+    With ``steps`` a block takes those only, and does nothing in the others.
     """
 
     axis: Axis
     body: tuple[Op, ...]
     accumulators: tuple[Accumulator, ...]
+    steps: Steps | None = None
 
     in_kernel: ClassVar[bool] = False
 

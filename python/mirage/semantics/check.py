@@ -16,7 +16,8 @@ which error messages cite:
 * C8 a store's map names each grid axis once, or the stored value does not depend on that axis;
 * C9 accumulators read values in scope; ``rescale`` goes with SUM and names a running maximum of the
   same loop;
-* C10 constants are not NaN; a mask's extent lies within the masked dimension.
+* C10 constants are not NaN; a mask's extent lies within the masked dimension;
+* C11 the steps that a loop takes depend on axes of the grid, and are divided by at least 1.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from mirage.semantics.ugraph import (
     Mask,
     Op,
     RunningMax,
+    Steps,
     TensorType,
     TileMap,
     UnknownOp,
@@ -325,6 +327,8 @@ class _LaunchChecker:
 
     def _loop(self, op: Loop, params: frozenset[Value], scope: frozenset[str], at: str) -> None:
         outside = set(self.defined)
+        if op.steps is not None:
+            self._steps(op.steps, at)
         self._ops(op.body, params, scope | {op.axis.name}, op)
         maxima = {inner.result for inner in op.body if isinstance(inner, RunningMax)}
         if len(op.results) != len(op.accumulators):
@@ -336,7 +340,18 @@ class _LaunchChecker:
             # The final value depends on what each step depends on, and no longer on the step.
             over = self.depends[a.value] | (self.depends[a.rescale] if a.rescale else frozenset())
             self.depends[result] = over - {op.axis.name}
+            if op.steps is not None:
+                self.depends[result] |= set(op.steps.axes)
         self.defined = outside
+
+    def _steps(self, steps: Steps, at: str) -> None:
+        for number in (steps.first, steps.end):
+            named = [axis for axis, _ in number.terms]
+            self._axes(at, tuple(named), frozenset(self.grid))
+            if number.divisor < 1:
+                raise InvalidGraph(
+                    "C11", at, f"expected steps with a divisor of at least 1, got {number.divisor}"
+                )
 
     def _accumulator(self, a: Accumulator, result: Value, maxima: set[Value], at: str) -> None:
         if a.value not in self.depends:

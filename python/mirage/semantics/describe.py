@@ -120,7 +120,10 @@ class _Kernel:
             )
         )
         reads = f" over {over}" if over else ""
-        yield f"{indent}for {loop.axis.name} in {loop.axis.extent} steps{reads}:"
+        taken = ""
+        if loop.steps is not None:
+            taken = f" from {loop.steps.first} to {loop.steps.end}"
+        yield f"{indent}for {loop.axis.name} in {loop.axis.extent} steps{taken}{reads}:"
         yield from self._body(loop.body, indent + "  ")
         for accumulator, result in zip(loop.accumulators, loop.results, strict=True):
             name = self._fresh("a")

@@ -25,6 +25,8 @@ with zeros, stores drop it, and :class:`Mask` overwrites it with a value of choi
 reduction. An axis that a tensor's map does not name leaves the tensor whole along it (a load is
 replicated; for stores every grid axis must be named).
 
+**Steps.** A loop may leave out steps by the block's position along grid axes (:class:`Steps`).
+
 **Types in block graphs.** Loads have the tensor's element type; elementwise ops, reductions,
 accumulators and matmuls produce f32 (f64 if an operand is); :class:`Cast` converts explicitly;
 stores convert to the result tensor's type.
@@ -70,6 +72,8 @@ from mirage.semantics.op import all_ops as all_ops
 from mirage.semantics.op import no_rule as no_rule
 from mirage.semantics.op import unknown as unknown
 from mirage.semantics.op import values_in as values_in
+from mirage.semantics.steps import StepNumber as StepNumber
+from mirage.semantics.steps import Steps as Steps
 from mirage.semantics.tensor_ops import Binary as Binary
 from mirage.semantics.tensor_ops import Broadcast as Broadcast
 from mirage.semantics.tensor_ops import Cast as Cast

@@ -24,14 +24,18 @@ from mirage.verify.calls import cut_calls
 from mirage.verify.evidence.held import held_difference
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
+IN_PLACE = "float64 with the positions as they are"
+
 
 @dataclass(frozen=True)
 class Freed:
-    """Two programs without positions of their own; ``positions`` has what those inputs hold."""
+    """Two programs without positions of their own; ``positions`` has what those inputs hold,
+    ``known`` says of which they are (both programs have the same values as inputs)."""
 
     reference: KernelGraph
     candidate: KernelGraph
     positions: Mapping[int, Array] = field(default_factory=dict[int, Array])
+    known: Mapping[Value, Iota] = field(default_factory=dict[Value, Iota])
 
 
 def free_positions(reference: KernelGraph, candidate: KernelGraph) -> Freed:
@@ -45,17 +49,19 @@ def free_positions(reference: KernelGraph, candidate: KernelGraph) -> Freed:
     if not shared:
         return Freed(graphs[0], graphs[1])
     first = len(reference.inputs)
-    positions = {first + i: _numbers(t.shape, dim) for i, (t, dim) in enumerate(shared)}
+    positions = {first + i: numbers_of(t.shape, dim) for i, (t, dim) in enumerate(shared)}
     freed: list[KernelGraph] = []
     for graph, own in zip(graphs, made, strict=True):
         names = {op.result: shared[op.result.type, op.dim] for op in own}
         kept = replace(graph, ops=tuple(op for op in graph.ops if not isinstance(op, Iota)))
         renamed = rename_graph(kept, names)
         freed.append(replace(renamed, inputs=(*renamed.inputs, *shared.values())))
-    return Freed(freed[0], freed[1], positions)
+    known = {value: Iota((), (value,), dim) for (_, dim), value in shared.items()}
+    return Freed(freed[0], freed[1], positions, known)
 
 
-def _numbers(shape: tuple[int, ...], dim: int) -> Array:
+def numbers_of(shape: tuple[int, ...], dim: int) -> Array:
+    """The positions along a dimension."""
     where = tuple(-1 if d == dim else 1 for d in range(len(shape)))
     return np.broadcast_to(np.arange(shape[dim]).reshape(where), shape).astype(np.float64)
 
@@ -82,23 +88,34 @@ def with_positions(
     verdict: Verdict,
     contents: Mapping[int, Array],
     work: float,
-    seed: int,
 ) -> Verdict:
     """The verdict on programs with positions, by that on programs in which they may be any
     numbers: where that is not equality, they are compared with the positions themselves."""
     if verdict.equivalent:
         return verdict
+    found = held_apart(freed, contents, work, verdict.seed)
+    if found is None:
+        return verdict
+    if isinstance(found, Verdict):
+        return found
+    text = f"no difference on {found} random inputs; that the programs are equal is not shown"
+    evidence = (*verdict.evidence, Evidence(IN_PLACE, None, text))
+    return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
+
+
+def held_apart(
+    freed: Freed, contents: Mapping[int, Array], work: float, seed: int
+) -> Verdict | int | None:
+    """What float64 says with ``contents`` in place: a refutation, or how many inputs show no
+    difference; None where calls differ."""
     first, second = cut_calls(freed.reference), cut_calls(freed.candidate)
     if first.calls != second.calls:
-        return verdict
+        return None
     graphs = (decompose(first.graph, stable=True), decompose(second.graph, stable=True))
     d, count = held_difference(graphs, contents, work, seed)
-    name = "float64 with the positions as they are"
-    text = f"{count} random inputs"
-    if d is not None:
-        where = f"float64, inputs {d.scale:g} times standard normal, positions as they are"
-        witness = Witness(seed, d.output, d.element, d.expected, d.actual, where)
-        return Verdict(Kind.REFUTED, None, (Evidence(name, False, text),), seed, witness)
-    text = f"no difference on {text}; that the programs are equal is not shown"
-    evidence = (*verdict.evidence, Evidence(name, None, text))
-    return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
+    if d is None:
+        return count
+    where = f"float64, inputs {d.scale:g} times standard normal, positions as they are"
+    witness = Witness(seed, d.output, d.element, d.expected, d.actual, where)
+    evidence = Evidence(IN_PLACE, False, f"{count} random inputs")
+    return Verdict(Kind.REFUTED, None, (evidence,), seed, witness)

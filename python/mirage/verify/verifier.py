@@ -39,6 +39,7 @@ from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logar
 from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
 from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
+from mirage.verify.left_out import NOT_IDLE, all_steps_taken, with_steps
 from mirage.verify.lookups import free_positions, with_positions
 from mirage.verify.normalize import normalize
 from mirage.verify.options import SignatureMismatch, VerifyOptions
@@ -100,11 +101,18 @@ def examine(
     _check_signature(reference, candidate, options.permute)
     seed = secrets.randbits(128) if options.seed is None else options.seed
     freed = free_positions(reference, candidate)
-    if freed.positions:
+    taken = all_steps_taken(freed)
+    if freed.positions or taken is not freed:
         known_numbers = {**contents, **freed.positions}
         options = replace(options, seed=seed)
-        verdict = verify(freed.reference, freed.candidate, options, None, known, known_numbers)
-        return with_positions(freed, verdict, known_numbers, options.work, seed)
+        verdict = NOT_IDLE
+        if taken is not None:
+            pair = taken.reference, taken.candidate
+            verdict = verify(*pair, options, None, known, known_numbers)
+        verdict = with_positions(freed, replace(verdict, seed=seed), known_numbers, options.work)
+        if taken is None or taken is freed:
+            return verdict
+        return with_steps(freed, verdict, known_numbers, options.work)
     reference, candidate = freed.reference, freed.candidate
     first, second = cut_calls(reference), cut_calls(candidate)
     if first.calls != second.calls:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
+from mirage.semantics.scalar import BinaryFn
 from mirage.workloads.native import Native, attend, keys_by_row
 from mirage.workloads.workload import InputSpec, Workload
 
@@ -51,15 +52,12 @@ def attention() -> Iterator[Workload]:
             f"decode_b{b}", "one token, 64 query heads on 8 KV heads, scaled", 8 * b, 8, 128, 8192
         )
     yield scaled_attention("prefill", "32 heads, 4096 tokens, scaled", 32, 4096, 128, 4096)
+    what = "32 heads, 4096 tokens, scaled"
     yield scaled_attention(
-        "prefill_causal",
-        "32 heads, 4096 tokens, scaled, causal by an additive mask",
-        32,
-        4096,
-        128,
-        4096,
-        True,
+        "prefill_causal_mask", f"{what}, causal by an additive mask", 32, 4096, 128, 4096, True
     )
+    yield positional_attention("prefill_causal", f"{what}, causal", 32, 4096, 128)
+    yield positional_attention("prefill_window", f"{what}, sliding window", 32, 4096, 128, 1024)
 
 
 def plain_attention(name: str, what: str, heads: int, rows: int, d: int, kv: int) -> Workload:
@@ -151,6 +149,51 @@ def scaled_attention(
     text = f"attention, {what}: Q({heads},{rows},{d}) K,V({heads},{kv},{d})"
     natives = (Native("", native),)
     return Workload(name, text, tuple(inputs), build, module, natives=natives)
+
+
+def positional_attention(
+    name: str, what: str, heads: int, tokens: int, d: int, window: int | None = None
+) -> Workload:
+    """Each token sees itself and those before it, the last ``window`` of them if that is given; the
+    mask is computed from positions."""
+    scale = d**-0.5
+
+    def build(g: GraphBuilder, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        position = g.iota(tokens)
+        rows, keys = g.reshape(position, (tokens, 1)), g.reshape(position, (1, tokens))
+        seen = g.binary(BinaryFn.LE, keys, rows)
+        if window is not None:
+            near = g.binary(BinaryFn.LT, rows - keys, window)
+            seen = g.binary(BinaryFn.AND, seen, near)
+        scores = (q @ g.transpose(k)) * scale
+        return g.softmax(scores + g.bias(g.cast(seen, q.dtype))) @ v
+
+    def module(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        scores = (q @ k.transpose(1, 2)) * scale
+        return torch.softmax(scores.masked_fill(~visible(q), -torch.inf), dim=-1) @ v
+
+    def visible(q: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        distance = torch.arange(tokens, device=q.device)
+        distance = distance[:, None] - distance[None, :]
+        return (distance >= 0) & (distance < (tokens if window is None else window))
+
+    def native(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        if window is None:
+            return attend(q, k, v, scale, True)
+        fused = torch.nn.functional.scaled_dot_product_attention
+        return fused(q[None], k[None], v[None], attn_mask=visible(q), scale=scale)[0]
+
+    shape = (heads, tokens, d)
+    inputs = tuple(InputSpec(n, shape) for n in "qkv")
+    seen = "" if window is None else f", {window} tokens"
+    text = f"attention, {what}{seen}: Q,K,V({heads},{tokens},{d})"
+    return Workload(name, text, inputs, build, module, natives=(Native("", native),))
 
 
 def _unit(d: int) -> float:

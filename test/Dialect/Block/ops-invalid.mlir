@@ -292,3 +292,105 @@ kernel.graph @gather_scalar_rows(%table: tensor<10xf32>, %ids: tensor<6xi64>) ->
   }
   kernel.return %y : tensor<6xf32>
 }
+
+// -----
+
+kernel.graph @steps_of_no_axis(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected steps that depend on axes of the grid, got 'n'}}
+    %s = block.loop [k = 2] steps affine_map<(d0) -> (0, d0)> of [n] {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %u = block.constant 1.0 : !block.tile<f32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @steps_of_the_loop(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected steps that depend on axes of the grid, got 'k'}}
+    %s = block.loop [k = 2] steps affine_map<(d0) -> (0, d0)> of [k] {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %u = block.constant 1.0 : !block.tile<f32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @steps_twice(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected steps that name an axis once, got 'm' twice}}
+    %s = block.loop [k = 2] steps affine_map<(d0, d1) -> (0, d0 + d1)> of [m, m] {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %u = block.constant 1.0 : !block.tile<f32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @steps_without_end(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected steps from 1 positions to a first one and an end, got affine_map<(d0) -> (d0)>}}
+    %s = block.loop [k = 2] steps affine_map<(d0) -> (d0)> of [m] {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %u = block.constant 1.0 : !block.tile<f32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @steps_of_other_positions(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected steps from 1 positions to a first one and an end, got affine_map<(d0, d1) -> (d0, d1)>}}
+    %s = block.loop [k = 2] steps affine_map<(d0, d1) -> (d0, d1)> of [m] {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %u = block.constant 1.0 : !block.tile<f32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @steps_by_what_is_left(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    // expected-error @+1 {{expected steps as sums of multiples, divided by constants and rounded down, got affine_map<(d0) -> (0, d0 mod 2)>}}
+    %s = block.loop [k = 2] steps affine_map<(d0) -> (0, d0 mod 2)> of [m] {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %u = block.constant 1.0 : !block.tile<f32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}

@@ -1,6 +1,9 @@
 // RUN: mirage-opt %s | mirage-opt | FileCheck %s
 // RUN: mirage-opt %s --mlir-print-op-generic | mirage-opt | FileCheck %s
 
+// CHECK-DAG: #[[STEPS:.*]] = affine_map<(d0) -> (0, d0 + 1)>
+// CHECK-DAG: #[[OTHER:.*]] = affine_map<(d0, d1) -> ((d0 * 3 + d1 - 5) floordiv 2, 8)>
+
 // RMSNorm and a matrix product in one kernel, the scaling after the loop.
 // CHECK-LABEL: kernel.graph @rms_linear
 kernel.graph @rms_linear(%x: tensor<16x4096xf16>, %w: tensor<4096x6144xf16>) -> tensor<16x6144xf16> {
@@ -99,6 +102,29 @@ kernel.graph @nested(%x: tensor<32x32xf32>) -> tensor<32x1xf32> {
     block.store %a [[], []] : !block.tile<32x1xf32>
   }
   kernel.return %o : tensor<32x1xf32>
+}
+
+// A loop that takes a part of its steps, by the block's position along axes of the grid.
+// CHECK-LABEL: kernel.graph @steps
+kernel.graph @steps(%x: tensor<4x64x32xf32>) -> tensor<4x8x32xf32> {
+  %o = kernel.launch(%x) grid [b = 4, m = 8] : (tensor<4x64x32xf32>) -> tensor<4x8x32xf32> {
+  ^bb0(%gx: tensor<4x64x32xf32>):
+    // CHECK: block.loop [k = 8] steps #[[STEPS]] of [m] {
+    %a = block.loop [k = 8] steps affine_map<(d0) -> (0, d0 + 1)> of [m] {
+      %t = block.load %gx [[b], [k], []] : tensor<4x64x32xf32> -> !block.tile<1x8x32xf32>
+      %r = block.reduce sum %t dims [1] : (!block.tile<1x8x32xf32>) -> !block.tile<1x1x32xf32>
+      block.accumulate sum %r : !block.tile<1x1x32xf32>
+    } : !block.tile<1x1x32xf32>
+    // CHECK: block.loop [j = 8] steps #[[OTHER]] of [b, m] {
+    %c = block.loop [j = 8] steps affine_map<(d0, d1) -> ((d0 * 3 + d1 - 5) floordiv 2, 8)> of [b, m] {
+      %t = block.load %gx [[b], [j], []] : tensor<4x64x32xf32> -> !block.tile<1x8x32xf32>
+      %r = block.reduce sum %t dims [1] : (!block.tile<1x8x32xf32>) -> !block.tile<1x1x32xf32>
+      block.accumulate sum %r : !block.tile<1x1x32xf32>
+    } : !block.tile<1x1x32xf32>
+    %d = block.binary add %a, %c : (!block.tile<1x1x32xf32>, !block.tile<1x1x32xf32>) -> !block.tile<1x1x32xf32>
+    block.store %d [[b], [m], []] : !block.tile<1x1x32xf32>
+  }
+  kernel.return %o : tensor<4x8x32xf32>
 }
 
 // Embedding rows and a causal mask without a tensor of either.

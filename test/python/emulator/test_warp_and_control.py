@@ -152,6 +152,31 @@ SKIP:
     assert stats.block_barriers == 4 * 9
 
 
+def test_lanes_wait_for_their_own_warp_at_a_barrier() -> None:
+    """The first lane of each warp comes later, on a path that lies behind; another warp gets to the
+    barrier in between."""
+    out = np.zeros(64, np.uint32)
+    body = """
+    mov.u32 %r1, tile; shr.u32 %r2, %t, 5; shl.b32 %r2, %r2, 2; add.u32 %r3, %r1, %r2;
+    and.b32 %r4, %t, 31;
+    setp.ge.u32 %p1, %t, 32; @%p1 bra LATE;
+HERE:
+    setp.eq.u32 %p2, %r4, 0; @%p2 bra FIRST;
+JOIN:
+    bar.sync 0;
+    ld.shared.u32 %r5, [%r3];
+    mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0; st.global.u32 [%d1], %r5;
+    ret;
+LATE:
+    add.u32 %r9, %t, 1;
+    bra.uni HERE;
+FIRST:
+    add.u32 %r6, %t, 7; st.shared.u32 [%r3], %r6;
+    bra.uni JOIN;"""
+    launch(body, [out], threads=64, blocks=1, declarations=".shared .align 4 .b8 tile[8];")
+    assert out.tolist() == [7] * 32 + [39] * 32
+
+
 def test_named_barriers_order_producer_and_consumer() -> None:
     """Warp 0 fills a tile and arrives; warps 1 to 3 wait; two rounds in a ring of one."""
     out = np.zeros((2, 96), np.uint32)

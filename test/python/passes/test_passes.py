@@ -112,6 +112,7 @@ OUT_OF_ORDER = [
     ("mirage-select", WRONG, "expected form 'verified', got 'candidates'"),
     ("mirage-search", WRONG, "expected form none or 'reference', got 'candidates'"),
     ("mirage-stabilize", REFERENCE, "expected form none or 'candidates', got 'reference'"),
+    ("mirage-skip-steps", REFERENCE, "expected form none or 'candidates', got 'reference'"),
 ]
 
 
@@ -141,7 +142,8 @@ def test_bad_options_are_errors() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["mirage-search", "mirage-verify", "mirage-select", "mirage-stabilize"]
+    "name",
+    ["mirage-search", "mirage-verify", "mirage-select", "mirage-stabilize", "mirage-skip-steps"],
 )
 def test_summaries_are_those_of_the_declaration(name: str) -> None:
     declared = (ROOT / "include/mirage/PythonPasses/Passes.td").read_text()

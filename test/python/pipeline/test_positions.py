@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import mirage as mi
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from mirage.frontend.torch_import import folding
 from mirage.pipeline.emulate import emulate
 from mirage.semantics.positions import Lookup, TileGather, TileIota
-from mirage.semantics.ugraph import External, Launch, all_ops
+from mirage.semantics.ugraph import External, Launch, Steps, all_ops, loops
 
 Tensor = torch.Tensor
 OPTIONS = mi.OptimizeOptions(candidates=2, verify_seed=1, cubin=False)
@@ -25,9 +26,14 @@ def symbolic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folding, "SMALL_BYTES", 256)
 
 
-def optimized(program: Callable[..., Any], *inputs: Tensor, fallback: bool = False) -> mi.Optimized:
+def optimized(
+    program: Callable[..., Any],
+    *inputs: Tensor,
+    fallback: bool = False,
+    options: mi.OptimizeOptions = OPTIONS,
+) -> mi.Optimized:
     imported = mi.from_torch(program, *inputs, allow_fallback=fallback)
-    return mi.optimize(imported, OPTIONS)
+    return mi.optimize(imported, options)
 
 
 def kernels(found: mi.Optimized) -> list[Launch]:
@@ -36,10 +42,14 @@ def kernels(found: mi.Optimized) -> list[Launch]:
 
 
 def check(
-    program: Callable[..., Any], *inputs: Tensor, tolerance: float = 5e-3, fallback: bool = False
+    program: Callable[..., Any],
+    *inputs: Tensor,
+    tolerance: float = 5e-3,
+    fallback: bool = False,
+    options: mi.OptimizeOptions = OPTIONS,
 ) -> mi.Optimized:
     """Runs what was found in the emulator, and compares with PyTorch in float64."""
-    found = optimized(program, *inputs, fallback=fallback)
+    found = optimized(program, *inputs, fallback=fallback, options=options)
     wide = [x.double() if x.is_floating_point() else x for x in inputs]
     with torch.no_grad():
         expected = program(*wide)
@@ -87,6 +97,24 @@ def test_masks_are_made_of_positions(program: Callable[..., Any]) -> None:
     assert set(kernel.operands) == set(found.graph.inputs)  # nothing else is read
     assert any(isinstance(op, TileIota) for op in all_ops(kernel.body.ops))
     assert not any(step.external for step in found.steps)
+
+
+def steps_of(found: mi.Optimized) -> list[Steps | None]:
+    return [loop.steps for k in kernels(found) for loop in loops(k)]
+
+
+LONGER = (rand(2, 320, 32), rand(2, 320, 32) * 0.5, rand(2, 320, 32))
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("program", [causal, sliding])
+def test_what_a_mask_empties_is_not_computed(program: Callable[..., Any], chip: str) -> None:
+    found = check(program, *LONGER, options=replace(OPTIONS, chip=chip))
+    steps = [s for s in steps_of(found) if s is not None]
+    assert steps
+    assert any(s.first.terms for s in steps) == (program is sliding)
+    assert all(c.verdict.evidence[-1].name == "steps left out" for c in found.report.checked
+               if c.kept)  # fmt: skip
 
 
 def test_a_mask_of_truth_values_is_read_as_it_is() -> None:

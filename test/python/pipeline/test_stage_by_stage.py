@@ -15,12 +15,14 @@ from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.ugraph import KernelGraph
+from mirage.workloads.attention import positional_attention
 from thread_kernels import mirage_opt
 
 CHIP = "sm_90a"
 STAGES = (
     f"--mirage-search=chip={CHIP}",
     "--mirage-stabilize",
+    "--mirage-skip-steps",
     f"--mirage-shortlist=chip={CHIP}",
     "--mirage-verify=seed=1",
     f"--mirage-rank=chip={CHIP}",
@@ -40,6 +42,7 @@ PROGRAMS = (
     programs.layer_norm_linear_gelu(16, 64, 32),
     programs.residual_rms_linear(16, 64, 32),
     programs.tokens_linear(2, 16, 32, 48),
+    positional_attention("causal", "", 2, 256, 32).graph(),
 )
 
 

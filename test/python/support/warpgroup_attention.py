@@ -14,7 +14,9 @@ class Attention:
 
     ``tile``: rows and keys of a block's step. ``turned``: k is (heads, dim, keys). ``bias``: an
     additive tensor (rows, keys). ``columns``: of v, where they are not ``dim``. ``held``: q is
-    multiplied by the scale before the loop, so that it comes from registers.
+    multiplied by the scale before the loop, so that it comes from registers. ``seen``: each row
+    sees the key of its own position and those before it, so many in all (0: all keys of all rows);
+    ``steps``: what the loop says of the steps that it takes.
     """
 
     rows: int
@@ -32,6 +34,8 @@ class Attention:
     held: bool = False
     engine: str = "warpgroup"
     scale: float = 0.125
+    seen: int = 0
+    steps: str = ""
 
     def text(self) -> str:
         """The module."""
@@ -58,6 +62,7 @@ class Attention:
         before = [
             f"%f = block.constant {self.scale:e} : {scalar}",
             f"%x = block.load %gq [[h], [m], []] : {q} -> {tq}",
+            f"%row = block.iota dim 0 [m] extent {self.rows} : !block.tile<{tm}x1xf32>",
         ]
         factor = "%x"
         if self.held:
@@ -92,6 +97,9 @@ class Attention:
                 f"%s2 = block.binary add {scores}, %b1 : ({s}, {whole}) -> {s}",
             ]
             scores = "%s2"
+        if self.seen:
+            body += self._mask(scores, s)
+            scores = "%s4"
         if self.keys % tn:
             body.append(f"%s3 = block.mask {scores} dim 2 [n] extent {self.keys} fill -inf : {s}")
             scores = "%s3"
@@ -125,7 +133,7 @@ class Attention:
             f"-> {o} {{",
             f"^bb0({inner}):",
             *before,
-            f"%a:2 = block.loop [n = {ceil(self.keys / tn)}] {{",
+            f"%a:2 = block.loop [n = {ceil(self.keys / tn)}] {self.steps} {{",
             *body,
             f"}} : {acc}, {r}",
             *after,
@@ -135,3 +143,19 @@ class Attention:
             "}",
         ]
         return "\n".join(lines) + "\n"
+
+    def _mask(self, scores: str, s: str) -> list[str]:
+        """Minus infinity added where a key is not seen."""
+        tm, tn = self.tile
+        row, col = f"!block.tile<{tm}x1xf32>", f"!block.tile<1x{tn}xf32>"
+        both, scalar = f"!block.tile<{tm}x{tn}xf32>", "!block.tile<f32>"
+        return [
+            f"%col = block.iota dim 1 [n] extent {self.keys} : {col}",
+            f"%le = block.binary le %col, %row : ({col}, {row}) -> {both}",
+            f"%far = block.binary sub %row, %col : ({row}, {col}) -> {both}",
+            f"%most = block.constant {self.seen:e} : {scalar}",
+            f"%lt = block.binary lt %far, %most : ({both}, {scalar}) -> {both}",
+            f"%both = block.binary and %le, %lt : ({both}, {both}) -> {both}",
+            f"%bias = block.unary bias %both : ({both}) -> {both}",
+            f"%s4 = block.binary add {scores}, %bias : ({s}, {both}) -> {s}",
+        ]

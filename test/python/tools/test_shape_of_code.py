@@ -35,7 +35,7 @@ CLASS_TESTS = {
     "frontend": 2,
     "pipeline": 3,
     "search": 40,
-    "semantics": 42,
+    "semantics": 46,
     "torch": 1,
     "transforms": 52,
     "verify": 72,

@@ -6,10 +6,16 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
+from mirage.frontend.torch_import import folding
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.workloads import UnknownWorkload, Workload, all_workloads, get, names
-from mirage.workloads.attention import plain_attention, qk_norm_attention, scaled_attention
+from mirage.workloads.attention import (
+    plain_attention,
+    positional_attention,
+    qk_norm_attention,
+    scaled_attention,
+)
 from mirage.workloads.layers import (
     Layer,
     chameleon_layer,
@@ -47,6 +53,8 @@ SMALL = [
     qk_norm_attention("qk_norm", 2, 6, 8, 24),
     scaled_attention("scaled", "", 2, 6, 8, 24),
     scaled_attention("causal", "", 2, 24, 8, 24, True),
+    positional_attention("positions", "", 2, 24, 8),
+    positional_attention("window", "", 2, 24, 8, 5),
     rms_matmul("rms", 4, 32, 12),
     rms_matmul("rms_gain", 4, 32, 12, gain=True),
     lora("lora", 4, 32, 2, 12),
@@ -109,7 +117,9 @@ DOCUMENTED = [
     *(
         "docs_attn",
         "prefill",
+        "prefill_causal_mask",
         "prefill_causal",
+        "prefill_window",
         "residual_rms_qkv_m1",
         "residual_rms_qkv_m8",
         "ln_linear_gelu_m8",
@@ -148,7 +158,8 @@ def test_inputs_are_representable_and_reproducible() -> None:
 
 
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
-def test_the_module_is_imported(workload: Workload) -> None:
+def test_the_module_is_imported(workload: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "SMALL_BYTES", 256)  # masks stay computed from positions
     arrays = workload.numpy_inputs(seed=3)
     tensors = [torch.from_numpy(x).double() for x in arrays]
     imported = mi.from_torch(workload.torch_module(), *tensors)

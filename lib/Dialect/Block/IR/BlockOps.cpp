@@ -6,10 +6,14 @@
 #include "mirage/Dialect/Common/Assembly.h"
 #include "mirage/Dialect/Common/Shapes.h"
 
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/StringSet.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace mirage;
@@ -172,10 +176,61 @@ LogicalResult StoreOp::verify() {
 // Loops
 //===----------------------------------------------------------------------===//
 
+/// Sums of positions times constants, and quotients of such sums by constants,
+/// rounded down.
+static bool isStepNumber(AffineExpr expr) {
+  if (isa<AffineDimExpr, AffineConstantExpr>(expr))
+    return true;
+  auto pair = dyn_cast<AffineBinaryOpExpr>(expr);
+  if (!pair || !isStepNumber(pair.getLHS()) || !isStepNumber(pair.getRHS()))
+    return false;
+  auto factor = dyn_cast<AffineConstantExpr>(pair.getRHS());
+  return expr.getKind() == AffineExprKind::Add ||
+         (expr.getKind() == AffineExprKind::Mul && factor) ||
+         (expr.getKind() == AffineExprKind::FloorDiv && factor && factor.getValue() > 0);
+}
+
 LogicalResult LoopOp::verify() {
-  if (!(*this)->getParentOfType<kernel::LaunchOp>())
+  auto launch = (*this)->getParentOfType<kernel::LaunchOp>();
+  if (!launch)
     return emitOpError("expected to be inside of kernel.launch");
+  std::optional<AffineMap> steps = getSteps();
+  if (steps.has_value() != getStepAxes().has_value())
+    return emitOpError("expected steps together with the axes that they depend on");
+  if (!steps)
+    return success();
+  if (steps->getNumDims() != getStepAxes()->size() || steps->getNumSymbols() != 0 ||
+      steps->getNumResults() != 2)
+    return emitOpError("expected steps from ")
+           << getStepAxes()->size() << " positions to a first one and an end, got "
+           << getStepsAttr();
+  if (!llvm::all_of(steps->getResults(), isStepNumber))
+    return emitOpError("expected steps as sums of multiples, divided by constants and rounded "
+                       "down, got ")
+           << getStepsAttr();
+  llvm::StringSet<> seen;
+  for (Attribute axis : getStepAxesAttr()) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    if (!launch.getGridExtent(name))
+      return emitOpError("expected steps that depend on axes of the grid, got '") << name << "'";
+    if (!seen.insert(name).second)
+      return emitOpError("expected steps that name an axis once, got '") << name << "' twice";
+  }
   return success();
+}
+
+std::pair<int64_t, int64_t> LoopOp::getStepRange(ArrayRef<int64_t> positions) {
+  int64_t extent = getExtent();
+  if (!getSteps())
+    return {0, extent};
+  SmallVector<Attribute> given, numbers;
+  for (int64_t position : positions)
+    given.push_back(IntegerAttr::get(IndexType::get(getContext()), position));
+  LogicalResult folded = getSteps()->constantFold(given, numbers);
+  assert(succeeded(folded) && "the verifier knows what folds");
+  (void)folded;
+  int64_t first = std::clamp<int64_t>(cast<IntegerAttr>(numbers[0]).getInt(), 0, extent - 1);
+  return {first, std::clamp<int64_t>(cast<IntegerAttr>(numbers[1]).getInt(), first + 1, extent)};
 }
 
 LogicalResult LoopOp::verifyRegions() {

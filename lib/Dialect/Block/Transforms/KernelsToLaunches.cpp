@@ -199,7 +199,8 @@ private:
                          /*stages=*/2);
     int64_t steps = llvm::divideCeil(size, step);
     TileType partial = launch.getComputedType(tile, element);
-    auto loop = LoopOp::create(builder, loc, TypeRange{partial}, "k", steps, IntegerAttr());
+    auto loop = LoopOp::create(builder, loc, TypeRange{partial}, "k", steps, IntegerAttr(),
+                               AffineMapAttr(), ArrayAttr());
     Block &body = loop.getBody().emplaceBlock();
     {
       OpBuilder::InsertionGuard guard(builder);
@@ -238,7 +239,8 @@ private:
     int64_t step = std::min<int64_t>(k, 64), steps = llvm::divideCeil(k, step);
     LaunchBuilder launch(builder, loc, type, op->getOperands(), tile, /*stages=*/3);
     TileType product = launch.getComputedType(tile, type.getElementType());
-    auto loop = LoopOp::create(builder, loc, TypeRange{product}, "k", steps, IntegerAttr());
+    auto loop = LoopOp::create(builder, loc, TypeRange{product}, "k", steps, IntegerAttr(),
+                               AffineMapAttr(), ArrayAttr());
     Block &body = loop.getBody().emplaceBlock();
     {
       OpBuilder::InsertionGuard guard(builder);
@@ -284,8 +286,8 @@ private:
       axes[from] = launch.getAxes(dim);
     }
     Value value = launch.load(op.getInput(), part, axes);
-    value = TransposeOp::create(builder, loc, TileType::get(tile, launch.getTileElement(type)), value,
-                                builder.getDenseI64ArrayAttr(permutation));
+    value = TransposeOp::create(builder, loc, TileType::get(tile, launch.getTileElement(type)),
+                                value, builder.getDenseI64ArrayAttr(permutation));
     return launch.finish(value);
   }
 

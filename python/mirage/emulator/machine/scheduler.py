@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
 
 Group = tuple[Array, Array | None]
+Parked = tuple[Array, Array | None, Array]
+"""A group, and the lanes [n, 32] that execute the instruction together."""
 _IDLE_ROUNDS = 200
 
 
@@ -41,7 +43,7 @@ class Scheduler:
         self.machine = machine
         self.ready: dict[int, list[Group]] = {}
         self.deferred: list[tuple[int, Group]] = []
-        self.converging: dict[int, list[Group]] = {}
+        self.converging: dict[int, list[Parked]] = {}
         self.grouping: dict[int, list[Group]] = {}
         self.blocked: list[Waiting] = []
 
@@ -101,16 +103,17 @@ class Scheduler:
         rows that are complete; the others wait here."""
         parked = self.converging.pop(pc, None)
         if parked is not None:
-            before = c
-            c = self.merge([*parked, (c.rows, c.mask)])
             full = np.zeros((self.machine.warps, 32), bool)
-            full[before.rows] = required
+            for rows, _, wanted in [*parked, (c.rows, c.mask, required)]:
+                full[rows] |= wanted
+            c = self.merge([*((rows, mask) for rows, mask, _ in parked), (c.rows, c.mask)])
             required = full[c.rows] | c.active()
         complete = ~(required & ~c.active()).any(axis=1)
         if complete.all():
             return c
         rest = c.keep(~complete)
-        self.converging.setdefault(pc, []).append((rest.rows, rest.mask))
+        parked = (rest.rows, rest.mask, required[~complete])
+        self.converging.setdefault(pc, []).append(parked)
         return c.keep(complete) if complete.any() else None
 
     def gather_groups(self, c: Cohort, pc: int) -> Cohort | None:
@@ -190,10 +193,11 @@ class Scheduler:
             f"{machine.site_of(pc)}"
             for c, pc, count in machine.register_waits
         ]
-        for pc, groups in self.converging.items():
+        for pc, parked in self.converging.items():
             lines += [
-                f"{self._lanes(*g)}: for the other lanes of the warp at {machine.site_of(pc)}"
-                for g in groups
+                f"{self._lanes(rows, mask)}: for the other lanes of the warp at "
+                f"{machine.site_of(pc)}"
+                for rows, mask, _ in parked
             ]
         for pc, groups in self.grouping.items():
             lines += [
@@ -218,7 +222,7 @@ class Scheduler:
         machine = self.machine
         for pc, groups in [*self.converging.items(), *self.grouping.items()]:
             machine.step_index = pc
-            rows, mask = groups[0]
+            rows, mask = groups[0][:2]
             raise DivergenceError(
                 "expected all lanes of the warp (or warps of the warpgroup) to execute this "
                 "instruction together, but some "

@@ -55,7 +55,7 @@ class Measure(EdgeAccounts):
                 KernelFeatures(warps=columns.warps.astype(float), warpgroups=columns.warpgroups)
             )
             feasible = self.account(account, edge)
-            given = ("blocks", "steps", "runs", "warps", "stages", "warpgroups")
+            given = ("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups")
             added = {
                 k: v
                 for k, v in vars(account.features).items()

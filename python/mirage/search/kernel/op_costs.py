@@ -107,7 +107,9 @@ class EdgeAccounts:
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         account.load(size, self._run(atom.dims), self.tensors[atom.tensor].dtype.bytes, inside)
-        return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom))
+        # whole numbers are no factors of products: they go to registers, or are computed there
+        direct = self.tensors[atom.tensor].dtype.is_integer
+        return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
 
     def _ring(self, goal: Goal) -> Num:
         """Where a value is one of a loop whose tiles are copied into rings."""

@@ -145,6 +145,19 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
     accumulators that the terminator lists. Loops follow one another and nest;
     their axes have names that are unique in the launch.
 
+    With `steps` a block takes a part of the steps: of positions along the grid
+    axes `stepAxes` the map makes the first step and the one after the last. The
+    first one is moved into `[0, extent - 1]`, the end into
+    `[first + 1, extent]`, so that each block takes at least one step. Below,
+    block `q` of 128 rows sees the keys up to its last row, 64 at a time:
+
+    ```mlir
+    %t = block.loop [k = 64] steps affine_map<(d0) -> (0, d0 * 2 + 2)> of [q] {
+      %v = block.load %gv [[k]] : tensor<4096xf16> -> !block.tile<64xf16>
+      block.accumulate sum %v : !block.tile<64xf16>
+    } : !block.tile<64xf16>
+    ```
+
     ```mlir
     %a, %s = block.loop [k = 64] {
       %x = block.load %gx [[], [k]] : tensor<16x4096xf16> -> !block.tile<16x64xf16>
@@ -157,11 +170,18 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
     ```
   }];
   let arguments = (ins StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$extent,
-                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$stages);
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$stages,
+                       OptionalAttr<AffineMapAttr>:$steps, OptionalAttr<StrArrayAttr>:$stepAxes);
   let results = (outs Variadic<Block_TileType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    custom<Axis>($axis, $extent) attr-dict-with-keyword $body (`:` type($results)^)?
+    custom<Axis>($axis, $extent) (`steps` $steps^ `of` custom<AxisNames>($stepAxes))?
+    attr-dict-with-keyword $body (`:` type($results)^)?
+  }];
+  let extraClassDeclaration = [{
+    /// The first step, and the one after the last, of blocks at `positions` along
+    /// `stepAxes`.
+    std::pair<int64_t, int64_t> getStepRange(::llvm::ArrayRef<int64_t> positions);
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;

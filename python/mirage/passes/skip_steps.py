@@ -1,0 +1,27 @@
+"""`mirage-skip-steps`: loops without the steps whose tiles a mask empties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mirage.passes._rewrite import rewrite_graphs
+from mirage.passes.registry import NoOptions, PythonPass
+
+if TYPE_CHECKING:
+    from mirage import ir
+
+
+def run(op: ir.Operation, options: NoOptions) -> Mapping[str, int]:
+    """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is
+    about what was verified.
+    """
+    from mirage.transforms.skip_steps import skip_steps
+
+    rewrite_graphs(op, (None, "candidates"), None, lambda read, at: skip_steps(read.graph))
+    return {}
+
+
+PASS = PythonPass(
+    "mirage-skip-steps", "leave out steps of loops whose tiles a mask empties", NoOptions, run
+)

@@ -1,0 +1,189 @@
+"""Loops that leave out the steps whose tiles a mask empties.
+
+Which steps are idle is known for each block (:mod:`mirage.semantics.idle_steps`). What is left of a
+block's steps, from the first one that is not idle to the last one, is bounded by two lines over the
+number of the block's tile: the tightest ones of the form that a loop can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import gcd, prod
+
+import numpy as np
+
+from mirage.semantics.alternatives import Alternatives, with_parts
+from mirage.semantics.idle_steps import (
+    IdleSteps,
+    are_idle,
+    idle_steps,
+    left_out,
+    positions_of,
+    with_loops,
+)
+from mirage.semantics.scalar import Array
+from mirage.semantics.tile_ranges import Positions
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Launch,
+    Loop,
+    StepNumber,
+    Steps,
+    axis_extents,
+)
+
+
+def skip_steps(graph: KernelGraph) -> KernelGraph:
+    """``graph`` whose kernels leave out idle steps, in all candidates where it has such."""
+    known = positions_of(graph.ops)
+
+    def in_candidates(op: Alternatives) -> Alternatives:
+        reference, *candidates = op.programs
+        programs = [reference]
+        for program in candidates:
+            pairs = zip(program.inputs, op.operands, strict=True)
+            inside = {p: known[tensor] for p, tensor in pairs if tensor in known}
+            programs.append(with_loops(program, inside, _steps))
+        return replace(op, programs=tuple(programs))
+
+    return with_loops(with_parts(graph, in_candidates), {}, _steps)
+
+
+def _steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
+    return loop.steps or find_steps(launch, loop, positions)
+
+
+def find_steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
+    """The fewest steps that blocks have to take, of those that lines can state; None where they are
+    all steps."""
+    idle = idle_steps(launch, loop, positions)
+    if not idle.idle.any():
+        return None
+    best, fewest = None, None
+    for steps in _candidates(launch, loop, idle):
+        changed = replace(loop, steps=steps)
+        out = left_out(launch, changed)
+        count = int(np.broadcast_to(~out, np.broadcast_shapes(out.shape, idle.idle.shape)).sum())
+        if (
+            out.any()
+            and (fewest is None or count < fewest)
+            and are_idle(launch, changed, positions)
+        ):
+            best, fewest = steps, count
+    return best
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Of each tile (along some grid axes), the first and the last step that is not idle, counted
+    over all parts of the loop's dimension; ``first > last`` where there is none."""
+
+    first: Array
+    last: Array
+
+
+def _candidates(launch: Launch, loop: Loop, idle: IdleSteps) -> Iterator[Steps]:
+    """For the axes of each tile that positions are known of, and for none."""
+    grid = {a.name for a in launch.grid}
+    columns = {
+        (a, n) for a, n in idle.cuts if a and a[-1] == loop.axis.name and grid.issuperset(a[:-1])
+    }
+    for outer, tile in sorted(columns):
+        split = outer[:-1]
+        rows = {a for a, _ in idle.cuts if grid.issuperset(a) and not set(a) & set(split)}
+        for axes in sorted({(), *rows}):
+            yield from _lines(launch, loop, idle, axes, split, tile)
+
+
+def _lines(
+    launch: Launch, loop: Loop, idle: IdleSteps, axes: tuple[str, ...], split: tuple[str, ...],
+    tile: int,
+) -> Iterator[Steps]:  # fmt: skip
+    extents, extent = axis_extents(launch), loop.axis.extent
+    rows = _rows(launch, loop, idle, axes, split)
+    steps = extent * prod(extents[a] for a in split)
+    terms, strides = list[tuple[str, int]](), 1
+    for axis in reversed(axes):
+        terms.insert(0, (axis, strides))
+        strides *= extents[axis]
+    parts, before = list[tuple[str, int]](), extent
+    for axis in reversed(split):
+        parts.insert(0, (axis, before))
+        before *= extents[axis]
+    first = _line(rows.first, rows.first <= rows.last, 0, steps, tile, upper=False)
+    end = _line(rows.last + 1, rows.first <= rows.last, 0, steps, tile, upper=True)
+
+    def of(line: tuple[int, int, int]) -> StepNumber:
+        slope, constant, divisor = line
+        factors = [(a, slope * n) for a, n in terms] + [(a, -n * divisor) for a, n in parts]
+        return _reduced(StepNumber(tuple((a, n) for a, n in factors if n), constant, divisor))
+
+    if not idle.at_the_end:
+        yield Steps(of(first), StepNumber((), extent))
+    else:
+        yield Steps(of(first), of(end))
+
+
+def _rows(
+    launch: Launch, loop: Loop, idle: IdleSteps, axes: tuple[str, ...], split: tuple[str, ...]
+) -> _Rows:
+    names = [a.name for a in launch.grid]
+    extents = axis_extents(launch)
+    busy = np.broadcast_to(~idle.idle, (*(a.extent for a in launch.grid), loop.axis.extent))
+    others = [n for n in names if n not in axes and n not in split]
+    order = [names.index(n) for n in (*others, *axes, *split)] + [len(names)]
+    count = prod(extents[n] for n in others)
+    tiles = prod(extents[a] for a in axes)
+    seen: Array = np.asarray(busy).transpose(order).reshape(count, tiles, -1).max(axis=0)
+    steps = seen.shape[1]
+    last = np.where(seen.max(axis=1), steps - 1 - seen[:, ::-1].argmax(axis=1), -1)
+    first = np.where(seen.max(axis=1), seen.argmax(axis=1), steps)
+    return _Rows(first, last)
+
+
+def _line(
+    bounds: Array, exists: Array, low: int, high: int, tile: int, *, upper: bool
+) -> tuple[int, int, int]:
+    """``(slope, constant, divisor)`` of the tightest ``floor((slope * i + constant) / divisor)``
+    that is nowhere below ``bounds`` (``upper``) or nowhere above; beyond ``low`` and ``high`` all
+    numbers are alike."""
+    at = np.flatnonzero(exists)
+    if not len(at):
+        return 0, (low if upper else high), 1
+    wanted = bounds[at]
+    free = at[(wanted > low) & (wanted < high)]
+    best: tuple[tuple[int, int], tuple[int, int, int]] | None = None
+    for divisor in sorted({1, tile}):
+        for slope in _slopes(at, free, bounds, divisor):
+            if upper:
+                constant = int((divisor * wanted - slope * at).max())
+            else:
+                constant = int((divisor * wanted + divisor - 1 - slope * at).min())
+            values = np.clip((slope * at + constant) // divisor, low, high)
+            excess = int(np.abs(values - wanted).sum())
+            rank = excess, divisor // gcd(divisor, slope)  # of equal ones the simplest
+            if best is None or rank < best[0]:
+                best = rank, (slope, constant, divisor)
+    assert best is not None
+    return best[1]
+
+
+def _slopes(at: Array, free: Array, bounds: Array, divisor: int) -> list[int]:
+    """What the slope may be: that between bounds which are not at an end (``free``), or one of
+    which is the first that is."""
+    ends = {int(i) for i in (*free[:1], *free[-1:], *at[:1], *at[-1:])}
+    ends |= {i for j in (*free[:1], *free[-1:]) for i in (int(j) - 1, int(j) + 1) if i in at}
+    found = {0}
+    for i, j in combinations(sorted(ends), 2):
+        rise, near = divisor * int(bounds[j] - bounds[i]), divisor // (j - i) + 1
+        found.update(range(rise // (j - i) - near, rise // (j - i) + near + 2))
+    return sorted(found, key=abs)
+
+
+def _reduced(x: StepNumber) -> StepNumber:
+    """The same with the smallest divisor."""
+    common = gcd(x.divisor, *(n for _, n in x.terms))
+    terms = tuple((a, n // common) for a, n in x.terms)
+    return StepNumber(terms, x.constant // common, x.divisor // common)

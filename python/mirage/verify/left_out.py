@@ -1,0 +1,65 @@
+"""Loops that leave out steps, read as loops that take all of them.
+
+A step that contributes nothing may be taken or left out: if that is shown for all steps that a loop
+leaves out, for all values that the inputs may have beside positions, then the loop computes what
+the same loop with all steps does, and that one is verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mirage.semantics.idle_steps import are_idle, leaves_out_steps, with_loops
+from mirage.semantics.scalar import Array
+from mirage.semantics.tile_ranges import Positions
+from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Steps
+from mirage.verify.lookups import Freed, held_apart
+from mirage.verify.verdict import Evidence, Kind, Verdict
+
+
+def with_all_steps(graph: KernelGraph, known: Positions) -> KernelGraph | None:
+    """``graph`` whose loops take all steps, where that is shown to be the same; else None.
+    ``known`` are the tensors that hold positions."""
+
+    def steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
+        shown = loop.steps is None or are_idle(launch, loop, positions)
+        return None if shown else loop.steps
+
+    taken = with_loops(graph, known, steps)
+    return None if leaves_out_steps(taken) else taken
+
+
+NOT_IDLE = Verdict(
+    Kind.UNKNOWN,
+    None,
+    (Evidence("steps left out", None, "that they contribute nothing is not shown"),),
+    0,
+)
+
+
+def all_steps_taken(freed: Freed) -> Freed | None:
+    """Both programs with loops that take all steps; ``freed`` itself where they do, None where
+    it is not shown that this is the same."""
+    reference = with_all_steps(freed.reference, freed.known)
+    candidate = with_all_steps(freed.candidate, freed.known)
+    if reference is None or candidate is None:
+        return None
+    if reference is freed.reference and candidate is freed.candidate:
+        return freed
+    return replace(freed, reference=reference, candidate=candidate)
+
+
+def with_steps(
+    freed: Freed, verdict: Verdict, contents: Mapping[int, Array], work: float
+) -> Verdict:
+    """The verdict on the programs as they are, by that on those which take all steps. Where it is
+    equality, the former are compared too: what shows that steps contribute nothing is not what
+    executes them."""
+    if not verdict.equivalent:
+        return verdict
+    found = held_apart(freed, contents, work, verdict.seed)
+    if isinstance(found, Verdict):
+        return found
+    text = f"they contribute nothing; no difference in float64 on {found or 0} random inputs"
+    return replace(verdict, evidence=(*verdict.evidence, Evidence("steps left out", True, text)))

@@ -1,0 +1,63 @@
+"""Loops that leave out the steps whose tiles a mask empties, executed with all checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from lowering import check_mlir, compile_mlir
+from mirage.mlir_io.text import graph_from_text, graph_to_text
+from mirage.semantics.ugraph import KernelGraph, Loop, launches, loops
+from mirage.transforms.skip_steps import skip_steps
+from warpgroup_attention import Attention
+
+CAUSAL = Attention(256, 256, 64, (64, 64), seen=1 << 20)
+ENGINES = [("sm_80", "warp"), ("sm_90a", "warp"), ("sm_90a", "warpgroup")]
+
+
+def _loop(graph: KernelGraph) -> Loop:
+    (launch,) = launches(graph.ops)
+    (loop,) = loops(launch)
+    return loop
+
+
+def check(attention: Attention, chip: str, engine: str) -> None:
+    """The kernel without idle steps computes what the one with all steps does."""
+    whole = replace(attention, engine=engine).text()
+    graph = skip_steps(graph_from_text(whole).graph)
+    steps = _loop(graph).steps
+    assert steps is not None
+    extents = {a.name: a.extent for launch in launches(graph.ops) for a in launch.grid}
+    counts = steps.counts(extents, _loop(graph).axis.extent)
+    assert counts.sum() < counts.size * _loop(graph).axis.extent
+    text = graph_to_text(graph, form="selected")
+    ptx = compile_mlir(text, chip).ptx()
+    assert ("wgmma.mma_async" in ptx) == (engine == "warpgroup")
+    check_mlir(text, chip=chip, meaning=whole)
+
+
+@pytest.mark.parametrize(("chip", "engine"), ENGINES)
+@pytest.mark.parametrize("stages", [1, 2, 4])
+def test_causal(chip: str, engine: str, stages: int) -> None:
+    """The first block takes one step, fewer than there are stages."""
+    check(replace(CAUSAL, stages=stages), chip, engine)
+
+
+@pytest.mark.parametrize(("chip", "engine"), ENGINES)
+@pytest.mark.parametrize("window", [1, 60, 130])
+def test_window(chip: str, engine: str, window: int) -> None:
+    check(replace(CAUSAL, seen=window, stages=3), chip, engine)
+
+
+@pytest.mark.parametrize(("chip", "engine"), ENGINES)
+@pytest.mark.parametrize(("rows", "keys"), [(200, 230), (130, 256), (256, 200)])
+def test_sizes_that_do_not_divide(chip: str, engine: str, rows: int, keys: int) -> None:
+    check(replace(CAUSAL, rows=rows, keys=keys), chip, engine)
+    check(replace(CAUSAL, rows=rows, keys=keys, seen=70), chip, engine)
+
+
+@pytest.mark.parametrize(("tile", "warps"), [((128, 64), 8), ((64, 128), 4), ((128, 32), 4)])
+def test_tiles(tile: tuple[int, int], warps: int) -> None:
+    """Groups that take turns, products of the step before, several steps a tile of rows."""
+    check(replace(CAUSAL, tile=tile, warps=warps, rows=384, keys=384), "sm_90a", "warpgroup")
+    check(replace(CAUSAL, tile=tile, warps=warps, seen=100, heads=2), "sm_90a", "warpgroup")
