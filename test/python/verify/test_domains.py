@@ -201,6 +201,40 @@ def test_another_argument_of_the_same_form_is_not() -> None:
     assert compared(reference, candidate).defined is False
 
 
+def test_numbers_of_16_bits_do_not_meet_by_chance() -> None:
+    """The reference divides by one input, the candidate by another of the same few numbers."""
+
+    def quotient(square: bool) -> KernelGraph:
+        x, y = (graphs.tensor(64, 512, dtype=DType.F16) for _ in range(2))
+        b = Builder()
+        result = b.binary(DIV, b.unary(SQUARE, x) if square else x, y)
+        result = b.binary(DIV, result, x) if square else result
+        return KernelGraph("q", (x, y), tuple(b.ops), (result,))
+
+    verdict = verify(quotient(False), quotient(True), OPTIONS)
+    assert not verdict.accepted
+    assert verdict.defined is False, verdict
+    assert verify(quotient(False), quotient(False), OPTIONS).defined
+
+
+def test_counts_do_not_settle_anything() -> None:
+    """Sums of truth values are the same small numbers in different programs."""
+
+    def pooled(twice: bool) -> KernelGraph:
+        x = graphs.tensor(8, 32, dtype=DType.F32)
+        first, second = (graphs.tensor(8, 32, dtype=DType.I1) for _ in range(2))
+        b = Builder()
+        counts = [b.reduce(ReduceFn.SUM, b.cast(m, DType.F32), (1,)) for m in (first, second)]
+        result = b.binary(DIV, x, counts[0])
+        if twice:
+            result = b.binary(DIV, b.binary(MUL, result, counts[1]), counts[1])
+        else:
+            result = b.binary(ADD, result, b.binary(MUL, counts[1], b.constant(0.0)))
+        return KernelGraph("p", (x, first, second), tuple(b.ops), (result,))
+
+    assert not verify(pooled(False), pooled(True), OPTIONS).accepted
+
+
 @pytest.mark.parametrize("name", ["split", "split_online", "flash"])
 def test_attention_divides_by_exponentials(name: str) -> None:
     pair = graphs.attention(2, 13, 61, 16, splits=2, steps=3, row_blocks=2)

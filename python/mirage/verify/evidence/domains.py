@@ -20,10 +20,10 @@ import numpy as np
 from mirage.semantics.domain import Domain, Float64, Planes
 from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.region import demand
+from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.floats import draw_inputs
+from mirage.verify.evidence.integers import draw_integers
 from mirage.verify.evidence.real_sizes import constants_of, restrict
 from mirage.verify.evidence.sampling import Sample
 from mirage.verify.evidence.signs import (
@@ -46,7 +46,8 @@ NAME = "defined where the reference is"
 _SCALE = 1.0 / 16.0
 """Of the random inputs: no exponential overflows."""
 _FACTORS = 6
-_SAME = 1e-9
+_DRAWS = 2
+_SAME = 1e-11
 """Relative: arguments that are nearer are the same."""
 
 
@@ -179,10 +180,11 @@ def _among(values: Array, known: Array) -> Array:
     if not known.size:
         return np.zeros(values.shape, bool)
     at = np.clip(np.searchsorted(known, values), 1, known.size - 1) if known.size > 1 else 0
+    whole = (values == np.floor(values)) & (np.abs(values) >= 1.0)  # counts meet by chance
     near = np.minimum(
         np.abs(values - known[at]), np.abs(values - known[np.maximum(np.asarray(at) - 1, 0)])
     )
-    return np.asarray(near <= _SAME * np.abs(values))
+    return np.asarray((near <= _SAME * np.abs(values)) & ~whole)
 
 
 def defined_evidence(
@@ -194,7 +196,54 @@ def defined_evidence(
 ) -> Evidence:
     """Whether ``candidate`` is defined wherever the first of the ``references`` is; the others are
     the same program, decomposed otherwise. Graphs are free of composites."""
-    drawn = draw_inputs(references[0], sample, rng, _SCALE)
+    by_sign = by_reference = 0
+    for _ in range(_DRAWS):
+        drawn = _draw(references[0], sample, rng)
+        known = _owed(references, sample, drawn).sets(_factors((references[0], candidate)))
+        domain = Defined(known)
+        results = evaluate_sampled(
+            candidate, domain, _inputs(domain, candidate, drawn, sample), sample.demands[1]
+        )
+        by_sign, by_reference = domain.by_sign, domain.by_reference
+        for i, j in enumerate(order):
+            bad = restrict(results[j], sample.outputs[i], candidate.outputs[j])[2]
+            if bad.any():
+                at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+                region = sample.outputs[i]
+                place = [
+                    int(k) if r is None else int(r[k]) for k, r in zip(at, region, strict=True)
+                ]
+                text = (
+                    f"element {place} of output {i} is computed by a division, root, logarithm or "
+                    "power of an argument that can be zero or negative, and the reference has none "
+                    "of that argument"
+                )
+                return Evidence(NAME, False, text)
+        if not by_reference:
+            break  # signs are those of all inputs
+    text = (
+        f"arguments of divisions, roots, logarithms and powers: {by_sign} in order by their signs, "
+        f"{by_reference} as the reference's"
+    )
+    return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
+
+
+def _draw(graph: KernelGraph, sample: Sample, rng: np.random.Generator) -> list[Array]:
+    """Inputs that are not rounded to their types: numbers of 16 bits meet by chance."""
+    values: list[Array] = []
+    for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
+        fixed = sample.fixed_part(number)
+        if fixed is not None:
+            values.append(fixed.astype(np.float64))
+        elif v.dtype.is_integer:
+            values.append(np.asarray(draw_integers(rng, v, region), np.float64))
+        else:
+            values.append(rng.standard_normal(region_shape(region, v.shape)) * _SCALE)
+    return values
+
+
+def _owed(references: Sequence[KernelGraph], sample: Sample, drawn: Sequence[Array]) -> Owed:
+    """The arguments of the references' operations."""
     owed = Owed()
     for number, graph in enumerate(references):
         domain = Defined()
@@ -204,35 +253,10 @@ def defined_evidence(
         except EvaluationError:
             if not number:
                 raise
-            continue
+            continue  # another part of the inputs would be needed
         owed.nonzero += domain.owed.nonzero
         owed.root += domain.owed.root
-    domain = Defined(owed.sets(_factors((references[0], candidate))))
-    inputs = _inputs(domain, candidate, drawn, sample)
-    results = evaluate_sampled(candidate, domain, inputs, sample.demands[1])
-    for i, j in enumerate(order):
-        output = candidate.outputs[j]
-        bad = restrict(results[j], sample.outputs[i], output)[2]
-        if bad.any():
-            at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-            place = [
-                int(k) if r is None else int(r[k])
-                for k, r in zip(at, sample.outputs[i], strict=True)
-            ]
-            return Evidence(
-                NAME,
-                False,
-                f"element {place} of output {i} is computed by a division, root, logarithm or "
-                "power of an argument that can be zero or negative, and the reference has none of "
-                "that argument",
-            )
-    return Evidence(
-        NAME,
-        True,
-        f"arguments of divisions, roots, logarithms and powers: {domain.by_sign} in order by their "
-        f"signs, {domain.by_reference} as the reference's",
-        {"by_sign": domain.by_sign, "by_reference": domain.by_reference},
-    )
+    return owed
 
 
 def _factors(graphs: Sequence[KernelGraph]) -> list[float]:
@@ -242,11 +266,11 @@ def _factors(graphs: Sequence[KernelGraph]) -> list[float]:
 
 
 def _inputs(
-    domain: Defined, graph: KernelGraph, drawn: Sequence[Sampled], sample: Sample
+    domain: Defined, graph: KernelGraph, drawn: Sequence[Array], sample: Sample
 ) -> list[Sampled]:
     inputs: list[Sampled] = []
-    for number, (x, v) in enumerate(zip(drawn, graph.inputs, strict=True)):
-        values = x.planes[0].astype(np.float64)
+    entries = zip(drawn, graph.inputs, sample.inputs, strict=True)
+    for number, (values, v, region) in enumerate(entries):
         planes = domain.input(values, v.dtype, fixed=number in sample.fixed)
-        inputs.append(Sampled(planes, x.region))
+        inputs.append(Sampled(planes, region))
     return inputs
