@@ -45,6 +45,7 @@ WRONG = (
 SEARCH_SECONDS = 30.0
 PIECE_SECONDS = 2.0
 SCALES = (1.0, 0.05)
+HARDER = 12  # sets of scales, one for each input, where a verdict is not what a short look suggests
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ class _Judge:
         verdict = verify(self.subject.reference, mutant.graph, options, hint, self.ledger)
         number = self.rng.getrandbits(64)
         different, useless = differs(self.subject.reference, mutant.graph, number)
+        if verdict.kind is Kind.REFUTED and not different and not useless:
+            different = differs_at_some_scales(self.subject.reference, mutant.graph, number)
         wrong = {mutant.graph.ops[i] for i in mutant.wrong}
         failed = [op for a in accounts for piece, _ in a.failed for op in piece.ops]
         return LayerOutcome(
@@ -170,18 +173,37 @@ class _Judge:
 def differs(first: KernelGraph, second: KernelGraph, seed: int) -> tuple[bool, bool]:
     """Whether float64 shows a difference anywhere in the outputs, and whether the second program
     gives no numbers at any magnitude of inputs."""
-    missing = 0
-    for number, scale in enumerate(SCALES):
-        rng = np.random.default_rng((seed, number))
-        inputs = [v.dtype.round(rng.standard_normal(v.shape) * scale) for v in first.inputs]
-        expected, actual = (evaluate_floats(g, inputs) for g in (first, second))
-        if not all(np.isfinite(y).all() for y in actual):
-            missing += 1
-            continue
-        for x, y in zip(expected, actual, strict=True):
-            if np.abs(x - y).max(initial=0.0) > TOLERANCE * np.abs(x).max(initial=0.0):
-                return True, False
-    return False, missing == len(SCALES)
+    found = [
+        _differs(first, second, np.random.default_rng((seed, number)), [scale] * len(first.inputs))
+        for number, scale in enumerate(SCALES)
+    ]
+    return True in found, all(x is None for x in found)
+
+
+def differs_at_some_scales(first: KernelGraph, second: KernelGraph, seed: int) -> bool:
+    """The same with each input at a scale of its own: a term that is small beside others (what is
+    added below a root) is not small everywhere."""
+    for number in range(HARDER):
+        rng = np.random.default_rng((seed, len(SCALES) + number))
+        scales = 2.0 ** rng.uniform(-12.0, 4.0, len(first.inputs))
+        if _differs(first, second, rng, list(scales)):
+            return True
+    return False
+
+
+def _differs(
+    first: KernelGraph, second: KernelGraph, rng: np.random.Generator, scales: Sequence[float]
+) -> bool | None:
+    """None where the second program gives no numbers."""
+    pairs = zip(first.inputs, scales, strict=True)
+    inputs = [v.dtype.round(rng.standard_normal(v.shape) * scale) for v, scale in pairs]
+    expected, actual = (evaluate_floats(g, inputs) for g in (first, second))
+    if not all(np.isfinite(y).all() for y in actual):
+        return None
+    return any(
+        bool(np.abs(x - y).max(initial=0.0) > TOLERANCE * np.abs(x).max(initial=0.0))
+        for x, y in zip(expected, actual, strict=True)
+    )
 
 
 def attack_layer(subject: LayerSubject, count: int, seed: int) -> list[LayerOutcome]:

@@ -55,6 +55,8 @@ CHECKED = 0.2
 """The share of the time left that running the kernels of a compiled program may take."""
 COMPILE_ROUNDS = 3
 """Times that the search goes on without kernels that do not compile."""
+SMALL_PART = 10
+"""Ops that each part counts for, besides its own, when parts share the time."""
 
 Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
 """What can be optimized: a built or imported graph, or one as data."""
@@ -126,11 +128,13 @@ class _Run:
         return f"{signature(part.graph)} {known}"
 
     def _solve(self, executor: Executor | None) -> None:
-        """Finds verified candidates of each part; equal parts are searched once."""
+        """Finds verified candidates of each part, the more ops the more of the time it has; equal
+        parts are searched once."""
         o = self.options
         ledger = Ledger(cache_folder() / "verdicts" if o.use_cache else None)
         parts = [s for s in self.steps if isinstance(s, Part)]
-        left = len({self._key(s) for s in parts})
+        sizes = {self._key(s): SMALL_PART + len(s.graph.ops) for s in parts}
+        left = every = sum(sizes.values())
         options = PartOptions(
             target=self.target,
             limits=o.limits(),
@@ -148,12 +152,14 @@ class _Run:
         for step in parts:
             key = self._key(step)
             if key not in self.solvers:
-                portion = replace(options, deadline=self.deadline.portion(1.0 / left))
+                own = sizes[key]
+                deadline = self.deadline.portion(own / left)
+                portion = replace(options, deadline=deadline, portion=own / every)
                 known = self._positions(step)
                 solver = PartSolver(step.graph, len(self.solvers), portion, known)
                 self.solved[key] = solver.run()
                 self.solvers[key] = solver
-                left -= 1
+                left -= own
 
     def _reported(self) -> KernelGraph:
         """The program with the verified candidates of each part, once the report and the forms have

@@ -33,6 +33,7 @@ from mirage.semantics.alternatives import (
     parts_of,
 )
 from mirage.semantics.decompose import decompose
+from mirage.semantics.op import Contraction
 from mirage.semantics.positions import Iota
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
@@ -48,7 +49,10 @@ SEARCHED = 0.5
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
 COMPILE, COMPILE_KERNEL = 0.8, 0.15
-"""Seconds that compilation takes, and for each kernel more (on two cores that do nothing else)."""
+"""Seconds that compilation of a program takes, and for each kernel more (on two cores that do
+nothing else)."""
+LEAST = 0.05
+"""Seconds of search, however late it is."""
 BUSIEST = 4.0
 HURRIED = 12.0
 """With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
@@ -59,7 +63,7 @@ OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its 
 @dataclass(frozen=True)
 class PartOptions:
     """How to solve a part: ``wanted`` candidates are verified of those found within ``limits``, or
-    fewer, once ``enough`` of them are accepted."""
+    fewer, once ``enough`` of them are accepted. ``portion`` is the part's share of the program."""
 
     target: Target
     limits: SearchLimits
@@ -68,6 +72,7 @@ class PartOptions:
     verify: VerifyOptions
     deadline: Deadline
     ledger: Ledger
+    portion: float = 1.0
     executor: Executor | None = None
     watch_search: Watch | None = None
     watch_verdict: Callable[[Checked], None] | None = None
@@ -148,7 +153,7 @@ class PartSolver:
         self.o.say(f"search: goes on without {len(picks)} kernels that do not compile")
         try:
             with self.o.timed("search"):
-                result = self._planner.again(picks.values(), self.o.deadline.share(SEARCHED))
+                result = self._planner.again(picks.values(), self._searching())
             if self._promises_more(result):
                 self._rounds(result)
         except KeyboardInterrupt:
@@ -197,11 +202,20 @@ class PartSolver:
 
     # ---- rounds
 
+    def _searching(self) -> float:
+        """Seconds that the search may take now: what is found is to be verified, and compiled."""
+        products = sum(isinstance(op, Contraction) for op in self.graph.ops)
+        return SEARCHED * max(0.0, self.o.deadline.left - self._compiling(products))
+
+    def _compiling(self, kernels: int) -> float:
+        """About how many seconds a candidate takes to compile, on a machine as busy as this one."""
+        return busy() * (COMPILE * self.o.portion + COMPILE_KERNEL * kernels)
+
     def _first_rounds(self) -> None:
         o = self.o
         if not o.deadline.left:
             return
-        limits = replace(o.limits, budget=min(o.limits.budget, o.deadline.share(SEARCHED)))
+        limits = replace(o.limits, budget=max(LEAST, min(o.limits.budget, self._searching())))
         with o.timed("search"):
             self._planner, result = search_part(
                 self.graph, o.target, limits, o.executor, o.watch_search
@@ -219,7 +233,7 @@ class PartSolver:
                 return
             o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
             with o.timed("search"):
-                result = self._planner.again(refused, o.deadline.share(SEARCHED), blamed)
+                result = self._planner.again(refused, self._searching(), blamed)
             if not self._promises_more(result):
                 return
 
@@ -279,7 +293,8 @@ class PartSolver:
         self._candidate_of.update((id(program), candidate) for candidate, program in programs)
         watch = partial(self._tell, first)
         left = o.deadline.left
-        until = time.time() + max(0.0, min(VERIFIED * left, left - _compile_seconds(tried)))
+        kernels = max((len(list(launches(c.graph.ops))) for c in tried), default=0)
+        until = time.time() + max(0.0, min(VERIFIED * left, left - self._compiling(kernels)))
         with o.timed("verify"):
             graph, checked = verify_candidates(
                 self._around(stable), o.verify, watch, o.executor, o.ledger, until
@@ -300,13 +315,6 @@ class PartSolver:
         wrong = [graph.ops[i] for i in verdict.unshown or verdict.rough]
         picks = map(candidate.pick_of, launches(wrong or graph.ops))
         return list({id(p): p for p in picks if p is not None}.values())
-
-
-def _compile_seconds(candidates: list[Candidate]) -> float:
-    """About how long the largest of the candidates takes to compile, on a machine as busy as this
-    one."""
-    kernels = [len(list(launches(c.graph.ops))) for c in candidates]
-    return busy() * (COMPILE + COMPILE_KERNEL * max(kernels, default=0))
 
 
 def busy() -> float:

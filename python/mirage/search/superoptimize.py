@@ -4,7 +4,7 @@ for each."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -17,6 +17,7 @@ from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Key, Region, Remote
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
+from mirage.search.program.cuts import Cuts
 from mirage.search.program.joins import without_joins
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import Kept, Plan, PlanSearch, Step, step_time
@@ -148,6 +149,7 @@ class Planner:
         self._blamed: set[Key] = set()
         self._wrong: dict[Key, set[object]] = {}  # structures that were refused
         self._few: dict[Key, Region] = {}  # solved for a few ways only
+        self._cuts: Cuts | None = None
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
     def again(
@@ -171,6 +173,8 @@ class Planner:
                     break
         self.start = time.perf_counter()
         self.solver.deadline = self.start + seconds
+        if self.remote is not None:
+            self.remote.end_in(seconds)
         for key in touched:
             self.memo[key] = self._right(key, self.memo[key])
             if not self.memo[key] and key not in again & self._blamed and key in self._few:
@@ -200,7 +204,9 @@ class Planner:
             self._solve,
             self._submit,
             self._tell,
+            self._cuts,
         )
+        self._cuts = search.cuts
         plans = search.plans()
         if self.remote is not None:
             self.remote.cancel()
@@ -265,37 +271,47 @@ class Planner:
     def _best(self, plans: list[Plan]) -> list[Candidate]:
         """The cheapest distinct combinations over all plans, written down and ranked by the cost
         of what was written."""
-        heap: list[tuple[float, int, tuple[int, ...]]] = []
-        seen: set[tuple[int, tuple[int, ...]]] = set()
-
-        def push(plan: int, choice: tuple[int, ...]) -> None:
-            options = plans[plan].options
-            if (plan, choice) in seen or any(
-                i >= len(o) for i, o in zip(choice, options, strict=True)
-            ):
-                return
-            seen.add((plan, choice))
-            time_ = sum(step_time(o[i]) for i, o in zip(choice, options, strict=True))
-            heappush(heap, (time_ + self.target.combine * (len(options) - 1), plan, choice))
-
-        for number, plan in enumerate(plans):
-            push(number, (0,) * len(plan.options))
+        wanted = self.limits.candidates
         found: dict[str, Candidate] = {}
-        tries = 0
-        while (
-            heap and len(found) < 2 * self.limits.candidates and tries < 20 * self.limits.candidates
-        ):
-            tries += 1
-            _, number, choice = heappop(heap)
-            options = plans[number].options
-            steps = [o[i] for i, o in zip(choice, options, strict=True)]
-            candidate = self._candidate(plans[number].regions, steps)
+        for tries, (regions, steps) in enumerate(self._combinations(plans)):
+            late = tries >= wanted and time.perf_counter() > self.solver.deadline
+            if len(found) >= 2 * wanted or tries >= 20 * wanted or (late and found):
+                break
+            candidate = self._candidate(regions, steps)
             if candidate is not None:
                 found.setdefault(signature(candidate.graph), candidate)
-            for position in range(len(choice)):
-                push(number, (*choice[:position], choice[position] + 1, *choice[position + 1 :]))
         ranked = sorted(found.items(), key=lambda item: (item[1].cost.time, item[0]))
         return [c for _, c in ranked[: self.limits.candidates]]
+
+    def _combinations(
+        self, plans: list[Plan]
+    ) -> Iterator[tuple[tuple[Region, ...], tuple[Step, ...]]]:
+        """The ways to choose a step for each part of a plan, over all plans, the cheapest first;
+        those of the same steps once."""
+        heap: list[tuple[float, int, tuple[int, ...]]] = []
+        seen: set[tuple[int, tuple[int, ...]]] = set()
+        given: set[frozenset[int]] = set()
+
+        def push(plan: int, choice: tuple[int, ...], time_: float) -> None:
+            if (plan, choice) not in seen:
+                seen.add((plan, choice))
+                heappush(heap, (time_, plan, choice))
+
+        for number, plan in enumerate(plans):
+            push(number, (0,) * len(plan.options), plan.time(self.target))
+        while heap:
+            time_, number, choice = heappop(heap)
+            options = plans[number].options
+            steps = tuple(o[i] for i, o in zip(choice, options, strict=True))
+            same = frozenset(map(id, steps))
+            if same not in given:
+                given.add(same)
+                yield plans[number].regions, steps
+            for position, (i, other) in enumerate(zip(choice, options, strict=True)):
+                if i + 1 < len(other):
+                    more = step_time(other[i + 1]) - step_time(other[i])
+                    after = (*choice[:position], i + 1, *choice[position + 1 :])
+                    push(number, after, time_ + more)
 
     def _candidate(self, regions: Sequence[Region], steps: Sequence[Step]) -> Candidate | None:
         ops: list[Op] = []

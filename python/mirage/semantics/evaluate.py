@@ -147,7 +147,13 @@ def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], wanted: Dema
     if isinstance(op, Reshape):
         assert prod(takes.shape) == prod(shape_of(xs[0]))
         return Tensor(map_planes(lambda p: p.reshape(takes.shape), xs[0]), takes.region)
-    return Tensor(op.compute(domain, xs, 0, takes.shape), takes.region)
+    planes = op.compute(domain, xs, 0, takes.shape)
+    if 0 in takes.shape:
+        # Nothing of a dimension is wanted (of what others are joined with): where its size is 1,
+        # operands that repeat their one index there, and sums over all of it, give that one.
+        nothing = tuple(slice(n) for n in takes.shape)
+        planes = map_planes(lambda p: p[nothing], planes)
+    return Tensor(planes, takes.region)
 
 
 def _same(a: Region, b: Region) -> bool:

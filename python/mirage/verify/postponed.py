@@ -45,8 +45,8 @@ class Tested:
 
 
 def with_tests(left: Open, tested: Mapping[str, Tested]) -> Verdict:
-    """The verdict of a candidate whose pieces were tested; of those that were not, one that does
-    not hold is known."""
+    """The verdict of a candidate whose pieces were tested. Where some were not, one that does not
+    hold is known, or there was no time for them."""
     evidence = [*left.verdict.evidence]
     numerics: bool | None = None
     wrong: list[Piece] = []
@@ -69,10 +69,16 @@ def with_tests(left: Open, tested: Mapping[str, Tested]) -> Verdict:
     unshown = tuple(sorted({*left.verdict.unshown, *ops_of(wrong, left.candidate)}))
     places = (i for i, op in enumerate(left.candidate.ops) if op in rough)
     verdict = replace(left.verdict, unshown=unshown, rough=tuple(places))
-    if wrong or any(p.key not in tested for p in left.pieces):
+    missing = sum(p.key not in tested for p in left.pieces)
+    if wrong or missing:
+        late = not wrong and not rough
+        if late:
+            text = f"the time was up before {missing} of {len(left.pieces)} pieces were tested"
+            evidence.append(Evidence(REAL_SIZES, None, text))
         return replace(
-            verdict, kind=Kind.UNKNOWN, bound_log2=None, permutation=None, evidence=tuple(evidence)
-        )
+            verdict, kind=Kind.UNKNOWN, bound_log2=None, permutation=None,
+            evidence=tuple(evidence), late=late,
+        )  # fmt: skip
     text = f"{len(left.pieces)} pieces, each on its own (the whole: {left.reason})"
     evidence.append(Evidence(REAL_SIZES, True, text))
     return replace(verdict, numerics_hold=numerics, evidence=tuple(evidence))

@@ -10,7 +10,18 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 import layer_attack
-from layer_attack import WRONG, LayerSubject, attack_layer, layer_subjects, layer_summary
+from layer_attack import (
+    WRONG,
+    LayerSubject,
+    attack_layer,
+    differs,
+    differs_at_some_scales,
+    layer_subjects,
+    layer_summary,
+)
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.kernel_by_kernel import Piece, Shown
 
 
@@ -36,3 +47,21 @@ def test_a_verifier_that_believes_what_it_is_told_is_caught(
     monkeypatch.setattr(layer_attack, "show", believe)
     found = layer_summary(attack_layer(subject, 5, 0))
     assert found["different_with_all_pieces_shown"]
+
+
+def norm_and_residual(epsilon: float) -> KernelGraph:
+    x, g = Value(TensorType((4, 8), DType.F32), "x"), Value(TensorType((8,), DType.F32), "g")
+    b = Builder()
+    mean = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, x), (1,))
+    root = b.unary(UnaryFn.RSQRT, b.binary(BinaryFn.ADD, mean, b.constant(epsilon)))
+    out = b.binary(BinaryFn.MUL, b.binary(BinaryFn.MUL, x, root), g)
+    out = b.binary(BinaryFn.ADD, x, out)
+    return KernelGraph("norm", (x, g), tuple(b.ops), (out,))
+
+
+def test_a_difference_that_is_small_at_most_scales_is_one() -> None:
+    """An epsilon of 1.001e-9 for 1e-9 below a root."""
+    first, other = norm_and_residual(1e-9), norm_and_residual(1.001e-9)
+    assert differs(first, other, 0) == (False, False)
+    assert differs_at_some_scales(first, other, 0)
+    assert not differs_at_some_scales(first, norm_and_residual(1e-9), 0)

@@ -11,10 +11,12 @@ import mirage as mi
 import numpy as np
 import pytest
 from built import linear
+from mirage.cost import Target
 from mirage.pipeline import optimize as optimize_module
 from mirage.pipeline import part as part_module
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.part import BUSIEST
+from mirage.search import SearchLimits
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
@@ -53,6 +55,25 @@ def test_verification_leaves_time_to_compile(
     for end, kernels in ends:
         reserved = times * (50.0 + 10.0 * kernels)
         assert start < end <= start + 1000.0 + 5.0 - reserved
+
+
+def test_the_search_leaves_time_to_verify_and_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part so much as it is of the program."""
+    budgets: list[float] = []
+    real = part_module.search_part
+
+    def noted(graph: KernelGraph, target: Target, limits: SearchLimits, *rest: Any) -> Any:
+        budgets.append(limits.budget)
+        return real(graph, target, limits, *rest)
+
+    monkeypatch.setattr(part_module, "search_part", noted)
+    monkeypatch.setattr(part_module, "busy", lambda: 1.0)
+    monkeypatch.setattr(part_module, "COMPILE", 100.0)
+    monkeypatch.setattr(part_module, "COMPILE_KERNEL", 20.0)
+    optimize(linear().program(), replace(FAST, budget=1000.0))
+    assert budgets
+    most = part_module.SEARCHED * (1000.0 - 100.0 - 20.0)  # one product
+    assert most - 20.0 < budgets[0] <= most
 
 
 def test_what_was_too_late_blames_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ import pytest
 from mirage.cost import H200
 from mirage.search import Pick, Planner, SearchLimits, SearchResult
 from mirage.search.kernel.workers import Region
+from mirage.search.program import plans
+from mirage.search.program.cuts import Cuts
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
@@ -35,6 +37,14 @@ def test_kernels_that_are_refused_give_way_to_others() -> None:
     assert second.candidates
     assert not {id(p) for p in kernels_of(second)} & {id(p) for p in wrong}
     assert second.candidates[0].cost.time >= first.candidates[0].cost.time
+
+
+def test_how_the_program_can_be_cut_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[Cuts] = []
+    monkeypatch.setattr(plans, "Cuts", lambda *args: built.append(Cuts(*args)) or built[-1])
+    planner = Planner(rms_swiglu_down(8, 256, 512), H200, LIMITS)
+    planner.again(kernels_of(planner.run()), 60.0)
+    assert len(built) == 1
 
 
 def test_what_is_wrong_twice_has_no_kernels_any_more() -> None:

@@ -10,7 +10,7 @@ from math import inf
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mirage.search.program.cuts import Cuts
+from mirage.search.program.cuts import LEAST_WIDTH, Cuts
 from mirage.search.program.dag import Dag, Part
 from mirage.search.program.partitions import DOUBTS, Partitions, search
 
@@ -219,6 +219,38 @@ def test_states_of_a_chain_grow_with_its_length_only() -> None:
         return Cuts(dag, lambda p: len(dag.inside(p)) <= 3, lambda _: 1.0, WIDE).states
 
     assert states(160) - states(80) == 2 * (states(80) - states(40))
+
+
+def long_program(count: int) -> Dag:
+    """Each node is read by the four after it, so that cuts have many states."""
+    reads = tuple(tuple(u for u in range(v - 4, v) if u >= 0) for v in range(count))
+    return Dag(reads, tuple(v == count - 1 for v in range(count)))
+
+
+@pytest.mark.parametrize("width", [1, 3, 20])
+def test_all_stored_is_always_a_way(width: int) -> None:
+    """Parts with much inside promise more; if there is no kernel for them, what is left is each
+    value by itself."""
+    dag = long_program(24)
+    cuts = Cuts(dag, lambda _: True, lambda p: 1.0 if dag.inside(p) else 5.0, width)
+    assert cuts.cut_off
+    partitions = Partitions(cuts)
+    for part in cuts.parts:
+        partitions.settle(part, inf if dag.inside(part) else 5.0)
+    assert partitions.cheapest(known=True)[0] == 24 * 5.0
+
+
+def test_cuts_of_a_program_end_in_time() -> None:
+    """When the time is up, few states are kept; without a limit all that are allowed."""
+    dag = long_program(40)
+
+    def cuts(deadline: float) -> Cuts:
+        return Cuts(dag, lambda p: len(dag.inside(p)) <= 8, lambda _: 1.0, 2000, 1, deadline)
+
+    late, free = cuts(0.0), cuts(inf)
+    assert (late.hurried, free.hurried) == (True, False)
+    assert late.states <= 40 * LEAST_WIDTH < free.states
+    assert Partitions(late).cheapest()[0] < inf
 
 
 def test_bounds_of_larger_parts_are_raised() -> None:

@@ -105,6 +105,10 @@ class Remote:
         self._deadline = time.time() + limits.budget
         self._futures: dict[Key, Future[RemoteResult]] = {}
 
+    def end_in(self, seconds: float) -> None:
+        """What is submitted from now on ends in so many seconds."""
+        self._deadline = time.time() + seconds
+
     def submit(self, region: Region, count: int) -> None:
         """Starts solving a region, if that was not done before."""
         if region.key not in self._futures:

@@ -7,6 +7,7 @@ still get another result. Choices that agree in that are one state.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -32,8 +33,32 @@ class Level:
     paid: Array  # numbers of parts, 0 for none: one row per choice
 
 
+LEAST_WIDTH = 300
+"""States of a cut that are kept however late it is."""
+AT_EASE = 0.25
+"""The share of the time after which it is looked at how much is left."""
+
 _State = tuple[tuple[int, ...], tuple[Part, ...]]
 """Leaves of each decided node that is still read, and parts that may get another result."""
+
+
+class _Pace:
+    """How many states of a cut can be gone on from, to come to the end of ``nodes`` in time."""
+
+    def __init__(self, deadline: float, nodes: int) -> None:
+        self._deadline, self._nodes = deadline, nodes
+        self._start, self._states = time.perf_counter(), 0
+
+    def width(self, node: int, states: int) -> float:
+        """After ``states`` before ``node``: as many as at the same rate fit into an equal share of
+        the time that is left; without a limit at first."""
+        self._states += states
+        now = time.perf_counter()
+        if now - self._start < AT_EASE * (self._deadline - self._start):
+            return inf
+        rate = self._states / max(now - self._start, 1e-6)
+        share = max(0.0, self._deadline - now) / max(1, self._nodes - node - 1)
+        return max(LEAST_WIDTH, int(rate * share))
 
 
 class Cuts:
@@ -41,7 +66,9 @@ class Cuts:
 
     What is not possible for a part is not for one with more inside. ``bound`` gives a part's least
     cost. More than ``width`` states of a cut are cut down to the most promising; ``cut_off`` counts
-    the others. Raises :class:`ValueError` where a node that nothing reads need not be stored.
+    the others. ``hurried`` says whether fewer were kept to be done by ``deadline`` (as
+    ``time.perf_counter`` counts). Raises :class:`ValueError` where a node that nothing reads need
+    not be stored.
     """
 
     def __init__(
@@ -51,6 +78,7 @@ class Cuts:
         bound: Callable[[Part], float],
         width: int,
         results: int = 1,
+        deadline: float = inf,
     ) -> None:
         self.dag = dag
         self.parts: list[Part] = []
@@ -62,9 +90,10 @@ class Cuts:
         for u, w in sorted(dag.alike):
             self._partners.setdefault(u, []).append(w)
         self._usable: dict[Part, bool] = {}
-        self.levels = self._build(width)
+        self.hurried = False
+        self.levels = self._build(width, _Pace(deadline, len(dag.reads)))
 
-    def _build(self, width: int) -> list[Level]:
+    def _build(self, width: int, pace: _Pace) -> list[Level]:
         reads = self.dag.reads
         last = [-1] * len(reads)
         for v, before in enumerate(reads):
@@ -95,9 +124,11 @@ class Cuts:
                     choices.append((new, closed))
                 moves.append(choices)
             open_ = [open_[i] for i in kept] + [v] * (last[v] > v)
-            if len(after) > width:
-                self.cut_off += len(after) - width
-                after = self._cheapest(after, open_, width)
+            most = int(min(width, pace.width(v, len(states))))
+            if len(after) > most:
+                self.cut_off += len(after) - most
+                self.hurried |= most < width
+                after = self._cheapest(after, open_, most)
             levels.append(self._level(moves, after))
             self.states += len(after)
             states = after
@@ -140,7 +171,8 @@ class Cuts:
     def _cheapest(
         self, states: dict[_State, float], open_: list[int], width: int
     ) -> dict[_State, float]:
-        """The states that promise most, if all that is still read were stored now."""
+        """The states that promise most, if all that is still read were stored now; among them the
+        one in which all is stored by parts of its own, so that there is always that way."""
 
         def promise(state: _State) -> tuple[float, _State]:
             cut, pending = state
@@ -149,7 +181,18 @@ class Cuts:
                 self.bounds[self._number(p)] for p in (*parts, *pending)
             ), state
 
-        return {state: states[state] for state in nsmallest(width, states, key=promise)}
+        kept = nsmallest(width, states, key=promise)
+        plain = next((state for state in states if self._is_plain(state, open_)), None)
+        if plain is not None and plain not in kept:
+            kept[-1] = plain
+        return {state: states[state] for state in kept}
+
+    def _is_plain(self, state: _State, open_: list[int]) -> bool:
+        """Whether all that is still read is stored, and no part that is open has more inside."""
+        cut, pending = state
+        return all(x == 1 << u for u, x in zip(open_, cut, strict=True)) and not any(
+            len(part.nodes) > 1 or self.dag.inside(part) for part in pending
+        )
 
     def _level(
         self, moves: list[list[tuple[_State, list[int]]]], after: dict[_State, float]

@@ -55,6 +55,8 @@ share of the best one."""
 ENOUGH = 0.4
 """After this many kernels for each plan that it may look at, the search takes a plan that is still
 the best one when it doubts its bounds less."""
+CUTTING = 0.4
+"""The share of its time that the search takes at most to see how the program can be cut."""
 RANKED = 8
 """Plans for each candidate that is wanted: each may have kernels that cannot be written."""
 
@@ -83,7 +85,8 @@ def step_time(step: Step) -> float:
 class PlanSearch:
     """Finds the best plans of one program; ``solve`` gives the ways to compute a region, ``submit``
     says which regions will be wanted; ``watch`` is called after each kernel with the predicted
-    µs of the best plan that is known, infinite for none."""
+    µs of the best plan that is known, infinite for none. ``cuts`` are those of an earlier search of
+    the same program."""
 
     def __init__(
         self,
@@ -94,6 +97,7 @@ class PlanSearch:
         solve: Callable[[Region], list[Pick]],
         submit: Callable[[list[Region]], None],
         watch: Callable[[float], None],
+        cuts: Cuts | None = None,
     ) -> None:
         self.program, self.limits, self.report = program, limits, report
         self.deadline, self._solve, self._submit = deadline, solve, submit
@@ -103,8 +107,14 @@ class PlanSearch:
         self._solved: set[Part] = set()
         self._regions: dict[Part, Region] = {}
         with Timer(report, "partition"):
-            self.cuts = Cuts(program.dag, self._possible, self._floor, limits.cuts, limits.outputs)
+            self.cuts = cuts or self._cuts()
             self.partitions = Partitions(self.cuts)
+
+    def _cuts(self) -> Cuts:
+        now = time.perf_counter()
+        until = now + CUTTING * max(0.0, self.deadline - now)
+        limits, dag = self.limits, self.program.dag
+        return Cuts(dag, self._possible, self._floor, limits.cuts, limits.outputs, until)
 
     def plans(self) -> list[Plan]:
         """The best plans, the cheapest first; empty where no plan has kernels for all its values.
@@ -114,7 +124,8 @@ class PlanSearch:
         report, partitions, cuts = self.report, self.partitions, self.cuts
         if cuts.cut_off:
             states = f"{cuts.cut_off} of {cuts.cut_off + cuts.states} states"
-            report.cut("cuts", f"{states} of the program's cuts")
+            why = ", for lack of time" if cuts.hurried else ""
+            report.cut("cuts", f"{states} of the program's cuts{why}")
         first = [p for p in cuts.parts if len(p.nodes) == 1 and not self._inside(p)]
         self._settle_all(first)
         bound, report.plans = search(partitions, self._advance, self._stopped, self._settled)

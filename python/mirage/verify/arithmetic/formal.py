@@ -385,7 +385,9 @@ class FormalExp(Domain):
             return x
         kept = tuple(d for d in range(x[0].ndim) if d not in dims)
         shape = tuple(1 if d in dims else n for d, n in enumerate(x[0].shape))
-        rows = map_planes(lambda v: v.transpose((*kept, *dims)).reshape(math.prod(shape), -1), x)
+        across = math.prod(x[0].shape[d] for d in dims)
+        flat = (math.prod(shape), across)
+        rows = map_planes(lambda v: v.transpose((*kept, *dims)).reshape(flat), x)
         results = [
             self._join(BinaryFn.MAX, list(zip(*(plane[i] for plane in rows), strict=True)))
             for i in range(math.prod(shape))

@@ -460,7 +460,9 @@ class Symbolic(Domain):
             return x
         kept = tuple(d for d in range(x[0].ndim) if d not in dims)
         shape = tuple(1 if d in dims else n for d, n in enumerate(x[0].shape))
-        (rows,) = map_planes(lambda v: v.transpose((*kept, *dims)).reshape(math.prod(shape), -1), x)
+        across = math.prod(x[0].shape[d] for d in dims)
+        flat = (math.prod(shape), across)
+        (rows,) = map_planes(lambda v: v.transpose((*kept, *dims)).reshape(flat), x)
         return (objects([self._join(BinaryFn.MAX, list(row)) for row in rows], shape),)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:

@@ -4,45 +4,34 @@ A kernel that does a whole layer is too much for one proof, but on the way it co
 values that the reference computes too. A tile that is a function of its position along the axes
 that cut its dimensions is a tensor, cut into tiles: another launch can store it, and this one load
 it at the place where it was computed. Nothing is approximated: the loaded tile is the one that was
-there (``docs/verification.md``).
+there, as far as it matters (``docs/verification.md``; what the last tile has past the end of a
+tensor is lost where nothing that is stored depends on it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from mirage.semantics.region import reshape_groups
 from mirage.semantics.substitute import rename_block
 from mirage.semantics.ugraph import (
-    AccumulateFn,
     Axis,
-    Binary,
     BlockGraph,
-    Broadcast,
-    Cast,
-    Constant,
     KernelGraph,
     Launch,
     Load,
     Loop,
-    Mask,
-    Matmul,
     Op,
     Output,
-    Reduce,
     Reshape,
-    RunningMax,
-    Slice,
     TensorType,
     TileMap,
-    Transpose,
-    Unary,
     Value,
     axis_extents,
     launches,
 )
+from mirage.verify.evidence.tile_places import WHOLE, Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +59,7 @@ class Site:
 
 def sites(graph: KernelGraph) -> list[Site]:
     """The tiles of all launches that can be stored, in the order in which they are computed."""
-    return [s for op in launches(graph.ops) for s in _Labels(op).sites()]
+    return [s for op in launches(graph.ops) for s in _sites_of(op)]
 
 
 def with_stores(graph: KernelGraph, chosen: Sequence[Site]) -> KernelGraph:
@@ -97,179 +86,24 @@ def cut_at(graph: KernelGraph, chosen: Sequence[Site]) -> KernelGraph:
     return replace(graph, ops=tuple(ops))
 
 
-# ---- which tiles ----
-
-_Label = tuple[tuple[str, ...], ...]
-_ORDER = "steps before of "
-"""Before the name of a loop's axis: the value depends on all steps up to the present one."""
-
-
-class _Labels:
-    """Of each tile the axes that cut its dimensions, and all axes that it depends on."""
-
-    def __init__(self, launch: Launch) -> None:
-        self.launch = launch
-        self.extents = axis_extents(launch)
-        self.labels: dict[Value, _Label | None] = {}
-        self.depends: dict[Value, frozenset[str]] = {}
-        self.found: list[Site] = []
-        self._run(launch.body.ops, ())
-
-    def sites(self) -> list[Site]:
-        stored = {o.value for o in self.launch.body.outputs}
-        return [s for s in self.found if s.value not in stored]
-
-    def _run(self, ops: Iterable[Op], loops: tuple[Loop, ...]) -> None:
-        for op in ops:
-            if isinstance(op, Loop):
-                self._run(op.body, (*loops, op))
-                for a, result in zip(op.accumulators, op.results, strict=True):
-                    axes = self.depends[a.value]
-                    if a.rescale is not None:
-                        axes |= self.depends[a.rescale]
-                    label = self._same_in_all(op, self.labels[a.value])
-                    last = a.fn is AccumulateFn.LAST
-                    axes -= {op.axis.name, _ORDER + op.axis.name}
-                    self._set(result, None if last else label, axes)
-                continue
-            for result in op.results:
-                axes = frozenset[str]().union(*(self.depends.get(v, ()) for v in op.operands))
-                axes |= op.reads_axes
-                if isinstance(op, RunningMax):
-                    label = self._same_in_all(loops[-1], self.labels[op.operands[0]])
-                    axes |= {loops[-1].axis.name, _ORDER + loops[-1].axis.name}
-                    self._set(result, label, axes, site=False)
-                    continue
-                self._set(result, self._label(op), axes, not isinstance(op, Load | Constant))
-
-    def _same_in_all(self, loop: Loop, label: _Label | None) -> _Label | None:
-        """None for tiles that are at another place in each step."""
-        return None if label is None or any(loop.axis.name in dim for dim in label) else label
-
-    def _set(
-        self, value: Value, label: _Label | None, axes: frozenset[str], site: bool = True
-    ) -> None:
-        self.labels[value], self.depends[value] = label, axes
-        if not site or any(a.startswith(_ORDER) for a in axes):
-            return
-        named = [] if label is None else [a for dim in label for a in dim]
-        if label is None or len(set(named)) < len(named):
-            named, label = [], ((),) * len(value.shape)
-        lead = tuple(a for a in self.extents if a in axes and a not in named)
-        parts = [prod(self.extents[a] for a in dim) for dim in label]
-        own = (n * p for n, p in zip(value.shape, parts, strict=True))
-        shape = (*(self.extents[a] for a in lead), *own)
-        tensor = Value(TensorType(shape, value.dtype), value.name)
-        self.found.append(Site(self.launch, value, lead, label, tensor))
-
-    def _label(self, op: Op) -> _Label | None:
-        labels = [self.labels.get(v) for v in op.operands]
-        if isinstance(op, Load):
-            return self._of_load(op)
-        if any(x is None for x in labels):
-            return None
-        known = [x for x in labels if x is not None]
-        rule = _RULES.get(type(op))
-        return None if rule is None else rule(op, known)
-
-    def _of_load(self, op: Load) -> _Label | None:
-        """None where the last tile lies partly outside of the tensor."""
-        tiles = zip(op.operands[0].shape, op.result.shape, op.map, strict=True)
-        whole = all(n == t * prod(self.extents[a] for a in axes) for n, t, axes in tiles)
-        return op.map if whole else None
-
-
-def _alike(op: Op, labels: Sequence[_Label]) -> _Label | None:
-    """Of elementwise ops: aligned at the end, as shapes are."""
-    rank = len(op.result.shape)
-    out: list[tuple[str, ...]] = []
-    for dim in range(rank):
-        here: set[tuple[str, ...]] = set()
-        for v, label in zip(op.operands, labels, strict=True):
-            own = dim - (rank - len(v.shape))
-            if own < 0:
-                continue
-            if label[own]:
-                here.add(label[own])
-            elif v.shape[own] > 1:
-                here.add(())
-        if len(here) > 1:
-            return None
-        out.append(next(iter(here), ()))
-    return tuple(out)
-
-
-def _product(op: Matmul, labels: Sequence[_Label]) -> _Label | None:
-    a, b = op.operands
-    if labels[0][-1] != labels[1][-2]:
-        return None
-    lead = len(op.result.shape) - 2
-    batch: list[tuple[str, ...]] = []
-    for dim in range(lead):
-        here: set[tuple[str, ...]] = set()
-        for v, label in ((a, labels[0]), (b, labels[1])):
-            own = dim - (lead + 2 - len(v.shape))
-            if own >= 0 and (label[own] or v.shape[own] > 1):
-                here.add(label[own])
-        if len(here) > 1:
-            return None
-        batch.append(next(iter(here), ()))
-    return (*batch, labels[0][-2], labels[1][-1])
-
-
-def _reduced(op: Reduce, labels: Sequence[_Label]) -> _Label | None:
-    (label,) = labels
-    return tuple(() if d in op.dims else axes for d, axes in enumerate(label))
-
-
-def _transposed(op: Transpose, labels: Sequence[_Label]) -> _Label | None:
-    return tuple(labels[0][d] for d in op.permutation)
-
-
-def _repeated(op: Broadcast, labels: Sequence[_Label]) -> _Label | None:
-    (label,), (x,) = labels, op.operands
-    missing = len(op.result.shape) - len(x.shape)
-    own = zip(label, x.shape, op.result.shape[missing:], strict=True)
-    if any(axes and n != m for axes, n, m in own):
-        return None
-    return ((),) * missing + label
-
-
-def _reshaped(op: Reshape, labels: Sequence[_Label]) -> _Label | None:
-    """Axes that cut the outermost dimension of a group cut that of the result too: the tiles of the
-    whole follow each other."""
-    (label,), (x,) = labels, op.operands
-    out: list[tuple[str, ...]] = [()] * len(op.result.shape)
-    for group in reshape_groups(x.shape, op.result.shape):
-        cut = [d for d in group.operand if label[d]]
-        if not cut:
+def _sites_of(launch: Launch) -> Iterator[Site]:
+    places = Places(launch)
+    stored = {o.value for o in launch.body.outputs}
+    for value in places.storable:
+        if value in stored:
             continue
-        before = prod(x.shape[d] for d in group.operand if d < cut[0])
-        if len(cut) > 1 or before > 1 or not group.result:
-            return None
-        out[group.result[0]] = label[cut[0]]
-    return tuple(out)
+        label = places.labels[value]
+        named = [] if label is None else [a for cut in label for a in cut.axes]
+        if label is None or len(set(named)) < len(named) or not places.may_end(value):
+            named, label = [], (WHOLE,) * len(value.shape)
+        extents = places.extents
+        lead = tuple(a for a in extents if a in places.depends[value] and a not in named)
+        own = zip(value.shape, label, strict=True)
+        sizes = (cut.end or n * prod(extents[a] for a in cut.axes) for n, cut in own)
+        tensor = TensorType((*(extents[a] for a in lead), *sizes), value.dtype)
+        cuts = tuple(cut.axes for cut in label)
+        yield Site(launch, value, lead, cuts, Value(tensor, value.name))
 
-
-def _sliced(op: Slice, labels: Sequence[_Label]) -> _Label | None:
-    (label,), (x,) = labels, op.operands
-    cut = zip(label, x.shape, op.result.shape, strict=True)
-    return None if any(axes and n != m for axes, n, m in cut) else label
-
-
-_RULES: dict[type[Op], Callable[..., _Label | None]] = {
-    Unary: _alike,
-    Binary: _alike,
-    Cast: _alike,
-    Mask: _alike,
-    Constant: lambda op, labels: (),
-    Matmul: _product,
-    Reduce: _reduced,
-    Transpose: _transposed,
-    Broadcast: _repeated,
-    Reshape: _reshaped,
-    Slice: _sliced,
-}
 
 # ---- launches of their own ----
 

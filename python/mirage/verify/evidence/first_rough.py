@@ -43,7 +43,7 @@ def first_rough(
         (
             (p, c)
             for p, c in stored
-            if p in known and c in wanted and c in order and p.type.size == c.type.size
+            if p in known and c in order and p.type.size == c.type.size and _any(wanted.get(c))
         ),
         key=lambda pair: order[pair[1]],
     )
@@ -69,6 +69,11 @@ def first_rough(
             if not compare_rows(x, r, y, dtype, situation.name, "tensor").holds:
                 return c
     return None
+
+
+def _any(region: Region | None) -> bool:
+    """Whether any element is wanted."""
+    return region is not None and all(r is None or len(r) for r in region)
 
 
 def _run(

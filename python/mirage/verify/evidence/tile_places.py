@@ -1,0 +1,299 @@
+"""Where the tiles inside of a launch lie in the tensors that they are part of, and whether what
+lies past the ends of those tensors matters.
+
+Tiles of 16 cut 17 rows into two: 15 rows of the second one are no rows of the tensor. Loads fill
+them with zeros, ops compute something of them, and stores drop them. As long as each op on the way
+keeps rows apart, or a mask overwrites them before rows meet, nothing that is stored depends on them
+(``docs/verification.md`` has the argument).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from mirage.semantics.region import reshape_groups
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Binary,
+    Broadcast,
+    Cast,
+    Constant,
+    Contraction,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    RunningMax,
+    Slice,
+    Source,
+    Transpose,
+    Unary,
+    Value,
+    axis_extents,
+)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What cuts a dimension into tiles: ``axes``, outermost first. ``end`` is the tensor's size
+    where the tiles go further, None where they end together."""
+
+    axes: tuple[str, ...] = ()
+    end: int | None = None
+
+
+WHOLE = Cut()
+Label = tuple[Cut, ...]
+_Axes = tuple[str, ...]
+_ORDER = "steps before of "
+"""Before the name of a loop's axis: the value depends on all steps up to the present one."""
+
+
+class Places:
+    """Of each tile in a launch the cuts of its dimensions (None where they are not known), and all
+    axes that it depends on; ``storable`` are those that are functions of a position alone."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.extents = axis_extents(launch)
+        self.labels: dict[Value, Label | None] = {}
+        self.depends: dict[Value, frozenset[str]] = {}
+        self.storable: list[Value] = []
+        self._run(launch.body.ops, ())
+        self._matter: dict[Value, set[_Axes]] = {v: set() for v in self.labels}
+        self._stored()
+        self._back(launch.body.ops)
+
+    def may_end(self, value: Value) -> bool:
+        """Whether nothing that the launch stores depends on what a tile, of which the cuts are
+        known, has past the end of its tensor."""
+        return self._ends(value).isdisjoint(self._matter[value])
+
+    # ---- labels ----
+
+    def _run(self, ops: Iterable[Op], loops: tuple[Loop, ...]) -> None:
+        for op in ops:
+            if isinstance(op, Loop):
+                self._run(op.body, (*loops, op))
+                for a, result in zip(op.accumulators, op.results, strict=True):
+                    axes = self.depends[a.value]
+                    if a.rescale is not None:
+                        axes |= self.depends[a.rescale]
+                    axes -= {op.axis.name, _ORDER + op.axis.name}
+                    self._set(result, self._accumulated(op, a), axes)
+                continue
+            for result in op.results:
+                axes = frozenset[str]().union(*(self.depends.get(v, ()) for v in op.operands))
+                axes |= op.reads_axes
+                if isinstance(op, RunningMax):
+                    label = self._same_in_all(loops[-1], self.labels[op.operands[0]])
+                    axes |= {loops[-1].axis.name, _ORDER + loops[-1].axis.name}
+                    self._set(result, label, axes, site=False)
+                    continue
+                self._set(result, self._label(op), axes, not isinstance(op, Source))
+
+    def _accumulated(self, loop: Loop, a: Accumulator) -> Label | None:
+        """Dimensions that the loop goes along are the tile's own afterwards: elements of all steps
+        came together."""
+        label = self.labels[a.value]
+        if label is None or a.fn is AccumulateFn.LAST:
+            return None
+        return tuple(WHOLE if loop.axis.name in cut.axes else cut for cut in label)
+
+    def _same_in_all(self, loop: Loop, label: Label | None) -> Label | None:
+        """None for tiles that are at another place in each step."""
+        return None if label is None or any(loop.axis.name in c.axes for c in label) else label
+
+    def _set(
+        self, value: Value, label: Label | None, axes: frozenset[str], site: bool = True
+    ) -> None:
+        self.labels[value], self.depends[value] = label, axes
+        if site and not any(a.startswith(_ORDER) for a in axes):
+            self.storable.append(value)
+
+    def _label(self, op: Op) -> Label | None:
+        labels = [self.labels.get(v) for v in op.operands]
+        if isinstance(op, Load):
+            return self._of_load(op)
+        if any(x is None for x in labels):
+            return None
+        known = [x for x in labels if x is not None]
+        rule = _RULES.get(type(op))
+        return None if rule is None else rule(op, known)
+
+    def _of_load(self, op: Load) -> Label | None:
+        """None where it loads not all of a tensor, or more without an axis that says where."""
+        label: list[Cut] = []
+        for n, t, axes in zip(op.operands[0].shape, op.result.shape, op.map, strict=True):
+            every = t * prod(self.extents[a] for a in axes)
+            if n > every or (n < every and not axes):
+                return None
+            label.append(Cut(axes, None if n == every else n))
+        return tuple(label)
+
+    # ---- what lies past the ends ----
+
+    def _ends(self, value: Value) -> set[_Axes]:
+        """The axes whose tiles go past the end."""
+        return {c.axes for c in self.labels[value] or () if c.end is not None}
+
+    def _stored(self) -> None:
+        """A store with the map of the tile drops what lies past the end."""
+        outputs = zip(self.launch.body.outputs, self.launch.results, strict=True)
+        for output, result in outputs:
+            label = self.labels[output.value] or ()
+            for cut, axes, size in zip(label, output.map, result.shape, strict=False):
+                if cut.end is not None and (cut.axes != axes or cut.end != size):
+                    self._matter[output.value].add(cut.axes)
+
+    def _back(self, ops: Sequence[Op]) -> None:
+        for op in reversed(ops):
+            if not isinstance(op, Loop):
+                for v in op.operands:
+                    if v in self.labels:  # else a param
+                        self._matter[v] |= self._through(op, v, op.result)
+                continue
+            for a, result in zip(op.accumulators, op.results, strict=True):
+                self._matter[a.value] |= self._through(op, a.value, result)
+                if a.rescale is not None:
+                    self._matter[a.rescale] |= self._rescaling(op, a.rescale, result)
+            self._back(op.body)
+
+    def _through(self, op: Op, value: Value, result: Value) -> set[_Axes]:
+        """The axes for which what lies past the end matters to what ``op`` makes of it."""
+        label, ends, after = self.labels[value], self._ends(value), self.labels[result]
+        if label is None or after is None or not ends:
+            return ends
+        matter = (ends - self._ends(result)) | (ends & self._matter[result])
+        if isinstance(op, Contraction):  # elements meet
+            for v, dims in zip(op.operands, op.over, strict=True):
+                matter |= ends & {label[d].axes for d in dims} if v is value else set()
+        overwritten = _OVERWRITES.get(type(op))
+        return matter if overwritten is None else matter - overwritten(op, label)
+
+    def _rescaling(self, loop: Loop, value: Value, result: Value) -> set[_Axes]:
+        """The same of what rescales an accumulator; all of it where it has other rows."""
+        label, after = self.labels[value] or (), self.labels[result] or ()
+        pairs = zip(label[::-1], after[::-1], strict=False)
+        if any(cut not in (WHOLE, other) for cut, other in pairs):
+            return self._ends(value)
+        return self._through(loop, value, result)
+
+
+# ---- rules ----
+
+
+def _alike(op: Op, labels: Sequence[Label]) -> Label | None:
+    """Of elementwise ops: aligned at the end, as shapes are."""
+    return _aligned(op.result.shape, [(v.shape, x) for v, x in zip(op.operands, labels)])
+
+
+def _product(op: Matmul, labels: Sequence[Label]) -> Label | None:
+    shapes = [v.shape[:-2] for v in op.operands]
+    batch = _aligned(op.result.shape[:-2], [(s, x[:-2]) for s, x in zip(shapes, labels)])
+    return None if batch is None else (*batch, labels[0][-2], labels[1][-1])
+
+
+def _aligned(
+    shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], Label]]
+) -> Label | None:
+    """What cuts dimensions in which operands of these shapes and cuts meet. Where they are cut in
+    several ways, none that ends with the tensor need be kept: axes that cut no dimension count
+    tiles."""
+    out: list[Cut] = []
+    for back in range(len(shape), 0, -1):
+        here: set[Cut] = set()
+        for own, label in operands:
+            if back > len(own):
+                continue
+            if own[-back] == shape[-back]:
+                here |= {label[-back]} - ({WHOLE} if own[-back] == 1 else set())
+            elif label[-back].end is not None:
+                return None
+        ends = [cut for cut in here if cut.end is not None]
+        if len(ends) > 1:
+            return None
+        out.append(ends[0] if ends else here.pop() if len(here) == 1 else WHOLE)
+    return tuple(out)
+
+
+def _reduced(op: Reduce, labels: Sequence[Label]) -> Label | None:
+    (label,) = labels
+    return tuple(WHOLE if d in op.dims else cut for d, cut in enumerate(label))
+
+
+def _transposed(op: Transpose, labels: Sequence[Label]) -> Label | None:
+    return tuple(labels[0][d] for d in op.permutation)
+
+
+def _repeated(op: Broadcast, labels: Sequence[Label]) -> Label | None:
+    (label,), (x,) = labels, op.operands
+    missing = len(op.result.shape) - len(x.shape)
+    own = zip(label, x.shape, op.result.shape[missing:], strict=True)
+    if any(cut != WHOLE and n != m for cut, n, m in own):
+        return None
+    return (WHOLE,) * missing + label
+
+
+def _reshaped(op: Reshape, labels: Sequence[Label]) -> Label | None:
+    """Axes that cut the outermost dimension of a group cut that of the result too: the tiles of the
+    whole follow each other."""
+    (label,), (x,) = labels, op.operands
+    shape = op.result.shape
+    out = [WHOLE] * len(shape)
+    for group in reshape_groups(x.shape, shape):
+        cut = [d for d in group.operand if label[d] != WHOLE]
+        if len(cut) > 1:  # of size 1: see `_aligned`
+            cut = [d for d in cut if x.shape[d] > 1 or label[d].end is not None]
+        if not cut:
+            continue
+        before = prod(x.shape[d] for d in group.operand if d < cut[0])
+        if len(cut) > 1 or before > 1 or not group.result:
+            return None
+        first, end = group.result[0], label[cut[0]].end
+        if end is not None:
+            end *= prod(x.shape[d] for d in group.operand if d > cut[0])
+            end, rest = divmod(end, prod(shape[d] for d in group.result[1:]))
+            if rest:
+                return None
+        out[first] = Cut(label[cut[0]].axes, end)
+    return tuple(out)
+
+
+def _sliced(op: Slice, labels: Sequence[Label]) -> Label | None:
+    (label,), (x,) = labels, op.operands
+    cut = zip(label, x.shape, op.result.shape, strict=True)
+    return None if any(c != WHOLE and n != m for c, n, m in cut) else label
+
+
+def _masked(op: Mask, label: Label) -> set[_Axes]:
+    """A mask overwrites all that is past the end if it counts by the same axes and ends no
+    later."""
+    cut = label[op.dim]
+    alone = sum(c.axes == cut.axes for c in label) == 1
+    ends = cut.end is not None and op.extent <= cut.end
+    return {cut.axes} if alone and ends and cut.axes == op.axes else set()
+
+
+_OVERWRITES: dict[type[Op], Callable[..., set[_Axes]]] = {Mask: _masked}
+"""The axes past whose end an op overwrites everything."""
+_RULES: dict[type[Op], Callable[..., Label | None]] = {
+    Unary: _alike,
+    Binary: _alike,
+    Cast: _alike,
+    Mask: _alike,
+    Constant: lambda op, labels: (),
+    Matmul: _product,
+    Reduce: _reduced,
+    Transpose: _transposed,
+    Broadcast: _repeated,
+    Reshape: _reshaped,
+    Slice: _sliced,
+}
