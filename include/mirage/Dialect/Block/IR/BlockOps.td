@@ -152,7 +152,7 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
     block `q` of 128 rows sees the keys up to its last row, 64 at a time:
 
     ```mlir
-    %t = block.loop [k = 64] steps affine_map<(d0) -> (0, d0 * 2 + 2)> of [q] {
+    %t = block.loop [k = 64] steps affine_map<(d0) -> (0, d0 * 2 + 2)> of [n] {
       %v = block.load %gv [[k]] : tensor<4096xf16> -> !block.tile<64xf16>
       block.accumulate sum %v : !block.tile<64xf16>
     } : !block.tile<64xf16>
