@@ -474,3 +474,96 @@ def test_inputs_that_are_no_positions_leave_out_nothing() -> None:
     assert loop_of(wrong).steps is not None
     verdict = verify(whole, wrong, OPTIONS)
     assert verdict.kind in (Kind.REFUTED, Kind.UNKNOWN), verdict
+
+
+# ---- what a mask does not reach
+
+
+def kept_sums(
+    also: Callable[[Builder, Value], Accumulator | None],
+    n: int = 24,
+    bound: Callable[[Builder, Value], Value] | None = None,
+) -> KernelGraph:
+    """For each row the sum of what a causal mask (or one by ``bound``, of the rows) keeps, and
+    what ``also`` accumulates of the tiles. Columns beyond the end are not masked."""
+    rows, keys = TILE
+    x, param = value(n, n, dtype=DType.F32), value(n, n, dtype=DType.F32)
+    b, step = Builder(in_block=True), Builder(in_block=True)
+    row = TileIota((), (value(rows, 1, dtype=DType.F32),), 0, ("m",), n)
+    col = TileIota((), (value(1, keys, dtype=DType.F32),), 1, ("k",), n)
+    b.ops.append(row)
+    limit = row.result if bound is None else bound(b, row.result)
+    tile = step.load(param, (("m",), ("k",)), TILE)
+    step.ops.append(col)
+    seen = step.binary(BinaryFn.LE, col.result, limit)
+    kept = step.binary(BinaryFn.KEEP, seen, step.binary(BinaryFn.ADD, tile, step.constant(1.0)))
+    sums = Accumulator(AccumulateFn.SUM, step.reduce(ReduceFn.SUM, kept, (1,)))
+    more = also(step, tile)
+    accumulators = (sums,) if more is None else (sums, more)
+    results = b.loop(Axis("k", -(-n // keys)), tuple(step.ops), accumulators)
+    body = BlockGraph((param,), tuple(b.ops), tuple(Output(r, (("m",), ())) for r in results))
+    out = tuple(value(n, r.shape[1], dtype=DType.F32) for r in results)
+    g = KernelGraph("g", (x,), (Launch((x,), out, (Axis("m", -(-n // rows)),), body),), out)
+    check_graph(g)
+    return g
+
+
+def nothing_else(b: Builder, tile: Value) -> None:
+    return None
+
+
+def accumulated(fn: AccumulateFn) -> Callable[[Builder, Value], Accumulator]:
+    reduced = ReduceFn.SUM if fn is AccumulateFn.SUM else ReduceFn.MAX
+    return lambda b, tile: Accumulator(fn, b.reduce(reduced, tile, (1,)))
+
+
+def running(b: Builder, tile: Value) -> Accumulator:
+    m = b.running_max(b.reduce(ReduceFn.MAX, tile, (1,)))
+    return Accumulator(AccumulateFn.LAST, m)
+
+
+def summed(b: Builder, rows: Value) -> Value:
+    """Five, as a loop's sum of ones: more than each of them."""
+    step = Builder(in_block=True)
+    one = step.constant(1.0)
+    ones = step.binary(BinaryFn.MAX, one, one)
+    (total,) = b.loop(Axis("j", 5), tuple(step.ops), (Accumulator(AccumulateFn.SUM, ones),))
+    return total
+
+
+UNREACHED: dict[str, KernelGraph] = {
+    "a sum": kept_sums(accumulated(AccumulateFn.SUM)),
+    "a maximum": kept_sums(accumulated(AccumulateFn.MAX)),
+    "the last tile": kept_sums(accumulated(AccumulateFn.LAST)),
+    "a running maximum": kept_sums(running),
+    "columns beyond the end": kept_sums(nothing_else, n=22),
+    "a bound that a loop has summed": kept_sums(nothing_else, bound=summed),
+}
+
+
+def main_loop(graph: KernelGraph) -> Loop:
+    (launch,) = launches(graph.ops)
+    (loop,) = (loop for loop in loops(launch) if loop.axis.name == "k")
+    return loop
+
+
+def test_what_the_mask_reaches_alone_leaves_out_steps() -> None:
+    assert main_loop(skip_steps(kept_sums(nothing_else))).steps is not None
+
+
+@pytest.mark.parametrize("name", list(UNREACHED))
+def test_what_a_mask_does_not_reach_keeps_all_steps(name: str) -> None:
+    whole = UNREACHED[name]
+    assert main_loop(skip_steps(whole)).steps is None
+    steps = Steps(StepNumber(()), StepNumber((("m", 2),), 2))
+    if name == "a bound that a loop has summed":
+        steps = Steps(StepNumber(()), StepNumber((), 1))
+    (launch,) = launches(whole.ops)
+    ops = tuple(
+        replace(op, steps=steps) if op is main_loop(whole) else op for op in launch.body.ops
+    )
+    body = BlockGraph(launch.body.params, ops, launch.body.outputs)
+    wrong = replace(whole, ops=(replace(launch, body=body),))
+    assert not _computes_the_same(whole, wrong)
+    verdict = verify(whole, wrong, OPTIONS)
+    assert verdict.kind is Kind.REFUTED, verdict
