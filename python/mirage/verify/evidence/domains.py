@@ -21,7 +21,7 @@ from mirage.semantics.domain import Domain, Float64, Planes
 from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.region import demand, region_shape
-from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.integers import draw_integers
 from mirage.verify.evidence.real_sizes import constants_of, restrict
@@ -79,9 +79,10 @@ class Owed:
 
 
 class Defined(Domain):
-    """float64, with the signs that are possible for any inputs, and where a value is undefined for
-    some as far as is known: arguments that may be wrong, and are none of ``known``. Without
-    ``known`` the arguments are noted."""
+    """float64, with the signs that are possible for any inputs, where a value is undefined for some
+    as far as is known (arguments that may be wrong, and are none of ``known``), and where it
+    depends on real inputs otherwise than by comparisons. Without ``known`` the arguments are
+    noted."""
 
     def __init__(self, known: tuple[Array, Array] | None = None) -> None:
         self.floats = Float64()
@@ -91,21 +92,22 @@ class Defined(Domain):
 
     def constant(self, value: Number, dtype: DType) -> Planes:
         (number,) = self.floats.constant(value, dtype)
-        return number, of_number(nearest(value)), np.zeros((), bool)
+        return number, of_number(nearest(value)), np.zeros((), bool), np.zeros((), bool)
 
     def input(self, values: Array, dtype: DType, *, fixed: bool) -> Planes:
         """An input that may hold anything, or just these values."""
         signs = np.full(values.shape, ZERO | POS if dtype is DType.I1 else ANY, np.uint8)
         if fixed:
             signs = coded(values < 0, values == 0, values > 0)
-        return values, signs, np.zeros(values.shape, bool)
+        real = np.full(values.shape, not fixed and not dtype.is_integer)
+        return values, signs, np.zeros(values.shape, bool), real
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.unary(fn, x[:1], dtype)
         bad = x[2]
         if fn in _UNARY_OWES:
             bad = bad | self._unsettled(x, _UNARY_OWES[fn])
-        return value, of_unary(fn, x[1]), bad
+        return value, of_unary(fn, x[1]), bad, x[3] & (fn not in _STEPS)
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.binary(fn, a[:1], b[:1], dtype)
@@ -122,25 +124,35 @@ class Defined(Domain):
             elif (exponent < 0).any():
                 bad = bad | self._unsettled(a, ZERO)
             signs = of_power(np.broadcast_to(a[1], base.shape), exponent) if fixed else signs
-        return value, np.broadcast_to(signs, value.shape), np.broadcast_to(bad, value.shape)
+        real = b[3] if fn is BinaryFn.KEEP else (a[3] | b[3]) & (fn not in _STEPS)
+        if BINARY[fn].truth:
+            real = np.zeros((), bool)
+        return self._whole(value, signs, bad, real)
+
+    @staticmethod
+    def _whole(value: Array, *others: Array) -> Planes:
+        return (value, *(np.broadcast_to(p, value.shape) for p in others))
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.matmul(a[:1], b[:1], dtype)
-        bad = a[2].any(axis=-1, keepdims=True) | b[2].any(axis=-2, keepdims=True)
-        return value, of_product(a[1], b[1]), np.broadcast_to(bad, value.shape)
+        bad, real = (
+            np.asarray(a[i].any(axis=-1, keepdims=True) | b[i].any(axis=-2, keepdims=True))
+            for i in (2, 3)
+        )
+        return self._whole(value, of_product(a[1], b[1]), bad, real)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         (value,) = self.floats.reduce(fn, x[:1], dims, dtype)
-        bad = np.asarray(x[2].any(axis=dims, keepdims=True))
-        return value, of_reduction(fn, x[1], dims), bad
+        bad, real = (np.asarray(x[i].any(axis=dims, keepdims=True)) for i in (2, 3))
+        return value, of_reduction(fn, x[1], dims), bad, real
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.rescale(x[:1], before[:1], now[:1], dtype)
         # the factor is an exponential of a finite number, but for maxima that are minus infinity
         vanishes = has(before[1], 8) & ~has(now[1], 8)
         signs = np.where(vanishes, x[1] | ZERO, x[1]).astype(np.uint8)
-        bad = x[2] | before[2] | now[2]
-        return value, np.broadcast_to(signs, value.shape), np.broadcast_to(bad, value.shape)
+        bad, real = (x[i] | before[i] | now[i] for i in (2, 3))
+        return self._whole(value, signs, bad, real)
 
     def equal(self, a: Planes, b: Planes) -> Array:
         """Of the same bits: what is undefined is told apart otherwise."""
@@ -149,7 +161,8 @@ class Defined(Domain):
 
     def _unsettled(self, x: Planes, forbidden: int) -> Array:
         """Where an argument may have a forbidden sign, and is none of the reference's."""
-        values, signs, _ = x
+        values, signs, _, real = x
+        counts = ~real & (values == np.floor(values)) & (np.abs(values) >= 1.0)
         doubtful = has(signs, forbidden)
         if self.known is None:
             self.owed.note(values, forbidden)
@@ -160,13 +173,15 @@ class Defined(Domain):
         nonzero, root = self.known
         settled = np.ones(values.shape, bool)
         if forbidden & ZERO:
-            settled &= ~has(signs, ZERO) | _among(np.abs(values), nonzero)
+            settled &= ~has(signs, ZERO) | (_among(np.abs(values), nonzero) & ~counts)
         if forbidden & NEG:
-            settled &= ~has(signs, NEG) | ((values > 0) & _among(values, root))
+            settled &= ~has(signs, NEG) | ((values > 0) & _among(values, root) & ~counts)
         self.by_reference += bool((doubtful & settled).any())
         return doubtful & ~settled
 
 
+_STEPS = (UnaryFn.NOT, UnaryFn.BIAS, UnaryFn.FLOOR, BinaryFn.FLOOR_DIV)
+"""Functions that give the same for many arguments, beside comparisons."""
 _UNARY_OWES = {
     UnaryFn.RECIPROCAL: ZERO,
     UnaryFn.SQRT: NEG,
@@ -180,11 +195,10 @@ def _among(values: Array, known: Array) -> Array:
     if not known.size:
         return np.zeros(values.shape, bool)
     at = np.clip(np.searchsorted(known, values), 1, known.size - 1) if known.size > 1 else 0
-    whole = (values == np.floor(values)) & (np.abs(values) >= 1.0)  # counts meet by chance
     near = np.minimum(
         np.abs(values - known[at]), np.abs(values - known[np.maximum(np.asarray(at) - 1, 0)])
     )
-    return np.asarray((near <= _SAME * np.abs(values)) & ~whole)
+    return np.asarray(near <= _SAME * np.abs(values))
 
 
 def defined_evidence(
