@@ -1,19 +1,24 @@
 // Attention with RMSNorm of queries and keys: both norms are in the kernel of the attention. The gains meet before
-// they touch the queries, and the norm of the keys scales the scores.
+// they touch the keys, and both norms scale the scores.
 // RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
 // CHECK: kernel.launch(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) grid [b = 2, m = {{[0-9]+}}, n_part = [[N:[0-9]+]]] {{.*}} -> (tensor<[[N]]x2x256x64xf32>, tensor<[[N]]x2x256x1xf32>) {
 // CHECK: ^bb0(%[[Q:.*]]: tensor<2x256x64xf16>, %[[K:.*]]: tensor<2x4096x64xf16>, %[[V:.*]]: tensor<2x4096x64xf16>, %[[GQ:.*]]: tensor<64xf16>, %[[GK:.*]]: tensor<64xf16>):
-// CHECK-DAG: block.load %[[GQ]] {{\[\[}}]]
-// CHECK-DAG: block.load %[[GK]] {{\[\[}}]]
-// CHECK: block.binary mul %{{.*}}, %{{.*}} : (!block.tile<64{{(x1)?}}xf16>, !block.tile<64{{(x1)?}}xf16>)
+// CHECK: %[[L:.*]]:3 = block.loop
+// CHECK-DAG: block.load %[[GQ]] {{\[\[k\]\]}}
+// CHECK-DAG: block.load %[[GK]] {{\[\[k\]\]}}
+// CHECK: %[[G:.*]] = block.binary mul %{{.*}}, %{{.*}} : (!block.tile<[[D:[0-9]+]]x1xf16>, !block.tile<[[D]]x1xf16>)
 // CHECK: block.load %[[K]]
-// CHECK: %[[S:.*]] = block.matmul
+// CHECK: %[[GAINED:.*]] = block.binary mul %[[G]],
+// CHECK: %[[S:.*]] = block.matmul %{{.*}}, %[[GAINED]]
+// CHECK: block.accumulate sum %[[S]],
 // CHECK: %[[R:.*]] = block.unary rsqrt
-// CHECK: %[[SCALED:.*]] = block.binary mul %[[S]], %[[R]]
-// CHECK: block.unary exp %[[SCALED]]
+// CHECK: %[[SCALED:.*]] = block.binary mul %[[L]]#0, %[[R]]
+// CHECK: block.unary rsqrt
+// CHECK: %[[TWICE:.*]] = block.binary mul %[[SCALED]],
+// CHECK: block.unary exp %[[TWICE]]
 // CHECK: block.load %[[V]]
 // CHECK: block.matmul
 // CHECK: block.store %{{.*}} {{\[\[}}n_part], [b], [m], []], %{{.*}} {{\[\[}}n_part], [b], [m], []]
