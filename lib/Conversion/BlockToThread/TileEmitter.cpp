@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -167,7 +168,11 @@ void TileEmitter::emit(Operation *op) {
       })
       .Case<block::LoopOp>([&](auto loop) { emitLoop(loop); })
       .Case<block::AccumulateOp>([](auto) {})
-      .Case<block::StoreOp>([&](auto store) { emitStore(store); });
+      .Case<block::StoreOp>([&](auto store) { emitStore(store); })
+      .Default([](Operation *unknown) {
+        llvm::report_fatal_error("expected an op with a lowering to the thread dialect, got '" +
+                                 unknown->getName().getStringRef() + "'");
+      });
   loc = outer;
 }
 

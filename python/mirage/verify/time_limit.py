@@ -9,6 +9,9 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
+_AGAIN = 0.25
+"""Seconds."""
+
 
 class OutOfTime(Exception):
     """A calculation took longer than it was given."""
@@ -40,13 +43,18 @@ def time_limit(seconds: float, processor_seconds: float = math.inf) -> Generator
 
 @contextmanager
 def _timer(timer: int, number: signal.Signals, seconds: float) -> Generator[None]:
+    ended = False
+
     def end(got: int, frame: FrameType | None) -> None:
-        raise OutOfTime
+        if not ended:
+            raise OutOfTime
 
     before = signal.signal(number, end)
-    signal.setitimer(timer, seconds)
+    # again and again: what is raised where objects are finalized is lost
+    signal.setitimer(timer, seconds, _AGAIN)
     try:
         yield
     finally:
+        ended = True
         signal.setitimer(timer, 0.0)
         signal.signal(number, before)

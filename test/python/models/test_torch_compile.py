@@ -6,54 +6,30 @@ What is imported is computed op by op, without a search: what the backend does i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import mirage.torch
-import numpy as np
 import pytest
 import torch
-from mirage.frontend.program import Program
-from mirage.pipeline.call import call_external
-from mirage.runtime.manifest import TORCH_NAMES
-from mirage.semantics.evaluate import TypedFloat, evaluate_floats
-from mirage.semantics.ugraph import External, KernelGraph
 from mirage.torch.backend import backend
+from op_by_op import op_by_op
 
 transformers: Any = pytest.importorskip("transformers")
 
 SMALL = {
     "hidden_size": 32,
     "intermediate_size": 48,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "vocab_size": 50,
     "max_position_embeddings": 32,
 }
 MODELS: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "llama": ("Llama", {**SMALL, "num_key_value_heads": 2}, {"cos", "sin"}),
-    "bloom": ("Bloom", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 50}, set()),
+    "bloom": ("Bloom", {"hidden_size": 32, "n_layer": 1, "n_head": 4, "vocab_size": 50}, set()),
 }
 """The name of the model, its configuration, and the ops that stay with PyTorch."""
-
-
-def op_by_op(program: Program, options: Mapping[str, Any]) -> Any:
-    def call(*tensors: torch.Tensor) -> tuple[Any, ...]:
-        graph = program.graph
-        values: dict[Any, Any] = dict(zip(graph.inputs, tensors, strict=True))
-        for op in graph.ops:
-            if isinstance(op, External):
-                values.update(zip(op.results, call_external(op, values), strict=True))
-                continue
-            one = KernelGraph("one", tuple(dict.fromkeys(op.operands)), (op,), op.results)
-            inputs = [values[v].double().numpy() for v in one.inputs]
-            for v, y in zip(op.results, evaluate_floats(one, inputs, TypedFloat()), strict=True):
-                dtype = getattr(torch, TORCH_NAMES[v.dtype.value])
-                values[v] = torch.from_numpy(np.array(y)).to(dtype).reshape(v.shape)
-        return program.returned([values[v] for v in graph.outputs])
-
-    return call
 
 
 host = partial(backend, compiler=op_by_op, devices=("cpu",))

@@ -23,6 +23,24 @@ def test_an_endless_calculation_ends(limits: tuple[float, float]) -> None:
     assert (signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGPROF)) == before
 
 
+class Slow:
+    """What is raised while an object of it is finalized is lost."""
+
+    def __del__(self) -> None:
+        time.sleep(0.2)
+
+
+def slow_then_busy() -> None:
+    Slow()
+    busy()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_that_is_lost_comes_again() -> None:
+    with pytest.raises(OutOfTime), time_limit(0.1):
+        slow_then_busy()
+
+
 def test_what_ends_by_itself_is_left_alone() -> None:
     with time_limit(0.2, 0.2):
         pass
