@@ -31,8 +31,8 @@ from mirage.torch.compiled_graph import (
 log = logging.getLogger("mirage.torch")
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-"""The modes of ``torch.compile``. They say how much time to spend, which here is the option
-``budget``: all of them are accepted, and mean the same."""
+"""The modes of ``torch.compile``: accepted, and all the same. How long to search is the option
+``budget``; CUDA graphs are not captured here, a caller may capture what is compiled."""
 MOST_SIZES = 16
 """Sets of sizes that a graph is compiled for; further ones stay eager."""
 

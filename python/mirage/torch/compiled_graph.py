@@ -11,6 +11,7 @@ import torch
 
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
+from mirage.runtime.executable import ALIGNMENT
 from mirage.semantics.ugraph import External
 from mirage.torch.results import Arranged, effects_of
 
@@ -20,9 +21,6 @@ Compiled = Callable[..., Sequence[torch.Tensor]]
 """A compiled program: takes the graph's inputs, returns its outputs."""
 
 Compiler = Callable[[Program, Mapping[str, Any]], Compiled]
-
-ALIGNMENT = 16
-"""Bytes: where kernels expect their inputs to start."""
 
 
 class StaysEager(MirageError):

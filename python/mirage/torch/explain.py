@@ -26,7 +26,7 @@ class Explanation:
             return "no graph was handed over: PyTorch runs the model as it is"
         lines: list[str] = []
         for number, graph in enumerate(self.graphs):
-            lines.append(f"graph {number}: {graph.ops} ops, {_what(graph)}")
+            lines.append(f"graph {number}: {_count(graph.ops, 'op')}, {_what(graph)}")
         return "\n".join(lines)
 
 
@@ -62,6 +62,10 @@ class _Once(torch.nn.Module):
         return self.model(*inputs, **named)
 
 
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
 def _what(graph: Report) -> str:
     if graph.reason:
         return f"stays with PyTorch: {graph.reason}"
@@ -69,7 +73,7 @@ def _what(graph: Report) -> str:
     optimized: Any = graph.compiled
     if hasattr(optimized, "graph"):  # what compile_program gives
         kernels = len(list(launches(optimized.graph.ops)))
-        text = f"{kernels} kernel{'s' * (kernels != 1)}"
+        text = _count(kernels, "kernel")
         if optimized.finalists:
             text += f", {optimized.finalists[0].predicted:.3g} µs predicted"
     if graph.calls:

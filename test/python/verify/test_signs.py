@@ -60,11 +60,10 @@ def test_unary_rules_hold(fn: UnaryFn) -> None:
             assert allows(found, value), (fn, signs, x, value, found)
 
 
-@pytest.mark.parametrize("fn", list(BinaryFn))
+@pytest.mark.parametrize("fn", [fn for fn in BinaryFn if fn is not BinaryFn.POW])
 def test_binary_rules_hold(fn: BinaryFn) -> None:
+    """Those of powers, which have a rule of their own, are below."""
     info = BINARY[fn]
-    if fn is BinaryFn.POW:
-        pytest.skip("powers have a rule of their own")
     for first, second in itertools.product(SETS, SETS):
         found = of_binary(fn, code(first), code(second))
         for x, y in itertools.product(members(first), members(second)):
