@@ -23,6 +23,11 @@ from mirage.pipeline.result import Finalist, Step
 from mirage.runtime.manifest import KernelLaunch
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.verify.time_limit import OutOfTime, time_limit
+
+
+LONGEST = 10.0
+"""Seconds for one kernel."""
 
 
 @dataclass
@@ -71,9 +76,12 @@ class Checker:
         key = _key(op, kernel, artifact.manifest.modules[kernel.module].ptx_sha256)
         found = self.known.get(key) or (_read(key) if self.use_cache else None)
         if found is None:
-            if self.until is not None and not self.until.left:
+            seconds = LONGEST if self.until is None else min(LONGEST, self.until.left)
+            try:
+                with time_limit(seconds):
+                    found = emulated(op, kernel, artifact)
+            except OutOfTime:
                 return unchecked(step, "the time is up")[0]
-            found = emulated(op, kernel, artifact)
             if self.use_cache and found.outcome is not Outcome.FAILED:
                 _write(key, found)
         self.known[key] = found

@@ -108,6 +108,7 @@ class _Run:
         self.solved: dict[str, SolvedPart] = {}
         self.checker = Checker(program, options.chip, options.use_cache, self.deadline)
         self.broken: set[int] = set()  # places, by predicted time, of what does not compile
+        self.longest = 0.0  # seconds that compiling a candidate took
 
     def optimize(self) -> Optimized:
         self.forms.add("reference", self.program.graph)
@@ -316,7 +317,7 @@ class _Run:
             self.options.finalists if self.options.compile else 1,
             self._build,
             self._note,
-            lambda: self.deadline.left > 0.0,
+            lambda: self.deadline.left > self.longest,
             self.broken.add,
         )
 
@@ -328,8 +329,11 @@ class _Run:
         if not o.compile:
             return ()
         builder = Builder(self.program, o.chip, o.cubin, o.use_cache, self.report.checked)
+        start = time.perf_counter()
         with self._timed("compile"):
-            return tuple(builder.steps(selected))
+            steps = tuple(builder.steps(selected))
+        self.longest = max(self.longest, time.perf_counter() - start)
+        return steps
 
     def _note(self, text: str) -> None:
         self.report.notes.append(text)

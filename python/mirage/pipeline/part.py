@@ -48,7 +48,7 @@ SEARCHED = 0.5
 """The share of the time left that the search may take, so that what it finds can be verified."""
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
-COMPILE, COMPILE_KERNEL = 0.8, 0.15
+COMPILE, COMPILE_KERNEL = 0.8, 0.25
 """Seconds that compilation of a program takes, and for each kernel more (on two cores that do
 nothing else)."""
 LEAST = 0.05

@@ -211,6 +211,32 @@ def test_tilings_without_common_digits_are_irregular():
         small_pair(copy(97 * 96, 96), copy(97 * 96, 97))
 
 
+def test_dimensions_of_size_one_do_not_end_those_after_them():
+    """Tiles of 128 go past the end of 300 rows, in front of which a dimension of 1 is dropped."""
+    x = graphs.tensor(1, 300, 8, dtype=F32)
+    b = Builder()
+    y = b.unary(UnaryFn.NEG, x)
+    reference = KernelGraph("negated", (x,), tuple(b.ops), (y,))
+    whole = Builder()
+    rows = whole.reshape(x, (300, 8))
+    (p,) = params = graphs.params_of((rows,))
+    b = Builder(in_block=True)
+    tile = b.unary(UnaryFn.NEG, b.load(p, (("i",), ()), (128, 8)))
+    body = BlockGraph(params, tuple(b.ops), (Output(tile, (("i",), ())),))
+    op = graphs.launch((rows,), (Axis("i", 3),), body, (rows.type,))
+    after = Builder()
+    z = after.reshape(op.results[0], x.shape)
+    candidate = KernelGraph("tiles", (x,), (*whole.ops, op, *after.ops), (z,))
+    check_graph(candidate)
+    assert not Structure((reference, candidate)).severed
+    assert_exact((reference, candidate), 2)
+    pair = small_pair(reference, candidate)
+    assert pair.read is not None
+    assert not pair.read.at_hand
+    assert pair.work < 100
+    assert prove(pair).holds
+
+
 def test_slices_and_concat():
     """Rotary embedding style: halves exchanged."""
 

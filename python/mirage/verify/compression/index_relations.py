@@ -207,8 +207,10 @@ class Slots:
             case Same():
                 self._same(op.operands[relation.operand], relation.dim, y, relation.result)
             case Regrouped():
-                left = tuple(self.slot(op.operands[0], d) for d in relation.dims)
-                right = tuple(self.slot(y, d) for d in relation.result)
+                # dimensions of size 1 have no index; before others they would end them
+                x = op.operands[0]
+                left = tuple(self.slot(x, d) for d in relation.dims if x.shape[d] != 1)
+                right = tuple(self.slot(y, d) for d in relation.result if y.shape[d] != 1)
                 self.joins.append((left, right))
             case Taken():
                 whole, part = self.slot(op.operands[0], relation.dim), self.slot(y, relation.result)
