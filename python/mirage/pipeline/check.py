@@ -25,7 +25,6 @@ from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.time_limit import OutOfTime, time_limit
 
-
 LONGEST = 10.0
 """Seconds for one kernel."""
 

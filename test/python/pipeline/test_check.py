@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import torch
 from mirage.emulator.artifact import run_artifact
 from mirage.emulator.emulator import Emulator
-from mirage.pipeline import build
+from mirage.pipeline import build, check
 from mirage.pipeline.emulated_check import emulated, kernel_ops
 from mirage.pipeline.gpu_check import beside_pytorch
 from mirage.pipeline.kernel_check import KernelCheck, Outcome
@@ -146,6 +147,21 @@ def test_kernels_that_take_too_long_are_named(
     (check, *_) = checks_of(step)
     assert check.outcome is Outcome.UNCHECKED
     assert "more than 100 warp-instructions" in check.text
+
+
+def test_no_kernel_is_run_beyond_its_time(
+    monkeypatch: pytest.MonkeyPatch, optimized: mi.Optimized
+) -> None:
+    def endless(*arguments: object) -> KernelCheck:
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(check, "emulated", endless)
+    monkeypatch.setattr(check, "LONGEST", 0.1)
+    checker = check.Checker(optimized.program, optimized.options.chip, use_cache=False)
+    (found,) = checker.of_step(optimized.steps[0])
+    assert found.outcome is Outcome.UNCHECKED
+    assert found.text == "the time is up"
 
 
 def test_what_passed_is_not_run_again(
