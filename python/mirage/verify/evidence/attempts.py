@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
+from mirage.verify.evidence.movements import compare_movements
 from mirage.verify.evidence.proof import prove
 from mirage.verify.evidence.proof_by_tiles import prove_opened
 from mirage.verify.evidence.small_model import SmallPair, direct_pair, small_pair
@@ -21,9 +22,14 @@ from mirage.verify.verdict import Evidence
 def attempts(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> Iterator[Evidence]:
-    """On the programs themselves if they are small; else with reciprocals as symbols, by tiles
-    inside of kernels, or in segments. Both programs have primitive ops only.
+    """By where elements go, if nothing else is done with them; on the programs themselves if they
+    are small; else with reciprocals as symbols, by tiles inside of kernels, or in segments. Both
+    programs have primitive ops only.
     """
+    moved = compare_movements(reference, candidate)
+    if moved is not None and moved.holds:
+        yield moved
+        return
     direct = direct_pair(reference, candidate)
     if direct is not None:
         yield prove(direct)
