@@ -268,6 +268,35 @@ def test_slices_and_concat():
     assert run_small_model(small_pair(one, wrong), random.Random(0), -60.0)[0].holds is False
 
 
+def parts(first: int, second: int, *, late: bool, summed: int = 1) -> KernelGraph:
+    """Rows in two parts, each multiplied alone, or sliced afterwards; joined, and one summed."""
+    x, w = graphs.tensor(first + second, 4, dtype=F32), graphs.tensor(4, 3, dtype=F32)
+    b = Builder()
+    places, sizes = (0, first), (first, second)
+    if late:
+        whole = b.unary(UnaryFn.EXP, b.matmul(x, w))
+        own = [b.slice(whole, (p, 0), (n, 3)) for p, n in zip(places, sizes)]
+    else:
+        rows = (b.slice(x, (p, 0), (n, 4)) for p, n in zip(places, sizes))
+        own = [b.unary(UnaryFn.EXP, b.matmul(r, w)) for r in rows]
+    outputs = (b.concat(tuple(own), 0), b.reduce(ReduceFn.SUM, own[summed], (0,)))
+    return KernelGraph("parts", (x, w), tuple(b.ops), outputs)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1024, 154), (154, 1024), (1024, 1030), (999, 3), (7, 1000), (600, 1)]
+)
+def test_a_part_may_end_inside_of_a_block(sizes):
+    """Joint attention: 1024 tokens of an image and 154 of a text."""
+    late, early = parts(*sizes, late=True), parts(*sizes, late=False)
+    pair = small_pair(late, early)
+    assert pair.read is not None
+    assert_exact(pair.read.graphs, 2, pair.read.structure)
+    assert prove(pair).holds
+    wrong = small_pair(late, parts(*sizes, late=False, summed=0))
+    assert run_small_model(wrong, random.Random(0), -60.0)[0].holds is False
+
+
 def test_a_last_step_is_not_any_step():
     """'The last tile' and 'the last tile but one' differ although all tiles are treated alike
     otherwise.

@@ -185,6 +185,8 @@ class Structure:
             return 1
         whole, grain = self._class(cut.whole).size, gcd(cut.offset, part)
         if whole > self._most_pinned * grain:
+            grain = cut.offset  # its last block may end early, as that of any dimension may
+        if whole > self._most_pinned * grain:
             raise Irregular(f"a slice of a dimension of {whole} starts at a multiple of {grain}")
         return grain
 
@@ -254,7 +256,8 @@ class Structure:
             if self._class(cut.part).size == 1:
                 continue
             whole, part = (self._split(s, grain) for s in (cut.whole, cut.part))
-            for x, y in zip(whole[1], part[1], strict=True):
+            # From the low end: a part shorter than a block reaches less far.
+            for x, y in zip(whole[1][::-1], part[1][::-1], strict=False):
                 self._digit_sets.join(x, y)
             pinned.update(whole[0], part[0])
         self._find_radices()
