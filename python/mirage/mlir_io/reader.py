@@ -9,7 +9,7 @@ from mirage import ir
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote, ReadGraph
 from mirage.mlir_io.steps import read_steps
-from mirage.mlir_io.table import BY_NAME
+from mirage.mlir_io.table import row_named
 from mirage.mlir_io.types import read_type
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.numbers import nearest
@@ -108,18 +108,16 @@ class _Reader:
         return result
 
     def _plain(self, op: ir.Operation) -> Op:
-        row = BY_NAME.get(op.name)
+        row = row_named(op.name)
         if row is None:
             raise GraphIOError(f"expected an op that µGraph data has, got {op.name}", op)
-        known = {attribute for _, attribute, _ in row.fields}
+        known = dict(row.fields)
         other = [name for name in op.attributes if name not in known]
         if other and row.mnemonic == "matmul":
             raise GraphIOError(
                 f"expected a matmul before layout assignment, got attributes {', '.join(other)}", op
             )
-        fields = {
-            name: codec.read(op.attributes[attribute]) for name, attribute, codec in row.fields
-        }
+        fields = {name: codec.read(op.attributes[name]) for name, codec in row.fields}
         operands = self._operands(op)
         return row.kind(operands, self._results(op), **fields)
 

@@ -1,87 +1,73 @@
-"""The ops with plain attributes only, at one level or both: one row each."""
+"""The ops with plain attributes only. What their classes say is all that is needed: the fields are
+the attributes, and ``Tile`` at the start of a name says that it is another op's at the level of
+tiles.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, get_type_hints
 
 from mirage.mlir_io import attributes as a
-from mirage.semantics.positions import Gather, Iota, TileGather, TileIota
-from mirage.semantics.ugraph import (
-    Binary,
-    Broadcast,
-    Cast,
-    Concat,
-    LayerNorm,
-    Load,
-    Mask,
-    Matmul,
-    Op,
-    Reduce,
-    Reshape,
-    RmsNorm,
-    RunningMax,
-    Slice,
-    Softmax,
-    Transpose,
-    Unary,
-)
+from mirage.semantics import positions as positions  # its ops are found by being there
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Op, TileMap
+
+_CODECS: dict[Any, a.Codec] = {
+    UnaryFn: a.UNARY,
+    BinaryFn: a.BINARY,
+    ReduceFn: a.REDUCE,
+    int: a.INTEGER,
+    float: a.FLOAT,
+    tuple[int, ...]: a.INTEGERS,
+    tuple[str, ...]: a.NAMES,
+    TileMap: a.MAP,
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """An op: its class, its name without the dialect, and (field, attribute, codec) for what is no
-    operand.
-    """
+    """An op: its class, its name without the dialect, and what is no operand: fields that are
+    attributes of the same names."""
 
     kind: type[Op]
     mnemonic: str
-    fields: tuple[tuple[str, str, a.Codec], ...] = ()
-    block: bool = True
-    kernel: bool = True
+    fields: tuple[tuple[str, a.Codec], ...]
 
 
-ROWS = (
-    Row(Unary, "unary", (("fn", "fn", a.UNARY),)),
-    Row(Binary, "binary", (("fn", "fn", a.BINARY),)),
-    Row(Cast, "cast"),
-    Row(Matmul, "matmul"),
-    Row(Reduce, "reduce", (("fn", "fn", a.REDUCE), ("dims", "dims", a.INTEGERS))),
-    Row(Transpose, "transpose", (("permutation", "permutation", a.INTEGERS),)),
-    Row(Reshape, "reshape"),
-    Row(Broadcast, "broadcast"),
-    Row(Concat, "concat", (("dim", "dim", a.INTEGER),), block=False),
-    Row(Slice, "slice", (("offsets", "offsets", a.INTEGERS),), block=False),
-    Row(Softmax, "softmax", (("dim", "dim", a.INTEGER),), block=False),
-    Row(RmsNorm, "rms_norm", (("eps", "eps", a.FLOAT), ("dims", "dims", a.INTEGER)), block=False),
-    Row(
-        LayerNorm, "layer_norm", (("eps", "eps", a.FLOAT), ("dims", "dims", a.INTEGER)), block=False
-    ),
-    Row(Iota, "iota", (("dim", "dim", a.INTEGER),), block=False),
-    Row(Gather, "gather", block=False),
-    Row(
-        TileIota,
-        "iota",
-        (("dim", "dim", a.INTEGER), ("axes", "axes", a.NAMES), ("extent", "extent", a.INTEGER)),
-        kernel=False,
-    ),
-    Row(TileGather, "gather", (("map", "map", a.MAP),), kernel=False),
-    Row(Load, "load", (("map", "map", a.MAP),), kernel=False),
-    Row(
-        Mask,
-        "mask",
-        (
-            ("dim", "dim", a.INTEGER),
-            ("axes", "axes", a.NAMES),
-            ("extent", "extent", a.INTEGER),
-            ("fill", "fill", a.FLOAT),
-        ),
-        kernel=False,
-    ),
-    Row(RunningMax, "running_max", kernel=False),
-)
+@cache
+def row_of(kind: type[Op]) -> Row | None:
+    """None for ops that have more than plain attributes."""
+    hints = get_type_hints(kind)
+    own = [f.name for f in fields(kind) if f.name not in ("operands", "results")]
+    codecs = [_CODECS.get(hints[name]) for name in own]
+    if any(codec is None for codec in codecs):
+        return None
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__.removeprefix("Tile")).lower()
+    return Row(kind, name, tuple((n, c) for n, c in zip(own, codecs, strict=True) if c is not None))
 
-BY_NAME = {
-    **{f"kernel.{row.mnemonic}": row for row in ROWS if row.kernel},
-    **{f"block.{row.mnemonic}": row for row in ROWS if row.block},
-}
-BY_CLASS = {row.kind: row for row in ROWS}
+
+def row_named(name: str) -> Row | None:
+    """The row of ``kernel.reduce``, say; None where there is none."""
+    dialect, _, mnemonic = name.partition(".")
+    for row in rows(in_block=dialect == "block"):
+        if row.mnemonic == mnemonic:
+            return row
+    return None
+
+
+def rows(*, in_block: bool) -> Iterator[Row]:
+    """Those that may stand at one level."""
+    for kind in _all(Op):
+        row = row_of(kind) if (kind.in_block if in_block else kind.in_kernel) else None
+        if row is not None:
+            yield row
+
+
+def _all(kind: type[Op]) -> Iterator[type[Op]]:
+    for other in kind.__subclasses__():
+        yield other
+        yield from _all(other)

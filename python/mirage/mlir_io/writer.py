@@ -11,7 +11,7 @@ from mirage.errors import SourceLocation
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote
 from mirage.mlir_io.steps import write_steps
-from mirage.mlir_io.table import BY_CLASS
+from mirage.mlir_io.table import row_of
 from mirage.mlir_io.types import write_type
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.numbers import as_number, nearest
@@ -132,13 +132,15 @@ class _Writer:
         )
 
     def _plain(self, op: Op) -> ir.Operation:
-        row = BY_CLASS.get(type(op))
-        if row is None or not (row.block if self.in_block else row.kernel):
-            level = "block" if self.in_block else "kernel"
+        row, level = row_of(type(op)), "block" if self.in_block else "kernel"
+        there = row is not None and ir.Context.current.is_registered_operation(
+            f"{level}.{row.mnemonic}"
+        )
+        if row is None or not there:
             raise GraphIOError(
                 f"expected an op that the {level} dialect has, got {type(op).__name__}"
             )
-        attributes = {name: codec.write(getattr(op, field)) for field, name, codec in row.fields}
+        attributes = {name: codec.write(getattr(op, name)) for name, codec in row.fields}
         return self._create(op, row.mnemonic, attributes)
 
     def _constant(self, op: Constant) -> ir.Operation:
