@@ -68,12 +68,13 @@ def read_alike(
             near = isclose(nearest(value), key[1][0], rel_tol=1e-6, abs_tol=1e-37)
             if near and compiled(value, key[0]) == key:
                 found.setdefault(key, value)
-    alike: dict[Op, Number] = {}
+    alike: dict[Op, Op] = {}
     read: dict[Number, Number] = {}
     for op in others:
         value = found.get(compiled(op.value, op.result.dtype))
         if value is not None and value != op.value:
-            alike[op] = read[op.value] = value
+            alike[op] = replace(op, value=value)
+            read[op.value] = value
     ops = _replaced(candidate.ops, alike)
     return KernelGraph(candidate.name, candidate.inputs, ops, candidate.outputs), read
 
@@ -101,12 +102,10 @@ def _combinations(reference: KernelGraph) -> Iterator[Fraction]:
             yield sum(chosen, Fraction(0))
 
 
-def _replaced(ops: tuple[Op, ...], alike: Mapping[Op, Number]) -> tuple[Op, ...]:
+def _replaced(ops: tuple[Op, ...], alike: Mapping[Op, Op]) -> tuple[Op, ...]:
     result: list[Op] = []
     for op in ops:
-        if isinstance(op, Constant) and op in alike:
-            op = replace(op, value=alike[op])
-        elif isinstance(op, Structure):
+        if isinstance(op, Structure):
             op = op.rebuilt(_replaced(op.inside, alike), lambda v: v)
-        result.append(op)
+        result.append(alike.get(op, op))
     return tuple(result)

@@ -1,8 +1,9 @@
 """Ways to read two programs, or more of them, in common digits.
 
 As they are, if tiles, reshapes and slices fit each other. Else with dimensions merged that always
-stand side by side (:mod:`mirage.verify.compression.merged_dimensions`), and else with those digits
-left uncompressed that do not fit (:mod:`mirage.verify.compression.digits`).
+stand side by side (:mod:`mirage.verify.compression.merged_dimensions`), or apart that the programs
+merge (:mod:`mirage.verify.compression.split_dimensions`), and else with those digits left
+uncompressed that do not fit (:mod:`mirage.verify.compression.digits`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.merged_dimensions import merged
+from mirage.verify.compression.split_dimensions import split
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,9 @@ def _options(graphs: tuple[KernelGraph, ...]) -> Iterator[tuple[tuple[KernelGrap
     joined = merged(graphs)
     if joined is not None:
         yield joined, False
+    apart = split(graphs)
+    if apart is not None:
+        yield apart, False
     yield graphs, True
     if joined is not None:
         yield joined, True

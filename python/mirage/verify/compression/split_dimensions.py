@@ -1,0 +1,226 @@
+"""Dimensions that are merged in a program, kept apart as long as its ops allow it.
+
+Grouped queries are written as 2 heads x 100 tokens = 200 rows of a product. Kernels that cut the
+100 tokens into tiles of 16 have no common digits with 200, but the program may be written without
+it: rows of a product of matrices may as well be batches and rows. Reshapes that merge dimensions
+move towards the outputs, until they meet one that takes the dimensions apart again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from math import prod
+
+from mirage.semantics.ugraph import (
+    Elementwise,
+    KernelGraph,
+    Matmul,
+    Op,
+    Reduce,
+    Reshape,
+    TensorType,
+    Transpose,
+    Value,
+)
+
+_Cuts = tuple[tuple[int, ...], ...]
+"""Of each dimension the sizes that it is merged of, outermost first."""
+
+
+def split(graphs: tuple[KernelGraph, ...]) -> tuple[KernelGraph, ...] | None:
+    """The same programs, of primitive ops only, with fewer merged dimensions; None where there are
+    none that can be kept apart."""
+    found = [_Splitter(graph) for graph in graphs]
+    rewritten = tuple(splitter.run() for splitter in found)
+    return rewritten if any(splitter.useful for splitter in found) else None
+
+
+class _Splitter:
+    def __init__(self, graph: KernelGraph) -> None:
+        self.graph = graph
+        self.ops: list[Op] = []
+        self.there: set[Value] = set(graph.inputs)  # what the new program computes
+        self.apart: dict[Value, tuple[_Cuts, Value]] = {}  # with its dimensions split
+        self.useful = False  # whether a product, sum or function is computed so
+
+    def run(self) -> KernelGraph:
+        for op in self.graph.ops:
+            rule = _RULES.get(type(op), _elementwise if isinstance(op, Elementwise) else None)
+            if rule is None or not rule(self, op):
+                for v in op.operands:
+                    self._whole(v)
+                self.ops.append(op)
+                self.there.update(op.results)
+        for v in self.graph.outputs:
+            self._whole(v)
+        return replace(self.graph, ops=_needed(self.ops, self.graph.outputs))
+
+    def _whole(self, value: Value) -> None:
+        """Computes a value as it was."""
+        if value not in self.there:
+            _, fine = self.apart[value]
+            self.ops.append(Reshape((fine,), (value,)))
+            self.there.add(value)
+
+    def cuts(self, value: Value) -> _Cuts:
+        """Of each dimension of a value what it is merged of, as far as that was kept apart."""
+        return self.apart[value][0] if value in self.apart else tuple((n,) for n in value.shape)
+
+    def fine(self, value: Value) -> Value:
+        """The value with its dimensions apart."""
+        return self.apart[value][1] if value in self.apart else value
+
+    def shaped(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """The elements of a value in another shape."""
+        fine = self.fine(value)
+        if fine.shape == shape:
+            return fine
+        result = Value(TensorType(shape, value.dtype), value.name)
+        self.ops.append(Reshape((fine,), (result,)))
+        return result
+
+    def found(self, value: Value, cuts: _Cuts, fine: Value) -> None:
+        """What was computed for a value of the old program."""
+        self.apart[value] = cuts, fine
+
+    def compute(self, op: Op, operands: Sequence[Value], cuts: _Cuts, **attributes: object) -> bool:
+        """Notes that ``op`` is computed with its result's dimensions apart."""
+        shape = tuple(n for cut in cuts for n in cut)
+        fine = Value(TensorType(shape, op.result.dtype), op.result.name)
+        self.ops.append(replace(op, operands=tuple(operands), results=(fine,), **attributes))
+        self.found(op.result, cuts, fine)
+        self.useful = True
+        return True
+
+
+_Rule = Callable[..., bool]
+
+
+def _reshape(s: _Splitter, op: Op) -> bool:
+    """Each dimension of the result is made up of sizes that stay apart, the last one of a part of a
+    size where that is split."""
+    (x,), y = op.operands, op.result
+    sizes = [n for cut in s.cuts(x) for n in cut if n != 1]
+    cuts: list[tuple[int, ...]] = []
+    for n in y.shape:
+        own: list[int] = []
+        while prod(own) < n and sizes:
+            size, (rest, more) = sizes.pop(0), divmod(n, prod(own))
+            if more:
+                return False
+            if size > rest and size % rest == 0:
+                sizes.insert(0, size // rest)
+                size = rest
+            own.append(size)
+        if prod(own) != n:
+            return False
+        cuts.append(tuple(own) or (1,))
+    if sizes:
+        return False
+    s.found(y, tuple(cuts), s.shaped(x, tuple(n for cut in cuts for n in cut)))
+    return True
+
+
+def _elementwise(s: _Splitter, op: Op) -> bool:
+    cuts = _together(s, op.operands, op.result.shape)
+    if cuts is None or not _split(cuts):
+        return False
+    return s.compute(op, [_aligned(s, v, cuts) for v in op.operands], cuts)
+
+
+def _matmul(s: _Splitter, op: Op) -> bool:
+    """Rows that are merged are batches and rows."""
+    (a, b), y = op.operands, op.result
+    rows, *contracted = s.cuts(a)[-2:]
+    columns = s.cuts(b)[-2:]
+    batch = _together(s, (a, b), y.shape[:-2], skip=2)
+    if batch is None or not all(len(cut) == 1 for cut in (*contracted, *columns)):
+        return False
+    cuts = (*batch, rows, (y.shape[-1],))
+    if not _split(cuts):
+        return False
+    first = _aligned(s, a, batch, (*rows, a.shape[-1]), skip=2)
+    second = _aligned(s, b, batch, (*(1,) * (len(rows) - 1), *b.shape[-2:]), skip=2)
+    return s.compute(op, (first, second), cuts)
+
+
+def _reduce(s: _Splitter, op: Reduce) -> bool:
+    (x,) = op.operands
+    cuts = s.cuts(x)
+    if not _split(cuts):
+        return False
+    after = tuple((1,) * len(c) if d in op.dims else c for d, c in enumerate(cuts))
+    return s.compute(op, (s.fine(x),), after, dims=_places(cuts, op.dims))
+
+
+def _transpose(s: _Splitter, op: Transpose) -> bool:
+    (x,) = op.operands
+    cuts = s.cuts(x)
+    if not _split(cuts):
+        return False
+    after = tuple(cuts[d] for d in op.permutation)
+    return s.compute(op, (s.fine(x),), after, permutation=_places(cuts, op.permutation))
+
+
+_RULES: dict[type[Op], _Rule] = {
+    Reshape: _reshape,
+    Matmul: _matmul,
+    Reduce: _reduce,
+    Transpose: _transpose,
+}
+
+
+def _split(cuts: _Cuts) -> bool:
+    return any(len(cut) > 1 for cut in cuts)
+
+
+def _places(cuts: _Cuts, dims: Sequence[int]) -> tuple[int, ...]:
+    """Where these dimensions are once all are apart."""
+    starts = [0, *accumulate(map(len, cuts))]
+    return tuple(p for d in dims for p in range(starts[d], starts[d] + len(cuts[d])))
+
+
+def _together(
+    s: _Splitter, operands: Sequence[Value], shape: tuple[int, ...], skip: int = 0
+) -> _Cuts | None:
+    """How dimensions in which operands meet (but the last ``skip`` of each) are split; None where
+    they are in two ways."""
+    cuts: list[tuple[int, ...]] = []
+    for back in range(len(shape), 0, -1):
+        here: set[tuple[int, ...]] = set()
+        for v in operands:
+            dim = len(v.shape) - skip - back
+            if dim >= 0 and v.shape[dim] != 1:
+                here.add(s.cuts(v)[dim])
+        apart = {cut for cut in here if len(cut) > 1}
+        if len(apart) > 1:
+            return None
+        cuts.append(apart.pop() if apart else (shape[-back],))
+    return tuple(cuts)
+
+
+def _aligned(
+    s: _Splitter, value: Value, cuts: _Cuts, rest: tuple[int, ...] = (), skip: int = 0
+) -> Value:
+    """An operand with its dimensions split as those that it meets, and the last ``skip`` as
+    ``rest``."""
+    own = value.shape[: len(value.shape) - skip]
+    meets = cuts[len(cuts) - len(own) :]
+    shape = [n for size, cut in zip(own, meets, strict=True) for n in _sizes(size, cut)]
+    return s.shaped(value, (*shape, *rest))
+
+
+def _sizes(size: int, cut: tuple[int, ...]) -> tuple[int, ...]:
+    return (1,) * len(cut) if size == 1 else cut
+
+
+def _needed(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[Op, ...]:
+    wanted = set(outputs)
+    kept: list[Op] = []
+    for op in reversed(ops):
+        if not wanted.isdisjoint(op.results):
+            kept.append(op)
+            wanted.update(op.operands)
+    return tuple(kept[::-1])
