@@ -27,6 +27,43 @@ struct ChunkMap {
   bool threadsDivideRow() const { return fastCount % threads == 0; }
 };
 
+/// Elements on their way through registers: they are asked for together, and written
+/// when all of them have come.
+class ThroughRegisters {
+public:
+  explicit ThroughRegisters(Emitter &e) : e(e) {}
+
+  /// Copies 1 or 2 bytes, or zeros where `inside` is false; `origin` can be read.
+  void copy(Value from, Value to, Value inside, Value origin, int64_t bytes) {
+    Type word = e.getIntegerType(bytes * 8);
+    if (inside)
+      from = e.select(inside, from, origin);
+    Value loaded = LLVM::LoadOp::create(e, word, from, bytes);
+    if (inside)
+      loaded = e.select(inside, loaded,
+                        arith::ConstantOp::create(e, e.getIntegerAttr(word, 0)).getResult());
+    pending.push_back({loaded, to, bytes});
+    if (pending.size() == kTogether)
+      flush();
+  }
+
+  void flush() {
+    for (const Pending &p : pending)
+      LLVM::StoreOp::create(e, p.loaded, p.to, p.bytes);
+    pending.clear();
+  }
+
+private:
+  static constexpr size_t kTogether = 16;
+  struct Pending {
+    Value loaded, to;
+    int64_t bytes;
+  };
+
+  Emitter &e;
+  SmallVector<Pending> pending;
+};
+
 struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -66,7 +103,9 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
         Value row = fast == 1 ? slowIndex : fastIndex, col = fast == 1 ? fastIndex : slowIndex;
         GlobalTile::Access access = tile.begin(e, source, offsets, row, col);
         SharedAddresses address(e, shared, dest, row, col, -1, -1);
-        emitChunk(e, tile, access, address, {}, width);
+        ThroughRegisters small(e);
+        emitChunk(e, tile, access, address, {}, width, small);
+        small.flush();
       });
     }
   }
@@ -91,6 +130,7 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
     GlobalTile::Access access = tile.begin(e, source, offsets, row, col);
     // With no constants added, all bits may be the thread's.
     SharedAddresses address(e, shared, dest, row, col, rowBits, colBits);
+    ThroughRegisters small(e);
     for (int64_t i = 0; i < map.iterations(); ++i) {
       int64_t slowStep, fastStep;
       if (map.rowsDivideThreads()) {
@@ -103,14 +143,19 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
       }
       Coord step{int32_t(fast == 1 ? slowStep : fastStep),
                  int32_t(fast == 1 ? fastStep : slowStep)};
+      bool isWhole = i + 1 < map.iterations() || map.total % map.threads == 0;
+      if (!isWhole)
+        small.flush();
       guard(e, map, i, [&] {
-        if (i + 1 < map.iterations() || map.total % map.threads == 0)
-          return emitChunk(e, tile, access, address, step, width);
+        if (isWhole)
+          return emitChunk(e, tile, access, address, step, width, small);
         // Cached addresses must not come from inside of this branch alone.
         SharedAddresses last(e, shared, dest, row, col, rowBits, colBits);
-        emitChunk(e, tile, access, last, step, width);
+        emitChunk(e, tile, access, last, step, width, small);
+        small.flush();
       });
     }
+    small.flush();
   }
 
   /// The last round may have chunks for some threads only.
@@ -123,14 +168,13 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
   }
 
   static void emitChunk(Emitter &e, const GlobalTile &tile, const GlobalTile::Access &access,
-                        SharedAddresses &address, Coord at, int64_t width) {
+                        SharedAddresses &address, Coord at, int64_t width,
+                        ThroughRegisters &small) {
     int64_t bytes = width * tile.getElementBytes();
     Value from = tile.pointer(e, access, at), to = address.get(at);
     Value inside = tile.isInside(e, access, at);
-    if (bytes < 4) {
-      copyThroughRegister(e, from, to, inside, access.origin, bytes);
-      return;
-    }
+    if (bytes < 4) // which cp.async cannot move alone
+      return small.copy(from, to, inside, access.origin, bytes);
     // Fewer source bytes than the size: the rest is filled with zeros.
     Value sourceBytes = inside ? e.select(inside, e.i32(bytes), e.i32(0)) : Value();
     if (inside)
@@ -139,19 +183,6 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
                             bytes == 16 ? NVVM::LoadCacheModifierKind::CG
                                         : NVVM::LoadCacheModifierKind::CA,
                             sourceBytes);
-  }
-
-  /// For 2-byte elements, which cp.async cannot move alone.
-  static void copyThroughRegister(Emitter &e, Value from, Value to, Value inside, Value origin,
-                                  int64_t bytes) {
-    Type word = e.getIntegerType(bytes * 8);
-    if (inside)
-      from = e.select(inside, from, origin);
-    Value loaded = LLVM::LoadOp::create(e, word, from, bytes);
-    if (inside)
-      loaded = e.select(inside, loaded,
-                        arith::ConstantOp::create(e, e.getIntegerAttr(word, 0)).getResult());
-    LLVM::StoreOp::create(e, loaded, to, bytes);
   }
 };
 

@@ -19,6 +19,8 @@ from mirage.search.algebra.normalizer import MatmulRoles
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+RING_STAGES = (2, 3, 4, 6, 8)
+"""Slots of the rings that warpgroups read: what is not in L2 takes long to come."""
 MAX_NESTED_TILE = 256
 """Extent of a tile along an axis of one of two loops inside each other."""
 
@@ -205,7 +207,7 @@ def columns_of(
     spaces = [(options, schedules, False)]
     if warpgroups and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
         large = [_for_warpgroups(a, o, use, kind) for a, o in zip(axes, options, strict=True)]
-        spaces.append((large, [(w, s) for w in (4, 8) for s in (2, 3, 4)], True))
+        spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True))
     found = [_choose(axes, *space, limit, seed) for space in spaces]
     chosen = [columns for columns, _ in found if columns is not None]
     if not chosen or found[0][0] is None:
