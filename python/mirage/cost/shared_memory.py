@@ -57,6 +57,14 @@ def shared_bytes(launch: Launch) -> SharedBytes:
     return _Planner(launch).run()
 
 
+def _matrix(value: Value) -> tuple[int, ...]:
+    """The shape without leading ones."""
+    shape = value.shape
+    while len(shape) > 2 and shape[0] == 1:
+        shape = shape[1:]
+    return shape
+
+
 @dataclass
 class _Scope:
     """What one op of the block needs, or one of its outermost loops with all that is inside."""
@@ -157,10 +165,14 @@ class _Planner(BlockAnalysis):
 
     def _moves(self, value: Value, user: Op) -> bool:
         """Whether an operand of an elementwise op or a view may be held by other threads than the
-        result: not if it is read from shared memory, nor in a chain of elementwise ops.
+        result: not if it is read from shared memory, nor in a chain of elementwise ops, which in a
+        loop of warpgroups goes on from the products.
         """
         if self.loaded(value):
             return False
+        if self.launch.schedule.warpgroups and self.trips.get(value, 1) > 1:
+            chained = isinstance(self.source(value), Elementwise | Matmul)
+            return not chained or _matrix(value) != _matrix(user.result)
         chained = isinstance(self.definitions.get(value), Elementwise)
         return not chained or value.shape != user.result.shape
 
