@@ -171,10 +171,12 @@ class _Planner(BlockAnalysis):
         if self.loaded(value):
             return False
         if self.launch.schedule.warpgroups and self.trips.get(value, 1) > 1:
-            chained = isinstance(self.source(value), Elementwise | Matmul)
-            return not chained or _matrix(value) != _matrix(user.result)
-        chained = isinstance(self.definitions.get(value), Elementwise)
-        return not chained or value.shape != user.result.shape
+            source, same = self.source(value), _matrix(value) == _matrix(user.result)
+            if same and source in self.matmuls:
+                return False
+        else:
+            source, same = self.definitions.get(value), value.shape == user.result.shape
+        return not (same and isinstance(source, Elementwise))
 
     def _staged(self, load: Load, slots: int) -> int:
         width = load.result.dtype.bytes

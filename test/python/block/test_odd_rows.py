@@ -30,7 +30,7 @@ kernel.graph @odd(%a: {a}, %b: {b}) -> {c} attributes {{form = #kernel.form<sele
   }}
   kernel.return %c : {c}
 }}
-"""  # noqa: E501
+"""
 
 
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
