@@ -32,8 +32,9 @@ class Baseline:
 def baselines(
     workload: Workload, module: torch.nn.Module, inputs: Inputs, *, autotune: bool
 ) -> dict[str, Baseline]:
-    """Variants of ``module`` by name: eager and compiled, and where the program has attention the
-    library's kernels for it, in their own form. What cannot run, or is wrong, is left out.
+    """Variants of ``module`` by name: eager and compiled, where the program has attention the
+    library's kernels for it, in their own form, and others that it names. What cannot run, or is
+    wrong, is left out.
     """
     torch._dynamo.reset()
     found = {
@@ -44,6 +45,9 @@ def baselines(
         mode = "max-autotune-no-cudagraphs"
         found["max-autotune"] = Baseline(torch.compile(module, dynamic=False, mode=mode))
     for native in workload.natives:
+        if not native.attention:
+            found[native.name] = Baseline(native.program, native.prepare)
+            continue
         for key, backend in BACKENDS.items():
             label = "-".join(x for x in ("sdpa", key, native.name) if x)
             found[label] = _with(backend, native, native.program)

@@ -33,33 +33,40 @@ using thread::FragmentType;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// `exp(previous - now)`; 1 where both are still minus infinity. `tile` is that
-/// of the accumulator, which `type` holds.
+/// `exp(previous - now)` of two maxima; 1 where both are still minus infinity.
+Value TileEmitter::emitFactor(Value previous, Value now) {
+  auto type = cast<FragmentType>(now.getType());
+  Value lowest = constant(type, -std::numeric_limits<float>::max());
+  Value difference = binary(BinaryFn::Sub, binary(BinaryFn::Max, previous, lowest),
+                            binary(BinaryFn::Max, now, lowest));
+  return thread::UnaryOp::create(builder, loc, type, UnaryFn::Exp, difference);
+}
+
+/// The factor, held as the maximum is, for all of an accumulator that `type` holds.
+Value TileEmitter::spreadFactor(Value factor, block::TileType maximum, block::TileType accumulator,
+                                FragmentType type) {
+  // Of a padded dimension of size 1 that is to be repeated, one element counts.
+  for (int64_t dim : {0, 1}) {
+    auto held = cast<FragmentType>(factor.getType());
+    if (held.getShape()[dim] == 1 || maximum.getShape()[dim] != 1 ||
+        accumulator.getShape()[dim] == 1)
+      continue;
+    factor =
+        thread::MaskOp::create(builder, loc, held, factor, builder.getI64IntegerAttr(dim), index(0),
+                               builder.getI64IntegerAttr(1), builder.getF64FloatAttr(0));
+    factor = thread::ReduceOp::create(
+        builder, loc, FragmentType::get(builder.getF32Type(), held.getLinearLayout().reduce(dim)),
+        ReduceFn::Sum, factor, dim, IntegerAttr());
+  }
+  return convertTo(factor, type);
+}
+
+/// By what an accumulator is to be multiplied at this step.
 Value TileEmitter::getRescaleFactor(Value runningMax, block::TileType tile, FragmentType type) {
   Value &factor = rescaleFactors[runningMax];
-  if (!factor) {
-    Value previous = previousMax.lookup(runningMax), now = get(runningMax);
-    auto maxType = cast<FragmentType>(now.getType());
-    Value lowest = constant(maxType, -std::numeric_limits<float>::max());
-    Value difference = binary(BinaryFn::Sub, binary(BinaryFn::Max, previous, lowest),
-                              binary(BinaryFn::Max, now, lowest));
-    factor = thread::UnaryOp::create(builder, loc, maxType, UnaryFn::Exp, difference);
-  }
-  // Of a padded dimension of size 1 that is to be repeated, one element counts.
-  Value needed = factor;
-  for (int64_t dim : {0, 1}) {
-    auto held = cast<FragmentType>(needed.getType());
-    if (held.getShape()[dim] == 1 || getTile(runningMax).getShape()[dim] != 1 ||
-        tile.getShape()[dim] == 1)
-      continue;
-    needed =
-        thread::MaskOp::create(builder, loc, held, needed, builder.getI64IntegerAttr(dim), index(0),
-                               builder.getI64IntegerAttr(1), builder.getF64FloatAttr(0));
-    needed = thread::ReduceOp::create(
-        builder, loc, FragmentType::get(builder.getF32Type(), held.getLinearLayout().reduce(dim)),
-        ReduceFn::Sum, needed, dim, IntegerAttr());
-  }
-  return convertTo(needed, type);
+  if (!factor)
+    factor = emitFactor(previousMax.lookup(runningMax), get(runningMax));
+  return spreadFactor(factor, getTile(runningMax), tile, type);
 }
 
 /// The accumulator before this step, rescaled if it is to be.
@@ -80,7 +87,7 @@ void TileEmitter::emitAccumulate(block::AccumulateOp op, SmallVectorImpl<Value> 
     Value fragment = castTo(get(value), type.getElementType());
     switch (op.getFn(index)) {
     case block::AccumulateFn::Last:
-      next.push_back(fragment);
+      next.push_back(trueMax.contains(value) ? trueMax.lookup(value) : fragment);
       break;
     case block::AccumulateFn::Max:
       next.push_back(binary(BinaryFn::Max, emitRescaled(op, index), fragment));
@@ -183,8 +190,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
     initial.push_back(constant(
         typeOf(result), accumulate.getFn(number) == block::AccumulateFn::Max ? -infinity : 0));
   SmallVector<block::RunningMaxOp> maxima(body.getOps<block::RunningMaxOp>());
-  for (block::RunningMaxOp running : maxima)
-    initial.push_back(constant(typeOf(running.getResult()), -infinity));
+  addInitialMaxima(maxima, initial);
   bool hasRing = !staged.empty() && stages > 1;
   if (hasRing) {
     initial.push_back(index(0));
@@ -192,13 +198,11 @@ void TileEmitter::emitLoop(block::LoopOp op) {
   }
 
   auto loop = scf::ForOp::create(builder, loc, steps.first, steps.end, index(1), initial);
-  OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   ValueRange carried = loop.getRegionIterArgs();
   for (auto [result, value] : llvm::zip(op.getResults(), carried))
     accumulators[result] = value;
-  for (auto [running, value] : llvm::zip(maxima, carried.drop_front(op.getNumResults())))
-    previousMax[running.getResult()] = value;
+  setMaxima(maxima, carried.drop_front(op.getNumResults()));
 
   Value readSlot = hasRing ? carried[carried.size() - 2] : index(0);
   Value fillSlot = hasRing ? carried.back() : index(0);
@@ -225,8 +229,7 @@ void TileEmitter::emitLoop(block::LoopOp op) {
 
   SmallVector<Value> next;
   emitAccumulate(accumulate, next);
-  for (block::RunningMaxOp running : maxima)
-    next.push_back(get(running.getResult()));
+  addMaxima(maxima, next);
   if (hasRing)
     for (Value slot : {readSlot, fillSlot}) {
       Value successor = arith::AddIOp::create(builder, loc, slot, index(1));
@@ -235,6 +238,9 @@ void TileEmitter::emitLoop(block::LoopOp op) {
       next.push_back(arith::SelectOp::create(builder, loc, wraps, index(0), successor));
     }
   scf::YieldOp::create(builder, loc, next);
+  builder.setInsertionPointAfter(loop);
   for (auto [result, value] : llvm::zip(op.getResults(), loop.getResults()))
     fragments[result] = value;
+  setMaxima(maxima, loop.getResults().drop_front(op.getNumResults()));
+  settleMaxima(op);
 }

@@ -38,6 +38,9 @@ void RingLoop::emit() {
     emitDeferredLoop(getInitial());
   else
     emitPlainLoop(getInitial());
+  for (Value result : op.getResults())
+    tiles.fragments[result] = tiles.accumulators[result];
+  tiles.settleMaxima(op);
 }
 
 //===----------------------------------------------------------------------===//
@@ -51,8 +54,7 @@ SmallVector<Value> RingLoop::getInitial() {
     bool isMax = accumulate.getFn(number) == block::AccumulateFn::Max;
     initial.push_back(tiles.constant(tiles.typeOf(result), isMax ? -infinity : 0));
   }
-  for (block::RunningMaxOp running : maxima)
-    initial.push_back(tiles.constant(tiles.typeOf(running.getResult()), -infinity));
+  tiles.addInitialMaxima(maxima, initial);
   return initial;
 }
 
@@ -61,10 +63,7 @@ void RingLoop::setCarried(ValueRange values) {
     tiles.accumulators[result] = values.front();
     values = values.drop_front();
   }
-  for (block::RunningMaxOp running : maxima) {
-    tiles.previousMax[running.getResult()] = values.front();
-    values = values.drop_front();
-  }
+  values = tiles.setMaxima(maxima, values);
   if (deferred && !values.empty())
     for (auto [factor, value] : llvm::zip_equal(phases.getHeldFactors(), values))
       tiles.fragments[factor] = value;
@@ -73,8 +72,7 @@ void RingLoop::setCarried(ValueRange values) {
 SmallVector<Value> RingLoop::getCarried() {
   SmallVector<Value> next;
   tiles.emitAccumulate(accumulate, next);
-  for (block::RunningMaxOp running : maxima)
-    next.push_back(tiles.get(running.getResult()));
+  tiles.addMaxima(maxima, next);
   if (deferred)
     for (Value factor : phases.getHeldFactors())
       next.push_back(tiles.get(factor));
@@ -129,8 +127,6 @@ void RingLoop::emitPlainLoop(SmallVector<Value> carried) {
     for (block::MatmulOp product : previous.products)
       tiles.accumulators[getSum(product)] = tiles.get(product.getResult());
   }
-  for (Value result : op.getResults())
-    tiles.fragments[result] = tiles.accumulators[result];
 }
 
 void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
@@ -186,8 +182,6 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
   finish(underWay.size());
   for (block::MatmulOp product : phases.getProducts(last))
     tiles.accumulators[getSum(product)] = tiles.get(product.getResult());
-  for (Value result : op.getResults())
-    tiles.fragments[result] = tiles.accumulators[result];
 }
 
 /// Waits for the deferred products, makes the factors of the next ones, and

@@ -23,108 +23,17 @@ using thread::LinearLayout;
 TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange inputs,
                          ValueRange outputs, ValueRange tensorMaps)
     : launch(launch), builder(builder), loc(launch.getLoc()), outputs(outputs),
-      tensorMaps(tensorMaps) {
+      tensorMaps(tensorMaps), guards(launch) {
   for (auto [argument, input] : llvm::zip_equal(launch.getBody().getArguments(), inputs))
     tensors[argument] = input;
 }
 
 void TileEmitter::run() {
-  Value rest = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
-  setPositions(rest, sharesTiles());
-  startWithMostSteps();
+  setPositions(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x));
   if (launch.getSchedule()->usesWarpgroups())
     emitRoles();
   else
     emitBody(launch.getBody().front());
-}
-
-/// Whether loops load tiles that blocks along one of the last two axes of the grid
-/// share, and tiles that blocks along the other one share.
-bool TileEmitter::sharesTiles() {
-  auto names = launch.getGridNames().getValue();
-  if (!launch.getSchedule()->usesWarpgroups() || names.size() < 2)
-    return false;
-  auto isShared = [&](Attribute axis) {
-    return launch.getBody()
-        .walk([&](block::LoadOp load) {
-          bool cut = llvm::any_of(load.getMap(), [&](Attribute axes) {
-            return llvm::is_contained(cast<ArrayAttr>(axes), axis);
-          });
-          return cut || load->getParentOp() == launch ? WalkResult::advance()
-                                                      : WalkResult::interrupt();
-        })
-        .wasInterrupted();
-  };
-  return isShared(names.back()) && isShared(names[names.size() - 2]);
-}
-
-/// Splits the block's number into positions along the axes of the grid. The first
-/// axis is the most significant digit. With `grouped`, blocks that run at the same
-/// time form a near square of the last two axes, whose tiles share more of what L2
-/// holds than those of a row do: rows of the square come in groups, within which
-/// they are the fastest digit.
-void TileEmitter::setPositions(Value number, bool grouped) {
-  // About 16 x 8 tiles of 128 x 256 run at a time.
-  constexpr int64_t groupRows = 16;
-  auto names = launch.getGridNames().getValue();
-  ArrayRef<int64_t> sizes = launch.getGridExtents();
-  for (auto [name, extent] : llvm::zip_equal(names, sizes))
-    extents[cast<StringAttr>(name).getValue()] = extent;
-  auto divide = [&](Value value, Value by) -> Value {
-    return arith::DivUIOp::create(builder, loc, value, by);
-  };
-  auto remainder = [&](Value value, Value by) -> Value {
-    return arith::RemUIOp::create(builder, loc, value, by);
-  };
-  size_t left = names.size();
-  if (grouped && left >= 2 && sizes[left - 2] > 1 && sizes[left - 1] > 1) {
-    int64_t rows = sizes[left - 2], cols = sizes[left - 1];
-    Value plane = left == 2 ? number : remainder(number, index(rows * cols));
-    number = left == 2 ? Value() : divide(number, index(rows * cols));
-    int64_t height = std::min(groupRows, rows);
-    Value group = divide(plane, index(height * cols));
-    Value within = remainder(plane, index(height * cols));
-    Value first = arith::MulIOp::create(builder, loc, group, index(height));
-    // The last group may be lower.
-    Value heightHere = index(height);
-    if (rows % height)
-      heightHere = arith::MinUIOp::create(builder, loc, heightHere,
-                                          arith::SubIOp::create(builder, loc, index(rows), first));
-    Value row = arith::AddIOp::create(builder, loc, first, remainder(within, heightHere));
-    position[cast<StringAttr>(names[left - 2]).getValue()] = row;
-    position[cast<StringAttr>(names[left - 1]).getValue()] = divide(within, heightHere);
-    left -= 2;
-  }
-  for (; left > 0; --left) {
-    StringRef axis = cast<StringAttr>(names[left - 1]).getValue();
-    position[axis] = left == 1 ? number : remainder(number, index(sizes[left - 1]));
-    if (left > 1)
-      number = divide(number, index(sizes[left - 1]));
-  }
-}
-
-/// Blocks that take more steps of a loop than others start before them, so that
-/// the last ones to run are short: an axis along which the steps grow is walked
-/// backwards.
-void TileEmitter::startWithMostSteps() {
-  launch.getBody().walk([&](block::LoopOp loop) {
-    if (!loop.getSteps())
-      return WalkResult::advance();
-    auto axes = loop.getStepAxesAttr().getValue();
-    for (auto [number, axis] : llvm::enumerate(axes)) {
-      StringRef name = cast<StringAttr>(axis).getValue();
-      SmallVector<int64_t> at(axes.size(), 0);
-      auto count = [&](int64_t place) {
-        at[number] = place;
-        auto [first, end] = loop.getStepRange(at);
-        return end - first;
-      };
-      int64_t last = *launch.getGridExtent(name) - 1;
-      if (count(last) > count(0))
-        position[name] = arith::SubIOp::create(builder, loc, index(last), position[name]);
-    }
-    return WalkResult::interrupt();
-  });
 }
 
 void TileEmitter::emitBody(Block &body) {
@@ -135,6 +44,14 @@ void TileEmitter::emitBody(Block &body) {
 void TileEmitter::emit(Operation *op) {
   Location outer = loc;
   loc = op->getLoc();
+  if (const MaskGuard *guard = guards.lookup(op))
+    emitGuarded(op, *guard);
+  else if (!guards.isSunk(op))
+    emitOp(op);
+  loc = outer;
+}
+
+void TileEmitter::emitOp(Operation *op) {
   TypeSwitch<Operation *>(op)
       .Case<block::ConstantOp>([](auto) {})
       .Case<block::LoadOp>([&](auto load) { emitLoad(load); })
@@ -161,11 +78,7 @@ void TileEmitter::emit(Operation *op) {
       .Case<block::TransposeOp>([&](auto transpose) { emitTranspose(transpose); })
       .Case<block::ConvertLayoutOp>([&](auto convert) { emitConvertLayout(convert); })
       .Case<block::MatmulOp>([&](auto matmul) { emitMatmul(matmul); })
-      .Case<block::RunningMaxOp>([&](block::RunningMaxOp running) {
-        fragments[running.getResult()] =
-            binary(BinaryFn::Max, previousMax.lookup(running.getResult()),
-                   castTo(get(running.getInput()), builder.getF32Type()));
-      })
+      .Case<block::RunningMaxOp>([&](auto running) { emitRunningMax(running); })
       .Case<block::LoopOp>([&](auto loop) { emitLoop(loop); })
       .Case<block::AccumulateOp>([](auto) {})
       .Case<block::StoreOp>([&](auto store) { emitStore(store); })
@@ -173,7 +86,6 @@ void TileEmitter::emit(Operation *op) {
         llvm::report_fatal_error("expected an op with a lowering to the thread dialect, got '" +
                                  unknown->getName().getStringRef() + "'");
       });
-  loc = outer;
 }
 
 //===----------------------------------------------------------------------===//

@@ -3,6 +3,8 @@
 #ifndef MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_TILEEMITTER_H
 #define MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_TILEEMITTER_H
 
+#include "MaskGuards.h"
+
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
@@ -69,13 +71,19 @@ public:
 private:
   using FragmentType = thread::FragmentType;
 
+  // Which tile is whose (BlockOrder.cpp).
+  void setPositions(mlir::Value number);
+  block::LoopOp findUnevenLoop();
+  void split(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
+  void splitByWork(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes, block::LoopOp uneven);
+  void splitInSquares(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
   bool sharesTiles();
-  void setPositions(mlir::Value number, bool grouped);
   void startWithMostSteps();
 
   // Straight-line code.
   void emitBody(mlir::Block &body);
   void emit(mlir::Operation *op);
+  void emitOp(mlir::Operation *op);
   void emitLoad(block::LoadOp op);
   void emitUnary(block::UnaryOp op);
   void emitBinary(block::BinaryOp op);
@@ -84,6 +92,11 @@ private:
   void emitTranspose(block::TransposeOp op);
   void emitConvertLayout(block::ConvertLayoutOp op);
   void emitStore(block::StoreOp op);
+
+  // Masks that do nothing at some steps (MaskGuards.cpp).
+  friend class PositionBounds;
+  mlir::Value emitMaskIsIdle(mlir::Operation *op, const MaskGuard &guard);
+  void emitGuarded(mlir::Operation *op, const MaskGuard &guard);
 
   // What is computed where it would be loaded (SourceEmitter.cpp).
   void emitIota(block::IotaOp op);
@@ -102,6 +115,18 @@ private:
   void emitAccumulate(block::AccumulateOp op, llvm::SmallVectorImpl<mlir::Value> &next);
   mlir::Value emitRescaled(block::AccumulateOp op, int64_t index);
   mlir::Value getRescaleFactor(mlir::Value runningMax, block::TileType tile, FragmentType type);
+  mlir::Value emitFactor(mlir::Value previous, mlir::Value now);
+  mlir::Value spreadFactor(mlir::Value factor, block::TileType maximum, block::TileType accumulator,
+                           FragmentType type);
+
+  // Running maxima (LazyMaxima.cpp).
+  void emitRunningMax(block::RunningMaxOp op);
+  void addInitialMaxima(llvm::ArrayRef<block::RunningMaxOp> maxima,
+                        llvm::SmallVectorImpl<mlir::Value> &values);
+  mlir::ValueRange setMaxima(llvm::ArrayRef<block::RunningMaxOp> maxima, mlir::ValueRange values);
+  void addMaxima(llvm::ArrayRef<block::RunningMaxOp> maxima,
+                 llvm::SmallVectorImpl<mlir::Value> &values);
+  void settleMaxima(block::LoopOp op);
 
   // Roles and rings (RingEmitter.cpp), loops that read them (RingLoop.cpp).
   friend class RingLoop;
@@ -149,6 +174,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> tensors;
   llvm::SmallVector<mlir::Value> outputs;
   llvm::SmallVector<mlir::Value> tensorMaps;
+  MaskGuards guards;
   /// Of loops (one for each of their `RingLoads`) and loads outside of loops whose
   /// tiles another role copies.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> rings;
@@ -169,8 +195,10 @@ private:
 
   /// Of the loops around: the accumulators before this step, by loop result.
   llvm::DenseMap<mlir::Value, mlir::Value> accumulators;
-  /// The running maximum before this step, by running_max result.
-  llvm::DenseMap<mlir::Value, mlir::Value> previousMax;
+  /// The running maximum before this step, by running_max result. Of a lazy one that
+  /// is the number used in its place, and `trueMax` has the maximum itself: before
+  /// the step, then after it.
+  llvm::DenseMap<mlir::Value, mlir::Value> previousMax, trueMax;
   llvm::DenseMap<mlir::Value, mlir::Value> rescaleFactors;
   /// Matmul results that already contain their accumulator.
   llvm::DenseSet<mlir::Value> accumulated;

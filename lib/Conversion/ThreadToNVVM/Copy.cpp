@@ -8,6 +8,7 @@
 #include "GlobalAccess.h"
 #include "Patterns.h"
 #include "SharedAccess.h"
+#include "ThroughRegisters.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/Support/MathExtras.h"
@@ -49,14 +50,22 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
     // can be moved.
     int64_t fast = tile.getStride(1) != 1 && tile.getStride(0) == 1 ? 0 : 1;
     int64_t width = 1;
+    bool shifts = false;
     if (fast == 1) {
       width = tile.getVectorWidth(1, shape[1] & -shape[1]);
       while (width > 1 && shared.getRowPitch() % (width * tile.getElementBytes()))
         width /= 2;
+      // Several at once through registers, where their rows start anywhere.
+      constexpr int64_t chunk = ThroughRegisters::kChunk;
+      bool fits = shape[1] % chunk == 0 && shared.getRowPitch() % 16 == 0;
+      int64_t perRow = shape[1] / chunk, threads = e.role.numThreads();
+      if (width == 1 && fits && ThroughRegisters::canShift(tile) &&
+          (threads % perRow == 0 || perRow % threads == 0))
+        width = chunk, shifts = true;
     }
     ChunkMap map{shape[fast] / width, shape[1 - fast] * (shape[fast] / width), e.role.numThreads()};
     if (map.rowsDivideThreads() || map.threadsDivideRow())
-      return emitRegular(e, tile, shared, source, offsets, dest, fast, width, map);
+      return emitRegular(e, tile, shared, source, offsets, dest, fast, width, shifts, map);
     for (int64_t i = 0; i < map.iterations(); ++i) {
       Value chunk = e.add(e.thread(), i * map.threads);
       guard(e, map, i, [&] {
@@ -66,7 +75,9 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
         Value row = fast == 1 ? slowIndex : fastIndex, col = fast == 1 ? fastIndex : slowIndex;
         GlobalTile::Access access = tile.begin(e, source, offsets, row, col);
         SharedAddresses address(e, shared, dest, row, col, -1, -1);
-        emitChunk(e, tile, access, address, {}, width);
+        ThroughRegisters small(e, tile);
+        emitChunk(e, tile, access, address, {}, width, /*shifts=*/false, small);
+        small.flush();
       });
     }
   }
@@ -74,7 +85,7 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
   /// Threads keep their place in a row (or rows their place among the threads).
   static void emitRegular(Emitter &e, const GlobalTile &tile, SharedType shared, Value source,
                           ArrayRef<Value> offsets, Value dest, int64_t fast, int64_t width,
-                          const ChunkMap &map) {
+                          bool shifts, const ChunkMap &map) {
     Value slowIndex = e.i32(0), fastIndex = e.thread();
     int64_t slowBits = 0, fastBits = -1;
     if (map.rowsDivideThreads()) {
@@ -91,6 +102,7 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
     GlobalTile::Access access = tile.begin(e, source, offsets, row, col);
     // With no constants added, all bits may be the thread's.
     SharedAddresses address(e, shared, dest, row, col, rowBits, colBits);
+    ThroughRegisters small(e, tile);
     for (int64_t i = 0; i < map.iterations(); ++i) {
       int64_t slowStep, fastStep;
       if (map.rowsDivideThreads()) {
@@ -103,14 +115,19 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
       }
       Coord step{int32_t(fast == 1 ? slowStep : fastStep),
                  int32_t(fast == 1 ? fastStep : slowStep)};
+      bool isWhole = i + 1 < map.iterations() || map.total % map.threads == 0;
+      if (!isWhole)
+        small.flush();
       guard(e, map, i, [&] {
-        if (i + 1 < map.iterations() || map.total % map.threads == 0)
-          return emitChunk(e, tile, access, address, step, width);
+        if (isWhole)
+          return emitChunk(e, tile, access, address, step, width, shifts, small);
         // Cached addresses must not come from inside of this branch alone.
         SharedAddresses last(e, shared, dest, row, col, rowBits, colBits);
-        emitChunk(e, tile, access, last, step, width);
+        emitChunk(e, tile, access, last, step, width, shifts, small);
+        small.flush();
       });
     }
+    small.flush();
   }
 
   /// The last round may have chunks for some threads only.
@@ -123,14 +140,15 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
   }
 
   static void emitChunk(Emitter &e, const GlobalTile &tile, const GlobalTile::Access &access,
-                        SharedAddresses &address, Coord at, int64_t width) {
+                        SharedAddresses &address, Coord at, int64_t width, bool shifts,
+                        ThroughRegisters &small) {
     int64_t bytes = width * tile.getElementBytes();
+    if (shifts)
+      return small.copyChunk(access, at, address.get(at));
     Value from = tile.pointer(e, access, at), to = address.get(at);
     Value inside = tile.isInside(e, access, at);
-    if (bytes < 4) {
-      copyThroughRegister(e, from, to, inside, access.origin, bytes);
-      return;
-    }
+    if (bytes < 4) // which cp.async cannot move alone
+      return small.copy(from, to, inside, access.origin, bytes);
     // Fewer source bytes than the size: the rest is filled with zeros.
     Value sourceBytes = inside ? e.select(inside, e.i32(bytes), e.i32(0)) : Value();
     if (inside)
@@ -139,19 +157,6 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
                             bytes == 16 ? NVVM::LoadCacheModifierKind::CG
                                         : NVVM::LoadCacheModifierKind::CA,
                             sourceBytes);
-  }
-
-  /// For 2-byte elements, which cp.async cannot move alone.
-  static void copyThroughRegister(Emitter &e, Value from, Value to, Value inside, Value origin,
-                                  int64_t bytes) {
-    Type word = e.getIntegerType(bytes * 8);
-    if (inside)
-      from = e.select(inside, from, origin);
-    Value loaded = LLVM::LoadOp::create(e, word, from, bytes);
-    if (inside)
-      loaded = e.select(inside, loaded,
-                        arith::ConstantOp::create(e, e.getIntegerAttr(word, 0)).getResult());
-    LLVM::StoreOp::create(e, loaded, to, bytes);
   }
 };
 

@@ -3,7 +3,9 @@
 #include "Patterns.h"
 #include "ScalarFunctions.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mirage;
@@ -78,12 +80,28 @@ Value emitNarrowUnary(Emitter &e, UnaryFn fn, Value x) {
   }
 }
 
+/// Whether a value of f32 elements is rounded to 16 bits: for the factor of a product, say. What
+/// else uses it (the sum of a softmax) then belongs to results that are no more exact.
+bool isRounded(Value value) {
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto cast = dyn_cast<CastOp>(user))
+      return cast.getType().getElementType().getIntOrFloatBitWidth() == 16;
+    if (isa<WgmmaWaitOp>(user)) // hands its operands on
+      return isRounded(user->getResult(use.getOperandNumber()));
+    return isa<ConvertLayoutOp, TransposeOp>(user) && isRounded(user->getResult(0));
+  });
+}
+
 struct UnaryLowering : ThreadPattern<UnaryOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(UnaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
     UnaryFn fn = op.getFn();
     bool isWide = op.getType().getElementType().isF32();
+    bool isCoarse = isWide && fn == UnaryFn::Exp && isRounded(op.getResult());
     results.push_back(map(e, op.getType(), operands.getOperand(), [&](size_t, Value x) {
+      if (isCoarse)
+        return emitRoundedExp(e, x);
       return isWide ? emitUnary(e, fn, x) : emitNarrowUnary(e, fn, x);
     }));
     return success();
@@ -133,12 +151,40 @@ struct ScaleLowering : ThreadPattern<ScaleOp> {
   }
 };
 
+/// Sums are rescaled where a maximum has grown. That becomes rare: where it has in no row of a
+/// warp, all factors are 1, and a warp that finds that out skips many products.
 struct RescaleLowering : ThreadPattern<RescaleOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(RescaleOp op, Adaptor operands, Emitter &e, Results &results) const override {
+    constexpr size_t kWorthwhile = 8; // products a factor
+    FragmentType type = op.getType();
     SmallVector<Value> factors = unpack(e, op.getFactor().getType(), operands.getFactor());
-    results.push_back(map(e, op.getType(), operands.getOperand(),
-                          [&](size_t i, Value x) { return multiply(e, x, factors[i]); }));
+    auto rescale = [&] {
+      return map(e, type, operands.getOperand(),
+                 [&](size_t i, Value x) { return multiply(e, x, factors[i]); });
+    };
+    llvm::SmallSetVector<Value, 4> different(factors.begin(), factors.end());
+    if (!type.getElementType().isF32() || different.size() * kWorthwhile > factors.size()) {
+      results.push_back(rescale());
+      return success();
+    }
+    Value grown;
+    for (Value factor : different) {
+      Value isOther = e.fcompare(arith::CmpFPredicate::UNE, factor, e.f32(1));
+      grown = grown ? arith::OrIOp::create(e, grown, isOther).getResult() : isOther;
+    }
+    Value any =
+        e.intrinsic("llvm.nvvm.vote.any.sync", e.getI1Type(), {e.i32(-1), grown});
+    auto branch = scf::IfOp::create(e, TypeRange(operands.getOperand()), any,
+                                    /*withElseRegion=*/true);
+    {
+      OpBuilder::InsertionGuard guard(e);
+      e.setInsertionPointToStart(branch.thenBlock());
+      scf::YieldOp::create(e, rescale());
+      e.setInsertionPointToStart(branch.elseBlock());
+      scf::YieldOp::create(e, operands.getOperand());
+    }
+    results.push_back(llvm::to_vector_of<Value>(branch.getResults()));
     return success();
   }
 };

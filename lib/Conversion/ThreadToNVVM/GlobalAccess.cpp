@@ -119,6 +119,13 @@ int64_t GlobalTile::getVectorWidth(int64_t axis, int64_t limit) const {
   return width;
 }
 
+int64_t GlobalTile::countElements() const {
+  int64_t count = 1;
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
+    count += (size - 1) * stride;
+  return count;
+}
+
 GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> offsets, Value row,
                                      Value col) const {
   Access access;

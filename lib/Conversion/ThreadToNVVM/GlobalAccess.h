@@ -37,6 +37,11 @@ public:
   /// Whether the tile has padding along an axis: elements from `extents` on.
   bool isPadded(int64_t axis) const { return extents[axis] < shape[axis]; }
 
+  /// Elements from the tensor's first one to its last one.
+  int64_t countElements() const;
+  /// Whether the tensor's first element starts a word of 4 bytes.
+  bool startsAtWord() const { return align % 4 == 0 && offset * elementBytes % 4 == 0; }
+
   /// The most elements, a power of two up to `limit`, that one access along
   /// `axis` may cover: contiguous, aligned, and inside or outside all together.
   int64_t getVectorWidth(int64_t axis, int64_t limit) const;

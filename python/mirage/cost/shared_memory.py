@@ -57,6 +57,14 @@ def shared_bytes(launch: Launch) -> SharedBytes:
     return _Planner(launch).run()
 
 
+def _matrix(value: Value) -> tuple[int, ...]:
+    """The shape without leading ones."""
+    shape = value.shape
+    while len(shape) > 2 and shape[0] == 1:
+        shape = shape[1:]
+    return shape
+
+
 @dataclass
 class _Scope:
     """What one op of the block needs, or one of its outermost loops with all that is inside."""
@@ -157,12 +165,18 @@ class _Planner(BlockAnalysis):
 
     def _moves(self, value: Value, user: Op) -> bool:
         """Whether an operand of an elementwise op or a view may be held by other threads than the
-        result: not if it is read from shared memory, nor in a chain of elementwise ops.
+        result: not if it is read from shared memory, nor in a chain of elementwise ops, which in a
+        loop of warpgroups goes on from the products.
         """
         if self.loaded(value):
             return False
-        chained = isinstance(self.definitions.get(value), Elementwise)
-        return not chained or value.shape != user.result.shape
+        if self.launch.schedule.warpgroups and self.trips.get(value, 1) > 1:
+            source, same = self.source(value), _matrix(value) == _matrix(user.result)
+            if same and source in self.matmuls:
+                return False
+        else:
+            source, same = self.definitions.get(value), value.shape == user.result.shape
+        return not (same and isinstance(source, Elementwise))
 
     def _staged(self, load: Load, slots: int) -> int:
         width = load.result.dtype.bytes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
 from mirage.semantics.scalar import BinaryFn
-from mirage.workloads.native import Native, attend, keys_by_row
+from mirage.workloads.native import Native, attend, flexible, keys_by_row
 from mirage.workloads.workload import InputSpec, Workload
 
 if TYPE_CHECKING:
@@ -193,7 +193,8 @@ def positional_attention(
     inputs = tuple(InputSpec(n, shape) for n in "qkv")
     seen = "" if window is None else f", {window} tokens"
     text = f"attention, {what}{seen}: Q,K,V({heads},{tokens},{d})"
-    return Workload(name, text, inputs, build, module, natives=(Native("", native),))
+    natives = (Native("", native), flexible(scale, window))
+    return Workload(name, text, inputs, build, module, natives=natives)
 
 
 def _unit(d: int) -> float:

@@ -9,6 +9,7 @@ from mirage.errors import MirageError
 from mirage.workloads.attention import attention
 from mirage.workloads.layers import layers
 from mirage.workloads.linear import linear
+from mirage.workloads.products import products
 from mirage.workloads.served import served
 from mirage.workloads.workload import Workload
 
@@ -19,7 +20,7 @@ class UnknownWorkload(MirageError, LookupError):
 
 @cache
 def _catalog() -> dict[str, Workload]:
-    return {w.name: w for family in (attention, linear, served, layers) for w in family()}
+    return {w.name: w for family in (attention, linear, products, served, layers) for w in family()}
 
 
 def all_workloads() -> tuple[Workload, ...]:

@@ -1,5 +1,5 @@
-"""Programs with attention as their authors would write them: PyTorch's fused attention, keys in the
-layout that it likes, and no key repeated."""
+"""Programs as their authors would write them for speed: PyTorch's fused attention, keys in the
+layout that it likes, and no key repeated; weights in the other order."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ def as_they_are(inputs: Inputs) -> Inputs:
 
 @dataclass(frozen=True)
 class Native:
-    """A program that computes what a workload does with ``scaled_dot_product_attention``.
+    """A program that computes what a workload does, most with ``scaled_dot_product_attention``.
 
     ``prepare`` changes the layout of the workload's inputs first, once. ``alone`` says that the
-    program is attention and nothing else, so that compiling it has nothing to add.
+    program is attention and nothing else, so that compiling it has nothing to add; ``attention``
+    that the library has several kernels for it, one of which is to be chosen.
     """
 
     name: str
     program: Callable[..., Any]
     prepare: Callable[[Inputs], Inputs] = as_they_are
     alone: bool = True
+    attention: bool = True
 
 
 def keys_by_row(inputs: Inputs) -> Inputs:
@@ -46,6 +48,31 @@ def attend(
 
     fused = torch.nn.functional.scaled_dot_product_attention
     return fused(q[None], k[None], v[None], is_causal=causal, scale=scale)[0]
+
+
+def flexible(scale: float, window: int | None) -> Native:
+    """FlexAttention (compiled, on a GPU) of ``(heads, rows, d)`` where each row sees itself and
+    what comes before it, the last ``window`` rows of that if it is given; empty tiles are left
+    out."""
+    made: list[tuple[Any, Any]] = []
+
+    def program(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        import torch
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        def seen(_batch: Any, _head: Any, row: Any, key: Any) -> Any:
+            near = key <= row
+            return near if window is None else near & (row - key < window)
+
+        if not made:
+            rows, keys = q.shape[-2], k.shape[-2]
+            mask = create_block_mask(seen, None, None, rows, keys, device=q.device.type)
+            compiled = torch.compile(flex_attention, dynamic=False) if q.is_cuda else flex_attention
+            made.append((compiled, mask))
+        attention, mask = made[0]
+        return attention(q[None], k[None], v[None], block_mask=mask, scale=scale)[0]
+
+    return Native("flex", program, attention=False)
 
 
 def grouped(group: int, scale: float, causal: bool) -> tuple[Native, ...]:

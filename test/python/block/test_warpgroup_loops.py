@@ -71,6 +71,20 @@ def test_other_operands() -> None:
     check(replace(SMALL, out="f32").text())
 
 
+@pytest.mark.parametrize("engine", ["warp", "warpgroup"])
+@pytest.mark.parametrize("scale", [0.125, 1.0, 6.0])
+@pytest.mark.parametrize(("tile", "stages"), [((64, 64), 1), ((64, 64), 3), ((128, 64), 2)])
+def test_maxima_that_move(engine: str, scale: float, tile: tuple[int, int], stages: int) -> None:
+    """Scores that are far apart and close to each other: the number that is used for the maximum
+    moves at some steps, and is below it at the end."""
+    rows, _ = tile
+    attention = replace(SMALL, rows=rows, keys=320, tile=tile, warps=rows // 16, stages=stages)
+    text = replace(attention, scale=scale, engine=engine).text()
+    ptx = compile_mlir(text).ptx()
+    assert "vote.sync.any.pred" in ptx
+    check_mlir(text)
+
+
 @pytest.mark.parametrize("gate", [False, True])
 @pytest.mark.parametrize("also_sum", [False, True])
 @pytest.mark.parametrize("stages", [1, 2])

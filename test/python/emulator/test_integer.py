@@ -183,6 +183,16 @@ def test_funnel_shift(a: list[int], b: list[int], n: list[int]) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(a=words("u32"), b=words("u32"), s=words("u32"))
+def test_prmt_of_four_in_a_row(a: list[int], b: list[int], s: list[int]) -> None:
+    out = elementwise(
+        "prmt.b32.f4e %r0, %r1, %r2, %r3;", [array(v, "u32") for v in (a, b, s)], np.uint32
+    )
+    for x, y, k, got in zip(a, b, s, out.tolist(), strict=True):
+        assert got == (y << 32 | x) >> 8 * (k & 3) & 0xFFFFFFFF
+
+
+@settings(max_examples=8, deadline=None)
+@given(a=words("u32"), b=words("u32"), s=words("u32"))
 def test_prmt(a: list[int], b: list[int], s: list[int]) -> None:
     out = elementwise(
         "prmt.b32 %r0, %r1, %r2, %r3;", [array(v, "u32") for v in (a, b, s)], np.uint32

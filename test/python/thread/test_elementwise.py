@@ -49,6 +49,33 @@ def apply(op: str, *arrays: Array, constant: float | None = None) -> Array:
     return out
 
 
+def test_exp_of_a_difference_that_is_rounded() -> None:
+    """One fma where 16 bits are wanted: the product of the right side is rounded by itself."""
+    x = RNG.uniform(-40, 0, SHAPE).astype(np.float32)
+    low = np.full(SHAPE, 300.0, np.float32) + RNG.uniform(0, 100, SHAPE).astype(np.float32)
+    wide, narrow = np.zeros(SHAPE, np.float32), np.zeros(SHAPE, np.float16)
+    f32, f16 = LAYOUT.fragment("f32"), LAYOUT.fragment("f16")
+    place = "[%c0, %c0] dims [0, 1] in_bounds [true, true]"
+    body = f"""
+    %x = thread.load_global %a0{place} : {memref(x)} -> {f32}
+    %m = thread.load_global %a1{place} : {memref(low)} -> {f32}
+    %c = thread.constant 5.000000e-01 : {f32}
+    %s = thread.binary mul %x, %c : {f32}
+    %d = thread.binary sub %s, %m : {f32}
+    %e = thread.unary exp %d : {f32}
+    %r = thread.cast %e : {f32} -> {f16}
+    thread.store_global %e, %a2{place} : {f32}, {memref(wide)}
+    thread.store_global %r, %a3{place} : {f16}, {memref(narrow)}
+"""
+    left = (2 * (low + x)).astype(np.float32)
+    Kernel(body).run(left, low, wide, narrow)
+    exact = left.astype(np.float64) / 2 - low
+    bound = 4 + 1.5 * np.abs(exact) + 1.5 * np.abs(low)
+    expected = np.exp(exact)
+    assert np.all(np.abs(wide - expected) <= bound * U * expected)
+    assert np.all(np.abs(narrow - expected) <= 2.0**-10 * expected + 2.0**-24)
+
+
 RANGES: dict[UnaryFn, tuple[float, float, float]] = {
     # lowest and highest argument, bound of the relative error in units of 2^-24
     UnaryFn.NEG: (-1e30, 1e30, 0),

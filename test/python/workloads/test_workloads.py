@@ -34,8 +34,8 @@ from mirage.workloads.linear import (
     rms_matmul,
     rms_swiglu_down,
     softmax_rows,
-    square_matmul,
 )
+from mirage.workloads.products import linear_layer, matmul
 from mirage.workloads.served import (
     cross_entropy,
     gained_qk_norm,
@@ -61,7 +61,8 @@ SMALL = [
     gated_mlp("gmlp", 4, 32, 12),
     n_transformer("ntrans", 4, 32),
     softmax_rows("softmax", 4, 32),
-    square_matmul("mm", 32),
+    matmul("mm", 32, 16, 8),
+    linear_layer("linear", 6, 16, 8),
     rms_swiglu_down("swiglu", 4, 32, 24),
     residual_rms_qkv("qkv", 4, 32, 24),
     layer_norm_linear_gelu("ln", 4, 32, 24),
@@ -114,8 +115,11 @@ DOCUMENTED = [
     *(f"softmax_n{n}" for n in (256, 1024, 4096, 16384, 32768)),
     *(f"mm_{n}" for n in (1024, 2048, 4096, 8192)),
     *(f"decode_b{b}" for b in (1, 8, 16)),
+    *(f"linear_m{m}_28672x4096" for m in (16, 64, 256, 2048)),
     *(
         "docs_attn",
+        "mm_1000_bf16",
+        "mm_583x931x257",
         "prefill",
         "prefill_causal_mask",
         "prefill_causal",

@@ -26,6 +26,7 @@ struct LegalizeTiles : block::impl::LegalizeTilesBase<LegalizeTiles> {
       // Inner loops first: what leaves one may leave the next as well.
       launch.getBody().walk<WalkOrder::PostOrder>([&](LoopOp loop) { hoist(loop); });
       launch.getBody().walk([&](MatmulOp matmul) { legalize(matmul, rewriter); });
+      launch.getBody().walk([&](BinaryOp sum) { scaleAfter(sum, rewriter); });
       launch.getBody().walk([&](ReduceOp reduce) { scaleAfter(reduce, rewriter); });
     });
   }
@@ -73,18 +74,57 @@ private:
     }
   }
 
+  /// The positive constant by which f32 values are scaled, or null.
+  static ConstantOp getScale(BinaryOp scaled) {
+    if (!scaled || scaled.getFn() != BinaryFn::Mul)
+      return {};
+    auto factor = scaled.getRhs().getDefiningOp<ConstantOp>();
+    auto values = cast<TileType>(scaled.getLhs().getType());
+    bool isScale = factor && factor.getValue().convertToDouble() > 0 &&
+                   std::isfinite(factor.getValue().convertToDouble()) &&
+                   values.getElementType().isF32() &&
+                   values.getShape() == scaled.getType().getShape();
+    return isScale ? factor : ConstantOp();
+  }
+
+  /// Whether all elements are 0 or minus infinity.
+  static bool isBias(Value value) {
+    Operation *op = value.getDefiningOp();
+    while (op && isa<BroadcastOp, ReshapeOp, TransposeOp, CastOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    auto unary = dyn_cast_or_null<UnaryOp>(op);
+    return unary && unary.getFn() == UnaryFn::Bias;
+  }
+
+  /// Scaled values to which a bias of 0 or minus infinity is added are the scaled
+  /// sums, to the bit. What comes next finds the scale, and what is masked is there
+  /// before it is scaled.
+  static void scaleAfter(BinaryOp sum, IRRewriter &rewriter) {
+    if (sum.getFn() != BinaryFn::Add)
+      return;
+    Value left = sum.getLhs(), right = sum.getRhs();
+    if (isBias(left))
+      std::swap(left, right);
+    auto scaled = left.getDefiningOp<BinaryOp>();
+    ConstantOp factor = getScale(scaled);
+    if (!isBias(right) || !factor || !scaled->hasOneUse() ||
+        scaled->getBlock() != sum->getBlock() ||
+        scaled.getType().getShape() != sum.getType().getShape())
+      return;
+    rewriter.setInsertionPoint(sum);
+    Value masked = BinaryOp::create(rewriter, sum.getLoc(), sum.getType(), BinaryFn::Add,
+                                    scaled.getLhs(), right);
+    rewriter.replaceOpWithNewOp<BinaryOp>(sum, sum.getType(), BinaryFn::Mul, masked,
+                                          factor.getResult());
+    rewriter.eraseOp(scaled);
+  }
+
   /// The maximum of scaled values is the scaled maximum, to the bit: rounding keeps
   /// the order. One product a row instead of one an element.
   static void scaleAfter(ReduceOp reduce, IRRewriter &rewriter) {
     auto scaled = reduce.getInput().getDefiningOp<BinaryOp>();
-    if (reduce.getFn() != ReduceFn::Max || !scaled || scaled.getFn() != BinaryFn::Mul ||
-        scaled->getBlock() != reduce->getBlock())
-      return;
-    auto factor = scaled.getRhs().getDefiningOp<ConstantOp>();
-    auto values = cast<TileType>(scaled.getLhs().getType());
-    if (!factor || !(factor.getValue().convertToDouble() > 0) ||
-        !std::isfinite(factor.getValue().convertToDouble()) || !values.getElementType().isF32() ||
-        values.getShape() != scaled.getType().getShape())
+    ConstantOp factor = getScale(scaled);
+    if (reduce.getFn() != ReduceFn::Max || !factor || scaled->getBlock() != reduce->getBlock())
       return;
     rewriter.setInsertionPoint(reduce);
     Value largest = ReduceOp::create(rewriter, reduce.getLoc(), reduce.getType(), ReduceFn::Max,

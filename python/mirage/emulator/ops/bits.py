@@ -86,13 +86,14 @@ def compile_funnel(context: Context, instruction: Instruction, modifiers: Modifi
 
 @opcode("prmt")
 def compile_prmt(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
-    """Picks four of eight bytes; bit 3 of a selector replicates the sign."""
+    """Picks four of eight bytes: those that selectors name, whose bit 3 replicates the sign; or
+    (f4e) four in a row from one of the first four on."""
+    mode = modifiers.take("f4e")
     kind = modifiers.type("b32")
-    mode = modifiers.take("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
-    if mode is not None:
-        raise modifiers.unknown()
 
     def compute(a: Array, b: Array, selector: Array) -> Array:
+        if mode is not None:
+            selector = np.uint32(0x3210) + (selector & np.uint32(3)) * np.uint32(0x1111)
         both = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
         result: Any = np.uint32(0)
         for byte in range(4):

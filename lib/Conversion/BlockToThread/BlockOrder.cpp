@@ -1,0 +1,200 @@
+//===- BlockOrder.cpp - which block works on which tile -------------------===//
+//
+// The hardware starts blocks in the order of their numbers, each where one has
+// ended. The order decides which blocks run at the same time, hence what they find
+// in L2, and which ones run last.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir;
+using namespace mirage;
+
+/// About 16 x 8 tiles of 128 x 256 run at a time.
+static constexpr int64_t groupRows = 16;
+/// What L2 keeps while it is read again and again.
+static constexpr int64_t keptBytes = int64_t(32) << 20;
+/// Blocks that take this many times as many steps as all do on average make a tail.
+static constexpr double unevenSteps = 1.25;
+
+void TileEmitter::setPositions(Value number) {
+  for (auto [name, extent] :
+       llvm::zip_equal(launch.getGridNames().getValue(), launch.getGridExtents()))
+    extents[cast<StringAttr>(name).getValue()] = extent;
+  SmallVector<StringRef> axes;
+  for (Attribute name : launch.getGridNames().getValue())
+    axes.push_back(cast<StringAttr>(name).getValue());
+  block::LoopOp uneven = findUnevenLoop();
+  if (uneven && uneven.getStepAxesAttr().size() < axes.size())
+    splitByWork(number, axes, uneven);
+  else if (sharesTiles())
+    splitInSquares(number, axes);
+  else
+    split(number, axes);
+  startWithMostSteps();
+}
+
+/// The first loop that leaves out steps, if blocks take different numbers of them.
+block::LoopOp TileEmitter::findUnevenLoop() {
+  block::LoopOp found;
+  launch.getBody().walk([&](block::LoopOp loop) {
+    if (loop.getSteps() && !found)
+      found = loop;
+  });
+  if (!found)
+    return {};
+  SmallVector<int64_t> sizes;
+  for (Attribute axis : found.getStepAxesAttr())
+    sizes.push_back(extents.lookup(cast<StringAttr>(axis).getValue()));
+  int64_t places = std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+  int64_t total = 0, most = 0;
+  for (int64_t place = 0; place < places; ++place) {
+    SmallVector<int64_t> at;
+    int64_t rest = place;
+    for (int64_t size : sizes) {
+      at.push_back(rest % size);
+      rest /= size;
+    }
+    auto [first, end] = found.getStepRange(at);
+    total += end - first;
+    most = std::max(most, end - first);
+  }
+  return double(most) * double(places) > unevenSteps * double(total) ? found : block::LoopOp();
+}
+
+/// Splits a number into positions along axes; the first axis is the most
+/// significant digit.
+void TileEmitter::split(Value number, ArrayRef<StringRef> axes) {
+  for (size_t left = axes.size(); left > 0; --left) {
+    StringRef axis = axes[left - 1];
+    Value size = index(extents.lookup(axis));
+    position[axis] =
+        left == 1 ? number : arith::RemUIOp::create(builder, loc, number, size).getResult();
+    if (left > 1)
+      number = arith::DivUIOp::create(builder, loc, number, size);
+  }
+}
+
+/// All blocks with many steps come before those with fewer, whatever their position
+/// along the other axes is: else the last of these would still have long ones when
+/// the others are done. Of the other positions only as many take part at a time as
+/// L2 can keep the tiles of.
+void TileEmitter::splitByWork(Value number, ArrayRef<StringRef> axes, block::LoopOp uneven) {
+  SmallVector<StringRef> ordered, others;
+  int64_t places = 1, rest = 1;
+  for (StringRef axis : axes) {
+    bool isOrdered = llvm::is_contained(uneven.getStepAxesAttr(),
+                                        StringAttr::get(launch.getContext(), axis));
+    (isOrdered ? ordered : others).push_back(axis);
+    (isOrdered ? places : rest) *= extents.lookup(axis);
+  }
+  int64_t bytes = 0;
+  uneven.getBody().walk([&](block::LoadOp load) {
+    auto tensor = cast<RankedTensorType>(load.getSource().getType());
+    int64_t size = tensor.getNumElements() * tensor.getElementTypeBitWidth() / 8;
+    for (Attribute dim : load.getMap())
+      for (Attribute axis : cast<ArrayAttr>(dim))
+        if (StringRef name = cast<StringAttr>(axis).getValue(); llvm::is_contained(others, name))
+          size /= extents.lookup(name);
+    bytes += size;
+  });
+  int64_t group = std::clamp<int64_t>(keptBytes / std::max<int64_t>(bytes, 1), 1, rest);
+  while (rest % group)
+    --group;
+  auto divide = [&](Value value, int64_t by) -> Value {
+    return arith::DivUIOp::create(builder, loc, value, index(by));
+  };
+  auto remainder = [&](Value value, int64_t by) -> Value {
+    return arith::RemUIOp::create(builder, loc, value, index(by));
+  };
+  Value other = remainder(number, group), place = divide(number, group);
+  if (group < rest) {
+    Value first = arith::MulIOp::create(builder, loc, divide(place, places), index(group));
+    other = arith::AddIOp::create(builder, loc, first, other);
+    place = remainder(place, places);
+  }
+  split(other, others);
+  split(place, ordered);
+}
+
+/// Blocks that run at the same time form a near square of the last two axes, whose
+/// tiles share more of what L2 holds than those of a row do: rows of the square come
+/// in groups, within which they are the fastest digit.
+void TileEmitter::splitInSquares(Value number, ArrayRef<StringRef> axes) {
+  int64_t rows = extents.lookup(axes[axes.size() - 2]), cols = extents.lookup(axes.back());
+  if (rows == 1 || cols == 1)
+    return split(number, axes);
+  auto divide = [&](Value value, Value by) -> Value {
+    return arith::DivUIOp::create(builder, loc, value, by);
+  };
+  auto remainder = [&](Value value, Value by) -> Value {
+    return arith::RemUIOp::create(builder, loc, value, by);
+  };
+  Value plane = number;
+  if (axes.size() > 2) {
+    plane = remainder(number, index(rows * cols));
+    split(divide(number, index(rows * cols)), axes.drop_back(2));
+  }
+  int64_t height = std::min(groupRows, rows);
+  Value group = divide(plane, index(height * cols));
+  Value within = remainder(plane, index(height * cols));
+  Value first = arith::MulIOp::create(builder, loc, group, index(height));
+  // The last group may be lower.
+  Value heightHere = index(height);
+  if (rows % height)
+    heightHere = arith::MinUIOp::create(builder, loc, heightHere,
+                                        arith::SubIOp::create(builder, loc, index(rows), first));
+  position[axes[axes.size() - 2]] =
+      arith::AddIOp::create(builder, loc, first, remainder(within, heightHere));
+  position[axes.back()] = divide(within, heightHere);
+}
+
+/// Whether loops load tiles that blocks along one of the last two axes of the grid
+/// share, and tiles that blocks along the other one share.
+bool TileEmitter::sharesTiles() {
+  auto names = launch.getGridNames().getValue();
+  if (!launch.getSchedule()->usesWarpgroups() || names.size() < 2)
+    return false;
+  auto isShared = [&](Attribute axis) {
+    return launch.getBody()
+        .walk([&](block::LoadOp load) {
+          bool cut = llvm::any_of(load.getMap(), [&](Attribute axes) {
+            return llvm::is_contained(cast<ArrayAttr>(axes), axis);
+          });
+          return cut || load->getParentOp() == launch ? WalkResult::advance()
+                                                      : WalkResult::interrupt();
+        })
+        .wasInterrupted();
+  };
+  return isShared(names.back()) && isShared(names[names.size() - 2]);
+}
+
+/// Blocks that take more steps of a loop than others start before them, so that
+/// the last ones to run are short: an axis along which the steps grow is walked
+/// backwards.
+void TileEmitter::startWithMostSteps() {
+  launch.getBody().walk([&](block::LoopOp loop) {
+    if (!loop.getSteps())
+      return WalkResult::advance();
+    auto axes = loop.getStepAxesAttr().getValue();
+    for (auto [number, axis] : llvm::enumerate(axes)) {
+      StringRef name = cast<StringAttr>(axis).getValue();
+      SmallVector<int64_t> at(axes.size(), 0);
+      auto count = [&](int64_t place) {
+        at[number] = place;
+        auto [first, end] = loop.getStepRange(at);
+        return end - first;
+      };
+      int64_t last = *launch.getGridExtent(name) - 1;
+      if (count(last) > count(0))
+        position[name] = arith::SubIOp::create(builder, loc, index(last), position[name]);
+    }
+    return WalkResult::interrupt();
+  });
+}

@@ -1,0 +1,72 @@
+//===- MaskGuards.h - masks that most steps do not need ---------*- C++ -*-===//
+//
+// A mask that is computed from positions (the triangle of causal attention, the
+// end of a tensor that tiles overhang) does nothing to most of the tiles of a
+// loop: the truth value is the same for all of their elements, and adding the
+// mask, or selecting by it, leaves the other operand as it is. Which tiles these
+// are follows from the least and the greatest position in a tile, numbers that a
+// block has at each step:
+//
+//   if (greatest key of the tile <= least row of the tile)
+//     the scores
+//   else
+//     the scores + bias(keys <= rows)
+//
+// Nothing but the branch is added to a step without a mask; what makes the mask
+// moves into the other branch. The condition is the same for all threads.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_MASKGUARDS_H
+#define MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_MASKGUARDS_H
+
+#include "mirage/Dialect/Kernel/IR/Kernel.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <optional>
+
+namespace mirage {
+
+/// An op that hands on an operand as it is, where its mask does nothing.
+struct MaskGuard {
+  /// The number of that operand, and of the mask; none for a `block.mask`.
+  unsigned kept = 0;
+  std::optional<unsigned> mask;
+  /// What computes the mask and nothing else, in order.
+  llvm::SmallVector<mlir::Operation *> sunk;
+};
+
+/// The guards of a launch, in loops. Precondition: layouts are assigned.
+class MaskGuards {
+public:
+  explicit MaskGuards(kernel::LaunchOp launch);
+
+  /// Null where the op has none.
+  const MaskGuard *lookup(mlir::Operation *op) const;
+  /// Whether the op is computed by those that need it.
+  bool isSunk(mlir::Operation *op) const { return sunk.contains(op); }
+
+private:
+  llvm::DenseMap<mlir::Operation *, MaskGuard> guards;
+  llvm::DenseSet<mlir::Operation *> sunk;
+};
+
+/// A tile of whole numbers or truth values that positions decide.
+struct PositionTile {
+  bool isTruth = false;
+  /// No element is further from zero.
+  int64_t most = 0;
+};
+
+/// Nullopt for all other tiles.
+std::optional<PositionTile> getPositionTile(mlir::Value value);
+
+/// The truth value of which `value` is the bias (0 where it is true, else minus
+/// infinity), or null.
+mlir::Value getBiasedTruth(mlir::Value value);
+
+} // namespace mirage
+
+#endif // MIRAGE_LIB_CONVERSION_BLOCKTOTHREAD_MASKGUARDS_H
