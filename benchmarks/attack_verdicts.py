@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attack_subjects import Subject
 from equal_variants import equal_variants
@@ -16,15 +16,28 @@ from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from oracle import TooMuchWork
 from oracle_judge import FAR, Finding, Judge, place_of
 from program_mutants import Mutant, every_fault, mutants
+from rounding_faults import ROUNDING
 
 TWICE = 0.3
 """Share of the mutants that have two faults."""
-SPECIAL = 6
-"""Situations of models, out of all, that the oracle tries on a mutant that is accepted."""
 EVERY = 1000
-"""All of them."""
-WORK = 5e5
-"""Elements that the verifier computes for one test."""
+"""All situations."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard both sides look. ``special``: situations of models, out of all, that the oracle
+    tries on a mutant that is accepted; ``rounding``: of how many faults of structure, which mostly
+    change what is computed, the verifier measures rounding errors; ``work``: elements that it
+    computes for one test."""
+
+    special: int = 6
+    rounding: float = 1.0
+    work: float = 5e5
+
+
+FULL = Effort()
+
 
 Verify = Callable[[KernelGraph, KernelGraph, VerifyOptions], Verdict]
 
@@ -86,6 +99,7 @@ def attack(
     *,
     variants: bool = False,
     deadline: float = float("inf"),
+    effort: Effort = FULL,
     decide: Verify = verify,
 ) -> Iterator[Outcome]:
     """Outcomes of ``count`` mutants of one candidate, or of variants that should be equal; none
@@ -103,12 +117,12 @@ def attack(
         if key in seen:
             continue
         seen.add(key)
-        yield examine(subject, judge, mutant, key, rng, variants, decide)
+        yield examine(subject, judge, mutant, key, rng, variants, effort, decide)
 
 
 def is_accepted(subject: Subject) -> bool:
     """Whether the verifier accepts the candidate as it is: else its variants say nothing."""
-    options = VerifyOptions(seed=0, work=WORK)
+    options = VerifyOptions(seed=0, work=FULL.work)
     return verify(subject.reference, subject.candidate, options).accepted
 
 
@@ -126,11 +140,13 @@ def examine(
     key: str,
     rng: random.Random,
     variant: bool,
+    effort: Effort,
     decide: Verify = verify,
 ) -> Outcome:
     """Both verdicts on one mutant."""
     start = time.perf_counter()
-    options = VerifyOptions(seed=rng.getrandbits(128), work=WORK)
+    rounding = variant or mutant.kind in ROUNDING or rng.random() < effort.rounding
+    options = VerifyOptions(seed=rng.getrandbits(128), work=effort.work, numerics=rounding)
     try:
         verdict = decide(subject.reference, mutant.graph, options)
     except Exception as error:  # a crash is a finding, not the end
@@ -139,11 +155,12 @@ def examine(
             subject.name, subject.group, mutant.kind, mutant.description, key, variant,
             "", "", 0.0, "crash", False, False, time.perf_counter() - start, text[:300],
         )  # fmt: skip
-    seconds = time.perf_counter() - start
     try:
-        finding, rough = _found(judge, mutant.graph, verdict, variant)
+        finding, rough = _found(judge, mutant.graph, verdict, variant, effort)
     except TooMuchWork as reason:
         finding, rough = Finding("unseen", str(reason), "the candidate"), 0.0
+    if verdict.accepted and not rounding and finding is not None:  # rounding may be what it sees
+        verdict = decide(subject.reference, mutant.graph, replace(options, numerics=True))
     open_ = [f"{e.name}: {e.text}" for e in verdict.evidence if e.holds is not True]
     return Outcome(
         subject.name,
@@ -157,24 +174,25 @@ def examine(
         rough,
         verdict.kind.value,
         verdict.accepted,
-        finding is not None and finding.kind == "different" and _agree(verdict),
-        seconds,
+        _agree(verdict) and judge.certain(mutant.graph, finding),
+        time.perf_counter() - start,
         "" if verdict.accepted or verdict.kind is Kind.REFUTED else "; ".join(open_)[:300],
     )
 
 
 def _found(
-    judge: Judge, graph: KernelGraph, verdict: Verdict, variant: bool
+    judge: Judge, graph: KernelGraph, verdict: Verdict, variant: bool, effort: Effort
 ) -> tuple[Finding | None, float]:
     """What the oracle sees, and how rough the candidate is (0 where nobody asks)."""
     finding = judge.quick(graph)
     if finding is not None:
         return finding, 0.0
     refuted = verdict.kind is Kind.REFUTED
-    special = EVERY if variant and not verdict.accepted else SPECIAL
+    special = EVERY if variant and not verdict.accepted else effort.special
     if refuted or verdict.accepted or variant:
         finding = judge.thorough(graph, special, place_of(verdict))
-    if finding is not None or refuted or not (verdict.accepted or variant):
+    asked = (verdict.accepted and verdict.numerics_hold is not None) or variant
+    if finding is not None or refuted or not asked:
         return finding, 0.0
     rough = judge.rough(graph, special)
     if rough is None or rough.excess <= 1.0:

@@ -21,16 +21,17 @@ from attack_subjects import (
     searched,
     small_subjects,
 )
-from attack_verdicts import FAILURES, Outcome, attack, is_accepted
+from attack_verdicts import FAILURES, Effort, Outcome, attack, is_accepted
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions
 from oracle_judge import Judge
 
-CATALOGUE_PROGRAMS = ("lora_m1", "softmax_n256", "rms_mm4096_bs1", "gqa_bs1_kv4096")
-EACH = {SMALL: 15, CATALOGUE: 30, POSITIONS: 30}
+CATALOGUE_PROGRAMS = ("lora_m1", "softmax_n256", "ntrans_bs1")
+EACH = {SMALL: 17, CATALOGUE: 30, POSITIONS: 30}
 """Mutants of each subject."""
-FEW = 3
+FEW = {SMALL: 1, CATALOGUE: 1, POSITIONS: 2}
 """Variants of each subject."""
+LIGHT = Effort(special=1, rounding=0.0, work=1e5)
 
 
 @cache
@@ -46,10 +47,11 @@ def subjects(source: str) -> list[Subject]:
 def outcomes(source: str) -> list[Outcome]:
     found: list[Outcome] = []
     for number, subject in enumerate(subjects(source)):
-        judge = Judge(subject.reference)
-        found += attack(subject, judge, number, EACH[subject.group])
+        judge = Judge(subject.reference, work=5e5)
+        found += attack(subject, judge, number, EACH[subject.group], effort=LIGHT)
         if is_accepted(subject):
-            found += attack(subject, judge, number, FEW, variants=True)
+            few = FEW[subject.group]
+            found += attack(subject, judge, number, few, variants=True, effort=LIGHT)
     return found
 
 
@@ -73,7 +75,7 @@ def test_most_mutants_are_wrong_and_most_variants_are_accepted(source: str) -> N
     fine = [o for o in outcomes(source) if o.variant and o.fine]
     assert sum(o.finding != "" for o in made) > len(made) / 2
     refused = [o for o in fine if not o.accepted]
-    assert len(refused) <= len(fine) / 20, refused
+    assert len(refused) <= 1 + len(fine) / 50, refused
 
 
 def small(name: str) -> Subject:

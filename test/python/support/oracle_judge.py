@@ -105,6 +105,14 @@ class Judge:
                     return worst
         return worst
 
+    def certain(self, candidate: KernelGraph, finding: Finding | None) -> bool:
+        """Whether a difference shows on small inputs too, twice: no exponential overflows or
+        vanishes there, as it may in float64 where programs are equal over the real numbers."""
+        if finding is None or finding.kind != "different":
+            return False
+        small = (self.situations.ordinary(n, 1 / 16) for n in (1, 5))
+        return all(self._exact(candidate, (s,)) is not None for s in small)
+
     def _some(self, count: int) -> Iterator[Situation]:
         every = list(self.situations.special())
         return islice(iter(self.rng.sample(every, len(every))), count)

@@ -35,6 +35,20 @@ from mirage.semantics.ugraph import (
     Value,
 )
 
+ROUNDING = frozenset(
+    {
+        "cast earlier",
+        "cast later",
+        "eps moved",
+        "maximum left out",
+        "maximum moved",
+        "scaling in another order",
+        "stored in 16 bits",
+        "variance in one pass",
+    }
+)
+"""All kinds."""
+
 _HALVES = (DType.F16, DType.BF16)
 _COMPUTING = (Binary, Unary, Matmul, Reduce, Mask)
 

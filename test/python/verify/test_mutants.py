@@ -12,7 +12,7 @@ from mirage.transforms.skip_steps import skip_steps
 from oracle_judge import Judge
 from position_faults import position_faults
 from program_mutants import mutants
-from rounding_faults import rounding_faults
+from rounding_faults import ROUNDING, rounding_faults
 from stepped_loops import STEPPED, looped
 
 PAIRS = graphs.small_pairs()
@@ -29,16 +29,6 @@ KINDS = {
     "wrong order",
     "wrong reduction",
     "wrong scale",
-}
-ROUNDING = {
-    "cast earlier",
-    "cast later",
-    "eps moved",
-    "maximum left out",
-    "maximum moved",
-    "scaling in another order",
-    "stored in 16 bits",
-    "variance in one pass",
 }
 POSITIONS = {
     "off-by-one map",
