@@ -111,6 +111,8 @@ def _judge(subject: Subject, sizes: int) -> Judge | None:
 
 def work(task: Task, folder: Path | None, deadline: float) -> tuple[Task, list[dict[str, Any]]]:
     """The outcomes of a task, as far as there was time."""
+    if time.time() > deadline:
+        return task, []
     subject = _subjects(task.kind, task.sizes, folder)[task.number]
     if task.kind == LAYER:
         left = attack_layer(subject, task.count, task.seed, deadline)
