@@ -31,8 +31,8 @@ class Effort:
     change what is computed, the verifier measures rounding errors; ``work``: elements that it
     computes for one test."""
 
-    special: int = 6
-    rounding: float = 1.0
+    special: int = 4
+    rounding: float = 0.25
     work: float = 5e5
 
 

@@ -27,7 +27,7 @@ from mirage.verify import Kind, Verdict, VerifyOptions
 from oracle_judge import Judge
 
 CATALOGUE_PROGRAMS = ("lora_m1", "softmax_n256", "ntrans_bs1")
-EACH = {SMALL: 17, CATALOGUE: 30, POSITIONS: 30}
+EACH = {SMALL: 16, CATALOGUE: 24, POSITIONS: 24}
 """Mutants of each subject."""
 FEW = {SMALL: 1, CATALOGUE: 1, POSITIONS: 2}
 """Variants of each subject."""

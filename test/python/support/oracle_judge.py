@@ -5,6 +5,7 @@ whether its rounding errors are within what the verifier promises (docs/verifica
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -57,13 +58,16 @@ class Finding:
 
 class Judge:
     """Judges candidates of one reference. ``work`` is how many elements one run may compute: of
-    larger programs parts of the outputs are looked at.
+    larger programs parts of the outputs are looked at. ``seconds`` is after what time nothing more
+    is tried for one answer.
 
     Raises :class:`TooMuchWork` where that does not do for any part of the reference.
     """
 
-    def __init__(self, reference: KernelGraph, seed: int = 0, work: float = 3e6) -> None:
-        self.reference, self.work = reference, work
+    def __init__(
+        self, reference: KernelGraph, seed: int = 0, work: float = 3e6, seconds: float = 8.0
+    ) -> None:
+        self.reference, self.work, self.seconds = reference, work, seconds
         self.rng = random.Random(seed)
         self.situations = Situations(reference, seed)
         self._runs: dict[tuple[str, bool], Oracle] = {}
@@ -96,7 +100,10 @@ class Judge:
         to what is promised; none where the candidate cannot be run."""
         s = self.situations
         worst: Finding | None = None
+        end = time.monotonic() + self.seconds
         for situation in chain((s.ordinary(0), s.ordinary(1, 1 / 16)), self._some(special)):
+            if time.monotonic() > end:
+                break
             for output, box in self.boxes:
                 found = self._rough(candidate, situation, output, box)
                 if found is not None and (worst is None or found.excess > worst.excess):
@@ -186,7 +193,10 @@ class Judge:
     ) -> Finding | None:
         """The first difference. Raises :class:`TooMuchWork` where nothing could be compared."""
         compared = False
+        end = time.monotonic() + self.seconds
         for situation in situations:
+            if compared and time.monotonic() > end:
+                break
             run = self._run(candidate, situation, False)
             for output, box in boxes or self.boxes:
                 try:
