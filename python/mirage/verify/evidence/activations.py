@@ -22,12 +22,11 @@ from mirage.semantics.evaluate import Sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
+    Contraction,
     Elementwise,
     KernelGraph,
     Matmul,
     Op,
-    Reduce,
-    Reshape,
     Value,
     View,
 )
@@ -170,11 +169,12 @@ def rows_meet(graph: KernelGraph) -> set[int]:
     found: set[int] = set()
     for op in graph.ops:
         inputs = set[int]().union(*(of.get(v, set[int]()) for v in op.operands))
-        if isinstance(op, Reduce):
-            rank = len(op.operands[0].shape)
-            if any(d != rank - 1 for d in op.dims):
+        if isinstance(op, Contraction) and len(op.operands) == 1:
+            last = len(op.operands[0].shape) - 1
+            if any(d != last for d in op.over[0]):
                 found |= inputs
-        if isinstance(op, Reshape) and op.result.shape[-1:] > op.operands[0].shape[-1:]:
+        merges = isinstance(op, View) and op.source_dims() is None  # or splits
+        if merges and op.result.shape[-1:] > op.operands[0].shape[-1:]:
             found |= inputs
         if isinstance(op, Elementwise | View):
             of.update((v, inputs) for v in op.results)
