@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """Attacks the verifier with programs that are wrong on purpose.
 
-    python benchmarks/attack.py --count 10000 --out benchmarks/results/attack.json
-    python benchmarks/attack.py --count 0 --layers 2000 --out benchmarks/results/attack_layers.json
+    python benchmarks/attack.py prepare --candidates build/attack
+    python benchmarks/attack.py run --candidates build/attack --seed 0 --out part-0.json
+    python benchmarks/attack.py merge part-*.json --out benchmarks/results/attack.json
 
-Mutants (single faults of twelve kinds) are made of hand-written optimised graphs at small and odd
-sizes, and of what the search finds for the built-in workloads at their real sizes. For each one
-float64 says whether it computes another function, apart from the verifier and on inputs of its own.
-A mutant that differs must be refuted; one that does not must not be; one that gives no numbers at
-all (an overflow at every magnitude) must not be accepted. The verifier's exact layers
-(finite fields, small models, proof) are judged apart from its float64 layer too.
+Mutants have one or two faults: of structure, of rounding (a cast moved, a value kept in 16 bits,
+factors in another order, an epsilon moved, a maximum left out), of positions. Half of them are made
+of the catalogue's programs and of what the search finds for these at their real sizes, and of the
+gallery's layers, half of small graphs. The oracle (test/python/support/oracle.py) shares nothing
+with the verifier: what ops mean is said again in PyTorch, and launches run block by block.
 
-With ``--layers`` faults are put into the candidates of whole layers too, which are verified kernel
-by kernel (layer_attack.py).
+Accepting a mutant that computes something else is a failure, and so is accepting one whose rounding
+errors are four times what the verifier promises; refuting one that is equal, too. Variants that are
+equal and numerically fine should be accepted.
 
-Exit code 1 if one of these is violated.
+``prepare`` needs all of mirage; ``run`` needs Python, NumPy and PyTorch only. A run ends after
+``--seconds`` and says how far it came; each seed has other mutants, and ``merge`` adds them up.
+
+Exit code 1 if there is a failure.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -34,265 +38,266 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from math import ceil
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python" / "support")]
 
-import graphs  # pyright: ignore[reportMissingImports]
-from found import found_candidates
-from layer_attack import (
-    LAYERS,
-    WRONG,
-    Judged,
-    LayerOutcome,
-    attack_layer,
-    layer_subjects,
-    layer_summary,
-)
-from mirage.semantics.check import InvalidGraph, check_graph
-from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import KernelGraph, Launch
-from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.evidence.floats import find_difference
-from mirage.verify.evidence.sampling import choose_sample
-from mirage.workloads import names
-from program_mutants import mutants
+from attack_subjects import CATALOGUE, SMALL, Subject, catalogue_subjects, prepare, small_subjects
+from attack_verdicts import FAILURES, Outcome, attack, is_accepted
+from layer_attack import WRONG, LayerOutcome, attack_layer, kept_layers, layer_summary
+from oracle import TooMuchWork, Unsupported
+from oracle_judge import Judge
 
-# Elements for one output sample; programs that need more are left to the small sizes.
-MOST_WORK = 4e6
-DIFFERENCE_WORK = (3e5, 3e6)
-HARD_WORK = (2e7, 2e7)  # where the verdict is not what a short look suggests
-CHUNK = 10  # mutants of a layer's candidate that a process judges at a time
+CHUNK = 12  # mutants that a process judges at a time
+LAYER = "layer"
+WORKS = (3e6, 1.5e7)  # elements that the oracle computes in a run, where fewer do not do
+TOLD = 40  # cases of each kind that a summary lists
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A reference and a correct candidate to put faults into."""
+class Task:
+    """Some mutants (or variants) of a subject, by its number in the lists of :func:`_subjects`.
+    ``sizes`` chooses the sizes of small ones."""
 
-    name: str
-    reference: KernelGraph
-    candidate: KernelGraph
-
-
-@dataclass(frozen=True)
-class Outcome(Judged):
-    """One mutant, and what each kind of evidence says."""
-
-    exact_layers: str  # "fooled", "differ", "agree" or "open"
-    seconds: float
-    why: str  # of an unknown verdict
+    kind: str  # "small", "catalogue" or "layer"
+    number: int
+    sizes: int
+    seed: int
+    count: int
+    variants: bool
 
 
-def small_subjects() -> Iterator[Subject]:
-    """Hand-written pairs at small sizes, tiles that divide and tiles that do not."""
-    families = graphs.small_pairs()
-    families["attention_tail"] = graphs.attention(2, 5, 13, 4, splits=2, steps=3, row_blocks=2)
-    families["rms_linear_tail"] = graphs.rms_linear(5, 23, 11, blocks=3, steps=4)
-    families["softmax_square"] = graphs.softmax(8, 8, row_blocks=2, steps=2)
-    families["lora_square"] = graphs.lora(8, 8, 8, 8, blocks=2, steps=2)
-    for name, pair in families.items():
-        for other, candidate in pair.candidates.items():
-            yield Subject(f"{name}/{other}", pair.reference, candidate)
+# ---- one process of many
+
+_LISTS: dict[tuple[str, int], list[Any]] = {}
+_JUDGES: dict[tuple[str, int], Judge | None] = {}
 
 
-def workload_subjects(folder: Path | None) -> Iterator[Subject]:
-    """The best candidate of the search for each built-in workload at its real size, and the best
-    one with another number of kernels (split reductions and what combines them).
-    """
-    rng = np.random.default_rng(0)
-    for name, reference, candidates in found_candidates(names(), folder):
-        kernels: dict[int, KernelGraph] = {}
-        for candidate in candidates:
-            count = sum(isinstance(op, Launch) for op in candidate.ops)
+def _subjects(kind: str, sizes: int, folder: Path | None) -> list[Any]:
+    key = kind, sizes
+    if key not in _LISTS:
+        if kind == SMALL:
+            _LISTS[key] = list(small_subjects(sizes))
+        elif folder is None:
+            _LISTS[key] = []
+        elif kind == CATALOGUE:
+            _LISTS[key] = list(catalogue_subjects(folder))
+        else:
+            _LISTS[key] = list(kept_layers(folder))
+    return _LISTS[key]
+
+
+def _judge(subject: Subject, sizes: int) -> Judge | None:
+    """The oracle for a subject; None where even one element of the reference is too much work."""
+    key = subject.name.partition("/")[0], sizes
+    if key not in _JUDGES:
+        if len(_JUDGES) > 8:
+            _JUDGES.pop(next(iter(_JUDGES)))
+        _JUDGES[key] = None
+        for work in WORKS:
             try:
-                check_graph(candidate)
-            except InvalidGraph as error:
-                print(f"{name}: left out: {error}", file=sys.stderr)
+                _JUDGES[key] = Judge(subject.reference, sizes, work)
+                break
+            except (TooMuchWork, Unsupported):
                 continue
-            kernels.setdefault(count, candidate)
-        for count, candidate in list(kernels.items())[:2]:
-            pair = (decompose(reference, stable=True), decompose(candidate, stable=True))
-            if choose_sample(pair, 1e5, rng).work <= MOST_WORK:
-                yield Subject(f"{name}/{count} kernels", reference, candidate)
+    return _JUDGES[key]
 
 
-def differs(
-    first: KernelGraph, second: KernelGraph, seed: int, works: Sequence[float] = DIFFERENCE_WORK
-) -> tuple[bool, bool]:
-    """Whether float64 shows a difference, on inputs that the verifier does not know, and whether
-    the second program gives no numbers at all. Each of ``works`` is that of another sample."""
-    pair = (decompose(first, stable=True), decompose(second, stable=True))
-    order = range(len(first.outputs))
-    for attempt, work in enumerate(works):
-        rng = np.random.default_rng((seed, attempt))
-        sample = choose_sample(pair, work, rng)
-        difference = find_difference(pair, sample, rng, order)
-        if difference is not None:
-            return bool(np.isfinite(difference.actual)), not np.isfinite(difference.actual)
-    return False, False
+def work(task: Task, folder: Path | None, deadline: float) -> tuple[Task, list[dict[str, Any]]]:
+    """The outcomes of a task, as far as there was time."""
+    if time.time() > deadline:
+        return task, []
+    subject = _subjects(task.kind, task.sizes, folder)[task.number]
+    if task.kind == LAYER:
+        left = attack_layer(subject, task.count, task.seed, deadline)
+        return task, [asdict(o) for o in left]
+    judge = _judge(subject, task.sizes)
+    if judge is None or (task.variants and not is_accepted(subject)):
+        return task, []
+    found = attack(subject, judge, task.seed, task.count, variants=task.variants, deadline=deadline)
+    return task, [asdict(o) for o in found]
 
 
-def attack(subject: Subject, count: int, seed: int) -> list[Outcome]:
-    """Verdicts on mutants of one candidate."""
-    rng = random.Random(f"{subject.name} {seed}")
-    outcomes: list[Outcome] = []
-    for mutant in mutants(subject.candidate, rng, count):
-        different, useless = differs(subject.reference, mutant.graph, rng.getrandbits(64))
-        start = time.perf_counter()
-        options = VerifyOptions(seed=rng.getrandbits(128), numerics=False, work=5e5)
-        verdict = verify(subject.reference, mutant.graph, options)
-        seconds = time.perf_counter() - start
-        expected = Kind.REFUTED if different else Kind.PROVED
-        if verdict.kind is not expected and not different and not useless:
-            hard = differs(subject.reference, mutant.graph, rng.getrandbits(64), HARD_WORK)
-            different, useless = hard
-        exact = [e for e in verdict.evidence if not e.name.startswith("float64")]
-        # Tests of samples at the real sizes may miss a difference; models and proofs must not.
-        decisive = [e.holds for e in exact if not e.name.startswith("finite field")]
-        differ = any(e.holds is False for e in exact)
-        layers = "differ" if differ else "agree" if True in decisive else "open"
-        if different and layers == "agree":
-            layers = "fooled"
-        outcomes.append(
-            Outcome(
-                subject.name,
-                mutant.kind,
-                mutant.description,
-                different,
-                useless,
-                verdict.kind.value,
-                verdict.accepted,
-                layers,
-                seconds,
-                "; ".join(f"{e.name}: {e.text}" for e in verdict.evidence if e.holds is not True)
-                if verdict.kind is Kind.UNKNOWN
-                else "",
-            )
-        )
-    return outcomes
+# ---- all of them
 
 
-def run(subjects: list[Subject], count: int, seed: int, processes: int) -> list[Outcome]:
-    """``count`` mutants spread over the subjects."""
-    share = -(-count // len(subjects))
-    outcomes: list[Outcome] = []
+def tasks(seed: int, count: int, variants: int, layers: int, folder: Path | None) -> list[Task]:
+    """What a run consists of, in an order in which any beginning has some of everything."""
+    found: list[Task] = []
+    there = {kind: len(_subjects(kind, 0, folder)) for kind in (CATALOGUE, SMALL, LAYER)}
+    share = 0.5 if there[CATALOGUE] else 0.0
+    for kind, some in ((CATALOGUE, share), (SMALL, 1.0 - share)):
+        for number in range(there[kind]):
+            for wanted, equal in ((count, False), (variants, True)):
+                each = ceil(wanted * some / there[kind])
+                found += _split(kind, number, seed, each, equal)
+    for number in range(there[LAYER]):
+        found += _split(LAYER, number, seed, ceil(layers / there[LAYER]), False)
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def _split(kind: str, number: int, seed: int, count: int, equal: bool) -> Iterator[Task]:
+    """Chunks of one subject: each with random numbers, and small ones with sizes, of its own."""
+    for chunk, first in enumerate(range(0, count, CHUNK)):
+        own = 10_000 * seed + chunk
+        yield Task(kind, number, own if kind == SMALL else 0, own, min(CHUNK, count - first), equal)
+
+
+def run(
+    todo: Sequence[Task], folder: Path | None, processes: int, seconds: float
+) -> dict[str, Any]:
+    """The outcomes of all tasks that there is time for."""
+    start = time.time()
+    deadline = start + seconds
+    outcomes: list[dict[str, Any]] = []
+    layers: list[dict[str, Any]] = []
     with ProcessPoolExecutor(processes) as pool:
-        jobs = [pool.submit(attack, s, share, seed) for s in subjects]
-        for number, job in enumerate(jobs):
-            outcomes.extend(job.result())
-            print(f"{number + 1}/{len(jobs)} {len(outcomes)} mutants", file=sys.stderr)
-    return outcomes
-
-
-def run_layers(count: int, seed: int, processes: int, folder: Path | None) -> list[LayerOutcome]:
-    """``count`` mutants spread over candidates of layers."""
-    outcomes: list[LayerOutcome] = []
-    with ProcessPoolExecutor(processes) as pool:
-        found = pool.map(partial(layer_subjects, folder=folder), LAYERS)
-        subjects = [subject for some in found for subject in some]
-        share = -(-count // len(subjects))
-        jobs = [
-            (subject, pool.submit(attack_layer, subject, min(CHUNK, share - first), seed + first))
-            for first in range(0, share, CHUNK)
-            for subject in subjects
-        ]
-        for subject, job in jobs:
-            outcomes.extend(job.result())
-            print(f"{subject.name}: {len(outcomes)} mutants in all", file=sys.stderr)
-    return outcomes
-
-
-def summary(outcomes: list[Outcome]) -> dict[str, object]:
-    """Counts that decide."""
-    different = [o for o in outcomes if o.different]
-    useless = [o for o in outcomes if o.useless]
-    equal = [o for o in outcomes if not o.different and not o.useless]
+        jobs = [pool.submit(work, task, folder, deadline) for task in todo]
+        for number, job in enumerate(as_completed(jobs)):
+            task, found = job.result()
+            (layers if task.kind == LAYER else outcomes).extend(found)
+            if number % 50 == 0:
+                done = f"{number + 1}/{len(jobs)} tasks, {len(outcomes) + len(layers)} mutants"
+                print(f"{done}, {time.time() - start:.0f} s", file=sys.stderr)
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    used = (resource.getrusage(w) for w in who)
     return {
-        "mutants": len(outcomes),
-        "different": len(different),
-        "different_accepted": sum(o.accepted for o in different),
-        "different_refuted": sum(o.verdict == Kind.REFUTED.value for o in different),
-        "different_unknown": sum(o.verdict == Kind.UNKNOWN.value for o in different),
-        "different_that_fooled_the_exact_layers": sum(
-            o.exact_layers == "fooled" for o in different
-        ),
-        "useless": len(useless),
-        "useless_accepted": sum(o.accepted for o in useless),
-        "equal": len(equal),
-        "equal_refuted": sum(o.verdict == Kind.REFUTED.value for o in equal),
-        "equal_verdicts": dict(Counter(o.verdict for o in equal)),
-        "by_kind": {
-            kind: dict(Counter(o.verdict for o in outcomes if o.kind == kind))
-            for kind in sorted({o.kind for o in outcomes})
-        },
-        "subjects": dict(Counter(o.subject for o in outcomes)),
-        "unknown": [
-            [o.subject, o.kind, o.description, o.different, o.why]
-            for o in outcomes
-            if o.verdict == Kind.UNKNOWN.value
-        ],
-        "median_seconds": float(np.median([o.seconds for o in outcomes])),
-        "suspicious": [
-            [o.subject, o.kind, o.description, o.different, o.verdict, o.exact_layers]
-            for o in outcomes
-            if (o.different and (o.verdict != Kind.REFUTED.value or o.exact_layers == "fooled"))
-            or (not o.different and not o.useless and o.verdict == Kind.REFUTED.value)
-            or (o.useless and o.accepted)
-        ],
+        "command": shlex.join(["python", *sys.argv]),
+        "seconds": round(time.time() - start, 1),
+        "processor_seconds": round(sum(u.ru_utime + u.ru_stime for u in used), 1),
+        "outcomes": outcomes,
+        "layers": layers,
     }
+
+
+# ---- what it comes to
+
+
+def summary(outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """Counts that decide, and the cases of what should not be. Equal pairs count once."""
+    every = list({o.key: o for o in outcomes}.values())
+    made = [o for o in every if not o.variant]
+    variants = [o for o in every if o.variant]
+    wrong = [o for o in made if o.wrong]
+    failures = {name: [o for o in every if o.failure == name] for name in FAILURES}
+    fine = [o for o in variants if o.fine]
+    refused = [o for o in fine if not o.accepted]
+    fooled = [o for o in every if o.fooled]
+    return {
+        "mutants": len(made),
+        "by_group": dict(Counter(o.group for o in made)),
+        "subjects": len({o.subject for o in every}),
+        "wrong": len(wrong),
+        "wrong_by_finding": dict(Counter(o.finding for o in wrong)),
+        "wrong_verdicts": dict(Counter(_told(o) for o in wrong)),
+        "rough_verdicts": dict(Counter(_told(o) for o in made if o.finding == "rough")),
+        "equal_verdicts": dict(Counter(_told(o) for o in made if not o.finding)),
+        **{name: len(some) for name, some in failures.items()},
+        "too_large_for_the_oracle": sum(o.finding == "unseen" for o in every),
+        "fooled_exact_layers": len(fooled),
+        "variants": len(variants),
+        "variants_that_are_fine": len(fine),
+        "fine_refused_or_unknown": len(refused),
+        "fine_refused_percent": round(100.0 * len(refused) / max(1, len(fine)), 3),
+        "by_kind": {
+            kind: dict(Counter(_told(o) for o in every if o.kind == kind))
+            for kind in sorted({o.kind for o in every})
+        },
+        "cases": {
+            **{name: _cases(some) for name, some in failures.items() if some},
+            "fooled": _cases(fooled),
+            "fine_refused": _cases(refused),
+        },
+    }
+
+
+def _told(o: Outcome) -> str:
+    return (
+        "accepted"
+        if o.accepted
+        else "refused"
+        if o.verdict in ("proved", "probable")
+        else o.verdict
+    )
+
+
+def _cases(some: Sequence[Outcome]) -> list[list[str]]:
+    return [[o.subject, o.kind, o.description, o.text, _told(o), o.why[:200]] for o in some[:TOLD]]
+
+
+def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What several runs found together."""
+    outcomes = (Outcome(**o) for part in parts for o in part["outcomes"])
+    layers = [LayerOutcome(**o) for part in parts for o in part["layers"]]
+    return {
+        "commands": [part["command"] for part in parts],
+        "seconds": sum(part["seconds"] for part in parts),
+        "processor_seconds": sum(part["processor_seconds"] for part in parts),
+        **summary(outcomes),
+        "layers": layer_summary(layers),
+    }
+
+
+def failed(result: dict[str, Any]) -> bool:
+    """Whether something is that must not be."""
+    wrong = any(result[name] for name in FAILURES)
+    return wrong or any(result["layers"][name] for name in WRONG)
+
+
+def _write(path: Path, data: object, indent: int | None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(data, indent=indent) + "\n")
+    os.replace(temporary, path)
 
 
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description="Attacks the verifier.")
-    parser.add_argument("--count", type=int, default=10000, help="mutants in all")
-    parser.add_argument(
-        "--real", type=float, default=0.2, help="share of them at the workloads' real sizes"
+    ways = parser.add_subparsers(dest="way", required=True)
+    first = ways.add_parser("prepare", help="search candidates and keep them")
+    first.add_argument("names", nargs="*", help="built-in programs (default: all)")
+    first.add_argument("--candidates", type=Path, required=True, help="folder to keep them in")
+    second = ways.add_parser("run", help="make mutants and judge them")
+    second.add_argument(
+        "--candidates", type=Path, help="folder of `prepare`; none: small graphs only"
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument(
-        "--candidates", type=Path, help="folder that keeps what the search finds, for other runs"
-    )
-    parser.add_argument("--out", type=Path, help="JSON file to write")
-    parser.add_argument("--layers", type=int, default=0, help="mutants of layers, besides")
+    second.add_argument("--seed", type=int, default=0, help="each seed makes other mutants")
+    second.add_argument("--count", type=int, default=10000, help="mutants")
+    second.add_argument("--variants", type=int, default=500, help="equal variants, besides")
+    second.add_argument("--layers", type=int, default=500, help="mutants of layers, besides")
+    second.add_argument("--processes", type=int, default=2)
+    second.add_argument("--seconds", type=float, default=500.0, help="when to stop")
+    second.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    third = ways.add_parser("merge", help="add up what runs found")
+    third.add_argument("parts", nargs="+", type=Path, help="files of `run`")
+    third.add_argument("--out", type=Path, help="JSON file to write")
     arguments = parser.parse_args()
-    processes, folder = arguments.processes, arguments.candidates
-    real = round(arguments.count * arguments.real)
-    start = time.perf_counter()
-    result: dict[str, object] = {}
-    wrong = 0
-    if arguments.count:
-        small = arguments.count - real
-        outcomes = run(list(small_subjects()), small, arguments.seed, processes)
-        if real:
-            subjects = list(workload_subjects(folder))
-            outcomes += run(subjects, real, arguments.seed, processes)
-        result |= summary(outcomes)
-        names_of_wrong = ("different_accepted", "useless_accepted", "equal_refuted")
-        wrong += any(result[name] for name in names_of_wrong)
-    if arguments.layers:
-        layers = layer_summary(run_layers(arguments.layers, arguments.seed, processes, folder))
-        result["layers"] = layers
-        wrong += any(layers[name] for name in WRONG)
-    result["seconds"] = time.perf_counter() - start
-    usage = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    result["processor_seconds"] = sum(u.ru_utime + u.ru_stime for u in usage)
-    result["command"] = shlex.join(["python", *sys.argv])
-    text = json.dumps(result, indent=1)
-    if arguments.out:
-        temporary = arguments.out.with_suffix(".tmp")
-        temporary.write_text(text + "\n")
-        os.replace(temporary, arguments.out)
-    print(text)
-    return int(wrong > 0)
+    if arguments.way == "prepare":
+        from mirage.workloads import names
+
+        prepare(arguments.names or list(names()), arguments.candidates)
+        return 0
+    if arguments.way == "run":
+        a = arguments
+        todo = tasks(a.seed, a.count, a.variants, a.layers, a.candidates)
+        result = run(todo, a.candidates, a.processes, a.seconds)
+        _write(a.out, result, None)
+        parts = [result]
+    else:
+        parts = [json.loads(path.read_text()) for path in arguments.parts]
+    total = merged(parts)
+    if arguments.way == "merge" and arguments.out:
+        _write(arguments.out, total, 1)
+    print(json.dumps(total, indent=1))
+    return int(failed(total))
 
 
 if __name__ == "__main__":

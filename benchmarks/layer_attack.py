@@ -18,13 +18,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from mirage.verify.evidence.exact import accounts_of, show
-from mirage.verify.evidence.floats import TOLERANCE
 from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.ledger import Ledger
+from oracle_judge import Finding, Judge, place_of
 from program_mutants import Mutant, mutants
 
 LAYERS = (
@@ -44,8 +43,7 @@ WRONG = (
 """Counts of the summary that must be zero."""
 SEARCH_SECONDS = 30.0
 PIECE_SECONDS = 2.0
-SCALES = (1.0, 0.05)
-HARDER = 12  # sets of scales, one for each input, where a verdict is not what a short look suggests
+SPECIAL = 4  # situations of models, where a verdict is not what a short look suggests
 
 
 @dataclass(frozen=True)
@@ -59,23 +57,18 @@ class LayerSubject:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One mutant, and the verdict on it."""
+class LayerOutcome:
+    """One mutant, and the verdict on it. ``shown``: all its pieces are, without the tests of the
+    whole. ``named``: of one that is not, a piece with the fault is among those that are not shown.
+    """
 
     subject: str
     kind: str
     description: str
     different: bool
-    useless: bool  # no number comes out in float64, whatever the magnitude of the inputs
+    useless: bool  # no number comes out where the reference has one
     verdict: str
     accepted: bool
-
-
-@dataclass(frozen=True)
-class LayerOutcome(Judged):
-    """One mutant. ``shown``: all its pieces are, without the tests of the whole. ``named``: of one
-    that is not, a piece with the fault is among those that are not shown."""
-
     shown: bool
     named: bool
     seconds: float
@@ -98,6 +91,12 @@ def layer_subjects(
     return found
 
 
+def kept_layers(folder: Path) -> Iterator[LayerSubject]:
+    """What is in a folder already."""
+    for file in sorted(folder.glob("*.pkl")):
+        yield from pickle.loads(file.read_bytes())
+
+
 def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
     from layer_candidates import candidates_of  # what attacks kept candidates needs no importer
 
@@ -108,18 +107,19 @@ def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
             continue
         label = f"{name}/{found.kernels} kernels"
         subject = LayerSubject(label, found.reference, found.candidate, found.hint)
-        if all(a.holds for a in _Judge(subject, 0).accounts(found.candidate, found.hint)):
+        if all(a.holds for a in _Pieces(subject, 0).accounts(found.candidate, found.hint)):
             kernels.add(found.kernels)
             yield subject
 
 
-class _Judge:
+class _Pieces:
     """Judges mutants of one candidate; what is known of a piece is kept for the next one."""
 
     def __init__(self, subject: LayerSubject, seed: int) -> None:
         self.subject = subject
         self.rng = random.Random(f"{subject.name} {seed}")
         self.ledger = Ledger()
+        self.oracle = Judge(subject.reference, seed)
 
     def accounts(self, candidate: KernelGraph, hint: Hint) -> tuple[Account, ...]:
         """What follows from the pieces alone."""
@@ -142,6 +142,13 @@ class _Judge:
             changed[i], changed[j] = (stored[i][0], stored[j][1]), (stored[j][0], stored[i][1])
         return tuple(changed)
 
+    def _finding(self, graph: KernelGraph, verdict: Verdict) -> Finding | None:
+        """What the oracle sees; it looks harder where the verdict says something else."""
+        found = self.oracle.quick(graph)
+        if found is None and (verdict.accepted or verdict.kind is Kind.REFUTED):
+            found = self.oracle.thorough(graph, SPECIAL, place_of(verdict))
+        return found
+
     def judge(self, mutant: Mutant) -> LayerOutcome:
         """The verdicts on one mutant, and whether it is different in fact."""
         start = time.perf_counter()
@@ -150,10 +157,9 @@ class _Judge:
         accounts = self.accounts(mutant.graph, hint)
         options = VerifyOptions(seed=self.rng.getrandbits(128), numerics=False, work=5e5)
         verdict = verify(self.subject.reference, mutant.graph, options, hint, self.ledger)
-        number = self.rng.getrandbits(64)
-        different, useless = differs(self.subject.reference, mutant.graph, number)
-        if verdict.kind is Kind.REFUTED and not different and not useless:
-            different = differs_at_some_scales(self.subject.reference, mutant.graph, number)
+        finding = self._finding(mutant.graph, verdict)
+        different = finding is not None and finding.kind == "different"
+        useless = finding is not None and finding.kind == "undefined"
         wrong = {mutant.graph.ops[i] for i in mutant.wrong}
         failed = [op for a in accounts for piece, _ in a.failed for op in piece.ops]
         return LayerOutcome(
@@ -170,46 +176,15 @@ class _Judge:
         )
 
 
-def differs(first: KernelGraph, second: KernelGraph, seed: int) -> tuple[bool, bool]:
-    """Whether float64 shows a difference anywhere in the outputs, and whether the second program
-    gives no numbers at any magnitude of inputs."""
-    found = [
-        _differs(first, second, np.random.default_rng((seed, number)), [scale] * len(first.inputs))
-        for number, scale in enumerate(SCALES)
-    ]
-    return True in found, all(x is None for x in found)
-
-
-def differs_at_some_scales(first: KernelGraph, second: KernelGraph, seed: int) -> bool:
-    """The same with each input at a scale of its own: a term that is small beside others (what is
-    added below a root) is not small everywhere."""
-    for number in range(HARDER):
-        rng = np.random.default_rng((seed, len(SCALES) + number))
-        scales = 2.0 ** rng.uniform(-12.0, 4.0, len(first.inputs))
-        if _differs(first, second, rng, list(scales)):
-            return True
-    return False
-
-
-def _differs(
-    first: KernelGraph, second: KernelGraph, rng: np.random.Generator, scales: Sequence[float]
-) -> bool | None:
-    """None where the second program gives no numbers."""
-    pairs = zip(first.inputs, scales, strict=True)
-    inputs = [v.dtype.round(rng.standard_normal(v.shape) * scale) for v, scale in pairs]
-    expected, actual = (evaluate_floats(g, inputs) for g in (first, second))
-    if not all(np.isfinite(y).all() for y in actual):
-        return None
-    return any(
-        bool(np.abs(x - y).max(initial=0.0) > TOLERANCE * np.abs(x).max(initial=0.0))
-        for x, y in zip(expected, actual, strict=True)
-    )
-
-
-def attack_layer(subject: LayerSubject, count: int, seed: int) -> list[LayerOutcome]:
-    """Verdicts on mutants of one candidate."""
-    judge = _Judge(subject, seed)
-    return [judge.judge(mutant) for mutant in mutants(subject.candidate, judge.rng, count)]
+def attack_layer(
+    subject: LayerSubject, count: int, seed: int, deadline: float = float("inf")
+) -> Iterator[LayerOutcome]:
+    """Verdicts on mutants of one candidate; none after ``deadline`` (of ``time.time``)."""
+    pieces = _Pieces(subject, seed)
+    for mutant in mutants(subject.candidate, pieces.rng, count):
+        if time.time() > deadline:
+            return
+        yield pieces.judge(mutant)
 
 
 def layer_summary(outcomes: Sequence[LayerOutcome]) -> dict[str, object]:

@@ -159,7 +159,8 @@ class BlockEvaluator:
         """Array dimension ``at`` replaced by one for each axis of the map and one for the tile."""
         size, tile, axes = op.operands[0].shape[dim], op.result.shape[dim], op.map[dim]
         parts = part_numbers(axes, self.extents, self.positions)
-        if have is None and parts.size * tile == size:  # all parts, nothing outside
+        every = parts.size * tile == size and np.array_equal(parts.ravel(), np.arange(parts.size))
+        if have is None and every:  # all parts in order, nothing outside
             return map_planes(
                 lambda p: p.reshape(p.shape[:at] + parts.shape + (tile,) + p.shape[at + 1 :]),
                 planes,

@@ -14,8 +14,6 @@ from layer_attack import (
     WRONG,
     LayerSubject,
     attack_layer,
-    differs,
-    differs_at_some_scales,
     layer_subjects,
     layer_summary,
 )
@@ -23,6 +21,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.kernel_by_kernel import Piece, Shown
+from oracle_judge import Judge
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def subject() -> LayerSubject:
 
 
 def test_faults_are_refused_and_named(subject: LayerSubject) -> None:
-    found = layer_summary(attack_layer(subject, 25, 0))
+    found = layer_summary(list(attack_layer(subject, 25, 0)))
     assert found["mutants"] == 25
     assert found["different"]
     assert {name: found[name] for name in WRONG} == dict.fromkeys(WRONG, 0), found
@@ -45,7 +44,7 @@ def test_a_verifier_that_believes_what_it_is_told_is_caught(
         return Shown(float("-inf"))
 
     monkeypatch.setattr(layer_attack, "show", believe)
-    found = layer_summary(attack_layer(subject, 5, 0))
+    found = layer_summary(list(attack_layer(subject, 5, 0)))
     assert found["different_with_all_pieces_shown"]
 
 
@@ -61,7 +60,8 @@ def norm_and_residual(epsilon: float) -> KernelGraph:
 
 def test_a_difference_that_is_small_at_most_scales_is_one() -> None:
     """An epsilon of 1.001e-9 for 1e-9 below a root."""
-    first, other = norm_and_residual(1e-9), norm_and_residual(1.001e-9)
-    assert differs(first, other, 0) == (False, False)
-    assert differs_at_some_scales(first, other, 0)
-    assert not differs_at_some_scales(first, norm_and_residual(1e-9), 0)
+    judge = Judge(norm_and_residual(1e-9))
+    found = judge.thorough(norm_and_residual(1.001e-9), 0)
+    assert found is not None
+    assert found.kind == "different"
+    assert judge.thorough(norm_and_residual(1e-9), 0) is None

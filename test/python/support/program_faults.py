@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
+from faults import Fault, NotApplicable, Scope, with_accumulator
 from mirage.semantics.builder import Builder, ShapeError, broadcast_shapes
 from mirage.semantics.check import result_type
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
@@ -36,33 +37,6 @@ from mirage.semantics.ugraph import (
     Value,
     all_ops,
 )
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One change: ops that take the place of ``target``; the last one defines what its result
-    becomes.
-    """
-
-    kind: str
-    description: str
-    target: object  # an Op or a BlockGraph
-    change: Callable[[Scope], Value | Op | BlockGraph]
-
-
-@dataclass
-class Scope:
-    """Where a change happens: the rebuilt operands and a builder that appends in front of it."""
-
-    op: Op
-    operands: tuple[Value, ...]
-    builder: Builder
-    visible: list[Value]  # rebuilt values that the op may use
-    rebuilt: Callable[[Value], Value]
-
-
-class NotApplicable(Exception):
-    """The change does not apply here."""
 
 
 def faults_of(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
@@ -332,7 +306,7 @@ def _block_faults(op: Op, grid: set[str], rng: random.Random) -> Iterator[Fault]
                         kind,
                         f"{fn.value} for {a.fn.value}",
                         op,
-                        lambda s, i=i, f=fn: _with_accumulator(
+                        lambda s, i=i, f=fn: with_accumulator(
                             op, i, Accumulator(f, op.accumulators[i].value)
                         ),
                     )
@@ -341,7 +315,7 @@ def _block_faults(op: Op, grid: set[str], rng: random.Random) -> Iterator[Fault]
                     "missing accumulate",
                     "no rescaling",
                     op,
-                    lambda s, i=i, a=a: _with_accumulator(op, i, Accumulator(a.fn, a.value)),
+                    lambda s, i=i, a=a: with_accumulator(op, i, Accumulator(a.fn, a.value)),
                 )
         for extent in (op.axis.extent - 1, op.axis.extent + 1):
             yield Fault(
@@ -358,10 +332,6 @@ def _clipped_load(scope: Scope, value: Value) -> Value:
     assert isinstance(op, Load)
     scope.builder.ops.append(replace(op, operands=scope.operands, results=(value,)))
     return scope.builder.slice(value, (0,) * len(value.shape), op.result.shape)
-
-
-def _with_accumulator(op: Loop, i: int, a: Accumulator) -> Loop:
-    return replace(op, accumulators=(*op.accumulators[:i], a, *op.accumulators[i + 1 :]))
 
 
 def _wrong_maps(tile_map: TileMap) -> Iterator[TileMap]:
@@ -453,7 +423,7 @@ def _inside(op: Loop, i: int, fn: UnaryFn) -> Loop:
     a = op.accumulators[i]
     y = Value(a.value.type)
     return replace(
-        _with_accumulator(op, i, Accumulator(a.fn, y, a.rescale)),
+        with_accumulator(op, i, Accumulator(a.fn, y, a.rescale)),
         body=(*op.body, Unary((a.value,), (y,), fn)),
     )
 

@@ -9,27 +9,26 @@ swapped, a mask that never bites).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from faults import Fault, NotApplicable, Scope, type_of
 from mirage.semantics.builder import Builder, ShapeError
-from mirage.semantics.check import InvalidGraph, check_graph, result_type
+from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.ugraph import (
     Accumulator,
     BlockGraph,
     KernelGraph,
     Launch,
-    Load,
     Loop,
-    Mask,
     Op,
     Output,
-    RunningMax,
-    TensorType,
     Value,
     all_ops,
 )
-from program_faults import Fault, NotApplicable, Scope, faults_of
+from position_faults import position_faults
+from program_faults import faults_of
+from rounding_faults import rounding_faults
 
 
 @dataclass(frozen=True)
@@ -46,20 +45,33 @@ class Mutant:
     wrong: tuple[int, ...]
 
 
-def mutants(graph: KernelGraph, rng: random.Random, count: int) -> Iterator[Mutant]:
+Faults = Callable[[KernelGraph, random.Random], Iterable[Fault]]
+"""What may be wrong with a graph."""
+
+
+def every_fault(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
+    """Faults of structure, of rounding and of positions."""
+    yield from faults_of(graph, rng)
+    yield from rounding_faults(graph, rng)
+    yield from position_faults(graph, rng)
+
+
+def mutants(
+    graph: KernelGraph, rng: random.Random, count: int, faults: Faults = faults_of
+) -> Iterator[Mutant]:
     """At most ``count`` random mutants; the same one may come twice."""
     tries = 0
     produced = 0
     while produced < count and tries < 60 * count:
         tries += 1
-        mutant = _mutate(graph, rng)
+        mutant = _mutate(graph, rng, faults)
         if mutant is not None:
             produced += 1
             yield mutant
 
 
-def _mutate(graph: KernelGraph, rng: random.Random) -> Mutant | None:
-    faults = list(faults_of(graph, rng))
+def _mutate(graph: KernelGraph, rng: random.Random, some: Faults) -> Mutant | None:
+    faults = list(some(graph, rng))
     if not faults:
         return None
     # Kinds first, so that frequent ops do not crowd out rare faults.
@@ -82,7 +94,7 @@ def _faulty(
 ) -> tuple[int, ...]:
     def holds_fault(op: Op) -> bool:
         inner = (op.body, *all_ops(op.body.ops)) if isinstance(op, Launch) else ()
-        return any(x is fault.target for x in (op, *inner))
+        return any(fault.at(x) is not None for x in (op, *inner))
 
     intact = {names[v] for op in graph.ops if not holds_fault(op) for v in op.results}
     places = tuple(i for i, op in enumerate(mutant.ops) if intact.isdisjoint(op.results))
@@ -115,9 +127,10 @@ class _Rebuilder:
         for op in ops:
             builder = Builder(in_block)
             operands = tuple(map(self.now, op.operands))
-            if op is self.fault.target:
+            change = self.fault.at(op)
+            if change is not None:
                 scope = Scope(op, operands, builder, list(visible), self.now)
-                changed = self.fault.change(scope)
+                changed = change(scope)
                 if isinstance(changed, Value):
                     result.extend(builder.ops)
                     self.names[op.result] = changed
@@ -148,29 +161,17 @@ class _Rebuilder:
             )
             results = tuple(Value(a.value.type) for a in accumulators)
             return replace(op, body=body, accumulators=accumulators, results=results)
-        if isinstance(op, Load):
-            return replace(
-                op,
-                operands=operands,
-                results=(Value(TensorType(op.result.shape, operands[0].dtype)),),
-            )
-        if isinstance(op, (Mask, RunningMax)):
-            return replace(op, operands=operands, results=(Value(operands[0].type),))
         new = replace(op, operands=operands)
-        try:
-            type_ = result_type(new, "mutant", in_block=in_block)
-        except (ValueError, IndexError) as error:
-            raise NotApplicable from error
-        return replace(new, results=(Value(type_),))
+        return replace(new, results=(Value(type_of(new, in_block)),))
 
     def launch(self, op: Launch, operands: tuple[Value, ...]) -> Launch:
         body = op.body
         ops = self.ops(body.ops, [], in_block=True)
         outputs = tuple(Output(self.now(o.value), o.map) for o in body.outputs)
         new = BlockGraph(body.params, ops, outputs)
-        if self.fault.target is body:
-            scope = Scope(op, operands, Builder(True), [], self.now)
-            changed = self.fault.change(scope)
+        change = self.fault.at(body)
+        if change is not None:
+            changed = change(Scope(op, operands, Builder(True), [], self.now))
             assert isinstance(changed, BlockGraph)
             new = BlockGraph(
                 body.params, ops, tuple(Output(self.now(o.value), o.map) for o in changed.outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import graphs
@@ -60,6 +61,23 @@ def test_masks_may_fill_with_any_number():
         options = VerifyOptions(seed=seed, numerics=False)
         assert verify(filled(7), filled(7), options).kind is Kind.PROVED
         assert verify(filled(7), filled(8), options).kind is Kind.REFUTED
+
+
+# ---- blocks that store nothing -------------------------------------------------------------------
+
+
+def test_blocks_that_store_nothing_count_where_tiles_are_numbered():
+    """A third block along ``h`` stores past the end, so nobody asks for it; the tiles of the parts
+    that the others read are numbered with it all the same."""
+    pair = graphs.attention(2, 5, 8, 4, splits=2, steps=2, row_blocks=2, scale=0.5)
+    right = pair.candidates["split"]
+    first, second = right.ops
+    assert isinstance(second, Launch)
+    grid = tuple(Axis("h", 3) if a.name == "h" else a for a in second.grid)
+    wrong = replace(right, ops=(first, replace(second, grid=grid)))
+    assert verify(pair.reference, right, QUICK).kind is Kind.PROVED
+    verdict = verify(pair.reference, wrong, QUICK)
+    assert verdict.kind is Kind.REFUTED, verdict
 
 
 # ---- faults that tests at the real sizes hardly ever see -----------------------------------------

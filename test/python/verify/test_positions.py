@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+import random
 
 import pytest
-from mirage.cost.target import target_for
-from mirage.pipeline.search import search_part
-from mirage.search import SearchLimits
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.positions import Gather, Iota, Lookup, TileGather, TileIota, gather, iota
+from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import (
     Axis,
     BlockGraph,
@@ -21,52 +17,15 @@ from mirage.semantics.ugraph import (
     Output,
     Value,
 )
-from mirage.transforms.lookups import fused
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.skip_steps import skip_steps
 from mirage.verify import Kind, VerifyOptions, verify
 from position_masks import Mask, blocks, causal, later, moved, number, prefix, value, window
+from position_programs import MASKS, D, N, attention, candidates
+from program_mutants import mutants
+from rounding_faults import rounding_faults
+from stepped_loops import STEPPED, looped
 
-N, D = 16, 8
 OPTIONS = VerifyOptions(seed=5, numerics=False)
-
-
-def attention(mask: Mask, n: int = N, heads: int = 2) -> KernelGraph:
-    """Attention under a mask made of positions."""
-    q, k, v = (value(heads, n, D) for _ in range(3))
-    b = Builder()
-    i = iota(b, (n,), 0)
-    rows, cols = b.reshape(i, (n, 1)), b.reshape(i, (1, n))
-    scores = b.matmul(q, b.transpose(k, (0, 2, 1)))
-    scores = b.binary(BinaryFn.MUL, scores, b.constant(D**-0.5, DType.F16))
-    bias = b.unary(UnaryFn.BIAS, b.cast(mask(b, rows, cols), DType.F16))
-    y = b.matmul(b.softmax(b.binary(BinaryFn.ADD, scores, bias), 2), v)
-    g = KernelGraph("attention", (q, k, v), tuple(b.ops), (y,))
-    check_graph(g)
-    return g
-
-
-MASKS: dict[str, Mask] = {
-    "causal": causal,
-    "window": window(4),
-    "blocks": blocks(4),
-    "prefix": prefix(5),
-}
-
-
-@cache
-def candidates(name: str) -> tuple[KernelGraph, ...]:
-    """What the search finds for attention under a mask, with positions found in its kernels."""
-    reference = attention(MASKS[name])
-    (part,) = (s.graph for s in partition(reference) if isinstance(s, Part))
-    _, result = search_part(part, target_for("h200"), SearchLimits(budget=20))
-    found: list[KernelGraph] = []
-    for candidate in result.candidates[:2]:
-        names = dict(zip(candidate.graph.inputs, part.inputs, strict=True))
-        graph = rename_graph(candidate.graph, names)
-        lookups = tuple(op for op in reference.ops if isinstance(op, Lookup))
-        whole = KernelGraph("c", reference.inputs, (*lookups, *graph.ops), graph.outputs)
-        found.append(fused(whole))
-    return tuple(found)
 
 
 @pytest.mark.parametrize("name", list(MASKS))
@@ -174,6 +133,23 @@ def test_positions_by_hand() -> None:
 )
 def test_faults_of_launches_are_refuted(wrong: KernelGraph) -> None:
     assert verify(masked_reference(), wrong, OPTIONS).kind is Kind.REFUTED
+
+
+def test_rounding_errors_count_under_masks_of_positions() -> None:
+    """What is too large on some inputs is measured again next to them; positions stay what they
+    are, or the masks of the reference would differ from one arithmetic to the other."""
+    for name in ("causal", "window, keys split"):
+        mask, n, split = STEPPED[name]
+        whole = looped(mask, n, split)
+        rough = [
+            m.graph
+            for m in mutants(whole, random.Random(0), 60, rounding_faults)
+            if m.description.startswith("operand 0 of exp in ")
+        ]
+        verdict = verify(whole, rough[0], VerifyOptions(seed=5))
+        assert verdict.kind is Kind.PROVED, verdict
+        assert not verdict.accepted, verdict
+        assert verify(whole, skip_steps(whole), VerifyOptions(seed=5)).accepted
 
 
 # ---- rows by index

@@ -22,6 +22,7 @@ from mirage.semantics.evaluate import Sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
+    Contraction,
     Elementwise,
     KernelGraph,
     Matmul,
@@ -161,6 +162,25 @@ def may_be_masks(graph: KernelGraph) -> set[int]:
     return found
 
 
+def rows_meet(graph: KernelGraph) -> set[int]:
+    """Inputs of which several rows (what the last dimension holds) are reduced together: in a
+    reduction over another dimension, or after a reshape that joins rows."""
+    of: dict[Value, set[int]] = {v: {i} for i, v in enumerate(graph.inputs)}
+    found: set[int] = set()
+    for op in graph.ops:
+        inputs = set[int]().union(*(of.get(v, set[int]()) for v in op.operands))
+        if isinstance(op, Contraction) and len(op.operands) == 1:
+            last = len(op.operands[0].shape) - 1
+            if any(d != last for d in op.over[0]):
+                found |= inputs
+        merges = isinstance(op, View) and op.source_dims() is None  # or splits
+        if merges and op.result.shape[-1:] > op.operands[0].shape[-1:]:
+            found |= inputs
+        if isinstance(op, Elementwise | View):
+            of.update((v, inputs) for v in op.results)
+    return found
+
+
 def _looks(op: Op) -> bool:
     """Whether the result has elements of the operand, in another place or type."""
     return isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
@@ -198,6 +218,7 @@ class Activations:
         self.scales = [unit * s for s in natural_scales(graph)]
         self.gains = gains_of(graph)
         self.masks = may_be_masks(graph)
+        self.meeting = rows_meet(graph)
         inputs = zip(graph.inputs, sample.inputs, strict=True)
         self.shapes = [region_shape(r, v.shape) for v, r in inputs]
         read = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
@@ -284,7 +305,21 @@ class Activations:
             shape = self.shapes[i]
             if len(shape) >= 2 and i not in self.gains:
                 every = len(ROWS) + (len(MASKS) if i in self.masks else 0)
-                found += ceil(every / min(every, max(1, prod(shape[:-1])))) + len(OUTLIERS)
+                needed = max(1, int(self._needed(i).sum()))
+                found += ceil(every / min(every, needed)) + len(OUTLIERS)
+                found += len(ROWS) if i in self.meeting else 0
+        return found
+
+    def _needed(self, i: int) -> Array:
+        """Of the rows that are there of an input, those that the compared part of the reference's
+        outputs depends on: a candidate reads whole tiles."""
+        v, have = self.graph.inputs[i], self.sample.inputs[i]
+        wanted = self.sample.demands[0].regions.get(v, have)
+        found = np.ones(self.shapes[i][:-1], dtype=bool)
+        for dim, (w, h, n) in enumerate(zip(wanted, have, v.shape, strict=True)):
+            if dim < len(v.shape) - 1 and w is not None:
+                there = np.isin(np.arange(n) if h is None else h, w)
+                found &= there.reshape((-1, *(1,) * (found.ndim - dim - 1)))
         return found
 
     def rows(self) -> Iterator[Situation | None]:
@@ -293,19 +328,37 @@ class Activations:
             shape = self.shapes[i]
             if len(shape) < 2 or i in self.gains:
                 continue
-            count = int(np.prod(shape[:-1]))
+            needed = self._needed(i).reshape(-1)
+            # those that matter first, so that each of them is of another kind
+            numbers = np.where(needed, needed.cumsum() - 1, (~needed).cumsum() - 1)
             every = (*MASKS, *ROWS) if i in self.masks else ROWS
-            together = min(count, len(every))
+            together = max(1, min(int(needed.sum()), len(every)))
             for first in range(0, len(every), together):
                 if not self.mine():
                     yield None
                     continue
-                kinds = [every[(first + k) % len(every)] for k in range(count)]
+                kinds = [every[(first + int(k)) % len(every)] for k in numbers]
                 rng = self.stream("rows", i, first)
                 rows = [row(rng, shape[-1]) for _, row in kinds]
-                names = ", ".join(name for name, _ in kinds[:together])
+                some = (every[(first + k) % len(every)] for k in range(together))
+                names = ", ".join(name for name, _ in some)
                 x = np.stack(rows).reshape(shape)
                 yield self.situation(f"rows of input {i}: {names}", {i: x})
+
+    def alike(self) -> Iterator[Situation | None]:
+        """All rows of one kind, where a program takes several of them together: a mean far from 0
+        is none beside rows of other kinds."""
+        for i in sorted(self.meeting.intersection(self.free)):
+            shape = self.shapes[i]
+            if len(shape) < 2 or i in self.gains:
+                continue
+            for name, row in ROWS:
+                if not self.mine():
+                    yield None
+                    continue
+                rng = self.stream("alike", i, name)
+                x = np.stack([row(rng, shape[-1]) for _ in range(prod(shape[:-1]))])
+                yield self.situation(f"all rows of input {i}: {name}", {i: x.reshape(shape)})
 
     def outliers(self) -> Iterator[Situation | None]:
         """A channel that is far larger than the others, where the gain is large too."""

@@ -101,10 +101,14 @@ def keeps_casts(
 
 
 def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list[Sampled]:
-    """Inputs that are the same once they are rounded to their types."""
+    """Inputs that are the same once they are rounded to their types. Integers stay as they are:
+    next to a position there is no other."""
     rng = np.random.default_rng(seed)
     result: list[Sampled] = []
     for x, dtype in zip(inputs, types, strict=True):
+        if dtype.is_integer:
+            result.append(x)
+            continue
         (plane,) = x.planes
         change = HALF_ULP[dtype] * rng.uniform(-1.0, 1.0, plane.shape)
         result.append(Sampled((plane * (1.0 + change),), x.region))
@@ -112,10 +116,13 @@ def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list
 
 
 def beside(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list[Sampled]:
-    """Inputs of their types that are a few roundings off."""
+    """Inputs of their types that are a few roundings off; integers stay as they are."""
     rng = np.random.default_rng(seed)
     result: list[Sampled] = []
     for x, dtype in zip(inputs, types, strict=True):
+        if dtype.is_integer:
+            result.append(x)
+            continue
         (plane,) = x.planes
         change = 8.0 * HALF_ULP[dtype] * rng.uniform(-1.0, 1.0, plane.shape)
         with np.errstate(over="ignore"):

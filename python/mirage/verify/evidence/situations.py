@@ -108,6 +108,7 @@ class Situations:
     def _kinds(self, draw: Activations) -> list[Iterator[Situation | None]]:
         return [
             draw.rows(),
+            draw.alike(),
             draw.outliers(),
             draw.single_scales(),
             draw.own_scales(_RANDOM),

@@ -1,0 +1,179 @@
+"""What the verifier is attacked with: references, and right candidates to put faults into.
+
+The catalogue's programs come with what the search finds for them, at their real sizes; it is
+searched once and kept in a folder, which another machine can use without an importer and without
+MLIR. Small graphs are written by hand, at sizes and with tiles that a seed chooses.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import graphs  # pyright: ignore[reportMissingImports]
+from mirage.semantics.check import InvalidGraph, check_graph
+from mirage.semantics.ugraph import External, KernelGraph, Launch
+from mirage.transforms.skip_steps import skip_steps
+from random_programs import Generator
+from stepped_loops import STEPPED, looped
+
+CANDIDATES = 3
+"""Candidates of one program that are taken: the best ones of different numbers of kernels."""
+CATALOGUE, POSITIONS, SMALL = "catalogue", "positions", "small"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A reference and a right candidate. ``group`` says where it comes from."""
+
+    name: str
+    group: str
+    reference: KernelGraph
+    candidate: KernelGraph
+
+
+# ---- small graphs
+
+
+def small_subjects(seed: int) -> Iterator[Subject]:
+    """Hand-written pairs, and random programs that are their own candidates; seed 0 has the sizes
+    that tests have."""
+    rng = random.Random(seed)
+    families = graphs.small_pairs() if seed == 0 else _families(rng)
+    for name, pair in families.items():
+        for other, candidate in pair.candidates.items():
+            yield _small(f"{name}/{other}", pair.reference, candidate)
+        yield _small(f"{name}/itself", pair.reference, pair.reference)
+    for name, (mask, n, split) in STEPPED.items():
+        whole = looped(mask, n, split)
+        yield _small(f"{name}/steps left out", whole, skip_steps(whole))
+    made, number = 0, 0
+    while made < 6:
+        number += 1
+        program = Generator(1000 * seed + number).graph()
+        if program is not None and _is_small(program):
+            made += 1
+            yield _small(f"random {1000 * seed + number}", program, program)
+
+
+def _small(name: str, reference: KernelGraph, candidate: KernelGraph) -> Subject:
+    return Subject(name, SMALL, reference, candidate)
+
+
+def _is_small(graph: KernelGraph) -> bool:
+    return all(v.type.size <= 1 << 14 for op in graph.ops for v in op.results)
+
+
+def _families(rng: random.Random) -> dict[str, graphs.Pair]:
+    def n(low: int, high: int) -> int:
+        return rng.randint(low, high)
+
+    heads, rows, keys, width = n(1, 3), n(2, 6), n(5, 14), n(2, 6)
+    splits, steps = rng.choice([(1, 2), (1, 3), (2, 1), (2, 2), (3, 1)])
+    while (splits * steps - 1) * -(-keys // (splits * steps)) >= keys:
+        keys += 1  # no part without a key
+    blocks = n(1, min(3, rows))
+    return {
+        "rms_linear": graphs.rms_linear(n(2, 6), n(6, 20), n(3, 12), blocks=n(1, 4), steps=n(1, 4)),
+        "attention": graphs.attention(
+            heads, rows, keys, width, splits=splits, steps=steps, row_blocks=blocks
+        ),
+        "attention_scaled": graphs.attention(
+            heads, rows, keys, width, splits=splits, steps=steps, scale=rng.choice([0.5, 0.3, 2.0])
+        ),
+        "lora": graphs.lora(n(2, 6), n(4, 12), n(4, 10), n(1, 4), blocks=n(1, 3), steps=n(1, 3)),
+        "swiglu": graphs.swiglu(n(2, 6), n(4, 12), n(4, 10), blocks=n(1, 3), steps=n(1, 4)),
+        "softmax": graphs.softmax(n(2, 8), 12, row_blocks=n(1, 3), steps=n(1, 4)),
+        "layer_norm": graphs.layer_norm(
+            n(2, 8), 2 * n(3, 8), row_blocks=n(1, 3), steps=rng.choice([1, 2])
+        ),
+    }
+
+
+# ---- the catalogue
+
+
+def catalogue_subjects(folder: Path) -> Iterator[Subject]:
+    """What :func:`prepare` and :func:`prepare_layers` left in a folder."""
+    for file in sorted(folder.glob("*.subject")):
+        reference, candidates = pickle.loads(file.read_bytes())
+        group = POSITIONS if file.stem.startswith(POSITIONS) else CATALOGUE
+        yield Subject(f"{file.stem}/itself", group, reference, reference)
+        for number, candidate in enumerate(candidates):
+            kernels = sum(isinstance(op, Launch) for op in candidate.ops)
+            name = f"{file.stem}/{number}: {kernels} kernels"
+            yield Subject(name, group, reference, candidate)
+
+
+def prepare(names: Sequence[str], folder: Path) -> None:
+    """Searches what is not in the folder yet: built-in programs by their names, attention under
+    masks made of positions, and the layers of the gallery."""
+    from found import found_candidates
+    from layer_attack import LAYERS, layer_subjects
+    from position_programs import MASKS
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if not list(folder.glob(f"{name}.*.subject")):
+            for part, reference, found in found_candidates([name], None):
+                _keep(folder / f"{part.replace('/', '.')}.subject", reference, found)
+    for name in MASKS:
+        file = folder / f"{POSITIONS}_{name}.subject"
+        if not file.exists():
+            reference, *found = (s.candidate for s in masked_subjects(name))
+            _keep(file, reference, found)
+    for name in LAYERS:
+        layer_subjects(name, folder)  # kept with what their tensors hold
+
+
+def searched(name: str) -> Iterator[Subject]:
+    """Subjects of a built-in program, searched now."""
+    from found import found_candidates
+
+    for part, reference, found in found_candidates([name], None):
+        yield Subject(f"{part}/itself", CATALOGUE, reference, reference)
+        for number, candidate in enumerate(_taken(part, found)):
+            yield Subject(f"{part}/{number}", CATALOGUE, reference, candidate)
+
+
+def masked_subjects(name: str) -> Iterator[Subject]:
+    """Attention under a mask made of positions, searched now: with a running maximum, and without
+    the steps that the mask empties."""
+    from mirage.transforms import stabilize
+    from position_programs import MASKS, attention, candidates
+
+    reference = attention(MASKS[name])
+    yield Subject(f"{name}/itself", POSITIONS, reference, reference)
+    for number, found in enumerate(candidates(name)):
+        stable = stabilize(found).graph
+        yield Subject(f"{name}/{number}", POSITIONS, reference, stable)
+        if number == 0:
+            fewer = skip_steps(stable)
+            yield Subject(f"{name}/{number}, fewer steps", POSITIONS, reference, fewer)
+
+
+def _keep(file: Path, reference: KernelGraph, found: Sequence[KernelGraph]) -> None:
+    taken = _taken(file.name, found)
+    file.write_bytes(pickle.dumps((reference, taken)))
+    print(f"{file.name}: {len(taken)} candidates", file=sys.stderr)
+
+
+def _taken(name: str, found: Sequence[KernelGraph]) -> list[KernelGraph]:
+    """The best ones of different numbers of kernels, then the others."""
+    kernels: dict[int, list[KernelGraph]] = {}
+    for candidate in found:
+        try:
+            check_graph(candidate)
+        except InvalidGraph as error:
+            print(f"{name}: left out: {error}", file=sys.stderr)
+            continue
+        if not any(isinstance(op, External) for op in candidate.ops):
+            count = sum(isinstance(op, Launch) for op in candidate.ops)
+            kernels.setdefault(count, []).append(candidate)
+    taken = [few[0] for few in kernels.values()]
+    taken += [candidate for few in kernels.values() for candidate in few[1:]]
+    return taken[:CANDIDATES]

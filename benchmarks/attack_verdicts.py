@@ -1,0 +1,212 @@
+"""One mutant of one subject: what the verifier says, and what the oracle says."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from attack_subjects import Subject
+from equal_variants import equal_variants
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify import Kind, Verdict, VerifyOptions, verify
+from oracle import TooMuchWork
+from oracle_judge import FAR, Finding, Judge, place_of
+from program_mutants import Mutant, every_fault, mutants
+from rounding_faults import ROUNDING
+
+TWICE = 0.3
+"""Share of the mutants that have two faults."""
+EVERY = 1000
+"""All situations."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard both sides look. ``special``: situations of models, out of all, that the oracle
+    tries on a mutant that is accepted; ``rounding``: of how many faults of structure, which mostly
+    change what is computed, the verifier measures rounding errors; ``work``: elements that it
+    computes for one test."""
+
+    special: int = 4
+    rounding: float = 0.25
+    work: float = 5e5
+
+
+FULL = Effort()
+
+
+Verify = Callable[[KernelGraph, KernelGraph, VerifyOptions], Verdict]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found of one mutant. ``finding`` is what the oracle sees (see
+    :class:`oracle_judge.Finding`), ``unseen`` where it is too much work for it, or nothing;
+    ``rough`` by how many times its rounding errors are above what is promised, where that was
+    looked at."""
+
+    subject: str
+    group: str
+    kind: str
+    description: str
+    key: str  # equal for equal pairs of programs
+    variant: bool
+    finding: str
+    text: str
+    rough: float
+    verdict: str
+    accepted: bool
+    fooled: bool  # the verifier's exact layers agree although the programs differ
+    seconds: float
+    why: str
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it computes something else."""
+        return self.finding in ("different", "undefined")
+
+    @property
+    def fine(self) -> bool:
+        """Whether it is equal and as good numerically as is promised."""
+        return not self.finding and self.rough <= 1.0
+
+    @property
+    def failure(self) -> str:
+        """What is wrong with the verdict, if anything."""
+        if self.verdict == "crash":
+            return "crashed"
+        if self.wrong and self.accepted:
+            return "wrong_accepted"
+        if self.rough > FAR and self.accepted:
+            return "rough_accepted"
+        if self.verdict == Kind.REFUTED.value and not self.finding:
+            return "refuted_without_a_difference"
+        return ""
+
+
+FAILURES = ("wrong_accepted", "rough_accepted", "refuted_without_a_difference", "crashed")
+
+
+def attack(
+    subject: Subject,
+    judge: Judge,
+    seed: int,
+    count: int,
+    *,
+    variants: bool = False,
+    deadline: float = float("inf"),
+    effort: Effort = FULL,
+    decide: Verify = verify,
+) -> Iterator[Outcome]:
+    """Outcomes of ``count`` mutants of one candidate, or of variants that should be equal; none
+    after ``deadline`` (of ``time.time``)."""
+    rng = random.Random(f"{subject.name} {seed} {variants}")
+    faults = equal_variants if variants else every_fault
+    seen: set[str] = set()
+    for mutant in mutants(subject.candidate, rng, count, faults):
+        if time.time() > deadline:
+            return
+        if not variants and rng.random() < TWICE:
+            mutant = _once_more(mutant, rng)
+        text = signature(subject.reference) + "\n" + signature(mutant.graph)
+        key = hashlib.sha256(text.encode()).hexdigest()[:16]
+        if key in seen:
+            continue
+        seen.add(key)
+        yield examine(subject, judge, mutant, key, rng, variants, effort, decide)
+
+
+def is_accepted(subject: Subject) -> bool:
+    """Whether the verifier accepts the candidate as it is: else its variants say nothing."""
+    options = VerifyOptions(seed=0, work=FULL.work)
+    return verify(subject.reference, subject.candidate, options).accepted
+
+
+def _once_more(mutant: Mutant, rng: random.Random) -> Mutant:
+    for again in mutants(mutant.graph, rng, 1, every_fault):
+        what = f"{mutant.description}; {again.kind}: {again.description}"
+        return Mutant(mutant.kind, what, again.graph, {}, ())
+    return mutant
+
+
+def examine(
+    subject: Subject,
+    judge: Judge,
+    mutant: Mutant,
+    key: str,
+    rng: random.Random,
+    variant: bool,
+    effort: Effort,
+    decide: Verify = verify,
+) -> Outcome:
+    """Both verdicts on one mutant."""
+    start = time.perf_counter()
+    rounding = variant or mutant.kind in ROUNDING or rng.random() < effort.rounding
+    options = VerifyOptions(seed=rng.getrandbits(128), work=effort.work, numerics=rounding)
+    try:
+        verdict = decide(subject.reference, mutant.graph, options)
+    except Exception as error:  # a crash is a finding, not the end
+        text = f"{type(error).__name__}: {error}"
+        return Outcome(
+            subject.name, subject.group, mutant.kind, mutant.description, key, variant,
+            "", "", 0.0, "crash", False, False, time.perf_counter() - start, text[:300],
+        )  # fmt: skip
+    try:
+        finding, rough = _found(judge, mutant.graph, verdict, variant, effort)
+    except TooMuchWork as reason:
+        finding, rough = Finding("unseen", str(reason), "the candidate"), 0.0
+    if verdict.accepted and not rounding and finding is not None:  # rounding may be what it sees
+        verdict = decide(subject.reference, mutant.graph, replace(options, numerics=True))
+    open_ = [f"{e.name}: {e.text}" for e in verdict.evidence if e.holds is not True]
+    return Outcome(
+        subject.name,
+        subject.group,
+        mutant.kind,
+        mutant.description,
+        key,
+        variant,
+        finding.kind if finding else "",
+        str(finding or ""),
+        rough,
+        verdict.kind.value,
+        verdict.accepted,
+        _agree(verdict) and judge.certain(mutant.graph, finding),
+        time.perf_counter() - start,
+        "" if verdict.accepted or verdict.kind is Kind.REFUTED else "; ".join(open_)[:300],
+    )
+
+
+def _found(
+    judge: Judge, graph: KernelGraph, verdict: Verdict, variant: bool, effort: Effort
+) -> tuple[Finding | None, float]:
+    """What the oracle sees, and how rough the candidate is (0 where nobody asks)."""
+    finding = judge.quick(graph)
+    if finding is not None:
+        return finding, 0.0
+    refuted = verdict.kind is Kind.REFUTED
+    special = EVERY if variant and not verdict.accepted else effort.special
+    if refuted or verdict.accepted or variant:
+        finding = judge.thorough(graph, special, place_of(verdict))
+    asked = (verdict.accepted and verdict.numerics_hold is not None) or variant
+    if finding is not None or refuted or not asked:
+        return finding, 0.0
+    rough = judge.rough(graph, special)
+    if rough is None or rough.excess <= 1.0:
+        return None, 0.0 if rough is None else rough.excess
+    return rough, rough.excess
+
+
+def _agree(verdict: Verdict) -> bool:
+    """Whether models and proofs, which must not miss a difference, see none. (Tests of samples at
+    the real sizes may.)"""
+    exact = [e for e in verdict.evidence if not e.name.startswith(_ABOUT_NUMBERS)]
+    if any(e.holds is False for e in exact):
+        return False
+    return any(e.holds is True and not e.name.startswith("finite field") for e in exact)
+
+
+_ABOUT_NUMBERS = ("float64", "rounding errors", "defined", "constants")

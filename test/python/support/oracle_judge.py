@@ -1,0 +1,316 @@
+"""What the oracle says of a candidate: whether it computes something else than its reference, and
+whether its rounding errors are within what the verifier promises (docs/verification.md).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from math import inf, isfinite
+from statistics import median
+
+import torch
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify import Verdict
+from oracle import BadProgram, Oracle, TooMuchWork
+from oracle_boxes import Box, whole
+from oracle_inputs import Situation, Situations, beside
+
+Tensor = torch.Tensor
+
+ORDINARY, SPECIAL = 1e-9, 1e-4
+"""Relative differences in float64 that are no rounding: on normal inputs, and where digits may
+cancel (rows with a mean far from 0, constant ones)."""
+FAR = 4.0
+"""Times what is promised: errors that are too large without any doubt."""
+
+_HALF_ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}
+_SMALLEST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150}
+_LARGEST = {"f16": 65504.0, "bf16": 3.3e38, "f32": 3.3e38, "f64": 1e300}
+_NEIGHBOURS = 8
+_HELD = 2e7  # elements of what was computed of the reference
+_FEW = 8  # elements of a row: shorter ones are joined
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with a candidate: it is ``different``, ``undefined`` where the reference is
+    defined, or ``rough``. ``excess`` is by how many times a rough one's error is above what is
+    promised."""
+
+    kind: str
+    situation: str
+    where: str
+    expected: float = 0.0
+    actual: float = 0.0
+    excess: float = 0.0
+
+    def __str__(self) -> str:
+        if self.kind == "rough":
+            return f"{self.excess:.3g} times the promised error in {self.where}: {self.situation}"
+        values = f"expected {self.expected:.9g}, got {self.actual:.9g}"
+        return f"{self.kind} in {self.where}: {values}: {self.situation}"
+
+
+class Judge:
+    """Judges candidates of one reference. ``work`` is how many elements one run may compute: of
+    larger programs parts of the outputs are looked at. ``seconds`` is after what time nothing more
+    is tried for one answer.
+
+    Raises :class:`TooMuchWork` where that does not do for any part of the reference.
+    """
+
+    def __init__(
+        self, reference: KernelGraph, seed: int = 0, work: float = 3e6, seconds: float = 8.0
+    ) -> None:
+        self.reference, self.work, self.seconds = reference, work, seconds
+        self.rng = random.Random(seed)
+        self.situations = Situations(reference, seed)
+        self._runs: dict[tuple[str, bool], Oracle] = {}
+        self._kept = 200  # runs; of large programs fewer
+        self.boxes = [box for i in range(len(reference.outputs)) for box in self._chosen(i)]
+
+    # ---- what is asked
+
+    def quick(self, candidate: KernelGraph) -> Finding | None:
+        """A difference on normal inputs, at a few scales."""
+        s = self.situations
+        return self._exact(candidate, (s.ordinary(0), s.ordinary(1, 1 / 16), s.own_scales(0)))
+
+    def thorough(
+        self, candidate: KernelGraph, special: int, at: tuple[int, tuple[int, ...]] | None = None
+    ) -> Finding | None:
+        """A difference at more scales, at other places and in ``special`` of the situations that
+        models have; around the element ``at`` (of an output) too."""
+        s = self.situations
+        boxes = list(self.boxes)
+        if at is not None:
+            boxes.insert(0, (at[0], self._around(at[0], at[1])))
+        boxes += [(i, self._random(i)) for i in range(len(self.reference.outputs))]
+        usual = (s.ordinary(n, f) for n, f in ((2, 1.0), (3, 1 / 64), (4, 8.0)))
+        scaled = (s.own_scales(n) for n in range(1, 7))
+        return self._exact(candidate, chain(usual, scaled, self._some(special)), boxes)
+
+    def rough(self, candidate: KernelGraph, special: int) -> Finding | None:
+        """The worst rounding errors on normal inputs and in ``special`` of the situations, relative
+        to what is promised; none where the candidate cannot be run."""
+        s = self.situations
+        worst: Finding | None = None
+        end = time.monotonic() + self.seconds
+        for situation in chain((s.ordinary(0), s.ordinary(1, 1 / 16)), self._some(special)):
+            if time.monotonic() > end:
+                break
+            for output, box in self.boxes:
+                found = self._rough(candidate, situation, output, box)
+                if found is not None and (worst is None or found.excess > worst.excess):
+                    worst = found
+                if worst is not None and worst.excess > FAR:
+                    return worst
+        return worst
+
+    def certain(self, candidate: KernelGraph, finding: Finding | None) -> bool:
+        """Whether a difference shows on small inputs too, twice: no exponential overflows or
+        vanishes there, as it may in float64 where programs are equal over the real numbers."""
+        if finding is None or finding.kind != "different":
+            return False
+        small = (self.situations.ordinary(n, 1 / 16) for n in (1, 5))
+        return all(self._exact(candidate, (s,)) is not None for s in small)
+
+    def _some(self, count: int) -> Iterator[Situation]:
+        every = list(self.situations.special())
+        return islice(iter(self.rng.sample(every, len(every))), count)
+
+    # ---- parts of the outputs
+
+    def _chosen(self, output: int) -> list[tuple[int, Box]]:
+        """Parts of an output that there is time for: all, or both ends."""
+        v = self.reference.outputs[output]
+        if v.type.size <= 1024 and self._affordable(output, whole(v.shape)):
+            return [(output, whole(v.shape))]
+        for rows, columns in ((4, 48), (1, 32), (1, 8), (1, 1)):
+            lengths = self._lengths(output, rows, columns)
+            first = tuple((0, n) for n in lengths)
+            if self._affordable(output, first):
+                last = tuple((m - n, m) for n, m in zip(lengths, v.shape, strict=True))
+                return [(output, box) for box in dict.fromkeys((first, last))]
+        raise TooMuchWork(f"expected less to compute for an element of output {output}")
+
+    def _lengths(self, output: int, rows: int, columns: int) -> tuple[int, ...]:
+        shape = self.reference.outputs[output].shape
+        most = [1] * (len(shape) - 2) + [rows, columns][2 - min(2, len(shape)) :]
+        return tuple(min(n, m) for n, m in zip(shape, most, strict=True))
+
+    def _affordable(self, output: int, box: Box) -> bool:
+        try:
+            self._reference(self.situations.ordinary(0), False, output, box)
+        except TooMuchWork:
+            self._runs.clear()
+            return False
+        (run,) = self._runs.values()
+        self._kept = min(self._kept, max(4, int(_HELD / max(1.0, self.work - run.left))))
+        return True
+
+    def _sizes_of(self, output: int) -> tuple[int, ...]:
+        box = next(box for i, box in self.boxes if i == output)
+        return tuple(b - a for a, b in box)
+
+    def _around(self, output: int, element: Sequence[int]) -> Box:
+        shape = self.reference.outputs[output].shape
+        found: list[tuple[int, int]] = []
+        for at, n, m in zip(element, self._sizes_of(output), shape, strict=True):
+            start = max(0, min(at - n // 2, m - n))
+            found.append((start, start + n))
+        return tuple(found)
+
+    def _random(self, output: int) -> Box:
+        shape = self.reference.outputs[output].shape
+        return self._around(output, [self.rng.randrange(n) for n in shape])
+
+    # ---- runs
+
+    def _reference(self, situation: Situation, typed: bool, output: int, box: Box) -> Tensor:
+        key = situation.name, typed
+        if key not in self._runs:
+            if len(self._runs) >= self._kept:
+                self._runs.pop(next(iter(self._runs)))
+            self._runs[key] = Oracle(self.reference, situation.inputs, typed=typed)
+        run = self._runs[key]
+        run.left = self.work
+        return run.part(self.reference.outputs[output], box).to(torch.float64)
+
+    def _run(self, candidate: KernelGraph, situation: Situation, typed: bool) -> Oracle:
+        return Oracle(candidate, situation.inputs, typed=typed, most=8.0 * self.work)
+
+    def _exact(
+        self,
+        candidate: KernelGraph,
+        situations: Iterable[Situation],
+        boxes: Sequence[tuple[int, Box]] | None = None,
+    ) -> Finding | None:
+        """The first difference. Raises :class:`TooMuchWork` where nothing could be compared."""
+        compared = False
+        end = time.monotonic() + self.seconds
+        for situation in situations:
+            if compared and time.monotonic() > end:
+                break
+            run = self._run(candidate, situation, False)
+            for output, box in boxes or self.boxes:
+                try:
+                    expected = self._reference(situation, False, output, box)
+                    actual = run.part(candidate.outputs[output], box).to(torch.float64)
+                except BadProgram as error:
+                    return Finding("different", str(error), f"output {output}")
+                except TooMuchWork:
+                    continue
+                compared = True
+                found = self._difference(situation, output, box, expected, actual)
+                if found is not None:
+                    return found
+        if not compared:
+            raise TooMuchWork("expected less to compute for any part of the candidate")
+        return None
+
+    def _difference(
+        self, situation: Situation, output: int, box: Box, expected: Tensor, actual: Tensor
+    ) -> Finding | None:
+        known = expected.isfinite()
+        if not bool(known.any()):
+            return None
+        lost = known & ~actual.isfinite()
+        if bool(lost.any()):
+            lost &= self._reference(situation, True, output, box).isfinite()
+        kind = "undefined"
+        wrong = lost
+        both = known & actual.isfinite()
+        if bool(both.any()):
+            size = float(expected[both].abs().max())
+            tolerance = (ORDINARY if situation.ordinary else SPECIAL) * size
+            wrong_value = both & ((expected - actual).abs() > tolerance)
+            if bool(wrong_value.any()):
+                kind, wrong = "different", wrong_value
+        if not bool(wrong.any()):
+            return None
+        at = tuple(int(i) for i in wrong.nonzero()[0])
+        place = [a + i for (a, _), i in zip(box, at, strict=True)]
+        where = f"output {output}, element {place}"
+        return Finding(kind, situation.name, where, float(expected[at]), float(actual[at]))
+
+    # ---- rounding errors
+
+    def _rough(
+        self, candidate: KernelGraph, situation: Situation, output: int, box: Box
+    ) -> Finding | None:
+        try:
+            rows = self._excess(candidate, situation, output, box)
+            if rows is None:
+                return None
+            at = int(rows.argmax())
+            excess = float(rows[at])
+            if isfinite(excess) and excess > FAR:  # luck of one rounding, or not?
+                every = [excess]
+                for number in range(1, _NEIGHBOURS):
+                    near = beside(situation, self.reference, number)
+                    found = self._excess(candidate, near, output, box)
+                    every.append(0.0 if found is None else float(found[at]))
+                excess = median(every)
+        except (TooMuchWork, BadProgram):
+            return None
+        where = f"output {output}, row {at} of {box}"
+        return Finding("rough", situation.name, where, excess=excess)
+
+    def _excess(
+        self, candidate: KernelGraph, situation: Situation, output: int, box: Box
+    ) -> Tensor | None:
+        """For each row by how many times its error is above the promise; None where the reference
+        gives no numbers."""
+        dtype = self.reference.outputs[output].dtype
+        exact = self._reference(situation, False, output, box)
+        typed = self._reference(situation, True, output, box)
+        run = self._run(candidate, situation, True)
+        ours = run.part(candidate.outputs[output], box).to(torch.float64)
+        return excess_of(exact, typed, ours, dtype)
+
+
+def excess_of(exact: Tensor, reference: Tensor, candidate: Tensor, dtype: DType) -> Tensor | None:
+    """The root mean square of the candidate's errors in each row over what is promised: twice the
+    reference's, or what rounding the result may cost, as far as so few elements tell; infinite
+    where it gives no number and the reference does. Rows are what the last dimension holds."""
+    width = exact.shape[-1] if exact.ndim else 1
+    if width < _FEW:
+        width = exact.numel()
+    x, r, c = (t.reshape(-1, width) for t in (exact, reference, candidate))
+    name = dtype.value if not dtype.is_integer else "f64"
+    known = x.isfinite() & r.isfinite() & (x.abs() < 0.97 * _LARGEST[name])
+    if not bool(known.any()):
+        return None
+    zero = torch.zeros_like(x)
+    count = known.sum(1).clamp(min=1)
+
+    def rms(e: Tensor) -> Tensor:
+        return ((torch.where(known, e, zero) ** 2).sum(1) / count).sqrt()
+
+    size = torch.where(known, x, zero)
+    floor = _HALF_ULP[name] * size.abs() + _SMALLEST.get(name, 0.0)
+    weights = torch.where(known, floor, zero) / floor.amax(1, keepdim=True).clamp(min=1e-300)
+    effective = (weights**2).sum(1) ** 2 / (weights**4).sum(1).clamp(min=1e-300)
+    slack = 1.0 + 3.0 / effective.clamp(min=1.0).sqrt()
+    promised = 2.0 * slack * torch.maximum(rms(r - size), rms(floor) / 2.0)
+    # A single rounding may be off by chance where few rule the row: what all rows have counts too.
+    together = 2.0 * slack * float((torch.where(known, r - size, zero) ** 2).mean().sqrt())
+    promised = torch.where(effective < 9.0, torch.maximum(promised, together), promised)
+    found = rms(c - size) / promised.clamp(min=1e-300)
+    lost = (known & ~c.isfinite()).any(1)
+    return torch.where(lost, torch.full_like(found, inf), found)
+
+
+def place_of(verdict: Verdict) -> tuple[int, tuple[int, ...]] | None:
+    """The output and the element at which the verifier says that programs differ, where that is
+    one of the real inputs (not of inputs that are constant within cells)."""
+    witness = verdict.witness
+    if witness is None or "cells" in witness.inputs:
+        return None
+    return witness.output, witness.element
