@@ -38,8 +38,9 @@ def as_plain(value: Any) -> Any:
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    if hasattr(value, "item"):  # a number of NumPy
-        return value.item()
+    item: Any = getattr(value, "item", None)
+    if item is not None:  # a number of NumPy
+        return item()
     raise PlainError(f"expected plain data, got {type(value).__name__}")
 
 

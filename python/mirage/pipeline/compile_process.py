@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import io
 import os
 import pickle
 import signal
 import struct
 import sys
 import time
-from typing import Any
+from typing import Any, BinaryIO
 
 _LENGTH = struct.Struct(">Q")
 _PR_SET_PDEATHSIG = 1
@@ -32,14 +31,14 @@ PAUSE = 0.2
 Entries = dict[tuple[str, str], bytes]
 
 
-def write_message(file: io.BufferedIOBase, message: object) -> None:
+def write_message(file: BinaryIO, message: object) -> None:
     """Sends one message."""
     data = pickle.dumps(message)
     file.write(_LENGTH.pack(len(data)) + data)
     file.flush()
 
 
-def read_message(file: io.BufferedIOBase) -> Any:
+def read_message(file: BinaryIO) -> Any:
     """The next message. Raises ``EOFError`` where there is none."""
     head = file.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
@@ -54,7 +53,7 @@ def read_message(file: io.BufferedIOBase) -> Any:
 class _Progress:
     """Sends what is under way, not too often."""
 
-    def __init__(self, file: io.BufferedIOBase) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self.file, self.last = file, 0.0
 
     def __call__(self, text: str) -> None:

@@ -119,8 +119,9 @@ class Workshop:
                 child.answer(job)
             except (OSError, EOFError, CompileProcessError) as error:
                 how = child.end() if child is not None else str(error)
-                known = isinstance(error, CompileProcessError)
-                job.error = error.message if known else f"the compile process ended ({how})"
+                job.error = f"the compile process ended ({how})"
+                if isinstance(error, CompileProcessError):
+                    job.error = error.message
                 self._forget(child)
                 child = None
             except Exception as error:  # what is sent or comes back is no message

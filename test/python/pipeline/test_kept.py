@@ -67,7 +67,7 @@ def chain(layers: int, name: str = "x") -> KernelGraph:
         inputs.append(Value(TensorType((64, 64), DType.F16), f"{name}_w{number}"))
         z = b.unary(UnaryFn.SILU, b.matmul(b.rms_norm(y), inputs[-1]))
         y = Value(z.type)
-        b.ops.append(External((z,), (y,), "aten.cumsum.default", (("dim", 0), ("dtype", None))))
+        b.ops.append(External((z,), (y,), "aten.cumsum.default", (("dtype", None), ("dim", 0))))
     return KernelGraph("chain", tuple(inputs), tuple(b.ops), (y,))
 
 
