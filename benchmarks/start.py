@@ -3,7 +3,7 @@
     python benchmarks/start.py --out benchmarks/results/start.json
 
 Each start is a process of its own (`mirage optimize`), with a cache folder that is empty before the
-first. Wall time in seconds; what the report says of searches and of verification is counted.
+first. Seconds of wall time, of the processors, and of what the report names.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +56,27 @@ def start(program: str, folder: Path, budget: float) -> dict[str, Any]:
         sys.executable, "-c", code, "optimize", program, "--json", "--chip", "h200",
         "--allow-fallback", "--budget", str(budget), "-o", str(folder / "out.mirage"),
     ]  # fmt: skip
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), processor_time()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wall = time.perf_counter() - begin
     data = json.loads(done.stdout)
     if done.returncode:
         raise SystemExit(f"{program}: {data.get('error', done.stderr)}")
     seconds = {name: round(spent, 3) for name, spent in data["seconds"].items()}
-    return {"wall_s": round(wall, 2), "seconds": seconds, "parts": len(data["search"])}
+    cpu = processor_time() - used
+    return {
+        "wall_s": round(wall, 2),
+        "cpu_s": round(cpu, 2),
+        "seconds": seconds,
+        "parts": len(data["search"]),
+        "checks": Counter(check["outcome"] for check in data["checks"]),
+    }
+
+
+def processor_time() -> float:
+    """Seconds that processes which have ended took of the processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

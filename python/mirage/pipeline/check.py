@@ -23,6 +23,8 @@ LONGEST = 10.0
 """Seconds for one kernel."""
 
 KIND = "check"
+CHECKED = 0.2
+"""The share of the time left that running the kernels of a compiled program may take."""
 
 
 @dataclass

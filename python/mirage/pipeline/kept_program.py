@@ -20,7 +20,7 @@ from mirage.compiler.errors import CompileError
 from mirage.cost import CostReport
 from mirage.frontend.program import Program
 from mirage.pipeline.build import Builder
-from mirage.pipeline.check import Checker, failed
+from mirage.pipeline.check import CHECKED, Checker, failed
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.graph_record import BadRecordError, GraphRecord, graph_of, record_of
@@ -196,9 +196,8 @@ class _Restorer:
         first, *others = kept.finalists
         chosen = self._finalist(first)
         if options.check_kernels:
-            checker = Checker(
-                self.program, options.chip, options.use_cache, Deadline(options.budget)
-            )
+            until = Deadline(CHECKED * options.budget)  # for those that there was no time for
+            checker = Checker(self.program, options.chip, options.use_cache, until)
             chosen = checker.check(chosen, first.checks or (), on_gpu=on_gpu)
             if failed(chosen.checks or ()):
                 return None

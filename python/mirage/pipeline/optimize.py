@@ -23,7 +23,7 @@ from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
 from mirage.pipeline.build import Builder
-from mirage.pipeline.check import Checker, failed
+from mirage.pipeline.check import CHECKED, Checker, failed
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.forms import Forms, Graphs
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import import ImportedGraph
 
 
-CHECKED = 0.2
-"""The share of the time left that running the kernels of a compiled program may take."""
 COMPILE_ROUNDS = 3
 """Times that the search goes on without kernels that do not compile."""
 SMALL_PART = 10
