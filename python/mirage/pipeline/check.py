@@ -38,19 +38,17 @@ class Checker:
     until: Deadline | None = None
     known: dict[str, KernelCheck] = field(default_factory=dict[str, KernelCheck])
 
-    def check(
-        self, finalist: Finalist, known: Sequence[KernelCheck] = (), *, on_gpu: bool = True
-    ) -> Finalist:
+    def check(self, finalist: Finalist, known: Sequence[KernelCheck] = ()) -> Finalist:
         """The program with its checks, which its artifacts have, too; those after the first kernel
         that fails are not made. ``known`` are those of an earlier run: what has passed on this GPU
-        is not run there again. Without ``on_gpu`` nothing is."""
+        is not run there again."""
         steps: list[Step] = []
         checks: list[KernelCheck] = []
         for step in finalist.steps:
             mine = [] if failed(checks) else self.of_step(step)
             checks += mine
             steps.append(_with_evidence(step, mine))
-        if on_gpu and not failed(checks):
+        if not failed(checks):
             whole = on_this_gpu(self.program, self.chip, finalist.graph, steps, known)
             checks += whole
             steps = [_with_evidence(step, whole) for step in steps]

@@ -96,17 +96,17 @@ def found_before(
     options: OptimizeOptions,
     again: Callable[[], Graphs],
     *,
-    on_gpu: bool = True,
+    run: bool = True,
 ) -> Optimized | None:
     """What an earlier run has found; None where there is nothing, or where the budget promises
-    more. ``again`` makes the forms that are not kept, for those who ask for them. Without
-    ``on_gpu`` kernels are run in the emulator only."""
+    more. ``again`` makes the forms that are not kept, for those who ask for them. Without ``run``
+    no kernel is run: the checks are those that were made before."""
     store = shared_store()
     kept = _read(store, program, options)
     if kept is None:
         return None
     try:
-        found = _Restorer(program, options, kept).optimized(again, on_gpu)
+        found = _Restorer(program, options, kept).optimized(again, run)
     except (BadRecordError, CompileError) as error:
         store.damaged(KIND, key_for(program, options)[0], str(error))
         return None
@@ -189,16 +189,16 @@ class _Restorer:
             program, options.chip, options.cubin, options.use_cache, kept.checked
         )
 
-    def optimized(self, again: Callable[[], Graphs], on_gpu: bool) -> Optimized | None:
+    def optimized(self, again: Callable[[], Graphs], run: bool) -> Optimized | None:
         """The program with what was chosen; None where a kernel of it is wrong."""
         start = time.perf_counter()
         options, kept = self.options, self.kept
         first, *others = kept.finalists
         chosen = self._finalist(first)
-        if options.check_kernels:
+        if options.check_kernels and run:
             until = Deadline(CHECKED * options.budget)  # for those that there was no time for
             checker = Checker(self.program, options.chip, options.use_cache, until)
-            chosen = checker.check(chosen, first.checks or (), on_gpu=on_gpu)
+            chosen = checker.check(chosen, first.checks or ())
             if failed(chosen.checks or ()):
                 return None
         report = Report(

@@ -79,14 +79,10 @@ def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimiz
         return _Run(program, replace(options, fresh=True)).optimize()
 
 
-def load_found(
-    program: Program, options: OptimizeOptions, *, on_gpu: bool = True
-) -> Optimized | None:
+def load_found(program: Program, options: OptimizeOptions, *, run: bool = True) -> Optimized | None:
     """What an earlier run has found for a program, without any search; None where there is nothing.
-    Without ``on_gpu`` nothing is run on this machine's GPU, to check it."""
-    return found_before(
-        program, options, lambda: _Run(program, options).forms_alone(), on_gpu=on_gpu
-    )
+    Without ``run`` no kernel is run to check it."""
+    return found_before(program, options, lambda: _Run(program, options).forms_alone(), run=run)
 
 
 def compile_graph(program: Source, options: OptimizeOptions | None = None) -> Optimized:

@@ -22,6 +22,8 @@ from mirage.torch.workshop import CompileProcessError, Job, Workshop
 
 log = logging.getLogger("mirage.torch")
 
+RUN = "run"
+"""Says to ``load`` that kernels may be run to check them."""
 HERE = ("watch", "progress")
 """Options that a compile process cannot have."""
 
@@ -31,11 +33,11 @@ class NotFoundError(MirageError):
 
 
 def load_program(program: Program, options: Mapping[str, Any]) -> Compiled:
-    """What was found for a program, ready to be called; kernels are checked on the GPU beforehand
-    if ``on_gpu`` is among the options. Raises :class:`NotFoundError`."""
+    """What was found for a program, ready to be called; kernels are run once on the GPU beforehand
+    if ``run`` is among the options. Raises :class:`NotFoundError`."""
     chosen = dict(options)
-    on_gpu = bool(chosen.pop("on_gpu", False))
-    found = load_found(program, OptimizeOptions.of(**chosen), on_gpu=on_gpu)
+    run = bool(chosen.pop(RUN, False))
+    found = load_found(program, OptimizeOptions.of(**chosen), run=run)
     if found is None:
         raise NotFoundError("what was found for it cannot be loaded")
     return found
@@ -76,12 +78,12 @@ def compile_in(
     keep_in_mind(report)
     options = with_chip(options)
     if is_kept(program, OptimizeOptions.of(**options)):
-        report.compiled = load(program, {**options, "on_gpu": blocking})
+        report.compiled = load(program, {**options, RUN: blocking})
         return
     if blocking:
         job = workshop.submit(program, _sent(options), lambda job: None)
         job.finished.wait()
-        report.compiled = _loaded(job, program, {**options, "on_gpu": True}, load)
+        report.compiled = _loaded(job, program, {**options, RUN: True}, load)
         return
 
     def done(job: Job) -> None:
