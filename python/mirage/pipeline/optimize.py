@@ -126,6 +126,7 @@ class _Run:
         self.checker = Checker(program, options.chip, options.use_cache, self.deadline)
         self.broken: set[int] = set()  # places, by predicted time, of what does not compile
         self.longest = 0.0  # seconds that compiling a candidate took
+        self.late = False  # whether candidates were not compiled for lack of time
         self.kept = KeptParts(shared_store(), options)
         self.budgets: dict[str, float] = {}  # seconds of each part, if all take as long as they may
 
@@ -141,7 +142,7 @@ class _Run:
         optimized = self._choose(verified, chosen)
         if self.deadline.reason != INTERRUPTED:
             late = not self.deadline.left or any(p.late for p in self.solved.values())
-            keep(optimized, late)
+            keep(optimized, late or self.late)
         return optimized
 
     def forms_alone(self) -> Graphs:
@@ -364,9 +365,15 @@ class _Run:
             self.options.finalists if self.options.compile else 1,
             self._build,
             self._note,
-            lambda: self.deadline.left > self.longest,
+            self._goes_on,
             self.broken.add,
         )
+
+    def _goes_on(self) -> bool:
+        """Whether there is time to compile one more candidate."""
+        enough = self.deadline.left > self.longest
+        self.late |= not enough
+        return enough
 
     def _finalist(self, graph: KernelGraph) -> Finalist:
         return finalist(graph, 0, self.target, self._build(graph), self._note)

@@ -163,17 +163,22 @@ class _Child:
         requests: Any = self.process.stdin
         answers: Any = self.process.stdout
         limit = PATIENCE + 10.0 * float(job.options.get("budget") or 60.0)
-        watchdog = threading.Timer(limit, self.process.kill)
+        too_long = threading.Event()
+
+        def stop() -> None:
+            too_long.set()
+            self.process.kill()
+
+        watchdog = threading.Timer(limit, stop)
         watchdog.daemon = True
         watchdog.start()
-        end = time.monotonic() + limit
         job.doing = "is optimized"
         try:
             write_message(requests, {"program": job.program, "options": job.options})
             while "progress" in (message := read_message(answers)):
                 job.doing = str(message["progress"])
         except (OSError, EOFError):
-            if time.monotonic() < end:
+            if not too_long.is_set():
                 raise
             raise CompileProcessError(
                 f"the compile process gave no answer within {limit:.0f} s"
