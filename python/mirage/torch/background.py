@@ -7,6 +7,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -78,8 +79,9 @@ def compile_in(
     keep_in_mind(report)
     options = with_chip(options)
     if is_kept(program, OptimizeOptions.of(**options)):
-        report.compiled = load(program, {**options, RUN: blocking})
-        return
+        with suppress(NotFoundError):  # it is searched again then
+            report.compiled = load(program, {**options, RUN: blocking})
+            return
     if blocking:
         job = workshop.submit(program, _sent(options), lambda job: None)
         job.finished.wait()

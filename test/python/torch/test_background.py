@@ -279,6 +279,26 @@ def test_what_cannot_be_loaded_stays_with_pytorch(caplog: pytest.LogCaptureFixtu
     assert "what was found for it cannot be loaded" in caplog.text
 
 
+def test_what_is_kept_and_cannot_be_loaded_is_searched_again() -> None:
+    x = torch.randn(4, 6)
+    blocking = {**OPTIONS, "blocking": True}
+    torch.compile(function, backend=host(Workshop(1), emulated, options=blocking))(x)
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+    loads: list[Any] = []
+
+    def load(program: Program, options: Mapping[str, Any]) -> Any:
+        loads.append(options)
+        if len(loads) == 1:
+            raise background_module.NotFoundError("it was there a moment ago")
+        return op_by_op(program, options)
+
+    graphs: list[Any] = []
+    fast = torch.compile(function, backend=host(stub(), load, watch=graphs.append))
+    as_eager(fast(x), function(x), x)
+    until(lambda: graphs[0].compiled is not None)
+    assert len(loads) == 2
+
+
 # ---- processes
 
 
