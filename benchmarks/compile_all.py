@@ -87,6 +87,7 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         candidates=max(arguments.candidates, arguments.top),
         finalists=arguments.top + SPARE,
         seed=arguments.seed,
+        fresh=True,
     )
     optimized = optimize(get(name).graph(), options)
     report = optimized.report

@@ -62,7 +62,7 @@ def measure(name: str) -> Row:
     wall, cpu = time.perf_counter(), processor_time()
     row: Row = {"workload": name, "operators": len(decompose(program.graph).ops)}
     try:
-        report = optimize(program, OptimizeOptions(compile=False, verify_seed=0)).report
+        report = optimize(program, OptimizeOptions(compile=False, verify_seed=0, fresh=True)).report
     except MirageError as error:
         text = str(error).splitlines()[0]
         return {**row, "error": text, "wall_s": time.perf_counter() - wall}

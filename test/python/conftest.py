@@ -13,6 +13,9 @@ for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
 # An op that an analysis has no rule for is an error here, not a safe default.
 os.environ.setdefault("MIRAGE_STRICT", "1")
 
+# Each test searches by itself, but for those about what is kept of a search.
+os.environ.setdefault("MIRAGE_FRESH", "1")
+
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # The pass that the tests of the worker are made of, in this process and in those that it starts.

@@ -19,7 +19,9 @@ import mirage
 from mirage.cli.output import Output
 from mirage.errors import MirageError
 
-COMMANDS = ("optimize", "search", "verify", "compile", "run", "doctor", "workloads", "demo")
+COMMANDS = (
+    "optimize", "search", "verify", "compile", "run", "cache", "doctor", "workloads", "demo",
+)  # fmt: skip
 
 BAD_INPUT = 2
 BUG = 70

@@ -25,6 +25,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         add_option(search, OptimizeOptions, name)
     for name in BOUNDS:
         add_option(search, SearchLimits, name, f"max-{name}")
+    add_option(search, OptimizeOptions, "fresh")
     search.add_argument(
         "--allow-fallback",
         action="store_true",
@@ -52,6 +53,7 @@ def optimize_options(options: argparse.Namespace, output: Output, **more: Any) -
 
     same = (
         "budget", "candidates", "jobs", "seed", "draws", "verify_seed", "numerics", "check_kernels",
+        "fresh",
     )  # fmt: skip
     return OptimizeOptions.of(
         chip=chip_of(options),

@@ -1,78 +1,69 @@
-"""Artifacts that were compiled before, under the user's cache folder (XDG on Linux).
+"""Artifacts that were compiled before, as entries of the cache (:mod:`mirage.cache`).
 
-The key is a hash of everything that the result depends on: the canonical IR (which has shapes,
-strides and types in it), the chip, the options, and the compiler itself. Entries are artifacts,
-written under a temporary name and renamed; one that cannot be read counts as absent.
-``MIRAGE_CACHE_DIR`` moves the folder.
+The key is a hash of everything that the result depends on: the IR (which has shapes and types in
+it), the chip, the options, and the compiler itself.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import mirage
-from mirage.runtime.artifact import Artifact, read_artifact, write_artifact
+from mirage.cache import key_of, kind_version, shared_store
+from mirage.runtime.artifact import Artifact, sha256
 from mirage.runtime.errors import ArtifactError
+from mirage.runtime.manifest import from_json
 
-
-def cache_folder() -> Path:
-    """The folder that holds the cache; it need not exist."""
-    override = os.environ.get("MIRAGE_CACHE_DIR")
-    if override:
-        return Path(override)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("mirage")
-
-
-@cache
-def compiler_fingerprint() -> str:
-    """Version of the compiler, and the state of its files: a rebuilt compiler does not reuse what
-    the old one made.
-    """
-    state = hashlib.sha256(mirage.__version__.encode())
-    for root in mirage.__path__:
-        for path in sorted(
-            (*Path(root).glob("_mlir_libs/*.so*"), *Path(root).glob("compiler/*.py"))
-        ):
-            stat = path.stat()
-            state.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return f"{mirage.__version__}+{state.hexdigest()[:12]}"
+KIND = "code"
 
 
 def cache_key(ir: str, chip: str, options: Mapping[str, Any]) -> str:
     """Hash of what an artifact is compiled from."""
-    text = json.dumps([compiler_fingerprint(), chip, options, ir], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def entry_path(key: str) -> Path:
-    """The folder of an entry."""
-    return cache_folder() / "artifacts" / key[:2] / f"{key}.mirage"
+    return key_of(KIND, kind_version(KIND), chip, dict(options), ir)
 
 
 def lookup(key: str) -> Artifact | None:
     """The artifact with that key, if it is there and whole."""
-    path = entry_path(key)
-    if not path.is_dir():
+    store = shared_store()
+    payload = store.get(KIND, key)
+    if payload is None:
         return None
     try:
-        return read_artifact(path)
-    except ArtifactError:
+        return from_bytes(payload)
+    except (ArtifactError, ValueError, KeyError, TypeError, AttributeError) as error:
+        store.damaged(KIND, key, str(error))
         return None
 
 
-def store(key: str, artifact: Artifact) -> Artifact:
-    """Keeps ``artifact``; returns it as the cache has it. A cache that cannot be written to is no
-    error.
-    """
-    try:
-        return read_artifact(write_artifact(artifact, entry_path(key)))
-    except (OSError, ArtifactError):
-        return artifact
+def store(key: str, artifact: Artifact) -> None:
+    """Keeps ``artifact``. A cache that cannot be written to is no error."""
+    manifest = artifact.manifest
+    about = f"{manifest.name} for {manifest.chip}, {len(manifest.kernels)} kernels"
+    shared_store().put(KIND, key, to_bytes(artifact), version=kind_version(KIND), about=about)
+
+
+def to_bytes(artifact: Artifact) -> bytes:
+    """An artifact in one piece: a line that says what follows, then the files."""
+    files = {name: len(content) for name, content in artifact.files.items()}
+    line = json.dumps({"manifest": artifact.manifest.to_json(), "files": files})
+    return line.encode() + b"\n" + b"".join(artifact.files.values())
+
+
+def from_bytes(payload: bytes) -> Artifact:
+    """What :func:`to_bytes` wrote. Raises ``ValueError``, ``KeyError``, ``TypeError`` and
+    :class:`~mirage.runtime.errors.ArtifactError`."""
+    line, _, rest = payload.partition(b"\n")
+    data = json.loads(line)
+    manifest = from_json(data["manifest"], "the cache")
+    files: dict[str, bytes] = {}
+    for name, size in data["files"].items():
+        files[name], rest = rest[:size], rest[size:]
+    for module in manifest.modules:
+        hashes = [(module.ptx, module.ptx_sha256)]
+        if module.cubin is not None and module.cubin_sha256 is not None:
+            hashes.append((module.cubin, module.cubin_sha256))
+        for name, expected in hashes:
+            if sha256(files[name]) != expected:
+                raise ValueError(f"{name} does not have the hash that its manifest says")
+    return Artifact(manifest, files)

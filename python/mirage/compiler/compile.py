@@ -120,7 +120,7 @@ def compile_text(
     else:
         compiled = Compiled(found, from_cache=True, notes=spill_notes(found.manifest.resources))
     if options.use_cache and found is None:
-        compiled = replace(compiled, artifact=cache.store(key, compiled.artifact))
+        cache.store(key, compiled.artifact)
     manifest = replace(
         compiled.artifact.manifest, evidence=dict(evidence or {}), prediction=dict(prediction or {})
     )

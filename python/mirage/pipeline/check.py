@@ -3,22 +3,16 @@ this machine's GPU."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
 
-from mirage.compiler.cache import cache_folder, compiler_fingerprint
+from mirage.cache import from_plain, key_of, kind_version, shared_store
 from mirage.frontend.program import Program
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.emulated_check import WORK, emulated, kernel_ops, unchecked
 from mirage.pipeline.gpu_check import on_this_gpu
-from mirage.pipeline.kernel_check import KernelCheck, Outcome
+from mirage.pipeline.kernel_check import TIME_UP, KernelCheck, Outcome
 from mirage.pipeline.result import Finalist, Step
 from mirage.runtime.manifest import KernelLaunch
 from mirage.semantics.signature import signature
@@ -27,6 +21,10 @@ from mirage.verify.time_limit import OutOfTime, time_limit
 
 LONGEST = 10.0
 """Seconds for one kernel."""
+
+KIND = "check"
+CHECKED = 0.2
+"""The share of the time left that running the kernels of a compiled program may take."""
 
 
 @dataclass
@@ -40,9 +38,10 @@ class Checker:
     until: Deadline | None = None
     known: dict[str, KernelCheck] = field(default_factory=dict[str, KernelCheck])
 
-    def check(self, finalist: Finalist) -> Finalist:
+    def check(self, finalist: Finalist, known: Sequence[KernelCheck] = ()) -> Finalist:
         """The program with its checks, which its artifacts have, too; those after the first kernel
-        that fails are not made."""
+        that fails are not made. ``known`` are those of an earlier run: what has passed on this GPU
+        is not run there again."""
         steps: list[Step] = []
         checks: list[KernelCheck] = []
         for step in finalist.steps:
@@ -50,7 +49,7 @@ class Checker:
             checks += mine
             steps.append(_with_evidence(step, mine))
         if not failed(checks):
-            whole = on_this_gpu(self.program, self.chip, finalist.graph, steps)
+            whole = on_this_gpu(self.program, self.chip, finalist.graph, steps, known)
             checks += whole
             steps = [_with_evidence(step, whole) for step in steps]
         return replace(finalist, steps=tuple(steps), checks=tuple(checks))
@@ -80,7 +79,7 @@ class Checker:
                 with time_limit(seconds):
                     found = emulated(op, kernel, artifact)
             except OutOfTime:
-                return unchecked(step, "the time is up")[0]
+                return unchecked(step, TIME_UP)[0]
             if self.use_cache and found.outcome is not Outcome.FAILED:
                 _write(key, found)
         self.known[key] = found
@@ -108,48 +107,21 @@ def _with_evidence(step: Step, checks: Sequence[KernelCheck]) -> Step:
 # ---- what passed before
 
 
-@cache
-def _fingerprint() -> str:
-    """The state of what a check rests on."""
-    state = hashlib.sha256(f"{compiler_fingerprint()} {WORK}".encode())
-    root = Path(__file__).parent.parent
-    files = (
-        "emulator/**/*.py",
-        "semantics/*.py",
-        "pipeline/kernel_*.py",
-        "pipeline/emulated_check.py",
-    )
-    for path in sorted(p for pattern in files for p in root.glob(pattern)):
-        state.update(path.read_bytes())
-    return state.hexdigest()[:16]
-
-
 def _key(op: Op, kernel: KernelLaunch, ptx_sha256: str) -> str:
     graph = KernelGraph("kernel", tuple(dict.fromkeys(op.operands)), (op,), op.results)
     arguments = [a.to_json() | {"map": str(a.map)} for a in kernel.arguments]
     sizes = [kernel.entry, kernel.grid, kernel.block, kernel.shared_bytes]
-    text = json.dumps([signature(graph), ptx_sha256, sizes, arguments], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _path(key: str) -> Path:
-    return cache_folder() / "checks" / _fingerprint() / key[:2] / f"{key}.json"
+    return key_of(KIND, kind_version(KIND), WORK, signature(graph), ptx_sha256, sizes, arguments)
 
 
 def _read(key: str) -> KernelCheck | None:
+    payload = shared_store().get(KIND, key)
     try:
-        data = json.loads(_path(key).read_text())
-        return KernelCheck(data["kernel"], data["how"], Outcome(data["outcome"]), data["text"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return None if payload is None else from_plain(KernelCheck, json.loads(payload))
+    except ValueError:
         return None
 
 
 def _write(key: str, check: KernelCheck) -> None:
-    """Whole or not at all; a cache that cannot be written to is no error."""
-    path = _path(key)
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        with os.fdopen(handle, "w") as file:
-            json.dump(check.to_json(), file)
-        os.replace(name, path)
+    payload = json.dumps(check.to_json()).encode()
+    shared_store().put(KIND, key, payload, version=kind_version(KIND), about=check.kernel)

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
 
 from mirage.frontend.program import Program
 from mirage.mlir_io.data import InputNote
 from mirage.semantics.ugraph import KernelGraph
 
+Graphs: TypeAlias = "Mapping[str, tuple[str, KernelGraph]]"
+"""Of each stage the form of the IR, and its result."""
+
+NONE: Graphs = MappingProxyType({})
+
+STAGES = ("reference", "candidates", "stabilized", "verified", "selected")
+
 
 class Forms(Mapping[str, str]):
-    """MLIR of each stage's result; written when it is asked for, as few people read it."""
+    """MLIR of each stage's result; written when it is asked for, as few people read it. Where the
+    result of an earlier run was taken, ``again`` makes what was not kept."""
 
     def __init__(
-        self, program: Program, graphs: Mapping[str, tuple[str, KernelGraph]] = {}
+        self, program: Program, graphs: Graphs = NONE, again: Callable[[], Graphs] | None = None
     ) -> None:
         self._program = program
         self._graphs = dict(graphs)
+        self._again = again
         self._texts: dict[str, str] = {}
+
+    @property
+    def graphs(self) -> Graphs:
+        """What the texts are written of."""
+        return dict(self._graphs)
 
     def add(self, stage: str, graph: KernelGraph, form: str | None = None) -> None:
         """What ``stage`` makes; ``form`` (that of the IR) has the stage's name unless given."""
@@ -26,13 +42,16 @@ class Forms(Mapping[str, str]):
 
     def having(self, stage: str, graph: KernelGraph) -> Forms:
         """The same with another result of a stage."""
-        other = Forms(self._program, self._graphs)
+        other = Forms(self._program, self._graphs, self._again)
         other.add(stage, graph)
         return other
 
     def __getitem__(self, stage: str) -> str:
         from mirage.mlir_io import graph_to_text
 
+        if stage not in self._graphs and stage in STAGES and self._again is not None:
+            again, self._again = self._again, None
+            self._graphs = {**again(), **self._graphs}
         if stage not in self._texts:
             form, graph = self._graphs[stage]
             notes = {p.index: InputNote(p.name) for p in self._program.parameters}
@@ -42,7 +61,7 @@ class Forms(Mapping[str, str]):
         return self._texts[stage]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._graphs)
+        return iter(STAGES if self._again is not None else self._graphs)
 
     def __len__(self) -> int:
-        return len(self._graphs)
+        return len(STAGES if self._again is not None else self._graphs)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+TIME_UP = "the time is up"
+"""Why a kernel was not run that could have been."""
+
 
 class Outcome(Enum):
     """What a check said."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mirage.errors import MirageError
 from mirage.pipeline.call import on_gpu, run_steps
 from mirage.pipeline.check import Checker, failed
+from mirage.pipeline.kept_program import keep_measured
+from mirage.pipeline.result import Measurement
 from mirage.runtime.errors import NoGpuError
 
 if TYPE_CHECKING:
@@ -72,7 +74,11 @@ def fastest(optimized: Optimized, *tensors: torch.Tensor, rounds: int = 15) -> M
                 times.append(begin.elapsed_time(end) * 1e3 / calls)
     medians = tuple(map(statistics.median, samples))
     order = sorted(range(len(medians)), key=medians.__getitem__)
-    return Measured(_fastest_right(optimized, order), medians)
+    best = _fastest_right(optimized, order)
+    places = (f.place for f in finalists)
+    times = tuple(zip(places, medians, strict=True))
+    keep_measured(best, Measurement(torch.cuda.get_device_name(), times))
+    return Measured(best, medians)
 
 
 def _fastest_right(optimized: Optimized, order: Sequence[int]) -> Optimized:

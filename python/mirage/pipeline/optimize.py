@@ -8,14 +8,14 @@ out, = optimized(x, w)
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
-from mirage.compiler.cache import cache_folder
+from mirage.cache import shared_store
 from mirage.compiler.errors import CompileError
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
@@ -23,12 +23,14 @@ from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
 from mirage.pipeline.build import Builder
-from mirage.pipeline.check import Checker, failed
+from mirage.pipeline.check import CHECKED, Checker, failed
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.errors import StageError
-from mirage.pipeline.forms import Forms
+from mirage.pipeline.forms import Forms, Graphs
+from mirage.pipeline.kept_part import KeptParts, reference_of
+from mirage.pipeline.kept_program import found_before, keep
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
-from mirage.pipeline.part import PartOptions, PartSolver, SolvedPart
+from mirage.pipeline.part import INTERRUPTED, PartOptions, PartSolver, SolvedPart
 from mirage.pipeline.rank import finalist, finalists, outcome
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
 from mirage.pipeline.select import ranking
@@ -38,7 +40,6 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.idle_steps import positions_of
 from mirage.semantics.op import Boundary
 from mirage.semantics.positions import Iota
-from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, launches
 from mirage.transforms.calls import as_calls
 from mirage.transforms.lookups import fused
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from mirage.frontend.torch_import import ImportedGraph
 
 
-CHECKED = 0.2
-"""The share of the time left that running the kernels of a compiled program may take."""
 COMPILE_ROUNDS = 3
 """Times that the search goes on without kernels that do not compile."""
 SMALL_PART = 10
@@ -69,7 +68,21 @@ def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimiz
     Raises the errors of the stages, and :class:`NothingFoundError` where not even those can be
     taken.
     """
-    return _Run(_as_program(program), options or OptimizeOptions()).optimize()
+    program, options = _as_program(program), options or OptimizeOptions()
+    if options.reuses:
+        found = load_found(program, options)
+        if found is not None:
+            return found
+    try:
+        return _Run(program, options).optimize()
+    except _OutdatedError:
+        return _Run(program, replace(options, fresh=True)).optimize()
+
+
+def load_found(program: Program, options: OptimizeOptions, *, run: bool = True) -> Optimized | None:
+    """What an earlier run has found for a program, without any search; None where there is nothing.
+    Without ``run`` no kernel is run to check it."""
+    return found_before(program, options, lambda: _Run(program, options).forms_alone(), run=run)
 
 
 def compile_graph(program: Source, options: OptimizeOptions | None = None) -> Optimized:
@@ -95,6 +108,10 @@ def _as_program(source: Source) -> Program:
     return found
 
 
+class _OutdatedError(Exception):
+    """What an earlier run has found for a part does not compile: it is to be searched again."""
+
+
 class _Run:
     def __init__(self, program: Program, options: OptimizeOptions) -> None:
         self.program = program
@@ -109,6 +126,9 @@ class _Run:
         self.checker = Checker(program, options.chip, options.use_cache, self.deadline)
         self.broken: set[int] = set()  # places, by predicted time, of what does not compile
         self.longest = 0.0  # seconds that compiling a candidate took
+        self.late = False  # whether candidates were not compiled for lack of time
+        self.kept = KeptParts(shared_store(), options)
+        self.budgets: dict[str, float] = {}  # seconds of each part, if all take as long as they may
 
     def optimize(self) -> Optimized:
         self.forms.add("reference", self.program.graph)
@@ -116,7 +136,21 @@ class _Run:
         with o.workers() as executor:
             self._solve(executor)
             verified, chosen = self._compiled(self._reported())
-        return self._choose(verified, chosen)
+        if o.use_cache:
+            for key, solver in self.solvers.items():
+                self.kept.keep(solver, key, self.budgets[key])
+        optimized = self._choose(verified, chosen)
+        if self.deadline.reason != INTERRUPTED:
+            late = not self.deadline.left or any(p.late for p in self.solved.values())
+            keep(optimized, late or self.late)
+        return optimized
+
+    def forms_alone(self) -> Graphs:
+        """The forms that come before the choice."""
+        with self.options.workers() as executor:
+            self._solve(executor)
+        self._reported()
+        return self.forms.graphs
 
     def _positions(self, part: Part) -> dict[int, Iota]:
         """Which inputs of a part are positions, and which."""
@@ -125,14 +159,13 @@ class _Run:
 
     def _key(self, part: Part) -> str:
         """Equal for parts that have the same solutions."""
-        known = [(i, op.dim) for i, op in self._positions(part).items()]
-        return f"{signature(part.graph)} {known}"
+        return reference_of(part.graph, self._positions(part))
 
     def _solve(self, executor: Executor | None) -> None:
         """Finds verified candidates of each part, the more ops the more of the time it has; equal
         parts are searched once."""
         o = self.options
-        ledger = Ledger(cache_folder() / "verdicts" if o.use_cache else None)
+        ledger = Ledger(shared_store() if o.use_cache else None)
         parts = [s for s in self.steps if isinstance(s, Part)]
         sizes = {self._key(s): SMALL_PART + len(s.graph.ops) for s in parts}
         left = every = sum(sizes.values())
@@ -152,15 +185,21 @@ class _Run:
         )
         for step in parts:
             key = self._key(step)
-            if key not in self.solvers:
-                own = sizes[key]
+            if key in self.solved:
+                continue
+            own, number = sizes[key], len(self.solved)
+            self.budgets[key] = budget = o.budget * own / every
+            found = self.kept.solved(step.graph, key, budget, number) if o.reuses else None
+            if found is None:
                 deadline = self.deadline.portion(own / left)
                 portion = replace(options, deadline=deadline, portion=own / every)
-                known = self._positions(step)
-                solver = PartSolver(step.graph, len(self.solvers), portion, known)
-                self.solved[key] = solver.run()
+                solver = PartSolver(step.graph, number, portion, self._positions(step))
+                found = solver.run()
                 self.solvers[key] = solver
-                left -= own
+            else:
+                o.say(f"part {number} was found before: {len(found.checked)} verified candidates")
+            self.solved[key] = found
+            left -= own
 
     def _reported(self) -> KernelGraph:
         """The program with the verified candidates of each part, once the report and the forms have
@@ -202,6 +241,7 @@ class _Run:
             if not self.broken or not self.deadline.left:
                 break
             kernels, self.broken = self._broken_kernels(verified), set()
+            self._need_current(kernels)
             changed = False
             for key, solver in self.solvers.items():
                 portion = self.deadline.portion(1.0 / len(self.solvers))
@@ -213,6 +253,14 @@ class _Run:
             verified = self._reported()
             chosen = self._finalists(verified)
         return verified, chosen
+
+    def _need_current(self, broken: Mapping[int, Sequence[Launch]]) -> None:
+        """Raises :class:`_OutdatedError` where what an earlier run has found is among what does not
+        compile (by the id of the program)."""
+        found = (p for key in self.kept.used for p in self.solved[key].verified.programs)
+        if any(broken.get(id(program)) for program in found):
+            self.kept.drop()
+            raise _OutdatedError
 
     def _broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
         """Of candidates that did not compile, by id, the kernels that do not by themselves."""
@@ -317,9 +365,15 @@ class _Run:
             self.options.finalists if self.options.compile else 1,
             self._build,
             self._note,
-            lambda: self.deadline.left > self.longest,
+            self._goes_on,
             self.broken.add,
         )
+
+    def _goes_on(self) -> bool:
+        """Whether there is time to compile one more candidate."""
+        enough = self.deadline.left > self.longest
+        self.late |= not enough
+        return enough
 
     def _finalist(self, graph: KernelGraph) -> Finalist:
         return finalist(graph, 0, self.target, self._build(graph), self._note)
@@ -388,5 +442,6 @@ __all__ = [
     "StageError",
     "Step",
     "compile_graph",
+    "load_found",
     "optimize",
 ]

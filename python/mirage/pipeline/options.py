@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import enum
 import multiprocessing
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from mirage.cache import as_plain
 from mirage.compiler.chips import default_chip
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
@@ -51,9 +53,18 @@ _PATIENCE = 0.5
 """Seconds that a worker has to end by itself."""
 
 
-def _option(default: T, what: str, unset: str = "") -> T:
+class Matters(enum.Enum):
+    """What an option has an influence on, and so which entries of the cache count for one value of
+    it only. Each field of :class:`OptimizeOptions` says it."""
+
+    SEARCH = "what is found for a part, and what is verified of it"
+    CHOICE = "which of that is chosen and compiled"
+    NOTHING = "neither (or only how far the search gets: an entry says its budget)"
+
+
+def _option(default: T, what: str, matters: Matters, unset: str = "") -> T:
     """A field with its help; ``unset`` says what None means."""
-    return field(default=default, metadata={"help": what, "unset": unset})
+    return field(default=default, metadata={"help": what, "unset": unset, "matters": matters})
 
 
 @dataclass(frozen=True)
@@ -67,37 +78,65 @@ class OptimizeOptions:
         metadata={
             "help": "chip (sm_90a) or card (h200) of the table in docs/chips.md",
             "unset": "this machine's GPU; without one sm_90a",
+            "matters": Matters.SEARCH,
         },
     )
     budget: float = _option(
         60.0, "seconds for search, verification and compilation; then the best that is verified is "
-        "taken",
+        "taken", Matters.NOTHING,
     )  # fmt: skip
-    candidates: int = _option(6, "candidates to verify")
-    finalists: int = _option(4, "verified candidates to compile, of which the fastest is taken")
-    seed: int = _option(SearchLimits.seed, "seed of every random choice of the search")
-    verify_seed: int | None = _option(
-        None, "seed of the random tests, to make them repeatable", "secret randomness"
+    candidates: int = _option(6, "candidates to verify", Matters.SEARCH)
+    finalists: int = _option(
+        4, "verified candidates to compile, of which the fastest is taken", Matters.SEARCH
     )
-    draws: int = _option(VerifyOptions.draws, "independent random draws")
-    numerics: bool = _option(VerifyOptions.numerics, "measure rounding errors against float64")
-    jobs: int | None = _option(None, "processes that search and verify", "one a processor")
-    compile: bool = _option(True, "compile what is chosen")
+    seed: int = _option(
+        SearchLimits.seed, "seed of every random choice of the search", Matters.SEARCH
+    )
+    verify_seed: int | None = _option(
+        None,
+        "seed of the random tests, to make them repeatable",
+        Matters.SEARCH,
+        "secret randomness",
+    )
+    draws: int = _option(VerifyOptions.draws, "independent random draws", Matters.SEARCH)
+    numerics: bool = _option(
+        VerifyOptions.numerics, "measure rounding errors against float64", Matters.SEARCH
+    )
+    jobs: int | None = _option(
+        None, "processes that search and verify", Matters.NOTHING, "one a processor"
+    )
+    compile: bool = _option(True, "compile what is chosen", Matters.CHOICE)
     check_kernels: bool = _option(
         True, "run compiled kernels before they are handed out: a few blocks of each in the "
-        "emulator, all of them once on a GPU where there is one",
+        "emulator, all of them once on a GPU where there is one", Matters.CHOICE,
     )  # fmt: skip
-    cubin: bool = _option(True, "assemble machine code where ptxas is there")
-    use_cache: bool = _option(True, "use what was verified and compiled before")
+    cubin: bool = _option(True, "assemble machine code where ptxas is there", Matters.CHOICE)
+    use_cache: bool = _option(
+        True, "use what was found, verified and compiled before", Matters.NOTHING
+    )
+    fresh: bool = _option(
+        False,
+        "search again, whatever was found before, and keep what is found now (the environment "
+        "variable MIRAGE_FRESH=1 does the same)",
+        Matters.NOTHING,
+    )
     bounds: Mapping[str, int] = field(
         default_factory=dict[str, int],
-        metadata={"help": "bounds of the search, by the names of fields of SearchLimits"},
+        metadata={
+            "help": "bounds of the search, by the names of fields of SearchLimits",
+            "matters": Matters.SEARCH,
+        },
     )
     watch: Callable[[str], None] | None = field(
-        default=None, metadata={"help": "is called with sentences about what happened"}
+        default=None,
+        metadata={
+            "help": "is called with sentences about what happened",
+            "matters": Matters.NOTHING,
+        },
     )
     progress: Callable[[str], None] | None = field(
-        default=None, metadata={"help": "is called with what is under way"}
+        default=None,
+        metadata={"help": "is called with what is under way", "matters": Matters.NOTHING},
     )
 
     def __post_init__(self) -> None:
@@ -155,6 +194,29 @@ class OptimizeOptions:
             seed=self.seed,
             **self.bounds,
         )
+
+    @property
+    def reuses(self) -> bool:
+        """Whether what an earlier run has found may be taken."""
+        return self.use_cache and not self.fresh and os.environ.get("MIRAGE_FRESH") != "1"
+
+    def identity(self, *which: Matters) -> dict[str, Any]:
+        """The options that have an influence, as plain data that is equal where they mean the
+        same: the chip as its row of the table, bounds with their defaults. Raises ``TypeError``
+        for a field that does not say what it matters for."""
+        found: dict[str, Any] = {}
+        for option in fields(self):
+            matters = option.metadata.get("matters")
+            if not isinstance(matters, Matters):
+                raise TypeError(f"expected the option {option.name!r} to say what it matters for")
+            if matters in which:
+                found[option.name] = getattr(self, option.name)
+        if "chip" in found:
+            found["chip"] = as_plain(target_for(self.chip))
+        if "bounds" in found:
+            limits = as_plain(self.limits())
+            found["bounds"] = {name: n for name, n in limits.items() if name != "budget"}
+        return found
 
     def say(self, text: str) -> None:
         """Tells the watcher what happened."""

@@ -23,7 +23,15 @@ from mirage.pipeline.search import search_part, side_by_side
 from mirage.pipeline.shortlist import shortlist
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked, verify_candidates
-from mirage.search import Candidate, Pick, Planner, SearchLimits, SearchResult, Watch
+from mirage.search import (
+    Candidate,
+    Pick,
+    Planner,
+    SearchLimits,
+    SearchResult,
+    StopReason,
+    Watch,
+)
 from mirage.semantics.alternatives import (
     Alternatives,
     VerdictNote,
@@ -57,6 +65,7 @@ BUSIEST = 4.0
 HURRIED = 12.0
 """With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
 before others."""
+INTERRUPTED = "interrupted"
 OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 
 
@@ -92,12 +101,20 @@ class SolvedPart:
     exponentials: tuple[tuple[Exponential, ...], ...]
     checked: tuple[Checked, ...]
     fell_back: str = ""
+    late: bool = False
+    """Whether the time was up before all was done."""
 
     def applied_to(self, graph: KernelGraph) -> SolvedPart:
         """The same for another part that is equal."""
         forms = (self.candidates, self.stabilized, self.verified)
         candidates, stabilized, verified = (applied_to(form, graph) for form in forms)
         return replace(self, candidates=candidates, stabilized=stabilized, verified=verified)
+
+
+def of_own_ops(graph: KernelGraph) -> Alternatives:
+    """A part beside its own ops, each a kernel of its own."""
+    programs = (graph, decompose(graph, stable=True))
+    return Alternatives(graph.inputs, graph.outputs, programs, (OWN_OPS,), (None, None))
 
 
 class PartSolver:
@@ -120,6 +137,7 @@ class PartSolver:
         self.exponentials: list[tuple[Exponential, ...]] = []
         self.checked: list[Checked] = []
         self._planner: Planner | None = None
+        self._out_of_time = False
         self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
 
     def run(self) -> SolvedPart:
@@ -127,7 +145,8 @@ class PartSolver:
         try:
             self._first_rounds()
         except KeyboardInterrupt:
-            self.o.deadline.stop("interrupted")
+            self.o.deadline.stop(INTERRUPTED)
+        self._out_of_time = not self.o.deadline.left
         return self.solved()
 
     def go_on_without(self, broken: Mapping[int, Sequence[Launch]], deadline: Deadline) -> bool:
@@ -157,7 +176,8 @@ class PartSolver:
             if self._promises_more(result):
                 self._rounds(result)
         except KeyboardInterrupt:
-            self.o.deadline.stop("interrupted")
+            self.o.deadline.stop(INTERRUPTED)
+        self._out_of_time |= not self.o.deadline.left
         return True
 
     def solved(self) -> SolvedPart:
@@ -165,21 +185,32 @@ class PartSolver:
         fell_back = ""
         if self.verified is None or len(self.verified.programs) == 1:
             fell_back = self.o.deadline.reason or self._why()
-        own = Alternatives(
-            self.graph.inputs,
-            self.graph.outputs,
-            (self.graph, decompose(self.graph, stable=True)),
-            (OWN_OPS,),
-            (None, None),
-        )
-        verified = own if fell_back or self.verified is None else self.verified
+        own = fell_back or self.verified is None
+        verified = of_own_ops(self.graph) if own or self.verified is None else self.verified
         reference = Alternatives(
             self.graph.inputs, self.graph.outputs, (self.graph,), None, (None,), ()
         )
         return SolvedPart(
             self.found or reference, self.stable or reference, verified, self.search,
-            tuple(self.exponentials), tuple(self.checked), fell_back,
+            tuple(self.exponentials), tuple(self.checked), fell_back, self.late,
         )  # fmt: skip
+
+    @property
+    def late(self) -> bool:
+        """Whether the time was up before all was done: with more of it more may be found."""
+        out = self.search.report.stop is StopReason.BUDGET
+        return out or self._out_of_time or any(c.verdict.late for c in self.checked)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user has ended it."""
+        return self.o.deadline.reason == INTERRUPTED
+
+    def place_of(self, program: KernelGraph) -> int:
+        """The number of a verified program among the candidates of the search."""
+        candidate = self._candidate_of[id(program)]
+        places = enumerate(self.search.candidates)
+        return next(i for i, c in places if c is candidate)
 
     def _why(self) -> str:
         """Why nothing is left."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,14 @@ class Finalist:
         return math.inf if self.prediction is None else self.prediction.time
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """Times in µs of the finalists, by their places, on a ``device``."""
+
+    device: str
+    microseconds: tuple[tuple[int, float], ...]
+
+
 @dataclass
 class Report:
     """What happened on the way."""
@@ -106,14 +114,14 @@ class Optimized:
         mlir: Forms,
         report: Report,
         finalists: tuple[Finalist, ...] = (),
+        others: Callable[[], tuple[Finalist, ...]] | None = None,
     ) -> None:
         self.program = program
         self.options = options
         self.graph = graph
         """The chosen µGraph."""
         self.steps = steps
-        self.finalists = finalists
-        """The candidates that were compiled, by predicted time; the first was chosen."""
+        self._finalists, self._others = finalists, others
         self.mlir = mlir
         self.report = report
         self._executables: dict[int, Executable] = {}
@@ -127,6 +135,15 @@ class Optimized:
         from mirage.semantics.describe import describe
 
         return describe(self.graph)
+
+    @property
+    def finalists(self) -> tuple[Finalist, ...]:
+        """The candidates that were compiled, by predicted time; the first was chosen. Those of an
+        earlier run are loaded when they are asked for."""
+        if self._others is not None:
+            others, self._others = self._others, None
+            self._finalists = (*self._finalists, *others())
+        return self._finalists
 
     @property
     def verdicts(self) -> tuple[Checked, ...]:

@@ -52,7 +52,9 @@ class Candidate:
     """A µGraph whose compute is in launches, and its predicted cost.
 
     ``stored`` says which value of the program that was searched each tensor between its kernels
-    holds, in row-major order whatever the shape; ``picks`` which kernel computes such a value."""
+    holds, in row-major order whatever the shape; ``picks`` which kernel computes such a value. Of a
+    candidate that an earlier run has found only its cost and description may be known: its graph
+    has no ops then."""
 
     graph: KernelGraph
     cost: CostReport

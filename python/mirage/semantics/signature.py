@@ -7,6 +7,12 @@ from dataclasses import fields
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Op, Structure, Value
 
 
+def _text(op: Op, name: str) -> str:
+    """An attribute; arguments by name have no order."""
+    value: object = getattr(op, name)
+    return str(tuple(sorted(value)) if name == "arguments" else value)  # pyright: ignore
+
+
 def signature(graph: KernelGraph) -> str:
     """Ops, attributes and types, with values numbered in order of definition."""
     numbers: dict[Value, int] = {}
@@ -17,9 +23,7 @@ def signature(graph: KernelGraph) -> str:
 
     def visit(op: Op) -> None:
         skipped = ("operands", "results", "body", "accumulators")
-        attributes = [
-            f"{f.name}={getattr(op, f.name)}" for f in fields(op) if f.name not in skipped
-        ]
+        attributes = [f"{f.name}={_text(op, f.name)}" for f in fields(op) if f.name not in skipped]
         operands = ",".join(number(v) for v in op.operands)
         if isinstance(op, Launch):
             for param, operand in zip(op.body.params, op.operands, strict=True):

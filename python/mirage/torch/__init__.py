@@ -2,8 +2,9 @@
 
 import mirage.torch
 
-fast = torch.compile(module, backend="mirage")              # searches, verifies, compiles
-print(mirage.torch.explain(module, x))                      # graph by graph
+fast = torch.compile(module, backend="mirage")              # PyTorch answers, then kernels do
+print(mirage.torch.explain())                               # what is still being compiled
+print(mirage.torch.explain(module, x))                      # graph by graph, once all is compiled
 op = mirage.torch.custom_op(mirage.runtime.load(path), "rms_linear")   # an artifact as an operator
 """
 

@@ -4,8 +4,9 @@ rest stays eager.
 TorchDynamo hands over one graph after the other. Inside a graph, ops that mirage does not know stay
 calls of PyTorch between the compiled parts. A whole graph stays with PyTorch, with the reason in
 the log ``mirage.torch``, where it needs gradients, does not run on a GPU, or where nothing in it
-can be compiled. A graph with dynamic sizes is compiled for each set of sizes that it is called
-with, up to a number of them.
+can be compiled. Until a graph's kernels are found, verified and compiled, in another process,
+PyTorch answers (:mod:`mirage.torch.background`). A graph with dynamic sizes is compiled for each
+set of sizes that it is called with, up to a number of them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 
 import torch
 
-from mirage.frontend.program import Program
+from mirage.pipeline.options import OptimizeOptions, OptionError
+from mirage.torch.background import compile_in, load_program
 from mirage.torch.compiled_graph import (
-    Compiled,
     CompiledGraph,
     Compiler,
     Report,
@@ -27,36 +28,18 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
+from mirage.torch.workshop import Workshop, shared_workshop
 
 log = logging.getLogger("mirage.torch")
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of ``torch.compile``: accepted, and all the same. How long to search is the option
 ``budget``; CUDA graphs are not captured here, a caller may capture what is compiled."""
+BLOCKING = "blocking"
+"""The option with which a graph is compiled before its first call is answered; without it PyTorch
+answers until its kernels are there."""
 MOST_SIZES = 16
 """Sets of sizes that a graph is compiled for; further ones stay eager."""
-
-
-def compile_program(program: Program, options: Mapping[str, Any]) -> Compiled:
-    """Optimizes a program for the current device, with ``options`` of
-    :class:`mirage.OptimizeOptions`.
-    """
-    from mirage.pipeline.optimize import optimize
-    from mirage.pipeline.options import OptimizeOptions
-
-    chosen = dict(options)
-    chosen.setdefault("chip", current_chip())
-    return optimize(program, OptimizeOptions.of(**chosen))
-
-
-def current_chip() -> str:
-    """The card that torch's current device is, by its name in the table of chips.
-
-    Raises :class:`mirage.cost.UnknownTargetError` where the table has no row for the device.
-    """
-    from mirage.cost import target_of_device
-
-    return target_of_device(torch.cuda.get_device_capability(), torch.cuda.get_device_name()).name
 
 
 def backend(
@@ -65,25 +48,54 @@ def backend(
     *,
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
-    compiler: Compiler = compile_program,
+    compiler: Compiler | None = None,
+    load: Compiler = load_program,
+    workshop: Workshop | None = None,
     devices: Sequence[str] = ("cuda",),
     watch: Callable[[Report], None] = lambda report: None,
 ) -> Callable[..., Any]:
     """The backend as TorchDynamo calls it; ``options`` and ``mode`` are those given to
     ``torch.compile``. ``watch`` is told what becomes of the graph.
 
+    Programs are optimized by the processes of ``workshop``, and what they find is made ready with
+    ``load``; a ``compiler`` does both at once, in this process.
+
     Raises :class:`mirage.pipeline.options.OptionError` for unknown options and modes. Whatever else
     goes wrong, the graph stays with PyTorch.
     """
-    from mirage.pipeline.options import OptimizeOptions, OptionError
-
-    OptimizeOptions.of(**(options or {}))
+    chosen, blocking = split_options(options or {})
     if mode not in (None, *MODES):
         raise OptionError(f"expected a mode among {', '.join(MODES)}, got {mode!r}")
-    graph = _Graph(module, options or {}, compiler, devices, watch)
+
+    def compile_graph(found: CompiledGraph) -> None:
+        if found.program is None:
+            return
+        if compiler is not None:
+            found.report.compiled = compiler(found.program, chosen)
+        else:
+            shop = workshop or shared_workshop()
+            compile_in(shop, found, chosen, load, blocking=blocking)
+
+    graph = _Graph(module, compile_graph, devices, watch)
     if any(map(_is_dynamic, example_inputs)):
         return graph.for_sizes
     return graph.compiled(example_inputs) or module.forward
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The options of :class:`mirage.OptimizeOptions`, and whether calls wait for kernels. Raises
+    :class:`OptionError`."""
+    chosen = dict(options)
+    blocking = chosen.pop(BLOCKING, False)
+    if not isinstance(blocking, bool):
+        raise OptionError(f"expected {BLOCKING} to be True or False, got {blocking!r}")
+    try:
+        OptimizeOptions.of(**chosen)
+    except OptionError as error:
+        known = f"expected options among {BLOCKING}, "
+        message = error.message.replace("expected options among ", known)
+        raise OptionError(message) from None
+    return chosen, blocking
 
 
 class _Graph:
@@ -92,13 +104,12 @@ class _Graph:
     def __init__(
         self,
         module: torch.fx.GraphModule,
-        options: Mapping[str, Any],
-        compiler: Compiler,
+        compile_graph: Callable[[CompiledGraph], None],
         devices: Sequence[str],
         watch: Callable[[Report], None],
     ) -> None:
-        self.module, self.options = module, options
-        self.compiler, self.devices, self.watch = compiler, devices, watch
+        self.module, self.compile_graph = module, compile_graph
+        self.devices, self.watch = devices, watch
         self._found: dict[object, CompiledGraph | None] = {}
         self._lock = threading.Lock()
 
@@ -106,7 +117,8 @@ class _Graph:
         """The graph for inputs like these; None if it stays with PyTorch."""
         try:
             check_inputs(inputs, self.devices)
-            found = CompiledGraph(self.module, inputs, self.options, self.compiler)
+            found = CompiledGraph(self.module, inputs)
+            self.compile_graph(found)
         except Exception as error:
             reason = describe(error)
             count = count_ops(self.module)

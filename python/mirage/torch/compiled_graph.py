@@ -1,4 +1,5 @@
-"""One graph of TorchDynamo, compiled for inputs of fixed sizes and called as the graph is."""
+"""One graph of TorchDynamo, for inputs of fixed sizes: called as the graph is, by PyTorch until its
+kernels are there, then by those."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from mirage.frontend.program import Program
 from mirage.runtime.executable import ALIGNMENT
 from mirage.semantics.ugraph import External
 from mirage.torch.results import Arranged, effects_of
+from mirage.torch.workshop import Job
 
 log = logging.getLogger("mirage.torch")
 
@@ -27,15 +29,17 @@ class StaysEager(MirageError):
     """A graph that is left to PyTorch; the message is the reason."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Report:
     """What became of a graph: how many ``ops`` it has, why it stays with PyTorch if it does, which
-    calls of PyTorch are between the compiled parts, and the compiled program."""
+    calls of PyTorch are between the compiled parts, the compiled program, and the job that it is
+    made by as long as it is being made. It changes as that goes on."""
 
     ops: int
     reason: str = ""
     calls: tuple[str, ...] = ()
     compiled: Compiled | None = None
+    job: Job | None = None
 
 
 def count_ops(module: torch.fx.GraphModule) -> int:
@@ -44,16 +48,12 @@ def count_ops(module: torch.fx.GraphModule) -> int:
 
 
 class CompiledGraph:
-    """The graph ``module`` compiled for inputs like ``inputs`` (tensors, and numbers that stand for
-    sizes). Raises what the import, the optimization and :func:`effects_of` raise."""
+    """The graph ``module`` for inputs like ``inputs`` (tensors, and numbers that stand for sizes).
+    ``program`` is what is to be compiled, None where there is nothing to compute; once
+    ``report.compiled`` is set, that is called. Raises what the import and :func:`effects_of` raise.
+    """
 
-    def __init__(
-        self,
-        module: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-        options: Mapping[str, Any],
-        compiler: Compiler,
-    ) -> None:
+    def __init__(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
         from mirage.frontend.torch_import import from_torch
 
         self.module = module
@@ -62,7 +62,9 @@ class CompiledGraph:
         self.single = isinstance(_output(module).args[0], torch.fx.Node)
         self.tensors = [i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
         self.updates: list[int] = []
+        self.program: Program | None = None
         self.report = Report(count_ops(module))
+        self._called: Compiled | None = None
         if not self.arranged.computed and not effects.written:
             return  # views of inputs, and constants
         numbers = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
@@ -73,21 +75,24 @@ class CompiledGraph:
         part = _Part(_with_outputs(module, self.arranged.computed), numbers, len(inputs))
         imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
         self.updates = [self.tensors[i] for i in imported.updates]
-        self.report = Report(
-            count_ops(module),
-            calls=tuple(op.target for op in imported.graph.ops if isinstance(op, External)),
-            compiled=compiler(imported.program, options),
-        )
+        self.program = imported.program
+        externals = (op.target for op in imported.graph.ops if isinstance(op, External))
+        self.report.calls = tuple(externals)
 
     def __call__(self, *inputs: Any) -> Any:
-        program = self.report.compiled
+        program = self.report.compiled  # read once: it may be set meanwhile
         if program is None or (self.updates and self._overlap(inputs)):
-            return self.module.forward(*inputs)  # nothing to compute, or not to be told apart
+            return self.module.forward(*inputs)  # nothing to call, or not to be told apart
+        if program is not self._called:
+            if _captures():
+                return self.module.forward(*inputs)  # its code cannot be loaded meanwhile
+            self._called = program
         try:
             values = tuple(program(*(_ready(inputs[i]) for i in self.tensors)))
         except Exception as error:  # nothing is written yet, so PyTorch can do it all
             log.warning("a compiled graph goes on in PyTorch: %s", describe(error))
-            self.report = Report(self.report.ops, describe(error))
+            self.report.compiled, self.report.reason = None, describe(error)
+            self.report.calls = ()
             return self.module.forward(*inputs)
         count = len(self.updates)
         for i, value in zip(self.updates, values[:count], strict=True):
@@ -100,6 +105,11 @@ class CompiledGraph:
         storages = [inputs[i].untyped_storage().data_ptr() for i in self.tensors]
         written = [inputs[i].untyped_storage().data_ptr() for i in self.updates]
         return any(storages.count(storage) > 1 for storage in written)
+
+
+def _captures() -> bool:
+    """Whether a CUDA graph is being captured."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def describe(error: BaseException) -> str:

@@ -11,13 +11,15 @@ from typing import Any
 import torch
 
 from mirage.semantics.ugraph import launches
-from mirage.torch.backend import backend, compile_program
+from mirage.torch.backend import BLOCKING, backend
+from mirage.torch.background import reports
 from mirage.torch.compiled_graph import Compiler, Report
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The graphs of a model, in the order in which TorchDynamo handed them over."""
+    """The graphs of a model, in the order in which TorchDynamo handed them over, as they are when
+    it is printed."""
 
     graphs: tuple[Report, ...]
 
@@ -31,20 +33,30 @@ class Explanation:
 
 
 def explain(
-    model: Any,
+    model: Any = None,
     *inputs: Any,
     options: dict[str, Any] | None = None,
-    compiler: Compiler = compile_program,
+    compiler: Compiler | None = None,
     devices: Sequence[str] = ("cuda",),
     **named: Any,
 ) -> Explanation:
     """Runs a model once under ``torch.compile`` and says what was compiled, which calls stayed with
     PyTorch, and why. ``inputs`` and ``named`` are the model's arguments, ``options`` those of the
-    backend. What TorchDynamo knows of other models stays as it is.
+    backend (but that it waits for kernels unless ``blocking`` is False). What TorchDynamo knows of
+    other models stays as it is.
+
+    Without a model: what became of the graphs that this process has handed to compile processes so
+    far, and what they are doing.
     """
+    if model is None:
+        return Explanation(reports())
     graphs: list[Report] = []
     chosen = partial(
-        backend, options=options, compiler=compiler, devices=devices, watch=graphs.append
+        backend,
+        options={BLOCKING: True, **(options or {})},
+        compiler=compiler,
+        devices=devices,
+        watch=graphs.append,
     )
     with torch.no_grad():
         torch.compile(_Once(model), backend=chosen)(*inputs, **named)
@@ -69,13 +81,16 @@ def _count(n: int, what: str) -> str:
 def _what(graph: Report) -> str:
     if graph.reason:
         return f"stays with PyTorch: {graph.reason}"
+    job = graph.job
+    if job is not None:
+        return f"PyTorch answers, being compiled for {job.seconds:.0f} s ({job.doing})"
     text = "compiled"
     optimized: Any = graph.compiled
     if hasattr(optimized, "graph"):  # what compile_program gives
         kernels = len(list(launches(optimized.graph.ops)))
         text = _count(kernels, "kernel")
-        if optimized.finalists:
-            text += f", {optimized.finalists[0].predicted:.3g} µs predicted"
+        if optimized.report.prediction is not None:
+            text += f", {optimized.report.prediction.time:.3g} µs predicted"
     if graph.calls:
         names = Counter(name.removeprefix("aten.") for name in graph.calls)
         calls = ", ".join(name if n == 1 else f"{name} ({n})" for name, n in names.items())

@@ -1,45 +1,31 @@
 """What is known about pieces: kept for the next candidate that has the same one, and on disk for
 the next run.
 
-Keys are hashes of both programs of a piece (ops, attributes, types); an entry on disk also counts
-for one version of the verifier only. Files are written under a temporary name and renamed, and one
-that cannot be read counts as absent. Only what was shown is kept.
+Keys are hashes of both programs of a piece (ops, attributes, types); an entry of the cache
+(:mod:`mirage.cache`) also counts for one version of the verifier only: its key has the hash of all
+files that a verdict rests on. Only what was shown is kept.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import mirage
+from mirage.cache import Store, key_of, kind_version
 from mirage.verify.kernel_by_kernel import Piece, Shown
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor
 
-
-@cache
-def fingerprint() -> str:
-    """The version of the verifier, and the state of the files that a verdict rests on."""
-    state = hashlib.sha256(mirage.__version__.encode())
-    root = Path(__file__).parent.parent
-    for path in sorted((*root.glob("verify/*.py"), *root.glob("semantics/*.py"))):
-        state.update(path.read_bytes())
-    return state.hexdigest()[:16]
+KIND = "verdict"
 
 
 class Ledger(Mapping[str, Shown]):
-    """Pieces that were looked at, by their key; with a ``folder``, those of other runs too."""
+    """Pieces that were looked at, by their key; with a ``store``, those of other runs too."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, store: Store | None = None) -> None:
         self._known: dict[str, Shown] = {}
-        self._folder = None if folder is None else folder / fingerprint()
+        self._store = store
 
     def __getitem__(self, key: str) -> Shown:
         if key not in self._known:
@@ -58,33 +44,22 @@ class Ledger(Mapping[str, Shown]):
     def add(self, piece: Piece, shown: Shown) -> None:
         """Keeps what was found out."""
         self._known[piece.key] = shown
-        if shown.holds and self._folder is not None:
-            with suppress(OSError):
-                self._write(self._path(piece.key), to_json(shown))
-
-    def _path(self, key: str) -> Path:
-        assert self._folder is not None
-        return self._folder / key[:2] / f"{key}.json"
+        if shown.holds and self._store is not None:
+            payload = json.dumps(to_json(shown)).encode()
+            self._store.put(KIND, _kept_as(piece.key), payload, version=kind_version(KIND))
 
     def _read(self, key: str) -> Shown | None:
-        if self._folder is None:
+        payload = None if self._store is None else self._store.get(KIND, _kept_as(key))
+        if payload is None:
             return None
         try:
-            return from_json(json.loads(self._path(key).read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
+            return from_json(json.loads(payload))
+        except (ValueError, KeyError, TypeError):
             return None
 
-    def _write(self, path: Path, data: Mapping[str, Any]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(data, file)
-            os.replace(name, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+
+def _kept_as(key: str) -> str:
+    return key_of(KIND, kind_version(KIND), key)
 
 
 def to_json(shown: Shown) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""The cache of artifacts: keys, damage, and folders that cannot be written."""
+"""Compiled kernels in the cache: keys, damage, and folders that cannot be written."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from mirage.cache import shared_store
 from mirage.compiler import cache
+from mirage.runtime.artifact import Artifact
 from small_artifact import small_artifact
 
 
@@ -22,15 +23,39 @@ def test_store_and_lookup() -> None:
     found = cache.lookup(key)
     assert found is not None
     assert found.manifest == small_artifact().manifest
+    assert found.files == small_artifact().files
 
 
-def test_damaged_entries_count_as_absent() -> None:
+def test_damaged_entries_count_as_absent(caplog: pytest.LogCaptureFixture) -> None:
     key = cache.cache_key("ir", "sm_80", {})
     cache.store(key, small_artifact())
-    (cache.entry_path(key) / "kernels.ptx").write_text("half")
+    place = shared_store().place("code", key)
+    assert place is not None
+    place.write_bytes(place.read_bytes()[:-10])
     assert cache.lookup(key) is None
+    assert "is damaged" in caplog.text
     cache.store(key, small_artifact())
     assert cache.lookup(key) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.replace(b"add.f32", b"sub.f32"),
+        lambda data: data[:-1],
+        lambda data: b"{}\n" + data,
+        lambda data: data.replace(b'"kernels"', b'"kernel"'),
+        lambda data: b"",
+    ],
+)
+def test_files_have_the_hashes_of_the_manifest(change: object) -> None:
+    """Whatever the entry's own hash says."""
+    key = cache.cache_key("ir", "sm_80", {})
+    data = cache.to_bytes(small_artifact())
+    changed = change(data)  # type: ignore[operator]
+    assert changed != data
+    shared_store().put("code", key, changed, version="v")
+    assert cache.lookup(key) is None
 
 
 def test_everything_is_in_the_key() -> None:
@@ -47,12 +72,10 @@ def test_everything_is_in_the_key() -> None:
 def test_unwritable_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "file"))
-    artifact = small_artifact()
-    assert cache.store("0" * 64, artifact) is artifact
+    cache.store("0" * 64, small_artifact())
+    assert cache.lookup("0" * 64) is None
 
 
-def test_default_is_the_users_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MIRAGE_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    if sys.platform == "linux":
-        assert cache.cache_folder() == tmp_path / "mirage"
+def test_there_and_back() -> None:
+    artifact: Artifact = small_artifact()
+    assert cache.from_bytes(cache.to_bytes(artifact)).manifest == artifact.manifest

@@ -254,7 +254,7 @@ def optimized(program: Program, options: Mapping[str, Any]) -> Any:
 
 class _Emulated:
     def __init__(self, found: Any) -> None:
-        self.graph, self.finalists, self._found = found.graph, found.finalists, found
+        self.graph, self.report, self._found = found.graph, found.report, found
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
         return emulate(self._found, *inputs)

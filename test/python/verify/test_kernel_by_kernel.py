@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from mirage.cache import Store
 from mirage.cost import TARGETS
 from mirage.search import Planner, SearchLimits
 from mirage.semantics.builder import Builder
@@ -168,26 +169,28 @@ def test_equal_kernels_are_shown_once() -> None:
 
 def test_what_is_known_is_kept_on_disk(tmp_path, case) -> None:
     reference, candidate, hint = case
-    first = Ledger(tmp_path)
+    store = Store(tmp_path, 1 << 20)
+    first = Ledger(store)
     list(verify_all(reference, [Claim(candidate, hint)], Terms(OPTIONS, first)))
-    files = list(tmp_path.rglob("*.json"))
+    files = [e.path for e in store.entries()]
     assert len(files) == len(first) == 2
-    again = Ledger(tmp_path)
+    again = Ledger(store)
     for key, shown in first.items():
         assert again[key] == shown
         assert from_json(to_json(shown)) == shown
     files[0].write_text("{")  # one that cannot be read counts as absent
-    assert sum(key in Ledger(tmp_path) for key in first) == 1
+    assert sum(key in Ledger(store) for key in first) == 1
 
 
 def test_what_is_not_shown_is_not_kept(tmp_path, case) -> None:
     reference, candidate, hint = case
-    ledger = Ledger(tmp_path)
+    store = Store(tmp_path, 1 << 20)
+    ledger = Ledger(store)
     wrong = with_fault(candidate, 1)
     (verdict,) = verify_all(reference, [Claim(wrong, hint)], Terms(OPTIONS, ledger))
     assert not verdict.equivalent
     assert any(not shown.holds for shown in ledger.values())
-    assert all(shown.holds for shown in (Ledger(tmp_path).get(k) for k in ledger) if shown)
+    assert all(shown.holds for shown in (Ledger(store).get(k) for k in ledger) if shown)
 
 
 def test_at_the_deadline_nothing_is_shown(case) -> None:

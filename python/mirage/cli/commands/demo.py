@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Shows the programs one after the other."""
-    from mirage.compiler.cache import cache_folder
+    from mirage.cache import cache_folder
 
     folder = options.output or cache_folder() / "demo"
     results: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ def show(
     name = Path(loaded.spec.partition(":")[0]).stem
     output.heading(f"==== {name} ====")
     settings = OptimizeOptions(
-        chip=chip_of(options), watch=lambda text: output.say(text, style="dim")
+        chip=chip_of(options), watch=lambda text: output.say(text, style="dim"), fresh=True
     )
     optimized = optimize(loaded.program, settings)
     show_candidates(output, optimized.report)

@@ -165,11 +165,12 @@ def _ptxas() -> str:
 
 
 def _cache() -> str:
-    from mirage.compiler.cache import cache_folder
+    from mirage.cache import cache_folder, shared_store
+    from mirage.cache.folder import shown_size
 
-    folder = cache_folder()
-    entries = sum(1 for _ in folder.glob("artifacts/*/*.mirage"))
-    return f"{folder} ({entries} artifacts)"
+    entries = list(shared_store().entries())
+    size = shown_size(sum(e.bytes for e in entries))
+    return f"{cache_folder()} ({len(entries)} entries, {size})"
 
 
 PARTS: tuple[tuple[str, Callable[[], str], str, bool], ...] = (

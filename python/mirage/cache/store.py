@@ -1,0 +1,344 @@
+"""Entries on disk, each a file that says which kind of thing it is, under which key and by whom.
+
+A file is written under another name and renamed, so whoever reads it sees all of it or nothing;
+processes share the folder without locks. A file is a line with the hash of the rest, a line of
+JSON (the header), and the payload, compressed. What cannot be read counts as absent, what cannot be
+written is not kept: neither is an error, and both are said once in the log ``mirage.cache``.
+
+Where the folder takes more than its limit, what was not used for the longest time goes. Everything
+may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mirage.cache.folder import BadSizeError, cache_folder, size_limit
+from mirage.cache.plain import from_plain
+
+log = logging.getLogger("mirage.cache")
+
+FORMAT = "mirage-cache 1"
+
+KINDS = {
+    "search": "what was found for a part of a program, and its verdicts",
+    "program": "which of it was chosen for a whole program, and measurements",
+    "verdict": "pieces that were shown to be equal",
+    "check": "kernels that passed in the emulator",
+    "code": "compiled kernels",
+}
+"""Kinds of entries, and what each holds."""
+
+OLD = ("artifacts", "verdicts", "checks")
+"""Folders of versions that had several caches."""
+
+LARGEST = 1 << 30
+"""Bytes of one entry at most."""
+USED = 600.0
+"""Seconds between two notes that an entry was used."""
+ABANDONED = 3600.0
+"""Seconds after which a file under another name belongs to nobody."""
+ROOM = 0.9
+"""Of the limit is left where something had to go."""
+
+
+class DamagedEntryError(ValueError):
+    """A file that is not what was written; the message says in which way."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says of itself. ``about`` is for people, ``created`` seconds since the epoch."""
+
+    kind: str
+    key: str
+    version: str
+    about: str
+    created: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of the cache. ``header`` is None where it cannot be read."""
+
+    kind: str
+    key: str
+    path: Path
+    bytes: int
+    used: float
+    header: Header | None = None
+
+
+def key_of(kind: str, version: str, *parts: object) -> str:
+    """The key of what depends on ``parts`` (plain data) and on a version."""
+    text = json.dumps([kind, version, *parts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def packed(header: Header, payload: bytes) -> bytes:
+    """The contents of a file."""
+    body = json.dumps(asdict(header)).encode() + b"\n" + zlib.compress(payload, 3)
+    return f"{FORMAT} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+
+
+def unpacked(content: bytes) -> tuple[Header, bytes]:
+    """What :func:`packed` wrote. Raises :class:`DamagedEntryError`."""
+    first, _, body = content.partition(b"\n")
+    name, _, digest = first.decode(errors="replace").rpartition(" ")
+    if name != FORMAT:
+        raise DamagedEntryError(f"expected a file that starts with {FORMAT!r}, got {name[:40]!r}")
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise DamagedEntryError("its contents do not have the hash that it says")
+    line, _, data = body.partition(b"\n")
+    try:
+        header = from_plain(Header, json.loads(line))
+        stream = zlib.decompressobj()
+        payload = stream.decompress(data, LARGEST)
+    except (ValueError, zlib.error) as error:
+        raise DamagedEntryError(str(error)) from None
+    if not stream.eof:
+        raise DamagedEntryError("its payload is cut off, or too large")
+    return header, payload
+
+
+class Store:
+    """The entries of a folder (of memory alone without one), at most ``limit`` bytes.
+
+    ``memory`` holds payloads that count as entries of this process; ``seen``, where it is not None,
+    collects the payloads of all entries that are read and written, for a process that is to have
+    the same.
+    """
+
+    def __init__(self, folder: Path | None, limit: int) -> None:
+        self.folder = folder if limit > 0 else None
+        self.limit = limit
+        self.memory: dict[tuple[str, str], bytes] = {}
+        self.seen: dict[tuple[str, str], bytes] | None = None
+        self._said: set[str] = set()
+        self._written: int | None = None  # bytes since the folder was looked through
+
+    # ---- reading
+
+    def get(self, kind: str, key: str) -> bytes | None:
+        """The payload of an entry, if it is there and whole."""
+        payload = self.memory.get((kind, key))
+        if payload is None:
+            payload = self._read(kind, key)
+        if payload is not None and self.seen is not None:
+            self.seen[kind, key] = payload
+        return payload
+
+    def has(self, kind: str, key: str) -> bool:
+        """Whether there is an entry, whole or not."""
+        place = self.place(kind, key)
+        return (kind, key) in self.memory or (place is not None and place.is_file())
+
+    def _read(self, kind: str, key: str) -> bytes | None:
+        place = self.place(kind, key)
+        if place is None:
+            return None
+        try:
+            content = place.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._say(f"the cache in {self.folder} cannot be read ({error.strerror or error})")
+            return None
+        try:
+            header, payload = unpacked(content)
+            if (header.kind, header.key) != (kind, key):
+                raise DamagedEntryError(f"it is of another kind or key: {header.kind}")
+        except DamagedEntryError as error:
+            self.damaged(kind, key, str(error))
+            return None
+        with suppress(OSError):
+            if time.time() - place.stat().st_mtime > USED:
+                os.utime(place)
+        return payload
+
+    def damaged(self, kind: str, key: str, why: str) -> None:
+        """Removes an entry that is not what it should be, and says so."""
+        self._say(f"an entry of the cache is damaged ({kind} {key[:12]}: {why}); it is made again")
+        self.drop(kind, key)
+
+    # ---- writing
+
+    def put(self, kind: str, key: str, payload: bytes, *, version: str, about: str = "") -> bool:
+        """Keeps an entry; whether that was possible."""
+        if kind not in KINDS:
+            raise ValueError(f"expected a kind among {', '.join(KINDS)}, got {kind!r}")
+        if self.seen is not None:
+            self.seen[kind, key] = payload
+        if self.folder is None:
+            self.memory[kind, key] = payload
+            return True
+        header = Header(kind, key, version, about, time.time())
+        return self.put_file(header, packed(header, payload))
+
+    def put_file(self, header: Header, content: bytes) -> bool:
+        """Keeps an entry that is packed already; whether that was possible."""
+        place = self.place(header.kind, header.key)
+        if place is None or len(content) > self.limit:
+            return False
+        try:
+            _write(place, content)
+        except OSError as error:
+            self._say(
+                f"the cache in {self.folder} cannot be written ({error.strerror or error}): what "
+                "is found and compiled is not kept"
+            )
+            return False
+        self._make_room(len(content))
+        return True
+
+    def drop(self, kind: str, key: str) -> None:
+        """Removes an entry, if it is there."""
+        self.memory.pop((kind, key), None)
+        place = self.place(kind, key)
+        if place is not None:
+            with suppress(OSError):
+                place.unlink()
+
+    def clear(self, kinds: Iterable[str] = KINDS) -> tuple[int, int]:
+        """Removes all entries of some kinds; how many, and their bytes. With all kinds what older
+        versions have left goes, too."""
+        wanted = set(kinds)
+        count = size = 0
+        for entry in list(self.entries()):
+            if entry.kind in wanted:
+                with suppress(OSError):
+                    entry.path.unlink()
+                    count, size = count + 1, size + entry.bytes
+        if self.folder is not None:
+            old = OLD if wanted == set(KINDS) else ()
+            for name in (*wanted, *old):
+                _remove_folders(self.folder / name, whole=name in OLD)
+        self.memory = {k: v for k, v in self.memory.items() if k[0] not in wanted}
+        return count, size
+
+    # ---- all of it
+
+    def place(self, kind: str, key: str) -> Path | None:
+        """The file of an entry; None where there is no folder."""
+        return None if self.folder is None else self.folder / kind / key[:2] / key
+
+    def entries(self, headers: bool = False) -> Iterator[Entry]:
+        """All files of the cache; with ``headers`` their contents are read and checked."""
+        if self.folder is None:
+            return
+        for kind in KINDS:
+            for path in sorted(self.folder.glob(f"{kind}/??/*")):
+                if len(path.name) != 64 or not set(path.name) <= set("0123456789abcdef"):
+                    continue
+                try:
+                    stat = path.stat()
+                    content = path.read_bytes() if headers else None
+                except OSError:  # another process was faster
+                    continue
+                header = None
+                if content is not None:
+                    with suppress(DamagedEntryError):
+                        header, _ = unpacked(content)
+                yield Entry(kind, path.name, path, stat.st_size, stat.st_mtime, header)
+
+    def _make_room(self, written: int) -> None:
+        """Removes what was not used for long, where the folder has become too large. It is looked
+        through once a process, and again when as much as a twentieth was written."""
+        if self._written is not None and self._written + written < self.limit / 20:
+            self._written += written
+            return
+        self._written = 0
+        assert self.folder is not None
+        _remove_abandoned(self.folder)
+        entries = list(self.entries())
+        total = sum(e.bytes for e in entries)
+        if total <= self.limit:
+            return
+        for entry in sorted(entries, key=lambda e: e.used):
+            if total <= ROOM * self.limit:
+                break
+            with suppress(OSError):
+                entry.path.unlink()
+            total -= entry.bytes
+
+    def _say(self, text: str) -> None:
+        """A line in the log, once."""
+        what = text.partition(" (")[0]
+        if what not in self._said:
+            self._said.add(what)
+            log.warning("%s", text)
+
+
+def _write(place: Path, content: bytes) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=place.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(name, place)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Files that a process which ended early has left under another name."""
+    for kind in KINDS:
+        for path in folder.glob(f"{kind}/??/.*.part"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > ABANDONED:
+                    path.unlink()
+
+
+def _remove_folders(folder: Path, *, whole: bool) -> None:
+    """A kind's folders that are empty, or ``whole`` with all that is in it."""
+    if whole:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    inside: Sequence[Path] = list(folder.glob("??")) if folder.is_dir() else ()
+    for path in (*inside, folder):
+        with suppress(OSError):
+            path.rmdir()
+
+
+_STORES: dict[tuple[Path, int], Store] = {}
+_INSTEAD: list[Store] = []
+
+
+@contextmanager
+def shared_as(store: Store) -> Generator[None]:
+    """Has :func:`shared_store` give another store for a while, in all threads."""
+    _INSTEAD.append(store)
+    try:
+        yield
+    finally:
+        _INSTEAD.remove(store)
+
+
+def shared_store() -> Store:
+    """The cache of this user, as the environment says; the same object for the same folder."""
+    if _INSTEAD:
+        return _INSTEAD[-1]
+    try:
+        limit = size_limit()
+    except BadSizeError as error:
+        limit = 0
+        _STORES.setdefault((Path(), -1), Store(None, 0))._say(  # pyright: ignore[reportPrivateUsage]
+            f"{error.message}: nothing is kept"
+        )
+    where = (cache_folder(), limit)
+    if where not in _STORES:
+        _STORES[where] = Store(*where)
+    return _STORES[where]

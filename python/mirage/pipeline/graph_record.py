@@ -1,0 +1,78 @@
+"""µGraphs as entries of the cache keep them: MLIR, and what values are called.
+
+Names are no part of what a graph means, but artifacts have them, and the same program is to become
+the same artifact. What is read is checked: MLIR's parser and the dialects' verifiers, the rules of
+µGraphs (:mod:`mirage.semantics.check`), and the types of inputs and outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mirage.errors import MirageError
+from mirage.semantics.check import InvalidGraph, check_graph
+from mirage.semantics.signature import signature
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph, Value, values_in
+
+
+class BadRecordError(ValueError):
+    """A record that is not that of a graph with this interface."""
+
+
+@dataclass(frozen=True)
+class GraphRecord:
+    """MLIR with one ``kernel.graph``, and the names of its values in order of definition."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+def record_of(graph: KernelGraph) -> GraphRecord:
+    """A graph as it is kept. Raises :class:`BadRecordError` where it does not read back as the
+    same."""
+    from mirage import ir
+    from mirage.mlir_io import GraphIOError, graph_to_text
+
+    try:
+        record = GraphRecord(graph_to_text(graph), tuple(v.name for v in _values(graph)))
+    except (GraphIOError, ir.MLIRError) as error:
+        raise BadRecordError(f"the graph has no MLIR: {error}") from None
+    if signature(graph_of(record, graph)) != signature(graph):
+        raise BadRecordError("the graph does not read back as the same")
+    return record
+
+
+def graph_of(record: GraphRecord, reference: KernelGraph) -> KernelGraph:
+    """The graph that was kept, with the name and the inputs of ``reference``, whose interface it
+    has. Raises :class:`BadRecordError`."""
+    from mirage.mlir_io import graph_from_text
+
+    try:
+        read = graph_from_text(record.text).graph
+    except MirageError as error:
+        raise BadRecordError(f"its IR is not valid: {error}") from None
+    values = list(_values(read))
+    if len(values) != len(record.names):
+        raise BadRecordError(f"expected {len(record.names)} values, got {len(values)}")
+    new = {v: Value(v.type, name) for v, name in zip(values, record.names, strict=True)}
+    if _types(read.inputs) != _types(reference.inputs):
+        raise BadRecordError("its inputs have other types than those of the reference")
+    if _types(read.outputs) != _types(reference.outputs):
+        raise BadRecordError("its outputs have other types than those of the reference")
+    new.update(zip(read.inputs, reference.inputs, strict=True))
+    graph = replace(rename_graph(read, new), name=reference.name)
+    try:
+        check_graph(graph)
+    except InvalidGraph as error:
+        raise BadRecordError(str(error)) from None
+    return graph
+
+
+def _values(graph: KernelGraph) -> Sequence[Value]:
+    return (*graph.inputs, *values_in(graph.ops))
+
+
+def _types(values: Sequence[Value]) -> list[str]:
+    return [str(v.type) for v in values]

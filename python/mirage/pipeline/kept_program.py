@@ -1,0 +1,251 @@
+"""What was chosen for a whole program, kept in the cache for the next run.
+
+An entry has the finalists in the order in which they were taken, the account of how they came
+about, and measurements if some were made. Its key is made as those of parts are
+(:mod:`mirage.pipeline.kept_part`), of the whole program and of all options that matter. What is
+read is parsed and checked, its kernels are those of the cache of code or are compiled again, and
+kernels that no check of this machine has seen are run before they are handed out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from mirage.cache import PlainError, Store, as_plain, from_plain, key_of, kind_version, shared_store
+from mirage.compiler.errors import CompileError
+from mirage.cost import CostReport
+from mirage.frontend.program import Program
+from mirage.pipeline.build import Builder
+from mirage.pipeline.check import CHECKED, Checker, failed
+from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.forms import Forms, Graphs
+from mirage.pipeline.graph_record import BadRecordError, GraphRecord, graph_of, record_of
+from mirage.pipeline.kept_part import outbid
+from mirage.pipeline.kernel_check import KernelCheck
+from mirage.pipeline.options import Matters, OptimizeOptions
+from mirage.pipeline.result import Finalist, Measurement, Optimized, Report
+from mirage.pipeline.verify import Checked
+from mirage.search import Candidate, SearchReport, SearchResult
+from mirage.semantics.alternatives import VerdictNote
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph, launches
+from mirage.transforms import Exponential
+
+log = logging.getLogger("mirage.cache")
+
+KIND = "program"
+FOUND = "found before"
+"""What a note starts with that says so."""
+
+
+@dataclass(frozen=True)
+class KeptFinalist:
+    """A candidate that was compiled; see :class:`~mirage.pipeline.result.Finalist`."""
+
+    graph: GraphRecord
+    place: int
+    prediction: CostReport | None
+    spilled: int
+    verdicts: tuple[VerdictNote, ...]
+    checks: tuple[KernelCheck, ...] | None
+
+
+@dataclass(frozen=True)
+class KeptSearch:
+    """What was said about the search of a part: its report, and cost and description of each
+    candidate that was verified."""
+
+    report: SearchReport
+    stable: bool
+    candidates: tuple[tuple[CostReport, str], ...]
+
+
+@dataclass(frozen=True)
+class KeptProgram:
+    """``budget`` are the seconds that it had; ``late`` says that they did not do."""
+
+    reference: str
+    budget: float
+    late: bool
+    finalists: tuple[KeptFinalist, ...]
+    searches: tuple[KeptSearch, ...]
+    exponentials: tuple[tuple[Exponential, ...], ...]
+    checked: tuple[Checked, ...]
+    notes: tuple[str, ...]
+    measured: Measurement | None = None
+
+
+def key_for(program: Program, options: OptimizeOptions) -> tuple[str, str]:
+    """The key of a program's entry, and the program's canonical text."""
+    reference = signature(program.graph)
+    identity = as_plain(options.identity(Matters.SEARCH, Matters.CHOICE))
+    return key_of(KIND, kind_version(KIND), identity, reference), reference
+
+
+def is_kept(program: Program, options: OptimizeOptions) -> bool:
+    """Whether an earlier run has found what :func:`mirage.optimize` would search for."""
+    return options.reuses and _read(shared_store(), program, options) is not None
+
+
+def found_before(
+    program: Program,
+    options: OptimizeOptions,
+    again: Callable[[], Graphs],
+    *,
+    run: bool = True,
+) -> Optimized | None:
+    """What an earlier run has found; None where there is nothing, or where the budget promises
+    more. ``again`` makes the forms that are not kept, for those who ask for them. Without ``run``
+    no kernel is run: the checks are those that were made before."""
+    store = shared_store()
+    kept = _read(store, program, options)
+    if kept is None:
+        return None
+    try:
+        found = _Restorer(program, options, kept).optimized(again, run)
+    except (BadRecordError, CompileError) as error:
+        store.damaged(KIND, key_for(program, options)[0], str(error))
+        return None
+    if found is None:  # a kernel is wrong on this machine
+        store.drop(KIND, key_for(program, options)[0])
+    return found
+
+
+def _read(store: Store, program: Program, options: OptimizeOptions) -> KeptProgram | None:
+    key, reference = key_for(program, options)
+    payload = store.get(KIND, key)
+    if payload is None:
+        return None
+    try:
+        kept = from_plain(KeptProgram, json.loads(payload))
+        if kept.reference != reference or not kept.finalists:
+            raise PlainError("it is of another program")
+    except ValueError as error:
+        store.damaged(KIND, key, str(error))
+        return None
+    return None if outbid(kept.late, kept.budget, options.budget) else kept
+
+
+def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) -> None:
+    """Keeps what was chosen; that it cannot be kept is no error."""
+    options, report = optimized.options, optimized.report
+    if not options.use_cache:
+        return
+    key, reference = key_for(optimized.program, options)
+    try:
+        kept = KeptProgram(
+            reference, options.budget, late,
+            tuple(map(_kept_finalist, optimized.finalists)),
+            tuple(map(_kept_search, report.searches)),
+            report.exponentials, report.checked,
+            tuple(n for n in report.notes if not n.startswith(FOUND)), measured,
+        )  # fmt: skip
+        payload = json.dumps(as_plain(kept)).encode()
+        from_plain(KeptProgram, json.loads(payload))
+    except (BadRecordError, PlainError) as error:
+        log.warning("what was chosen for a program cannot be kept: %s", error)
+        return
+    kernels = len(list(launches(optimized.graph.ops)))
+    about = f"{optimized.graph.name or 'program'} for {options.chip}: {kernels} kernels"
+    about += ", measured" if measured else ""
+    about += ", out of time" if late else ""
+    shared_store().put(KIND, key, payload, version=kind_version(KIND), about=about)
+
+
+def keep_measured(optimized: Optimized, measured: Measurement) -> None:
+    """Keeps the order that measurements gave, where what was measured is kept."""
+    options = optimized.options
+    kept = _read(shared_store(), optimized.program, replace(options, budget=0.001))
+    if options.use_cache and kept is not None:
+        keep(optimized, kept.late, measured)
+
+
+def _kept_finalist(f: Finalist) -> KeptFinalist:
+    return KeptFinalist(
+        record_of(f.graph), f.place, f.prediction, f.spilled_bytes, f.verdicts, f.checks
+    )
+
+
+def _kept_search(result: SearchResult) -> KeptSearch:
+    candidates = tuple((c.cost, c.description) for c in result.candidates)
+    return KeptSearch(result.report, result.stable, candidates)
+
+
+def _search_of(kept: KeptSearch) -> SearchResult:
+    """The result without its programs: what they were is not kept."""
+    nothing = KernelGraph("", (), (), ())
+    candidates = [Candidate(nothing, cost, description) for cost, description in kept.candidates]
+    return SearchResult(candidates, kept.report, None, kept.stable)
+
+
+class _Restorer:
+    def __init__(self, program: Program, options: OptimizeOptions, kept: KeptProgram) -> None:
+        self.program, self.options, self.kept = program, options, kept
+        self.builder = Builder(
+            program, options.chip, options.cubin, options.use_cache, kept.checked
+        )
+
+    def optimized(self, again: Callable[[], Graphs], run: bool) -> Optimized | None:
+        """The program with what was chosen; None where a kernel of it is wrong."""
+        start = time.perf_counter()
+        options, kept = self.options, self.kept
+        first, *others = kept.finalists
+        chosen = self._finalist(first)
+        if options.check_kernels and run:
+            until = Deadline(CHECKED * options.budget)  # for those that there was no time for
+            checker = Checker(self.program, options.chip, options.use_cache, until)
+            chosen = checker.check(chosen, first.checks or ())
+            if failed(chosen.checks or ()):
+                return None
+        report = Report(
+            tuple(map(_search_of, kept.searches)), kept.exponentials, kept.checked,
+            chosen.prediction, chosen.checks or (), {}, list(kept.notes),
+        )  # fmt: skip
+        self._tell(report)
+        forms = Forms(
+            self.program,
+            {
+                "reference": ("reference", self.program.graph),
+                "selected": ("selected", chosen.graph),
+            },
+            again,
+        )
+        report.seconds["load"] = time.perf_counter() - start
+        return Optimized(
+            self.program, options, chosen.graph, chosen.steps, forms, report, (chosen,),
+            lambda: tuple(self._compiling(others)),
+        )  # fmt: skip
+
+    def _tell(self, report: Report) -> None:
+        found = FOUND
+        if self.kept.late:
+            found += (
+                f", within a budget of {self.kept.budget:.3g} s that ran out: a larger one "
+                "searches again"
+            )
+        if self.kept.measured is not None:
+            found += f", the fastest as measured on {self.kept.measured.device}"
+        report.notes.append(found)
+        self.options.say(found)
+
+    def _finalist(self, kept: KeptFinalist) -> Finalist:
+        graph = graph_of(kept.graph, self.program.graph)
+        steps = tuple(self.builder.steps(graph)) if self.options.compile else ()
+        return Finalist(
+            graph, steps, kept.place, kept.prediction, kept.spilled, kept.verdicts, kept.checks
+        )
+
+    def _compiling(self, others: Sequence[KeptFinalist]) -> Iterable[Finalist]:
+        """The other finalists, without those that cannot be had any more."""
+        return filter(None, map(self._if_possible, others))
+
+    def _if_possible(self, kept: KeptFinalist) -> Finalist | None:
+        try:
+            return self._finalist(kept)
+        except (BadRecordError, CompileError) as error:
+            log.warning("a candidate that was kept is left out: %s", error)
+            return None

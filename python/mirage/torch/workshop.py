@@ -1,0 +1,240 @@
+"""Programs are optimized in processes of their own while PyTorch answers.
+
+A process is a new interpreter, never a fork of one that may have CUDA. There are few of them
+whatever the number of graphs; each does one program after the other and ends when nothing is left
+to do. One that is killed or fails costs the program that it was about, nothing else. All end with
+this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import mirage
+from mirage.errors import MirageError
+from mirage.frontend.program import Program
+from mirage.pipeline.compile_process import Entries, read_message, write_message
+
+COMMAND = (sys.executable, "-m", "mirage.pipeline.compile_process")
+PROCESSES = 1
+"""Processes at once; each searches with all processors."""
+PATIENCE = 600.0
+"""Seconds that an answer may take besides ten times the budget."""
+
+
+class CompileProcessError(MirageError):
+    """A compile process did not do what it should; the message says what happened."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A program that is optimized elsewhere. ``doing`` says what is under way; at the end there are
+    ``entries`` of the cache, or an ``error``."""
+
+    program: Program
+    options: Mapping[str, Any]
+    done: Callable[[Job], None]
+    doing: str = "waits for a compile process"
+    started: float = field(default_factory=time.monotonic)
+    entries: Entries | None = None
+    error: str = ""
+    finished: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def seconds(self) -> float:
+        """Since it was handed in."""
+        return time.monotonic() - self.started
+
+
+class Workshop:
+    """At most so many ``processes``, each started by ``command``. ``MIRAGE_COMPILE_PROCESSES`` is
+    their number by default."""
+
+    def __init__(self, processes: int | None = None, command: Sequence[str] = COMMAND) -> None:
+        self.processes = _processes() if processes is None else processes
+        self.command = tuple(command)
+        self._lock = threading.Lock()
+        self._jobs: deque[Job] = deque()
+        self._workers: set[threading.Thread] = set()
+        self._children: set[subprocess.Popen[bytes]] = set()
+        self._owner = os.getpid()
+        atexit.register(self.close)
+
+    def submit(
+        self, program: Program, options: Mapping[str, Any], done: Callable[[Job], None]
+    ) -> Job:
+        """Hands in a program. ``done`` is called with the job, in another thread, when it is
+        finished."""
+        job = Job(_without_tensors(program), dict(options), done)
+        with self._lock:
+            if self._owner != os.getpid():  # a fork of the process that had the threads
+                self._workers, self._children = set(), set()
+                self._jobs.clear()
+                self._owner = os.getpid()
+            self._jobs.append(job)
+            if len(self._workers) < self.processes:
+                worker = threading.Thread(target=self._work, name="mirage-compile", daemon=True)
+                self._workers.add(worker)
+                worker.start()
+        return job
+
+    def close(self) -> None:
+        """Ends all processes; what they were about is not finished."""
+        if self._owner != os.getpid():
+            return
+        with self._lock:
+            self._jobs.clear()
+            children = list(self._children)
+        for child in children:
+            child.kill()
+
+    def _next(self) -> Job | None:
+        with self._lock:
+            if self._jobs:
+                return self._jobs.popleft()
+            self._workers.discard(threading.current_thread())
+            return None
+
+    def _work(self) -> None:
+        """Answers jobs with one process, until there are no more."""
+        child: _Child | None = None
+        while (job := self._next()) is not None:
+            try:
+                if child is None:
+                    child = _Child(self.command)
+                    with self._lock:
+                        self._children.add(child.process)
+                child.answer(job)
+            except (OSError, EOFError, CompileProcessError) as error:
+                how = child.end() if child is not None else str(error)
+                job.error = f"the compile process ended ({how})"
+                if isinstance(error, CompileProcessError):
+                    job.error = error.message
+                self._forget(child)
+                child = None
+            except Exception as error:  # what is sent or comes back is no message
+                job.error = f"{type(error).__name__}: {error}"
+                if child is not None:
+                    child.end()
+                self._forget(child)
+                child = None
+            try:
+                job.done(job)
+            finally:
+                job.finished.set()
+        if child is not None:
+            child.end()
+            self._forget(child)
+
+    def _forget(self, child: _Child | None) -> None:
+        if child is not None:
+            with self._lock:
+                self._children.discard(child.process)
+
+
+class _Child:
+    """One process, and what it prints."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.printed = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `end`)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.printed,
+            env=environment(),
+        )
+
+    def answer(self, job: Job) -> None:
+        """Has the process do a job. Raises ``OSError`` and ``EOFError`` where it ends before that,
+        and :class:`CompileProcessError` where it takes too long."""
+        requests: Any = self.process.stdin
+        answers: Any = self.process.stdout
+        limit = PATIENCE + 10.0 * float(job.options.get("budget") or 60.0)
+        too_long = threading.Event()
+
+        def stop() -> None:
+            too_long.set()
+            self.process.kill()
+
+        watchdog = threading.Timer(limit, stop)
+        watchdog.daemon = True
+        watchdog.start()
+        job.doing = "is optimized"
+        try:
+            write_message(requests, {"program": job.program, "options": job.options})
+            while "progress" in (message := read_message(answers)):
+                job.doing = str(message["progress"])
+        except (OSError, EOFError):
+            if not too_long.is_set():
+                raise
+            raise CompileProcessError(
+                f"the compile process gave no answer within {limit:.0f} s"
+            ) from None
+        finally:
+            watchdog.cancel()
+        job.error = str(message.get("error", ""))
+        job.entries = message.get("entries")
+
+    def end(self) -> str:
+        """Ends the process, and says how it has ended: its exit code or signal, and the last line
+        that it has printed."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        try:
+            code = self.process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        with self.printed as file:
+            file.seek(0)
+            lines = file.read().decode(errors="replace").strip().splitlines()
+        return f"{how}: {lines[-1].strip()}" if lines and code else how
+
+
+def environment() -> dict[str, str]:
+    """The environment of a compile process: this package where it is here, and no GPU."""
+    found = dict(os.environ)
+    roots = [str(Path(root).parent) for root in mirage.__path__]
+    paths = [*roots, *filter(None, found.get("PYTHONPATH", "").split(os.pathsep))]
+    found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    found["CUDA_VISIBLE_DEVICES"] = ""
+    return found
+
+
+def _without_tensors(program: Program) -> Program:
+    """The program as a process needs it that runs nothing: what its weights hold is no matter."""
+    parameters = tuple(replace(p, data=None) for p in program.parameters)
+    return replace(program, parameters=parameters)
+
+
+def _processes() -> int:
+    text = os.environ.get("MIRAGE_COMPILE_PROCESSES", "")
+    return max(1, int(text)) if text.isdecimal() else PROCESSES
+
+
+_shared: list[Workshop] = []
+_lock = threading.Lock()
+
+
+def shared_workshop() -> Workshop:
+    """The workshop of this process's graphs."""
+    with _lock:
+        if not _shared:
+            _shared.append(Workshop())
+        return _shared[0]
