@@ -12,7 +12,6 @@ import torch
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.runtime.executable import ALIGNMENT
-from mirage.semantics.ugraph import External
 from mirage.torch.results import Arranged, effects_of
 
 log = logging.getLogger("mirage.torch")
@@ -30,11 +29,13 @@ class StaysEager(MirageError):
 @dataclass(frozen=True)
 class Report:
     """What became of a graph: how many ``ops`` it has, why it stays with PyTorch if it does, which
-    calls of PyTorch are between the compiled parts, and the compiled program."""
+    calls of PyTorch are between the compiled parts and why (in the same order), and the compiled
+    program."""
 
     ops: int
     reason: str = ""
     calls: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     compiled: Compiled | None = None
 
 
@@ -75,7 +76,8 @@ class CompiledGraph:
         self.updates = [self.tensors[i] for i in imported.updates]
         self.report = Report(
             count_ops(module),
-            calls=tuple(op.target for op in imported.graph.ops if isinstance(op, External)),
+            calls=tuple(call.op for call in imported.stays),
+            reasons=tuple(call.reason for call in imported.stays),
             compiled=compiler(imported.program, options),
         )
 

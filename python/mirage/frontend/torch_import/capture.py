@@ -22,6 +22,7 @@ from torch_mlir.extras.fx_importer import FxImporter
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
 from mirage.frontend.location import is_internal, user_location
+from mirage.frontend.torch_import.complex_pairs import complex_as_pairs
 from mirage.frontend.torch_import.folding import fold
 from mirage.frontend.torch_import.table import TABLE
 
@@ -103,6 +104,7 @@ def capture(
             ) from error
     updates = _updates(exported, allow_updates)
     graph = exported.graph
+    complex_as_pairs(graph)
     arguments: list[Argument] = []
     given: dict[torch.fx.Node, torch.Tensor] = {}
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
