@@ -17,7 +17,7 @@ from mirage.frontend.torch_import import folding
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.positions import Gather, Iota
-from mirage.semantics.ugraph import External, Op
+from mirage.semantics.ugraph import External, Op, Unary
 from torch import nn
 
 Tensor = torch.Tensor
@@ -200,6 +200,20 @@ def test_rotary_tables_are_computed_at_import() -> None:
     names = {p.name for p in mi.from_torch(module, rand(6, 8)).program.parameters}
     assert "inv_freq" not in names
     assert sum(name.startswith("folded_") for name in names) == 2
+
+
+def test_angles_that_are_known_to_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "MOST_BYTES", 64)
+
+    def program(x: Tensor) -> Tensor:
+        angle = (torch.arange(1000) * 3).double() * 0.25
+        return x * angle.sin() + angle.cos()
+
+    assert check(program, rand(1000))[Unary] == 2
+    far = lambda x: (torch.arange(1000).double() * 1e5).sin() + x  # noqa: E731
+    for unknown in (torch.sin, torch.cos, far):
+        with pytest.raises(UnsupportedOpError, match="not known to be below"):
+            mi.from_torch(unknown, rand(1000))
 
 
 class Kept(nn.Module):

@@ -94,14 +94,7 @@ def capture(
         else _export(program, example_inputs)
     )
     _check_static(exported)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            exported = exported.run_decompositions(_decompositions())
-        except Exception as error:
-            raise ImportFailedError(
-                f"PyTorch could not decompose the program: {_first_line(error)}", user_location()
-            ) from error
+    exported = _decomposed(exported)
     updates = _updates(exported, allow_updates)
     graph = exported.graph
     complex_as_pairs(graph)
@@ -141,6 +134,17 @@ def capture(
         ) from error
     keys = () if updates else _result_keys(exported)
     return Captured(importer.module, function, tuple(arguments), keys, updates)
+
+
+def _decomposed(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return exported.run_decompositions(_decompositions())
+        except Exception as error:
+            raise ImportFailedError(
+                f"PyTorch could not decompose the program: {_first_line(error)}", user_location()
+            ) from error
 
 
 def _is_fixed(spec: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
 
 aten: Any = torch.ops.aten
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
@@ -72,6 +73,9 @@ class _Pairs:
             with self.graph.inserting_before(self.first):
                 self.pairs[node] = self.call(aten.view_as_real.default, node)
             return
+        if node.target is aten._assert_tensor_metadata.default:  # was checked at the capture
+            self.gone.add(node)
+            return
         rule = _RULES.get(node.target) if node.op == "call_function" else None
         if rule is None or node.kwargs.keys() - {"dtype", "memory_format"}:
             raise _NoRule
@@ -89,7 +93,7 @@ class _Pairs:
         """A new op, at the place of the one that is rewritten."""
         assert self.at is not None
         node = self.graph.call_function(op, args)
-        values = torch.fx.node.map_arg(args, _value)
+        values = map_arg(args, _value)
         node.meta = {k: v for k, v in self.at.meta.items() if k not in ("val", "tensor_meta")}
         node.meta["val"] = op(*values)
         return node

@@ -129,7 +129,20 @@ def _same(b: Lowering, c: Call) -> Value:
 
 
 _BOUNDED = (UnaryFn.SIN, UnaryFn.COS)
-"""Kernels compute these of arguments below 2^22 only; PyTorch does of all."""
+_MOST = float(1 << 21)
+"""Kernels compute these of arguments below 2^22 only; PyTorch does of all. Half of that, as ranges
+are those of exact numbers."""
+
+
+def _bounded(fn: UnaryFn) -> Row:
+    def row(b: Lowering, c: Call) -> Value:
+        x = c.value(0)
+        if max(map(abs, b.range_of(x))) > _MOST:
+            raise Unsupported("arguments that are not known to be below 2^22")
+        return b.unary(fn, x)
+
+    return row
+
 
 ELEMENTWISE: dict[str, Row] = {
     # Functions that one overload of PyTorch computes, without further arguments.
@@ -138,6 +151,8 @@ ELEMENTWISE: dict[str, Row] = {
         for fn, row in UNARY.items()
         if not row.call[1] and not row.logic and fn not in _BOUNDED
     },
+    "aten.sin": _bounded(UnaryFn.SIN),
+    "aten.cos": _bounded(UnaryFn.COS),
     "aten.gelu": _gelu,
     "aten.exp2": _exp2,
     "aten.log1p": _log1p,
@@ -172,6 +187,11 @@ ELEMENTWISE: dict[str, Row] = {
     # What memory held before is any number, zero for instance.
     "aten.empty.memory_format": _fill(None, 0.0),
     "aten.new_empty": _fill(None, 0.0),
+    "aten.empty_like": _fill(None, 0.0),
+    "aten.empty_permuted": _fill(None, 0.0),
+    "aten.new_zeros": _fill(None, 0.0),
+    "aten.new_ones": _fill(None, 1.0),
+    "aten.new_full": _fill(2),
     "aten.ones": _fill(None, 1.0),
     "aten.ones_like": _fill(None, 1.0),
     "aten.to.dtype": _convert,

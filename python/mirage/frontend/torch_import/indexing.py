@@ -161,11 +161,15 @@ def _stored_at(b: Lowering, index: Value, size: int) -> Value:
     count = index.shape[-1]
     if index.type.size * size > MOST_COMPARED:
         raise Unsupported(f"{index.type.size} stores to {size} places")
+    known = b.found.get((index, size))
+    if known is not None and any(known in op.results for op in b.ops):
+        return known  # keys and values are stored at the same places
     here = b.reshape(index, (*index.shape, 1))
     meets = b.binary(BinaryFn.EQ, here, b.typed(iota(b, (size,), 0), index.dtype))
     number = b.combine(BinaryFn.ADD, iota(b, (count,), 0), 1)
     counted = b.binary(BinaryFn.KEEP, meets, b.reshape(number, (count, 1)))
-    return b.reduced(ReduceFn.MAX, counted, (-2,), False)
+    b.found[index, size] = b.reduced(ReduceFn.MAX, counted, (-2,), False)
+    return b.found[index, size]
 
 
 def _scatter(b: Lowering, c: Call) -> Value:

@@ -114,6 +114,8 @@ class Lowering(Builder):
         super().__init__()
         self.given: dict[Value, Range] = {}
         """What is known of integers that are computed at import."""
+        self.found: dict[tuple[Value, int], Value] = {}
+        """What is stored at each of so many places, by the indices."""
 
     def range_of(self, x: Value) -> Range:
         """Between which numbers the elements of ``x`` are known to lie."""

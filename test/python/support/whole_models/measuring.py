@@ -109,8 +109,7 @@ def _phases(recorder: _Recorder) -> dict[str, Row]:
             continue
         reports = recorder.reports[start:stop]
         own = [next(programs) for r in reports if r.compiled is not None]
-        name = "first" if number == 0 else "then" if number == 1 else f"call {number + 1}"
-        found[name] = _phase(reports, own)
+        found[f"call {number + 1}"] = _phase(reports, own)
     return found
 
 
@@ -179,12 +178,15 @@ def _once(**inputs: Any) -> Callable[[Any, _Recorder], Row]:
     return use
 
 
-def _greedy(**inputs: Any) -> Callable[[Any, _Recorder], Row]:
-    """A prompt and greedy tokens, with a cache of fixed size."""
+def _greedy(decoder: bool = False, **inputs: Any) -> Callable[[Any, _Recorder], Row]:
+    """A prompt and greedy tokens, with a cache of fixed size; of a model with an encoder and a
+    ``decoder``, which generation calls apart, both together first."""
 
     def use(module: Any, recorder: _Recorder) -> Row:
         torch.manual_seed(1)
         given: dict[str, Any] = {name: make() for name, make in inputs.items()}
+        both = {**given, "decoder_input_ids": _ids()} if decoder else None
+        expected_of_both = None if both is None else module(**both).logits
         given |= {
             "max_new_tokens": TOKENS,
             "do_sample": False,
@@ -198,9 +200,12 @@ def _greedy(**inputs: Any) -> Callable[[Any, _Recorder], Row]:
             given["cache_implementation"] = "static"
         expected = module.generate(**given)
         module.forward = recorder.compiled(module.forward)
+        error = 0.0
+        if both is not None:
+            error = _difference(module(**both).logits, expected_of_both)
         got = module.generate(**given)
         return {
-            "error": _difference(got.logits, expected.logits),
+            "error": max(error, _difference(got.logits, expected.logits)),
             "tokens_equal": torch.equal(got.sequences, expected.sequences),
         }
 
@@ -217,8 +222,8 @@ def _ones() -> torch.Tensor:
 
 _USES: dict[str, Callable[[Any, _Recorder], Row]] = {
     "decode": _greedy(input_ids=_ids, attention_mask=_ones),
-    "pairs": _greedy(input_ids=_ids, attention_mask=_ones),
-    "speech": _greedy(input_features=lambda: torch.randn(BATCH, 8, 32)),
+    "pairs": _greedy(True, input_ids=_ids, attention_mask=_ones),
+    "speech": _greedy(True, input_features=lambda: torch.randn(BATCH, 8, 32)),
     "tokens": _once(input_ids=_ids, attention_mask=_ones),
     "image": _once(pixel_values=_image),
     "both": _once(input_ids=_ids, pixel_values=_image, attention_mask=_ones),
