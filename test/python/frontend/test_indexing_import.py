@@ -53,7 +53,13 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
     "known indices": (lambda x: x[:, torch.tensor([2, -1, 0])], (X,)),
     "index_select": (lambda x, i: (x.index_select(1, i), x.index_select(-1, i[0])), (X, IDS[0])),
     "gather": (
-        lambda x, i: (x.gather(1, i[:, :, None]), x[0].gather(-1, i % 2), x[0, 0].gather(0, i[0])),
+        lambda x, i: (
+            x.gather(1, i[:, :, None]),
+            x[0].gather(-1, i % 2),
+            x[0, 0].gather(0, i[0]),
+            x[1:2].gather(1, i[:1, :, None]),
+            x.gather(2, i[:1, None]),
+        ),
         (X, IDS),
     ),
     "take_along_dim": (

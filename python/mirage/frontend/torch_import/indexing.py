@@ -139,20 +139,24 @@ def _gather(b: Lowering, c: Call) -> Value:
     if not rank or not index.shape:
         raise Unsupported("a tensor without dimensions")
     (dim,) = normalize_dims((c.integer(1),), rank)
+    for d in range(rank):
+        x = x if d == dim else b.cut(x, d, 0, index.shape[d])
+    kept = [d for d in range(rank) if d == dim or index.shape[d] != 1]
+    table = b.reshaped(x, (x.type.size, 1))
+    if kept == [dim]:  # one line
+        flat = gather(b, table, b.reshaped(index, (index.type.size,)))
+        return b.reshaped(flat, index.shape)
+    lines = tuple(index.shape[d] for d in kept)
 
-    def own(d: int) -> Value:
+    def own(i: int, d: int) -> Value:
         if d == dim:
-            return index
+            return b.reshaped(index, lines)
         line = iota(b, (index.shape[d],), 0)
-        return b.reshaped(line, tuple(n if i == d else 1 for i, n in enumerate(index.shape)))
+        return b.reshaped(line, tuple(n if i == j else 1 for j, n in enumerate(lines)))
 
-    places = [own(d) for d in range(rank)]
-    if rank == 1:
-        place = b.typed(index, DType.I64)
-    else:
-        place = b.spread(_linear(b, places, x.shape), index.shape)
-    flat = gather(b, b.reshaped(x, (x.type.size, 1)), b.reshaped(place, (index.type.size,)))
-    return b.reshaped(flat, index.shape)
+    places = [own(i, d) for i, d in enumerate(kept)]
+    place = _linear(b, places, [x.shape[d] for d in kept])
+    return b.reshaped(gather(b, table, b.reshaped(place, (index.type.size,))), index.shape)
 
 
 def _stored_at(b: Lowering, index: Value, size: int) -> Value:
