@@ -128,31 +128,13 @@ def _same(b: Lowering, c: Call) -> Value:
     return c.value(0)
 
 
-_BOUNDED = (UnaryFn.SIN, UnaryFn.COS)
-_MOST = float(1 << 21)
-"""Kernels compute these of arguments below 2^22 only; PyTorch does of all. Half of that, as ranges
-are those of exact numbers."""
-
-
-def _bounded(fn: UnaryFn) -> Row:
-    def row(b: Lowering, c: Call) -> Value:
-        x = c.value(0)
-        if max(map(abs, b.range_of(x))) > _MOST:
-            raise Unsupported("arguments that are not known to be below 2^22")
-        return b.unary(fn, x)
-
-    return row
-
-
 ELEMENTWISE: dict[str, Row] = {
     # Functions that one overload of PyTorch computes, without further arguments.
     **{
         f"aten.{row.call[0].removesuffix('.default')}": unary_row(fn)
         for fn, row in UNARY.items()
-        if not row.call[1] and not row.logic and fn not in _BOUNDED
+        if not row.call[1] and not row.logic
     },
-    "aten.sin": _bounded(UnaryFn.SIN),
-    "aten.cos": _bounded(UnaryFn.COS),
     "aten.gelu": _gelu,
     "aten.exp2": _exp2,
     "aten.log1p": _log1p,
