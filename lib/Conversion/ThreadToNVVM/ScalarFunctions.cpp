@@ -18,8 +18,9 @@
 //                           -0.5, -1, 1, 0 are computed directly
 //   floor, not, bias, keep, comparisons, logic: exact
 //   floor_div, remainder    exact for whole numbers below 2^24
-//   sin, cos                absolute 6 u below |x| = 2^22 (reduced by pi / 2 in three
-//                           parts, then polynomials), NaN from there on
+//   sin, cos                absolute 6 u: below |x| = 2^22 reduced by pi / 2 in three
+//                           parts, from there on by bits of 2 / pi, then polynomials;
+//                           NaN of infinities
 //
 // max, min and relu propagate NaN, as NumPy and PyTorch do. The polynomials are
 // least-maximum fits made for this file.
@@ -178,12 +179,47 @@ std::pair<Value, Value> floorDivide(Emitter &e, Value a, Value b) {
   return {e.fadd(quotient, change), e.fma(arith::NegFOp::create(e, change), b, rest)};
 }
 
+/// For finite |x| >= 2^22: quarter turns modulo 4, to the nearest, and what is left in
+/// radians. x is m 2^k with m of 24 bits. Of the bits of 2 / pi those whose product with
+/// 2^k is a multiple of 4 change nothing; the product of m with the 64 bits after them,
+/// modulo 2^64, counts quarters modulo 4 in units of 2^-62, short by less than 2^-38.
+std::pair<Value, Value> quartersOfLarge(Emitter &e, Value x) {
+  // 2 / pi after three zeros, which stand left of its binary point for k = -1.
+  constexpr int64_t kTwoOverPi[] = {0x145f306dc9c882a5, 0x3f84eafa3ea69bb8, 0x1b6c52b327887208};
+  auto wide = [&](Value v) -> Value { return arith::ExtUIOp::create(e, e.getI64Type(), v); };
+  auto up = [&](Value v, Value n) -> Value { return arith::ShLIOp::create(e, v, n); };
+  auto down = [&](Value v, Value n) -> Value { return arith::ShRUIOp::create(e, v, n); };
+  Value bits = e.bitcast(x, e.getI32Type());
+  Value exponent = e.bitAnd(down(bits, e.i32(23)), 0xff);
+  Value mantissa =
+      wide(arith::OrIOp::create(e, e.bitAnd(bits, 0x7fffff), e.i32(0x800000)).getResult());
+  Value start = wide(e.sub(exponent, e.i32(149)));
+  Value inSecond = e.compare(arith::CmpIPredicate::uge, start, e.i64(64));
+  Value high = e.select(inSecond, e.i64(kTwoOverPi[1]), e.i64(kTwoOverPi[0]));
+  Value low = e.select(inSecond, e.i64(kTwoOverPi[2]), e.i64(kTwoOverPi[1]));
+  Value shift = e.bitAnd(start, 63);
+  Value window = arith::OrIOp::create(e, up(high, shift),
+                                      down(down(low, e.i64(1)), e.sub(e.i64(63), shift)));
+  Value product = arith::MulIOp::create(e, mantissa, window);
+  Value isNegative = e.compare(arith::CmpIPredicate::slt, bits, e.i32(0));
+  product = e.select(isNegative, e.sub(e.i64(0), product), product);
+  Value quarters = down(e.add(product, e.i64(int64_t(1) << 61)), e.i64(62));
+  Value rest = e.sub(product, up(quarters, e.i64(62)));
+  Value asNumber = arith::SIToFPOp::create(e, e.getF32Type(), quarters);
+  Value angle = arith::SIToFPOp::create(e, e.getF32Type(), rest);
+  return {asNumber, e.fmul(angle, e.f32(std::ldexp(M_PI / 2, -62)))};
+}
+
 /// sin(x), or cos(x) as the sine a quarter further.
 Value sine(Emitter &e, Value x, bool isCosine) {
   Value quarters = e.intrinsic("llvm.rint.f32", e.getF32Type(), {e.fmul(x, e.f32(2 / M_PI))});
   Value rest = x;
   for (double part : {-1.57079601287841796875, -3.1391647326017846e-7, -5.390302529957764e-15})
     rest = e.fma(quarters, e.f32(part), rest);
+  Value isNear = e.fcompare(arith::CmpFPredicate::OLT, absolute(e, x), e.f32(1 << 22));
+  auto [farQuarters, farRest] = quartersOfLarge(e, x);
+  quarters = e.select(isNear, quarters, farQuarters);
+  rest = e.select(isNear, rest, farRest);
   if (isCosine)
     quarters = e.fadd(quarters, e.f32(1));
   Value square = e.fmul(rest, rest);
@@ -201,8 +237,8 @@ Value sine(Emitter &e, Value x, bool isCosine) {
   Value magnitude = e.select(arith::OrIOp::create(e, is(1), is(3)), even, odd);
   Value isNegative = e.fcompare(arith::CmpFPredicate::OGE, quarter, e.f32(2));
   Value result = e.select(isNegative, arith::NegFOp::create(e, magnitude), magnitude);
-  Value isReduced = e.fcompare(arith::CmpFPredicate::OLT, absolute(e, x), e.f32(1 << 22));
-  return e.select(isReduced, result, e.f32(NAN));
+  Value isFinite = e.fcompare(arith::CmpFPredicate::OLT, absolute(e, x), e.f32(INFINITY));
+  return e.select(isFinite, result, e.f32(NAN));
 }
 
 Value tanh(Emitter &e, Value x) {

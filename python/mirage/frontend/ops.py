@@ -234,11 +234,11 @@ class GraphOps(ABC, Generic[H]):
         return self.unary(UnaryFn.FLOOR, x)
 
     def sin(self, x: H) -> H:
-        """Sine; kernels compute it of arguments below 2^22, and NaN of others."""
+        """Sine."""
         return self.unary(UnaryFn.SIN, x)
 
     def cos(self, x: H) -> H:
-        """Cosine; kernels compute it of arguments below 2^22, and NaN of others."""
+        """Cosine."""
         return self.unary(UnaryFn.COS, x)
 
     def not_(self, x: H) -> H:

@@ -13,7 +13,6 @@ import torch
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.runtime.executable import ALIGNMENT
-from mirage.semantics.ugraph import External
 from mirage.torch.results import Arranged, effects_of
 from mirage.torch.workshop import Job
 
@@ -32,12 +31,14 @@ class StaysEager(MirageError):
 @dataclass(eq=False)
 class Report:
     """What became of a graph: how many ``ops`` it has, why it stays with PyTorch if it does, which
-    calls of PyTorch are between the compiled parts, the compiled program, and the job that it is
-    made by as long as it is being made. It changes as that goes on."""
+    calls of PyTorch are between the compiled parts and why (in the same order), the compiled
+    program, and the job that it is made by as long as it is being made. It changes as that goes
+    on."""
 
     ops: int
     reason: str = ""
     calls: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     compiled: Compiled | None = None
     job: Job | None = None
 
@@ -76,8 +77,8 @@ class CompiledGraph:
         imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
         self.updates = [self.tensors[i] for i in imported.updates]
         self.program = imported.program
-        externals = (op.target for op in imported.graph.ops if isinstance(op, External))
-        self.report.calls = tuple(externals)
+        self.report.calls = tuple(call.op for call in imported.stays)
+        self.report.reasons = tuple(call.reason for call in imported.stays)
 
     def __call__(self, *inputs: Any) -> Any:
         program = self.report.compiled  # read once: it may be set meanwhile

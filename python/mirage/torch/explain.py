@@ -29,6 +29,8 @@ class Explanation:
         lines: list[str] = []
         for number, graph in enumerate(self.graphs):
             lines.append(f"graph {number}: {_count(graph.ops, 'op')}, {_what(graph)}")
+            why = dict.fromkeys(zip(graph.calls, graph.reasons, strict=True))
+            lines += [f"  {_short(call)}: {reason}" for call, reason in why]
         return "\n".join(lines)
 
 
@@ -74,6 +76,10 @@ class _Once(torch.nn.Module):
         return self.model(*inputs, **named)
 
 
+def _short(call: str) -> str:
+    return call.removeprefix("aten.")
+
+
 def _count(n: int, what: str) -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
@@ -92,7 +98,7 @@ def _what(graph: Report) -> str:
         if optimized.report.prediction is not None:
             text += f", {optimized.report.prediction.time:.3g} µs predicted"
     if graph.calls:
-        names = Counter(name.removeprefix("aten.") for name in graph.calls)
+        names = Counter(map(_short, graph.calls))
         calls = ", ".join(name if n == 1 else f"{name} ({n})" for name, n in names.items())
         text += f"; calls of PyTorch: {calls}"
     return text

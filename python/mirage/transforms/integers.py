@@ -8,6 +8,7 @@ an integer: what the program returns, indices, operands of calls.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import floor, inf
 from typing import TypeAlias
@@ -75,9 +76,9 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     return all(max(abs(end) for end in ranges[v]) <= MAX_POSITIONS for v in integers)
 
 
-def ranges_of(graph: KernelGraph) -> dict[Value, Range]:
-    """What is known of each value's numbers."""
-    ranges: dict[Value, Range] = {}
+def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) -> dict[Value, Range]:
+    """What is known of each value's numbers; ``given``, of those that no op computes."""
+    ranges: dict[Value, Range] = dict(given or {})
 
     def known(value: Value) -> Range:
         return ranges.get(value, _TYPES.get(value.dtype, _ALL))

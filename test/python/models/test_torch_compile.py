@@ -26,7 +26,7 @@ SMALL = {
     "max_position_embeddings": 32,
 }
 MODELS: dict[str, tuple[str, dict[str, Any], set[str]]] = {
-    "llama": ("Llama", {**SMALL, "num_key_value_heads": 2}, {"cos", "sin"}),
+    "llama": ("Llama", {**SMALL, "num_key_value_heads": 2}, set()),
     "bloom": ("Bloom", {"hidden_size": 32, "n_layer": 1, "n_head": 4, "vocab_size": 50}, set()),
 }
 """The name of the model, its configuration, and the ops that stay with PyTorch."""

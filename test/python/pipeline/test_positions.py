@@ -168,7 +168,7 @@ def test_what_has_no_kernel_is_one_call() -> None:
     """The sum of what was counted so far stays with PyTorch, what is around it does not."""
 
     def program(x: Tensor, w: Tensor) -> Tensor:
-        seen = (x > 0).cumsum(-1)
+        seen = (x > 0).cumsum(-1, dtype=torch.float32)
         return torch.exp(x * 0.1) @ w + seen.half()[..., :16]
 
     found = check(program, rand(8, 32), rand(32, 16), fallback=True)
@@ -187,3 +187,29 @@ def test_integers_that_no_tile_holds_are_pytorchs() -> None:
     ids = torch.tensor([1 << 40, 3, (1 << 40) + 1, 3, 5, 6, 7, 1 << 40])
     found = check(program, rand(8, 8), ids)
     assert any(isinstance(s.external, External) for s in found.steps)
+
+
+# ---- lookups and stores by index
+
+
+def test_rows_by_several_indices() -> None:
+    i, j = torch.tensor([5, 0, -1, 2]), torch.tensor([1, -3, 0, 4])
+    found = check(lambda x, i, j: x[i, j] * 2 + 1, rand(6, 5, 64), i, j)
+    assert any(isinstance(op, TileGather) for k in kernels(found) for op in all_ops(k.body.ops))
+
+
+def test_a_step_writes_into_its_cache() -> None:
+    """The new row is chosen where the scores are computed."""
+
+    def step(cache: Tensor, at: Tensor, new: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        keys = cache.index_copy(1, at, new)
+        return keys, q @ keys.mT
+
+    check(step, rand(2, 32, 64), torch.tensor([17]), rand(2, 1, 64), rand(2, 16, 64))
+
+
+def test_several_rows_are_stored() -> None:
+    check(
+        lambda x, i, v: x.index_copy(0, i, v) * 2,
+        rand(24, 64), torch.tensor([3, 0, 20]), rand(3, 64),
+    )  # fmt: skip

@@ -37,7 +37,6 @@ CLASS_TESTS = {
     "pipeline": 3,
     "search": 40,
     "semantics": 46,
-    "torch": 1,
     "transforms": 52,
     "verify": 72,
 }

@@ -237,8 +237,9 @@ def test_explain(caplog: pytest.LogCaptureFixture) -> None:
     x = torch.randn(4, 6)
     found = mirage.torch.explain(model, x, compiler=compiled, devices=("cpu",))
     assert len(found.graphs) == 2
-    first, second = str(found).splitlines()
+    first, why, second = str(found).splitlines()
     assert first == "graph 0: 2 ops, compiled; calls of PyTorch: cumsum"
+    assert why == "  cumsum: a running sum of fractions"
     assert second == "graph 1: 1 op, compiled"
     assert "stays with PyTorch: input 0 is on cpu" in str(mirage.torch.explain(model, x))
     with caplog.at_level(logging.WARNING):

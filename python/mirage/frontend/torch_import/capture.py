@@ -22,6 +22,7 @@ from torch_mlir.extras.fx_importer import FxImporter
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
 from mirage.frontend.location import is_internal, user_location
+from mirage.frontend.torch_import.complex_pairs import complex_as_pairs
 from mirage.frontend.torch_import.folding import fold
 from mirage.frontend.torch_import.table import TABLE
 
@@ -93,16 +94,10 @@ def capture(
         else _export(program, example_inputs)
     )
     _check_static(exported)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            exported = exported.run_decompositions(_decompositions())
-        except Exception as error:
-            raise ImportFailedError(
-                f"PyTorch could not decompose the program: {_first_line(error)}", user_location()
-            ) from error
+    exported = _decomposed(exported)
     updates = _updates(exported, allow_updates)
     graph = exported.graph
+    complex_as_pairs(graph)
     arguments: list[Argument] = []
     given: dict[torch.fx.Node, torch.Tensor] = {}
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
@@ -139,6 +134,17 @@ def capture(
         ) from error
     keys = () if updates else _result_keys(exported)
     return Captured(importer.module, function, tuple(arguments), keys, updates)
+
+
+def _decomposed(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return exported.run_decompositions(_decompositions())
+        except Exception as error:
+            raise ImportFailedError(
+                f"PyTorch could not decompose the program: {_first_line(error)}", user_location()
+            ) from error
 
 
 def _is_fixed(spec: Any) -> bool:

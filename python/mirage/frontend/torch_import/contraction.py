@@ -64,6 +64,8 @@ def _reduce(fn: ReduceFn, sign: bool = False) -> Row:
 
     def row(b: Lowering, c: Call) -> Value:
         x = _in_type(b, c, c.value(0))
+        if sign and x.dtype.is_integer and math.isinf(b.range_of(x)[0]):
+            raise Unsupported("a minimum of integers whose negatives may not be")  # -(-2^63)
         x = b.unary(UnaryFn.NEG, x) if sign else x
         y = b.reduced(fn, x, _dims(c, 1), bool(c.arg(2, False)))
         return b.unary(UnaryFn.NEG, y) if sign else y

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 
-from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, unary_row
+from mirage.frontend.torch_import.lowering import (
+    Call,
+    Lowering,
+    Row,
+    Unsupported,
+    unary_row,
+    wide,
+)
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value
@@ -72,14 +79,9 @@ def _exp2(b: Lowering, c: Call) -> Value:
     return b.unary(UnaryFn.EXP, b.combine(BinaryFn.MUL, c.value(0), math.log(2.0)))
 
 
-def _wide(b: Lowering, x: Value) -> Value:
-    """In f32 at least, as PyTorch computes functions of half precision."""
-    return x if x.dtype is DType.F64 else b.typed(x, DType.F32)
-
-
 def _log1p(b: Lowering, c: Call) -> Value:
     x = c.value(0)
-    return b.typed(b.unary(UnaryFn.LOG, b.combine(BinaryFn.ADD, _wide(b, x), 1.0)), x.dtype)
+    return b.typed(b.unary(UnaryFn.LOG, b.combine(BinaryFn.ADD, wide(b, x), 1.0)), x.dtype)
 
 
 def _softplus(b: Lowering, c: Call) -> Value:
@@ -90,7 +92,7 @@ def _softplus(b: Lowering, c: Call) -> Value:
     x, beta, threshold = c.value(0), c.number(1, 1.0), c.number(2, 20.0)
     if beta <= 0 or threshold < 20:
         raise Unsupported(f"beta {float(beta):g} with threshold {float(threshold):g}")
-    y = _wide(b, x)
+    y = wide(b, x)
     scaled = y if beta == 1 else b.combine(BinaryFn.MUL, y, beta)
     small = b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, b.unary(UnaryFn.ABS, scaled)))
     tail = b.unary(UnaryFn.LOG, b.combine(BinaryFn.ADD, small, 1.0))
@@ -126,15 +128,12 @@ def _same(b: Lowering, c: Call) -> Value:
     return c.value(0)
 
 
-_BOUNDED = (UnaryFn.SIN, UnaryFn.COS)
-"""Kernels compute these of arguments below 2^22 only; PyTorch does of all."""
-
 ELEMENTWISE: dict[str, Row] = {
     # Functions that one overload of PyTorch computes, without further arguments.
     **{
         f"aten.{row.call[0].removesuffix('.default')}": unary_row(fn)
         for fn, row in UNARY.items()
-        if not row.call[1] and not row.logic and fn not in _BOUNDED
+        if not row.call[1] and not row.logic
     },
     "aten.gelu": _gelu,
     "aten.exp2": _exp2,
@@ -170,6 +169,11 @@ ELEMENTWISE: dict[str, Row] = {
     # What memory held before is any number, zero for instance.
     "aten.empty.memory_format": _fill(None, 0.0),
     "aten.new_empty": _fill(None, 0.0),
+    "aten.empty_like": _fill(None, 0.0),
+    "aten.empty_permuted": _fill(None, 0.0),
+    "aten.new_zeros": _fill(None, 0.0),
+    "aten.new_ones": _fill(None, 1.0),
+    "aten.new_full": _fill(2),
     "aten.ones": _fill(None, 1.0),
     "aten.ones_like": _fill(None, 1.0),
     "aten.to.dtype": _convert,

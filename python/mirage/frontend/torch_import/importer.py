@@ -50,6 +50,14 @@ _ELEMENTS = {
 
 
 @dataclass(frozen=True)
+class Stays:
+    """A call that stays with PyTorch, and why."""
+
+    op: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class ImportedGraph:
     """An imported module. Its weights are bound: call the optimized program with the module's own
     inputs.
@@ -58,6 +66,8 @@ class ImportedGraph:
     program: Program
     updates: tuple[int, ...] = ()
     """The first results are the new values of these inputs."""
+    stays: tuple[Stays, ...] = ()
+    """The calls that stay with PyTorch, in the order of the program."""
 
     @property
     def graph(self) -> KernelGraph:
@@ -86,8 +96,11 @@ def from_torch(
     comes before its results (``ImportedGraph.updates``), for the caller to write there.
     """
     captured = capture(module, example_inputs, allow_updates)
-    program = _Importer(captured, allow_fallback, name).program()
-    return ImportedGraph(program, captured.updates)
+    importer = _Importer(captured, allow_fallback, name)
+    program = importer.program()
+    made = {v for op in program.graph.ops for v in op.results}
+    stays = tuple(stays for value, stays in importer.stays.items() if value in made)
+    return ImportedGraph(program, captured.updates, stays)
 
 
 class _Importer:
@@ -102,6 +115,7 @@ class _Importer:
         self.lowering = Lowering()
         self.values: dict[Any, object] = {}
         self.locations: dict[Op, SourceLocation] = {}
+        self.stays: dict[Value, Stays] = {}  # by the first result
         self.inputs: list[tuple[Value, Argument]] = []
 
     def program(self) -> Program:
@@ -147,6 +161,10 @@ class _Importer:
         value = Value(result, _identifier(argument.name, {v.name for v, _ in self.inputs}))
         self.inputs.append((value, argument))
         self.values[block_argument] = value
+        if argument.folded and result.dtype.is_integer and result.size:
+            assert argument.data is not None
+            low, high = argument.data.min(), argument.data.max()
+            self.lowering.given[value] = (float(low), float(high))
 
     def _operation(self, operation: Any, location: SourceLocation | None) -> None:
         name = operation.name.removeprefix("torch.")
@@ -206,7 +224,7 @@ class _Importer:
                 del self.lowering.ops[start:]
                 reason = str(error)
         if self.allow_fallback:
-            return self._external(call, location)
+            return self._external(call, location, reason)
         raise _unsupported(call.op, location, reason, call)
 
     def _checked(self, call: Call, got: object) -> object:
@@ -221,7 +239,9 @@ class _Importer:
             checked.append(self.lowering.typed(value, expected.dtype))
         return checked
 
-    def _external(self, call: Call, location: SourceLocation | None) -> tuple[Value, ...]:
+    def _external(
+        self, call: Call, location: SourceLocation | None, reason: str
+    ) -> tuple[Value, ...]:
         operands, arguments = _arguments(call, location)
         results: list[Value] = []
         for expected, used in zip(call.results, call.used, strict=True):
@@ -233,7 +253,9 @@ class _Importer:
             raise _unsupported(
                 call.op, location, "results that are not all tensors of real numbers", call
             )
-        self.lowering.ops.append(External(operands, tuple(results), call.op, arguments))
+        op = External(operands, tuple(results), call.op, arguments)
+        self.lowering.ops.append(op)
+        self.stays[results[0]] = Stays(call.op, reason)
         return tuple(results)
 
     def _assemble(self, terminator: Any) -> Program:

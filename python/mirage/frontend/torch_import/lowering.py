@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 from mirage.frontend.ops import POWERS
 from mirage.semantics.builder import Builder, normalize_dims
@@ -16,10 +17,12 @@ from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Elementwise,
+    KernelGraph,
     TensorType,
     Value,
     View,
 )
+from mirage.transforms.integers import ranges_of
 
 
 class Unsupported(Exception):
@@ -100,8 +103,24 @@ class Call:
         return first
 
 
+Range: TypeAlias = "tuple[float, float]"
+"""The least and the largest number that a value may hold."""
+
+
 class Lowering(Builder):
     """A builder whose binary ops take numbers too, and with the views that PyTorch has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: dict[Value, Range] = {}
+        """What is known of integers that are computed at import."""
+        self.found: dict[tuple[Value, int], Value] = {}
+        """What is stored at each of so many places, by the indices."""
+
+    def range_of(self, x: Value) -> Range:
+        """Between which numbers the elements of ``x`` are known to lie."""
+        found = ranges_of(KernelGraph("", (), tuple(self.ops), ()), self.given)
+        return found.get(x, (-math.inf, math.inf))
 
     def combine(self, fn: BinaryFn, a: Value | Number, b: Value | Number) -> Value:
         """``fn`` of two values or a value and a number."""
@@ -201,6 +220,11 @@ class Lowering(Builder):
 
 Row = Callable[[Lowering, Call], Value | Sequence[Value]]
 """Emits a call; one value for each result, or the first ones where nothing reads the others."""
+
+
+def wide(b: Lowering, x: Value) -> Value:
+    """``x`` in f32 at least, as PyTorch computes functions of half precision."""
+    return x if x.dtype is DType.F64 else b.typed(x, DType.F32)
 
 
 def unary_row(fn: UnaryFn) -> Row:

@@ -1,4 +1,4 @@
-"""Rows of comparisons, logic, choices and lookups by index."""
+"""Rows of comparisons, logic and choices."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import math
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
 from mirage.semantics.builder import broadcast_shapes
 from mirage.semantics.numbers import Number
-from mirage.semantics.positions import gather
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Value
-from mirage.transforms.integers import ranges_of
+from mirage.semantics.ugraph import Value
 
 
 def _compare(fn: BinaryFn, *, swap: bool = False) -> Row:
@@ -81,7 +79,9 @@ def choose(
     ]
     if not parts:
         return b.spread(b.constant(0, dtype), condition.shape)
-    return parts[0] if len(parts) == 1 else b.binary(BinaryFn.ADD, *parts)
+    if len(parts) == 1:
+        return parts[0]
+    return b.binary(BinaryFn.OR if dtype is DType.I1 else BinaryFn.ADD, *parts)
 
 
 def _part(b: Lowering, condition: Value, x: Value | Number, dtype: DType) -> Value | None:
@@ -90,7 +90,8 @@ def _part(b: Lowering, condition: Value, x: Value | Number, dtype: DType) -> Val
         number = b.number_of(x)
         if number is None or x.shape:
             if number is None:
-                return b.binary(BinaryFn.KEEP, condition, b.typed(x, dtype))
+                keep = BinaryFn.AND if dtype is DType.I1 else BinaryFn.KEEP
+                return b.binary(keep, condition, b.typed(x, dtype))
             # one number in a shape of its own: where it is chosen, in the common shape
             part = _part(b, condition, number, dtype)
             shape = broadcast_shapes(condition.shape, x.shape)
@@ -134,36 +135,6 @@ def _remainder(b: Lowering, c: Call) -> Value:
     if not c.value(0).dtype.is_integer:
         raise Unsupported("a remainder of fractions")
     return b.combine(BinaryFn.REMAINDER, c.value(0), c.operand(1))
-
-
-def _embedding(b: Lowering, c: Call) -> Value:
-    """``op(weight, indices, padding_idx, …)``; the others matter to gradients only."""
-    return gather(b, c.value(0), c.value(1))
-
-
-def _index_select(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index)``."""
-    return _rows(b, c.value(0), c.integer(1), c.value(2))
-
-
-def _rows(b: Lowering, x: Value, dim: int, index: Value) -> Value:
-    if dim % max(len(x.shape), 1):
-        raise Unsupported("indices along another dimension than the first")
-    return gather(b, x, index)
-
-
-def _index(b: Lowering, c: Call) -> Value:
-    """``op(x, indices)``: one index tensor, which counts from the end where it is negative."""
-    x, given = c.value(0), c.args[1]
-    entries = list(given) if isinstance(given, list) else []  # pyright: ignore
-    tensors = [(d, i) for d, i in enumerate(entries) if isinstance(i, Value)]  # pyright: ignore
-    if len(tensors) != 1 or tensors[0][1].dtype is DType.I1:
-        raise Unsupported("several index tensors, or one of truth values")
-    ((dim, index),) = tensors
-    low, _ = ranges_of(KernelGraph("", (), tuple(b.ops), ())).get(index, (-math.inf, math.inf))
-    if low < 0:
-        raise Unsupported("indices that may count from the end")
-    return _rows(b, x, dim, index)
 
 
 def _triangle(upper: bool) -> Row:
@@ -215,8 +186,5 @@ POSITIONS: dict[str, Row] = {
     "aten.remainder.Scalar": _remainder,
     "aten.tril": _triangle(upper=False),
     "aten.triu": _triangle(upper=True),
-    "aten.embedding": _embedding,
-    "aten.index_select": _index_select,
-    "aten.index.Tensor": _index,
 }
-"""Torch ops on positions, truth values and indices."""
+"""Torch ops on positions and truth values."""

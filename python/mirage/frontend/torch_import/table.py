@@ -6,11 +6,20 @@ from __future__ import annotations
 
 from mirage.frontend.torch_import.contraction import CONTRACTION
 from mirage.frontend.torch_import.elementwise import ELEMENTWISE
+from mirage.frontend.torch_import.indexing import INDEXING
 from mirage.frontend.torch_import.lowering import Row
 from mirage.frontend.torch_import.positions import POSITIONS
+from mirage.frontend.torch_import.reductions import REDUCTIONS
 from mirage.frontend.torch_import.views import VIEWS
 
-TABLE: dict[str, Row] = {**ELEMENTWISE, **CONTRACTION, **VIEWS, **POSITIONS}
+TABLE: dict[str, Row] = {
+    **ELEMENTWISE,
+    **CONTRACTION,
+    **REDUCTIONS,
+    **VIEWS,
+    **POSITIONS,
+    **INDEXING,
+}
 
 IGNORED = frozenset(
     {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range_for_size"}

@@ -1,0 +1,227 @@
+"""Complex tensors as pairs of real ones.
+
+Rotary embeddings are written as products of complex numbers. Kernels have real numbers, so each
+complex tensor of a captured graph becomes a real one with a last dimension of two, as
+``view_as_real`` gives it, and the ops on it become ops on that. A graph with a complex op that has
+no rule here, or with complex results, stays as it is (and is refused later, as complex inputs are;
+constants and buffers that no state has are folded).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+aten: Any = torch.ops.aten
+_REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
+class _NoRule(Exception):
+    """A complex op that stays as it is."""
+
+
+def complex_as_pairs(graph: Graph) -> None:
+    """Rewrites the graph in place."""
+    found = [node for node in graph.nodes if _is_complex(node)]
+    if not found:
+        return
+    made = _Pairs(graph)
+    before = set(graph.nodes)
+    try:
+        for node in list(graph.nodes):
+            made.visit(node)
+    except _NoRule:
+        for node in reversed([n for n in graph.nodes if n not in before]):
+            graph.erase_node(node)
+        return
+    for node, real in made.replaced.items():
+        node.replace_all_uses_with(real)
+    for node in reversed(list(graph.nodes)):
+        if node in made.gone:
+            graph.erase_node(node)
+
+
+def _value(node: Any) -> Any:
+    return node.meta.get("val") if isinstance(node, Node) else node
+
+
+def _is_complex(node: Any) -> bool:
+    value = _value(node)
+    return isinstance(value, torch.Tensor) and value.is_complex()
+
+
+class _Pairs:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.pairs: dict[Node, Node] = {}
+        self.replaced: dict[Node, Node] = {}
+        """Ops that take complex numbers and give real ones, and what stands for them."""
+        self.gone: set[Node] = set()
+        self.at: Node | None = None
+        self.first = next(n for n in graph.nodes if n.op != "placeholder")
+
+    def visit(self, node: Node) -> None:
+        inputs = [n for n in node.all_input_nodes if _is_complex(n)]
+        if not inputs and not _is_complex(node):
+            return
+        if node.op == "placeholder":
+            self.at = node
+            with self.graph.inserting_before(self.first):
+                self.pairs[node] = self.call(aten.view_as_real.default, node)
+            return
+        if node.target is aten._assert_tensor_metadata.default:  # was checked at the capture
+            self.gone.add(node)
+            return
+        rule = _RULES.get(node.target) if node.op == "call_function" else None
+        if rule is None or node.kwargs.keys() - {"dtype", "memory_format"}:
+            raise _NoRule
+        kwargs = {k: v for k, v in node.kwargs.items() if k == "dtype"}
+        self.at = node
+        with self.graph.inserting_before(node):
+            result = rule(self, *node.args, **kwargs)
+        if _is_complex(node):
+            self.pairs[node] = result
+        else:
+            self.replaced[node] = result
+        self.gone.add(node)
+
+    def call(self, op: Any, *args: Any) -> Node:
+        """A new op, at the place of the one that is rewritten."""
+        assert self.at is not None
+        node = self.graph.call_function(op, args)
+        values = map_arg(args, _value)
+        node.meta = {k: v for k, v in self.at.meta.items() if k not in ("val", "tensor_meta")}
+        node.meta["val"] = op(*values)
+        return node
+
+    def pair(self, z: Any) -> Node:
+        if not isinstance(z, Node) or z not in self.pairs:
+            raise _NoRule
+        return self.pairs[z]
+
+    def parts(self, z: Any) -> tuple[Node, Node]:
+        pair = self.pair(z)
+        return self.call(aten.select.int, pair, -1, 0), self.call(aten.select.int, pair, -1, 1)
+
+    def joined(self, re: Node, im: Node) -> Node:
+        a, b = torch.broadcast_shapes(_value(re).shape, _value(im).shape), []
+        for part in (re, im):
+            wide = part if _value(part).shape == a else self.call(aten.expand.default, part, [*a])
+            b.append(wide)
+        return self.call(aten.stack.default, b, -1)
+
+
+def _rank(z: Node) -> int:
+    return _value(z).dim()
+
+
+def _dim(z: Node, dim: int) -> int:
+    """A dimension of a complex tensor as that of its pairs."""
+    return dim % max(_rank(z), 1)
+
+
+def _polar(p: _Pairs, size: Node, angle: Node) -> Node:
+    re = p.call(aten.mul.Tensor, size, p.call(aten.cos.default, angle))
+    return p.joined(re, p.call(aten.mul.Tensor, size, p.call(aten.sin.default, angle)))
+
+
+def _product(p: _Pairs, a: Any, b: Any) -> Node:
+    if isinstance(a, complex) or isinstance(b, complex):
+        raise _NoRule
+    if not _is_complex(a):
+        a, b = b, a
+    if not isinstance(b, Node):
+        return p.call(aten.mul.Tensor, p.pair(a), b)
+    if not _is_complex(b):
+        return p.call(aten.mul.Tensor, p.pair(a), p.call(aten.unsqueeze.default, b, -1))
+    (ar, ai), (br, bi) = p.parts(a), p.parts(b)
+
+    def times(x: Node, y: Node) -> Node:
+        return p.call(aten.mul.Tensor, x, y)
+
+    re = p.call(aten.sub.Tensor, times(ar, br), times(ai, bi))
+    return p.joined(re, p.call(aten.add.Tensor, times(ar, bi), times(ai, br)))
+
+
+def _sum(op: Any) -> Callable[..., Node]:
+    return lambda p, a, b: p.call(op, p.pair(a), p.pair(b))
+
+
+def _conjugate(p: _Pairs, z: Node) -> Node:
+    re, im = p.parts(z)
+    return p.joined(re, p.call(aten.neg.default, im))
+
+
+def _converted(p: _Pairs, z: Node, dtype: Any = None) -> Node:
+    if dtype is not None and _REAL.get(dtype) is not _value(p.pair(z)).dtype:
+        raise _NoRule
+    return p.pair(z)
+
+
+def _same(op: Any) -> Callable[..., Node]:
+    return lambda p, z, *rest: p.call(op, p.pair(z), *rest)
+
+
+def _sized(op: Any) -> Callable[..., Node]:
+    return lambda p, z, sizes: p.call(op, p.pair(z), [*sizes, 2])
+
+
+def _at_dims(op: Any, count: int) -> Callable[..., Node]:
+    """An op whose first ``count`` arguments after the tensor are dimensions of it."""
+
+    def rule(p: _Pairs, z: Node, *args: Any) -> Node:
+        dims = (_dim(z, d) for d in args[:count])
+        return p.call(op, p.pair(z), *dims, *args[count:])
+
+    return rule
+
+
+def _unsqueeze(p: _Pairs, z: Node, dim: int) -> Node:
+    return p.call(aten.unsqueeze.default, p.pair(z), dim % (_rank(z) + 1))
+
+
+def _permute(p: _Pairs, z: Node, dims: Sequence[int]) -> Node:
+    order = [_dim(z, d) for d in dims]
+    return p.call(aten.permute.default, p.pair(z), [*order, _rank(z)])
+
+
+def _cat(p: _Pairs, zs: Sequence[Node], dim: int = 0) -> Node:
+    return p.call(aten.cat.default, [p.pair(z) for z in zs], _dim(zs[0], dim))
+
+
+Rule: TypeAlias = Callable[..., Node]
+
+_RULES: dict[Any, Rule] = {
+    aten.view_as_complex.default: lambda p, x: x,
+    aten.view_as_real.default: lambda p, z: p.pair(z),
+    aten.complex.default: lambda p, re, im: p.joined(re, im),
+    aten.polar.default: _polar,
+    aten.real.default: lambda p, z: p.parts(z)[0],
+    aten.imag.default: lambda p, z: p.parts(z)[1],
+    aten.mul.Tensor: _product,
+    aten.add.Tensor: _sum(aten.add.Tensor),
+    aten.sub.Tensor: _sum(aten.sub.Tensor),
+    aten.neg.default: _same(aten.neg.default),
+    aten._conj.default: _conjugate,
+    aten.conj_physical.default: _conjugate,
+    aten.resolve_conj.default: lambda p, z: p.pair(z),
+    aten._to_copy.default: _converted,
+    aten.clone.default: _same(aten.clone.default),
+    aten.alias.default: _same(aten.alias.default),
+    aten.view.default: _sized(aten.view.default),
+    aten.reshape.default: _sized(aten.reshape.default),
+    aten._unsafe_view.default: _sized(aten.view.default),
+    aten.expand.default: _sized(aten.expand.default),
+    aten.unsqueeze.default: _unsqueeze,
+    aten.squeeze.dim: _at_dims(aten.squeeze.dim, 1),
+    aten.select.int: _at_dims(aten.select.int, 1),
+    aten.slice.Tensor: _at_dims(aten.slice.Tensor, 1),
+    aten.transpose.int: _at_dims(aten.transpose.int, 2),
+    aten.index_select.default: _at_dims(aten.index_select.default, 1),
+    aten.permute.default: _permute,
+    aten.cat.default: _cat,
+}

@@ -1,0 +1,170 @@
+"""Which models, and how small."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+VOCABULARY = 96
+LENGTH = 12
+"""Tokens of a prompt."""
+SMALL: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+}
+GROUPED = {**SMALL, "num_key_value_heads": 2}
+TWO = {"num_hidden_layers": 2}
+HEADS = {"head_dim": 8}
+IMAGE: dict[str, Any] = {
+    "image_size": 16, "patch_size": 4, "hidden_size": 32, "intermediate_size": 48,
+    "num_hidden_layers": 1, "num_attention_heads": 4,
+}  # fmt: skip
+EXPERTS = {"num_experts_per_tok": 2}
+
+Use = Literal["decode", "tokens", "pairs", "image", "both", "speech", "latent"]
+"""How a model is called: a prompt and greedy tokens after it; token ids once; ids for an encoder
+and for a decoder, then greedy tokens; an image; an image and ids; a spectrogram and greedy tokens;
+an image that is denoised."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A class of ``package`` built from a configuration."""
+
+    name: str
+    title: str
+    kind: str
+    sizes: dict[str, Any]
+    use: Use = "decode"
+    package: str = "transformers"
+    nested: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Configurations inside of the configuration."""
+
+    def build(self) -> Any:
+        """The module in evaluation mode. Weights are of the order of one over the root of their
+        width, so that each op has an effect on the results."""
+        package = importlib.import_module(self.package)
+        kind = getattr(package, self.kind)
+        torch.manual_seed(0)
+        if self.package == "diffusers":
+            module = kind(**self.sizes)
+        else:
+            config = kind.config_class(**self.sizes, **self.nested)
+            module = kind(config)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                noise = torch.randn_like(parameter)
+                if parameter.dim() > 1:
+                    parameter.copy_(noise / parameter[0].numel() ** 0.5)
+                else:
+                    parameter.add_(0.1 * noise)
+        return module.eval().requires_grad_(False)
+
+
+def _decoder(name: str, title: str, prefix: str, sizes: dict[str, Any]) -> Model:
+    return Model(name, title, f"{prefix}ForCausalLM", sizes)
+
+
+_LATENT = {
+    "kv_lora_rank": 16, "q_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+    "v_head_dim": 8, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1,
+}  # fmt: skip
+_T5 = {
+    "vocab_size": VOCABULARY, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4,
+    "decoder_start_token_id": 0, "pad_token_id": 0,
+}  # fmt: skip
+_WHISPER = {
+    "vocab_size": VOCABULARY, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1,
+    "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48, "num_mel_bins": 8, "max_source_positions": 16,
+    "max_target_positions": 32, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "decoder_start_token_id": 1,
+}  # fmt: skip
+_TEXT = {**SMALL, "projection_dim": 32}
+
+MODELS: tuple[Model, ...] = (
+    _decoder("llama3", "Llama 3", "Llama", {**GROUPED, "rope_parameters": {
+        "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 32,
+    }}),
+    _decoder("qwen2", "Qwen 2", "Qwen2", GROUPED),
+    _decoder("qwen3", "Qwen 3", "Qwen3", {**GROUPED, **HEADS}),
+    _decoder("gemma2", "Gemma 2", "Gemma2", {**GROUPED, **HEADS, **TWO, "sliding_window": 8}),
+    _decoder("gemma3", "Gemma 3", "Gemma3", {**GROUPED, **HEADS, **TWO, "sliding_window": 8,
+             "layer_types": ["sliding_attention", "full_attention"]}),
+    _decoder("mistral", "Mistral", "Mistral", {**GROUPED, "sliding_window": 8}),
+    _decoder("phi3", "Phi-3", "Phi3", {**GROUPED, "pad_token_id": 0}),
+    Model("gpt2", "GPT-2", "GPT2LMHeadModel", {
+        "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY,
+    }),
+    _decoder("neox", "GPT-NeoX", "GPTNeoX", SMALL),
+    _decoder("gptj", "GPT-J", "GPTJ", {
+        "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY,
+        "rotary_dim": 4,
+    }),
+    _decoder("bloom", "BLOOM", "Bloom", {
+        "hidden_size": 32, "n_layer": 1, "n_head": 4, "vocab_size": VOCABULARY,
+    }),
+    _decoder("mixtral", "Mixtral", "Mixtral", {**GROUPED, **EXPERTS, "num_local_experts": 4}),
+    _decoder("deepseek2", "DeepSeek-V2", "DeepseekV2", {
+        **SMALL, **_LATENT, "num_hidden_layers": 2, "topk_method": "greedy",
+    }),
+    _decoder("deepseek3", "DeepSeek-V3", "DeepseekV3", {**SMALL, **_LATENT, **TWO}),
+    _decoder("opt", "OPT", "OPT", {
+        "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 1, "ffn_dim": 48,
+        "num_attention_heads": 4, "max_position_embeddings": 64, "word_embed_proj_dim": 32,
+    }),
+    _decoder("starcoder2", "StarCoder 2", "Starcoder2", GROUPED),
+    _decoder("falcon", "Falcon", "Falcon", {
+        "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "ffn_hidden_size": 48,
+    }),
+    _decoder("cohere", "Cohere", "Cohere", {**GROUPED, "pad_token_id": 0}),
+    _decoder("olmo2", "OLMo 2", "Olmo2", GROUPED),
+    _decoder("nemotron", "Nemotron", "Nemotron", GROUPED),
+    _decoder("gpt_oss", "GPT-OSS", "GptOss", {
+        **GROUPED, **HEADS, **TWO, **EXPERTS, "num_local_experts": 4, "sliding_window": 8,
+    }),
+    _decoder("mamba", "Mamba", "Mamba", {
+        "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 1, "state_size": 4,
+        "time_step_rank": 4,
+    }),
+    Model("bert", "BERT", "BertModel", SMALL, "tokens"),
+    Model("albert", "ALBERT", "AlbertModel", {**SMALL, "embedding_size": 16}, "tokens"),
+    Model("xlm_roberta", "XLM-R", "XLMRobertaModel", {**SMALL, "pad_token_id": 1}, "tokens"),
+    Model("modernbert", "ModernBERT", "ModernBertModel", {
+        **SMALL, **TWO, "local_attention": 8, "global_attn_every_n_layers": 2, "pad_token_id": 0,
+        "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2,
+    }, "tokens"),
+    Model("t5", "T5", "T5ForConditionalGeneration", _T5, "pairs"),
+    Model("whisper", "Whisper", "WhisperForConditionalGeneration", _WHISPER, "speech"),
+    Model("vit", "ViT", "ViTModel", IMAGE, "image"),
+    Model("deit", "DeiT", "DeiTModel", IMAGE, "image"),
+    Model("beit", "BEiT", "BeitModel", {**IMAGE, "use_relative_position_bias": True}, "image"),
+    Model("dinov2", "DINOv2", "Dinov2Model", IMAGE, "image"),
+    Model("clip", "CLIP", "CLIPModel", {"projection_dim": 32}, "both", nested={
+        "text_config": {**_TEXT, "eos_token_id": 5},
+        "vision_config": {**IMAGE, "projection_dim": 32},
+    }),
+    Model("siglip", "SigLIP", "SiglipModel", {}, "both", nested={
+        "text_config": {**SMALL, "max_position_embeddings": LENGTH, "projection_size": 32},
+        "vision_config": IMAGE,
+    }),
+    Model("dit", "DiT", "DiTTransformer2DModel", {
+        "num_attention_heads": 4, "attention_head_dim": 8, "in_channels": 4, "out_channels": 8,
+        "num_layers": 1, "sample_size": 8, "patch_size": 2, "num_embeds_ada_norm": 10,
+    }, "latent", "diffusers"),
+)  # fmt: skip
+
+
+def model(name: str) -> Model:
+    """A model by its name."""
+    return next(m for m in MODELS if m.name == name)
