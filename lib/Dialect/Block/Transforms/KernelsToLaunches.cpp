@@ -135,9 +135,15 @@ public:
 
   /// The launch's result, or null for ops that stay.
   Value expand(Operation *op) {
+    if (op->hasTrait<kernel::Elementwise>())
+      return elementwise(op, [&](TileType result, ValueRange operands) {
+        return getTileOp(op, result, operands);
+      });
     return TypeSwitch<Operation *, Value>(op)
-        .Case<kernel::UnaryOp, kernel::BinaryOp, kernel::CastOp, kernel::BroadcastOp>(
-            [&](Operation *other) { return elementwise(other); })
+        .Case<kernel::CastOp>([&](auto cast) {
+          return elementwise(cast, [](TileType, ValueRange operands) { return operands[0]; });
+        })
+        .Case<kernel::BroadcastOp>([&](auto repeat) { return broadcast(repeat); })
         .Case<kernel::ReduceOp>([&](auto reduce) { return reduceAll(reduce); })
         .Case<kernel::MatmulOp>([&](auto product) { return matmul(product); })
         .Case<kernel::TransposeOp>([&](auto swap) { return transpose(swap); })
@@ -145,31 +151,32 @@ public:
   }
 
 private:
-  Value elementwise(Operation *op) {
+  /// `compute` makes the result's tile of those of the operands.
+  Value elementwise(Operation *op, function_ref<Value(TileType, ValueRange)> compute) {
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     SmallVector<int64_t> tile = getRowTile(type.getShape(), 1024, 2048);
     LaunchBuilder launch(builder, loc, type, op->getOperands(), tile, /*stages=*/1);
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
       operands.push_back(launch.loadBroadcast(operand));
-    TileType result = launch.getComputedType(tile, type.getElementType());
-    Value value =
-        TypeSwitch<Operation *, Value>(op)
-            .Case<kernel::UnaryOp>([&](kernel::UnaryOp unary) {
-              return UnaryOp::create(builder, loc, result, unary.getFn(), operands[0]);
-            })
-            .Case<kernel::BinaryOp>([&](kernel::BinaryOp binary) {
-              return BinaryOp::create(builder, loc, result, binary.getFn(), operands[0],
-                                      operands[1]);
-            })
-            .Case<kernel::CastOp>([&](auto) { return operands[0]; })
-            .Default([&](Operation *) {
-              auto from = cast<TileType>(operands[0].getType());
-              return BroadcastOp::create(builder, loc, TileType::get(tile, from.getElementType()),
-                                         operands[0])
-                  .getResult();
-            });
-    return launch.finish(value);
+    return launch.finish(compute(launch.getComputedType(tile, type.getElementType()), operands));
+  }
+
+  /// The block op of the same name, with the same properties.
+  Value getTileOp(Operation *op, TileType result, ValueRange operands) {
+    std::string name =
+        (BlockDialect::getDialectNamespace() + "." + op->getName().stripDialect()).str();
+    OperationState state(loc, name, operands, result);
+    state.propertiesAttr = op->getPropertiesAsAttribute();
+    return builder.create(state)->getResult(0);
+  }
+
+  Value broadcast(kernel::BroadcastOp op) {
+    return elementwise(op, [&](TileType result, ValueRange operands) -> Value {
+      Type element = cast<TileType>(operands[0].getType()).getElementType();
+      return BroadcastOp::create(builder, loc, TileType::get(result.getShape(), element),
+                                 operands[0]);
+    });
   }
 
   /// One dimension after the other, last first; what lies between is f32.

@@ -26,6 +26,12 @@ namespace mirage::kernel {
 template <typename ConcreteType>
 class LaunchTerminator : public mlir::OpTrait::TraitBase<ConcreteType, LaunchTerminator> {};
 
+/// Each element of the result is a function of the operands' elements at its
+/// index, dimensions of size 1 being repeated; the block op of the same name and
+/// with the same properties computes it of tiles.
+template <typename ConcreteType>
+class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
+
 } // namespace mirage::kernel
 
 #define GET_OP_CLASSES

@@ -28,6 +28,8 @@ class Kernel_TensorOp<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
 }
 
+def Kernel_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::mirage::kernel"; }
+
 //===----------------------------------------------------------------------===//
 // Graphs
 //===----------------------------------------------------------------------===//
@@ -226,7 +228,7 @@ def Kernel_ConstantOp : Kernel_Op<"constant", [Pure, ConstantLike]> {
   let hasFolder = 1;
 }
 
-def Kernel_UnaryOp : Kernel_TensorOp<"unary"> {
+def Kernel_UnaryOp : Kernel_TensorOp<"unary", [Kernel_Elementwise]> {
   let summary = "a scalar function of each element";
   let description = [{
     ```mlir
@@ -238,7 +240,7 @@ def Kernel_UnaryOp : Kernel_TensorOp<"unary"> {
   let hasCanonicalizer = 1;
 }
 
-def Kernel_BinaryOp : Kernel_TensorOp<"binary"> {
+def Kernel_BinaryOp : Kernel_TensorOp<"binary", [Kernel_Elementwise]> {
   let summary = "a function of each pair of elements";
   let description = [{
     Operands broadcast as in NumPy. Comparisons and logical functions give truth
