@@ -133,10 +133,9 @@ class _Writer:
 
     def _plain(self, op: Op) -> ir.Operation:
         row, level = row_of(type(op)), "block" if self.in_block else "kernel"
-        there = row is not None and ir.Context.current.is_registered_operation(
-            f"{level}.{row.mnemonic}"
-        )
-        if row is None or not there:
+        context = ir.Context.current
+        assert context is not None  # that of the module that is written
+        if row is None or not context.is_registered_operation(f"{level}.{row.mnemonic}"):
             raise GraphIOError(
                 f"expected an op that the {level} dialect has, got {type(op).__name__}"
             )
