@@ -158,10 +158,15 @@ def run(
     deadline = start + seconds
     outcomes: list[dict[str, Any]] = []
     layers: list[dict[str, Any]] = []
+    errors: list[str] = []
     with ProcessPoolExecutor(processes) as pool:
         jobs = [pool.submit(work, task, folder, deadline) for task in todo]
         for number, job in enumerate(as_completed(jobs)):
-            task, found = job.result()
+            try:
+                task, found = job.result()
+            except Exception as error:  # that of one task costs the others nothing
+                errors.append(f"{type(error).__name__}: {error}")
+                continue
             (layers if task.kind == LAYER else outcomes).extend(found)
             if number % 50 == 0:
                 done = f"{number + 1}/{len(jobs)} tasks, {len(outcomes) + len(layers)} mutants"
@@ -174,6 +179,7 @@ def run(
         "processor_seconds": round(sum(u.ru_utime + u.ru_stime for u in used), 1),
         "outcomes": outcomes,
         "layers": layers,
+        "errors": errors,
     }
 
 
@@ -242,12 +248,13 @@ def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "processor_seconds": sum(part["processor_seconds"] for part in parts),
         **summary(outcomes),
         "layers": layer_summary(layers),
+        "errors": [error for part in parts for error in part["errors"]],
     }
 
 
 def failed(result: dict[str, Any]) -> bool:
     """Whether something is that must not be."""
-    wrong = any(result[name] for name in FAILURES)
+    wrong = any(result[name] for name in (*FAILURES, "errors"))
     return wrong or any(result["layers"][name] for name in WRONG)
 
 
