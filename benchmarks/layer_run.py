@@ -44,6 +44,7 @@ def measure(case: Case, width: Width, options: OptimizeOptions, execute: bool) -
     row |= {**clock.spent(), **account(optimized)}
     if execute and optimized.steps:
         at = time.perf_counter()
+        options.show("execute")
         try:
             row |= compared(optimized, layer, width)
         except MirageError as error:

@@ -9,7 +9,8 @@ search, verification, compilation; then it is executed without a GPU and compare
 (layer_run.py). The table says for each how long the stages took, how many kernels there are, how
 fast they are predicted to be, what the verdicts are, what stays with PyTorch, and how large the
 errors are. With ``--resume`` layers that an earlier run into the same folder measured are not
-measured again, also where it was interrupted. The exit code is 1 if an executed layer is wrong.
+measured again, also where it was interrupted, and those that are not asked for stay. The exit code
+is 1 if an executed layer is wrong.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -213,8 +214,10 @@ def main() -> int:
     if arguments.resume and arguments.out:
         before = measured_before(arguments.out)
     start = time.perf_counter()
-    rows: list[Row] = []
-    for width in [arguments.width] if arguments.width else WIDTHS:
+    widths = [arguments.width] if arguments.width else WIDTHS
+    asked = {(c.name, width) for c in chosen for width in widths}
+    rows = [row for key, row in before.items() if key not in asked]
+    for width in widths:
         for c in chosen:
             rows.append(before.get((c.name, width)) or rounded(apart(c.name, width, arguments)))
             print("  ".join(x for x in cells(rows[-1]) if x), flush=True)

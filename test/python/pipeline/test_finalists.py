@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import mirage as mi
 import pytest
 import torch
@@ -9,12 +12,15 @@ from built import linear
 from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
+from mirage.pipeline import optimize as module
+from mirage.pipeline.build import Builder
 from mirage.pipeline.measure import NothingToMeasureError, fastest
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.rank import resources_of
+from mirage.pipeline.result import Step
 from mirage.runtime.errors import NoGpuError
-from mirage.semantics.ugraph import Launch
+from mirage.semantics.ugraph import KernelGraph, Launch
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +36,23 @@ def test_the_first_finalist_is_chosen(optimized: mi.Optimized) -> None:
     assert times == sorted(times)
     assert len({f.place for f in finalists}) == len(finalists)
     assert optimized.report.prediction is finalists[0].prediction
+
+
+def test_no_candidate_is_compiled_for_which_there_is_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Compiling the first takes longer than what is left of the budget."""
+    passed = 0.0
+    steps = Builder.steps
+
+    def slow(self: Builder, selected: KernelGraph) -> Iterator[Step]:
+        nonlocal passed
+        passed += 1000.0
+        return steps(self, selected)
+
+    monkeypatch.setattr(Builder, "steps", slow)
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: passed))
+    assert len(optimize(linear(512, 256), OptimizeOptions(finalists=3)).finalists) == 1
 
 
 def test_predictions_use_what_the_compiler_reports(optimized: mi.Optimized) -> None:

@@ -12,7 +12,9 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output, TensorType, Value
 from mirage.verify import Kind, verify
+from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.movements import compare_movements
+from mirage.verify.evidence.small_model import small_pair
 
 F16 = DType.F16
 
@@ -49,12 +51,14 @@ def test_parts_at_any_place(size: int, data: st.DataObject) -> None:
 
 
 def test_parts_without_common_digits_are_proved() -> None:
-    """1178 = 1024 + 154: too many blocks of 2 for the small model."""
-    pair = [halves(1178, 1024, joined_first=j) for j in (True, False)]
+    """5000 rows in blocks of 7 are too many for the small model."""
+    pair = [halves(5000, 7, joined_first=j) for j in (True, False)]
     for graph in pair:
         check_graph(graph)
+    with pytest.raises(Irregular):
+        small_pair(*pair)
     assert verify(*pair).kind is Kind.PROVED
-    wrong = halves(1178, 1024, joined_first=False, shift=1)
+    wrong = halves(5000, 7, joined_first=False, shift=1)
     assert verify(pair[0], wrong).kind is Kind.REFUTED
 
 
