@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 # Small matrix products only: several threads would fight for cores with the other test processes.
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -22,3 +26,12 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 passes = str(Path(__file__).parents[1] / "PythonPasses" / "Inputs")
 sys.path.append(passes)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (passes, os.environ.get("PYTHONPATH"))))
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_each_time() -> None:
+    """What a test draws without a seed of its own is the same in any order of tests."""
+    random.seed(0)
+    np.random.seed(0)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(0)

@@ -89,8 +89,8 @@ void TileEmitter::splitByWork(Value number, ArrayRef<StringRef> axes, block::Loo
   SmallVector<StringRef> ordered, others;
   int64_t places = 1, rest = 1;
   for (StringRef axis : axes) {
-    bool isOrdered = llvm::is_contained(uneven.getStepAxesAttr(),
-                                        StringAttr::get(launch.getContext(), axis));
+    bool isOrdered =
+        llvm::is_contained(uneven.getStepAxesAttr(), StringAttr::get(launch.getContext(), axis));
     (isOrdered ? ordered : others).push_back(axis);
     (isOrdered ? places : rest) *= extents.lookup(axis);
   }

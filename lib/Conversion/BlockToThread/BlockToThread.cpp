@@ -30,8 +30,8 @@ static MemRefType getParameterType(Type type) {
     shape.insert(shape.begin(), 1);
   // A truth value is a byte.
   Type element = tensor.getElementType();
-  return MemRefType::get(shape, element.isInteger(1) ? IntegerType::get(type.getContext(), 8)
-                                                     : element);
+  return MemRefType::get(shape,
+                         element.isInteger(1) ? IntegerType::get(type.getContext(), 8) : element);
 }
 
 namespace {

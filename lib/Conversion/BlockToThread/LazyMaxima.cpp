@@ -20,9 +20,12 @@ namespace {
 /// subtracted in.
 class Degrees {
 public:
-  /// Of a value: of none; the maximum; a difference with it on the right; a sum of
-  /// products in which one exponential is a factor; anything else.
-  enum Kind { Free, Maximum, Difference, Linear, Other };
+  /// Of a value: of none; the maximum; a difference with it on the right; one of its
+  /// exponentials; a sum of products in which one exponential is a factor; anything
+  /// else.
+  enum Kind { Free, Maximum, Difference, Exponential, Linear, Other };
+
+  static bool isLinear(Kind kind) { return kind == Exponential || kind == Linear; }
 
   explicit Degrees(Value maximum) : maximum(maximum) {}
 
@@ -47,16 +50,20 @@ private:
     Kind first = get(op->getOperand(0));
     if (isa<block::BroadcastOp, block::ReshapeOp, block::TransposeOp, block::ConvertLayoutOp>(op))
       return first;
-    if (isa<block::CastOp>(op))
-      return first == Linear ? Linear : Other;
+    if (isa<block::CastOp>(op)) {
+      // Exponentials are greater by `lazySlack` at most, which f16 holds of them, but
+      // not of products that are near its end.
+      bool isF16 = getTile(op->getResult(0)).getElementType().isF16();
+      return first == Exponential || (first == Linear && !isF16) ? first : Other;
+    }
     if (auto reduce = dyn_cast<block::ReduceOp>(op))
-      return first == Linear && reduce.getFn() == ReduceFn::Sum ? Linear : Other;
+      return isLinear(first) && reduce.getFn() == ReduceFn::Sum ? Linear : Other;
     if (auto mask = dyn_cast<block::MaskOp>(op))
-      return first == Linear && mask.getFill().isZero() ? Linear : Other;
+      return isLinear(first) && mask.getFill().isZero() ? first : Other;
     if (auto unary = dyn_cast<block::UnaryOp>(op)) {
       if (first == Difference)
-        return unary.getFn() == UnaryFn::Exp ? Linear : Other;
-      return first == Linear && unary.getFn() == UnaryFn::Neg ? Linear : Other;
+        return unary.getFn() == UnaryFn::Exp ? Exponential : Other;
+      return isLinear(first) && unary.getFn() == UnaryFn::Neg ? first : Other;
     }
     if (isa<block::MatmulOp>(op))
       return multiply(first, get(op->getOperand(1)));
@@ -66,7 +73,7 @@ private:
   }
 
   static Kind multiply(Kind a, Kind b) {
-    return (a == Linear && b == Free) || (a == Free && b == Linear) ? Linear : Other;
+    return (isLinear(a) && b == Free) || (a == Free && isLinear(b)) ? Linear : Other;
   }
 
   static Kind combine(BinaryFn fn, Kind a, Kind b) {
@@ -76,13 +83,13 @@ private:
         return Difference;
       [[fallthrough]];
     case BinaryFn::Add:
-      return a == Linear && b == Linear ? Linear : Other;
+      return isLinear(a) && isLinear(b) ? Linear : Other;
     case BinaryFn::Mul:
       return multiply(a, b);
     case BinaryFn::Div:
-      return a == Linear && b == Free ? Linear : Other;
+      return isLinear(a) && b == Free ? Linear : Other;
     case BinaryFn::Keep:
-      return a == Free && b == Linear ? Linear : Other;
+      return a == Free && isLinear(b) ? b : Other;
     default:
       return Other;
     }
@@ -112,12 +119,11 @@ bool mirage::isLazy(block::RunningMaxOp running) {
     bool isRescaled = accumulate.getRescale(index) == running.getResult();
     if (isRescaled) {
       FragmentType type = getFragment(loop.getResult(index));
-      if (kind != Degrees::Linear || accumulate.getFn(index) != block::AccumulateFn::Sum || !type)
+      if (!Degrees::isLinear(kind) || accumulate.getFn(index) != block::AccumulateFn::Sum || !type)
         return false;
       registers = std::max(registers, type.getNumRegisters());
-    } else if (kind != Degrees::Free &&
-               (kind != Degrees::Maximum || value != running.getResult() ||
-                accumulate.getFn(index) != block::AccumulateFn::Last)) {
+    } else if (kind != Degrees::Free && (kind != Degrees::Maximum || value != running.getResult() ||
+                                         accumulate.getFn(index) != block::AccumulateFn::Last)) {
       return false;
     }
   }
@@ -179,9 +185,8 @@ void TileEmitter::settleMaxima(block::LoopOp op) {
     if (!rescale || !trueMax.count(rescale))
       continue;
     FragmentType type = typeOf(result);
-    Value factor =
-        spreadFactor(emitFactor(previousMax.lookup(rescale), trueMax.lookup(rescale)),
-                     getTile(rescale), getTile(result), type.withPartial(false));
+    Value factor = spreadFactor(emitFactor(previousMax.lookup(rescale), trueMax.lookup(rescale)),
+                                getTile(rescale), getTile(result), type.withPartial(false));
     fragments[result] =
         thread::RescaleOp::create(builder, loc, type, fragments.lookup(result), factor);
   }

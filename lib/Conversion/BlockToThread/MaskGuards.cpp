@@ -71,9 +71,7 @@ static std::optional<PositionTile> getUnchecked(Operation *op) {
           return std::nullopt;
         return PositionTile{false, int64_t(std::abs(value))};
       })
-      .Case<block::IotaOp>([](auto iota) {
-        return PositionTile{false, int64_t(iota.getExtent())};
-      })
+      .Case<block::IotaOp>([](auto iota) { return PositionTile{false, int64_t(iota.getExtent())}; })
       .Case<block::CastOp>([](auto cast) -> std::optional<PositionTile> {
         auto tile = getPositionTile(cast.getInput());
         bool isExact = getTile(cast.getResult()).getElementType().isF32();
@@ -140,7 +138,9 @@ static std::optional<MaskGuard> findGuard(block::BinaryOp op) {
   case BinaryFn::Add:
     return isBias(1) ? keeps(0) : isBias(0) ? keeps(1) : std::nullopt;
   case BinaryFn::Mul:
-    return isPositionTruth(op.getRhs()) ? keeps(0) : isPositionTruth(op.getLhs()) ? keeps(1) : std::nullopt;
+    return isPositionTruth(op.getRhs())   ? keeps(0)
+           : isPositionTruth(op.getLhs()) ? keeps(1)
+                                          : std::nullopt;
   case BinaryFn::Keep:
     return isPositionTruth(op.getLhs()) ? keeps(1) : std::nullopt;
   default:
@@ -171,8 +171,9 @@ MaskGuards::MaskGuards(kernel::LaunchOp launch) {
   // What nothing else needs than masks moves along; those that use it come after it.
   auto needs = [&](Operation *user, Value value) {
     const MaskGuard *guard = lookup(user);
-    return sunk.contains(user) || (guard && guard->mask && user->getOperand(*guard->mask) == value &&
-                                   user->getOperand(guard->kept) != value);
+    return sunk.contains(user) ||
+           (guard && guard->mask && user->getOperand(*guard->mask) == value &&
+            user->getOperand(guard->kept) != value);
   };
   launch.getBody().walk<WalkOrder::PostOrder, mlir::ReverseIterator>([&](Operation *op) {
     bool isPlain = isa<block::IotaOp, block::UnaryOp, block::BinaryOp, block::CastOp,
@@ -315,8 +316,7 @@ private:
     if (fn == BinaryFn::Le)
       return {is(Predicate::sle, a.most, b.least), is(Predicate::sgt, a.least, b.most)};
     // All of the one below all of the other, or both the same number.
-    Value apart =
-        either(is(Predicate::slt, a.most, b.least), is(Predicate::slt, b.most, a.least));
+    Value apart = either(is(Predicate::slt, a.most, b.least), is(Predicate::slt, b.most, a.least));
     Value same = both(is(Predicate::sle, a.most, b.least), is(Predicate::sle, b.most, a.least));
     return fn == BinaryFn::Eq ? Truth{same, apart} : Truth{apart, same};
   }

@@ -19,9 +19,8 @@ void TileEmitter::emitIota(block::IotaOp op) {
   Value positions = thread::IotaOp::create(builder, loc, type, op.getDimAttr(), offset);
   // Beyond the end a load would read zeros.
   if (parts * size != int64_t(op.getExtent()))
-    positions =
-        thread::MaskOp::create(builder, loc, type, positions, op.getDimAttr(), offset,
-                               op.getExtentAttr(), builder.getF64FloatAttr(0));
+    positions = thread::MaskOp::create(builder, loc, type, positions, op.getDimAttr(), offset,
+                                       op.getExtentAttr(), builder.getF64FloatAttr(0));
   fragments[op.getResult()] = positions;
 }
 

@@ -173,8 +173,7 @@ struct RescaleLowering : ThreadPattern<RescaleOp> {
       Value isOther = e.fcompare(arith::CmpFPredicate::UNE, factor, e.f32(1));
       grown = grown ? arith::OrIOp::create(e, grown, isOther).getResult() : isOther;
     }
-    Value any =
-        e.intrinsic("llvm.nvvm.vote.any.sync", e.getI1Type(), {e.i32(-1), grown});
+    Value any = e.intrinsic("llvm.nvvm.vote.any.sync", e.getI1Type(), {e.i32(-1), grown});
     auto branch = scf::IfOp::create(e, TypeRange(operands.getOperand()), any,
                                     /*withElseRegion=*/true);
     {

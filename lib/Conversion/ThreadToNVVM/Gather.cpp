@@ -37,8 +37,7 @@ struct GatherGlobalLowering : ThreadPattern<GatherGlobalOp> {
     MemRefType gathered = op.getGatheredType();
     // Rows of the table lie as they would in the tensor that the op stands for, so
     // what is aligned and contiguous there is so here.
-    GlobalTile tile(op, gathered, op.getDims(), op.getInBounds(), type.getShape(),
-                    op.getExtents());
+    GlobalTile tile(op, gathered, op.getDims(), op.getInBounds(), type.getShape(), op.getExtents());
     int64_t indexRank = op.getIndexRank(), axis = 1, width = 1;
     if (op.getDims()[1] >= indexRank)
       width = tile.getVectorWidth(axis, layout.contiguous(axis));
@@ -49,11 +48,10 @@ struct GatherGlobalLowering : ThreadPattern<GatherGlobalOp> {
     Value thread[2] = {e.threadOffset(layout, 0), e.threadOffset(layout, 1)};
     for (int64_t which : {0, 1})
       if (int64_t dim = op.getDims()[which]; dim >= 0)
-        offsets[dim] = e.add(offsets[dim],
-                             e.createOrFold<arith::ExtUIOp>(e.getI64Type(), thread[which]));
-    GlobalTile::Access access =
-        tile.begin(e, table, llvm::map_to_vector(operands.getOffsets(), single), thread[0],
-                   thread[1]);
+        offsets[dim] =
+            e.add(offsets[dim], e.createOrFold<arith::ExtUIOp>(e.getI64Type(), thread[which]));
+    GlobalTile::Access access = tile.begin(
+        e, table, llvm::map_to_vector(operands.getOffsets(), single), thread[0], thread[1]);
 
     SmallVector<int64_t> indexStrides = getStrides(gathered.getShape().take_front(indexRank)),
                          strides = getStrides(gathered.getShape());
@@ -103,9 +101,8 @@ struct GatherGlobalLowering : ThreadPattern<GatherGlobalOp> {
       auto scalar = cast<TypedAttr>(e.getFloatAttr(element, value));
       if (width == 1)
         return arith::ConstantOp::create(e, scalar);
-      return arith::ConstantOp::create(
-          e, cast<TypedAttr>(DenseElementsAttr::get(cast<VectorType>(accessType),
-                                                    Attribute(scalar))));
+      return arith::ConstantOp::create(e, cast<TypedAttr>(DenseElementsAttr::get(
+                                              cast<VectorType>(accessType), Attribute(scalar))));
     };
     Value none = filled(NAN), zero = filled(0);
     SmallVector<Value> scalars;

@@ -97,8 +97,8 @@ void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRe
             scalar = e.fromF32(scalar, element);
         Value value = values.front();
         if (width.elements > 1)
-          value = e.createOrFold<vector::FromElementsOp>(
-              VectorType::get({width.elements}, element), values);
+          value = e.createOrFold<vector::FromElementsOp>(VectorType::get({width.elements}, element),
+                                                         values);
         emit(value, tile.pointer(e, access, at), width.elements * tile.getElementBytes());
       });
     }

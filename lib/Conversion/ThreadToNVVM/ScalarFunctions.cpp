@@ -198,8 +198,8 @@ std::pair<Value, Value> quartersOfLarge(Emitter &e, Value x) {
   Value high = e.select(inSecond, e.i64(kTwoOverPi[1]), e.i64(kTwoOverPi[0]));
   Value low = e.select(inSecond, e.i64(kTwoOverPi[2]), e.i64(kTwoOverPi[1]));
   Value shift = e.bitAnd(start, 63);
-  Value window = arith::OrIOp::create(e, up(high, shift),
-                                      down(down(low, e.i64(1)), e.sub(e.i64(63), shift)));
+  Value window =
+      arith::OrIOp::create(e, up(high, shift), down(down(low, e.i64(1)), e.sub(e.i64(63), shift)));
   Value product = arith::MulIOp::create(e, mantissa, window);
   Value isNegative = e.compare(arith::CmpIPredicate::slt, bits, e.i32(0));
   product = e.select(isNegative, e.sub(e.i64(0), product), product);
@@ -223,11 +223,9 @@ Value sine(Emitter &e, Value x, bool isCosine) {
   if (isCosine)
     quarters = e.fadd(quarters, e.f32(1));
   Value square = e.fmul(rest, rest);
-  Value odd = polynomial(e, square,
-                         {-1.66666672e-1, 8.33338592e-3, -1.98559923e-4, 2.86567956e-6});
+  Value odd = polynomial(e, square, {-1.66666672e-1, 8.33338592e-3, -1.98559923e-4, 2.86567956e-6});
   odd = e.fma(odd, e.fmul(rest, square), rest);
-  Value even = polynomial(
-      e, square, {1.0, -5.0e-1, 4.16666567e-2, -1.38877297e-3, 2.44677067e-5});
+  Value even = polynomial(e, square, {1.0, -5.0e-1, 4.16666567e-2, -1.38877297e-3, 2.44677067e-5});
   // Which quarter of the circle: 0 to 3.
   Value turns = floorOf(e, e.fmul(quarters, e.f32(0.25)));
   Value quarter = e.fma(turns, e.f32(-4), quarters);
@@ -338,8 +336,7 @@ Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
   case UnaryFn::Not:
     return compareTo(e, arith::CmpFPredicate::OEQ, x, e.f32(0));
   case UnaryFn::Bias:
-    return e.select(e.fcompare(arith::CmpFPredicate::OGT, x, e.f32(0)), e.f32(0),
-                    e.f32(-INFINITY));
+    return e.select(e.fcompare(arith::CmpFPredicate::OGT, x, e.f32(0)), e.f32(0), e.f32(-INFINITY));
   case UnaryFn::Floor:
     return floorOf(e, x);
   case UnaryFn::Sin:

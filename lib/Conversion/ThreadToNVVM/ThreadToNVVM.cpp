@@ -232,10 +232,10 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     RewritePatternSet patterns(context);
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
-    for (auto populate :
-         {populateElementwisePatterns, populateReshapePatterns, populateReducePatterns,
-          populateGlobalPatterns, populateGatherPatterns, populateSharedPatterns, populateCopyPatterns, populateMmaPatterns,
-          populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
+    for (auto populate : {populateElementwisePatterns, populateReshapePatterns,
+                          populateReducePatterns, populateGlobalPatterns, populateGatherPatterns,
+                          populateSharedPatterns, populateCopyPatterns, populateMmaPatterns,
+                          populateSyncPatterns, populateBulkPatterns, populateWgmmaPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

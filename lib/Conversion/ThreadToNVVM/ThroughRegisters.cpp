@@ -62,8 +62,7 @@ void ThroughRegisters::write(const Chunk &chunk) {
   auto type = VectorType::get({kChunk / 2}, i32);
   Value vector = LLVM::UndefOp::create(e, type);
   for (int64_t i = 0; i < kChunk / 2; ++i) {
-    Value word =
-        e.intrinsic("llvm.fshr.i32", i32, {chunk.words[i + 1], chunk.words[i], shift});
+    Value word = e.intrinsic("llvm.fshr.i32", i32, {chunk.words[i + 1], chunk.words[i], shift});
     if (chunk.left) {
       auto has = [&](int64_t count) {
         return e.compare(arith::CmpIPredicate::sge, chunk.left, e.i32(count));
@@ -83,7 +82,8 @@ void ThroughRegisters::copyLast(const Chunk &chunk) {
     return;
   Type half = e.getIntegerType(16);
   Value place = e.sub(e.i32(count - 1), chunk.first);
-  Value end = chunk.left ? e.createOrFold<arith::MinSIOp>(chunk.left, e.i32(kChunk)) : e.i32(kChunk);
+  Value end =
+      chunk.left ? e.createOrFold<arith::MinSIOp>(chunk.left, e.i32(kChunk)) : e.i32(kChunk);
   Value here = e.both(e.compare(arith::CmpIPredicate::sge, place, e.i32(0)),
                       e.compare(arith::CmpIPredicate::slt, place, end));
   e.ifThen(here, [&] {

@@ -125,7 +125,7 @@ def test_a_run_has_some_of_everything_and_parts_add_up() -> None:
 def test_equal_mutants_count_once() -> None:
     subject = small("softmax/online")
     found = list(attack(subject, Judge(subject.reference), 0, 5))
-    part = {"command": "a", "seconds": 1.0, "processor_seconds": 1.0, "layers": []}
+    part = {"command": "a", "seconds": 1.0, "processor_seconds": 1.0, "layers": [], "errors": []}
     part["outcomes"] = [vars(o) for o in found]
     total = merged([part, part])
     assert total["mutants"] == len(found)

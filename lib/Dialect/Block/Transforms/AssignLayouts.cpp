@@ -151,8 +151,8 @@ private:
         .Case<LoadOp>([&](LoadOp load) { visitLoad(load); })
         .Case<GatherOp>([&](GatherOp gather) {
           Value matrix = getMatrix(gather.getResult());
-          setHolder(gather.getResult(), FragmentType::get(getTile(matrix).getElementType(),
-                                                          layouts.lookup(matrix)));
+          setHolder(gather.getResult(),
+                    FragmentType::get(getTile(matrix).getElementType(), layouts.lookup(matrix)));
         })
         .Case<ReshapeOp>([&](ReshapeOp reshape) {
           setHolder(reshape.getResult(), getHolder(getTile(reshape.getInput())));

@@ -221,10 +221,10 @@ private:
             if (which < 0 && shapes.lookup(iota.getResult())[other] == 1)
               which = other;
           if (which < 0)
-            return LogicalResult(iota.emitOpError(
-                                     "expected positions along one of the two dimensions larger "
-                                     "than 1, got dimension ")
-                                 << iota.getDim());
+            return LogicalResult(
+                iota.emitOpError("expected positions along one of the two dimensions larger "
+                                 "than 1, got dimension ")
+                << iota.getDim());
           planned[op] = {which};
           return success();
         })
