@@ -19,7 +19,9 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
   manager.addPass(thread::createCheckChip({options.chip.getValue()}));
   OpPassManager &kernels = manager.nest<gpu::GPUModuleOp>();
   kernels.addPass(createConvertThreadToNVVM());
-  kernels.addPass(createCanonicalizerPass());
+  // Bottom up: extracts from vectors fold once their operands have, which takes several times as
+  // long the other way round.
+  kernels.addPass(createCanonicalizerPass(GreedyRewriteConfig().setUseTopDownTraversal(false)));
   kernels.addPass(createCSEPass());
   kernels.addPass(createLoopInvariantCodeMotionPass());
   kernels.addPass(createSCFToControlFlowPass());

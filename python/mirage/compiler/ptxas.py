@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from mirage.compiler.errors import PtxasError
@@ -68,6 +69,7 @@ def find_ptxas() -> str | None:
     return os.environ.get("MIRAGE_PTXAS") or shutil.which("ptxas")
 
 
+@cache
 def ptxas_version(path: str) -> str:
     """Release number, such as ``13.0``; "unknown" where it cannot be told."""
     try:
