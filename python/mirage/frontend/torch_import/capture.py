@@ -23,8 +23,8 @@ from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
 from mirage.frontend.location import is_internal, user_location
 from mirage.frontend.torch_import.complex_pairs import complex_as_pairs
+from mirage.frontend.torch_import.decompositions import decomposed
 from mirage.frontend.torch_import.folding import fold
-from mirage.frontend.torch_import.table import TABLE
 
 ir: Any = untyped_ir
 SUBMODULE = "<submodule>"  # leads places that are no file
@@ -88,13 +88,10 @@ def capture(
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
     """
-    exported = (
-        program
-        if isinstance(program, torch.export.ExportedProgram)
-        else _export(program, example_inputs)
-    )
+    given_exported = isinstance(program, torch.export.ExportedProgram)
+    exported = program if given_exported else _export(program, example_inputs)
     _check_static(exported)
-    exported = _decomposed(exported)
+    exported = _decomposed(exported, in_place=not given_exported)
     updates = _updates(exported, allow_updates)
     graph = exported.graph
     complex_as_pairs(graph)
@@ -136,11 +133,13 @@ def capture(
     return Captured(importer.module, function, tuple(arguments), keys, updates)
 
 
-def _decomposed(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+def _decomposed(
+    exported: torch.export.ExportedProgram, *, in_place: bool
+) -> torch.export.ExportedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return exported.run_decompositions(_decompositions())
+            return decomposed(exported, in_place=in_place)
         except Exception as error:
             raise ImportFailedError(
                 f"PyTorch could not decompose the program: {_first_line(error)}", user_location()
@@ -240,18 +239,6 @@ def _updates(exported: torch.export.ExportedProgram, allowed: bool) -> tuple[int
                 user_location(),
             )
     return tuple(found)
-
-
-def _decompositions() -> Any:
-    """PyTorch's own decompositions, without those of ops that have a row of their own."""
-    decompositions = torch.export.default_decompositions()
-    for name in TABLE:
-        namespace, op, *overload = name.split(".")
-        packet = getattr(getattr(torch.ops, namespace), op, None)
-        found = getattr(packet, overload[0] if overload else "default", None)
-        if found is not None:
-            decompositions.pop(found, None)
-    return decompositions
 
 
 def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any) -> Argument:

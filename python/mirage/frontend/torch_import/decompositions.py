@@ -1,0 +1,61 @@
+"""PyTorch's own decompositions, for what has no row of its own."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from mirage.frontend.torch_import.table import TABLE
+
+CHECK = torch.ops.aten._assert_tensor_metadata.default
+"""Of types and shapes, which are those of the example inputs."""
+
+
+def decomposed(
+    exported: torch.export.ExportedProgram, *, in_place: bool
+) -> torch.export.ExportedProgram:
+    """The program in ops that have rows, as far as PyTorch knows definitions of the others. Where
+    all have rows and none writes to its operands, that is the program itself if it may be changed
+    ``in_place``: most of what PyTorch does here takes as long for two ops as for a thousand."""
+    graph = exported.graph
+    if not in_place or not all(_stays(node) for node in graph.nodes):
+        return exported.run_decompositions(dict(_decompositions()))
+    for node in graph.find_nodes(op="call_function", target=CHECK):
+        graph.erase_node(node)
+    return exported
+
+
+def _stays(node: torch.fx.Node) -> bool:
+    """Whether taking ops apart leaves it as it is, or out."""
+    target: Any = node.target
+    if node.op != "call_function":
+        return node.op in ("placeholder", "output")
+    if isinstance(target, OpOverload):
+        schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
+        return target == CHECK or (target in _rows() and not schema.is_mutable)
+    return target is operator.getitem
+
+
+@cache
+def _rows() -> frozenset[OpOverload]:
+    """The ops that have rows."""
+    found: list[OpOverload] = []
+    for name in TABLE:
+        namespace, op, *overload = name.split(".")
+        packet = getattr(getattr(torch.ops, namespace), op, None)
+        function = getattr(packet, overload[0] if overload else "default", None)
+        if function is not None:
+            found.append(function)
+    return frozenset(found)
+
+
+@cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """Those by default, without those of ops that have rows."""
+    every: dict[Any, Callable[..., Any]] = torch.export.default_decompositions().materialize()
+    return {op: function for op, function in every.items() if op not in _rows()}

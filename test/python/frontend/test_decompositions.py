@@ -1,0 +1,63 @@
+"""Programs whose ops all have rows are not taken apart by PyTorch, others are: it makes no
+difference to what is imported."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from imported_programs import rand
+from mirage.frontend.torch_import import decompositions, from_torch
+from mirage.mlir_io import graph_to_text
+from torch import Tensor, nn
+
+
+class Attention(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = x.float().split(8, -1)
+        return torch.softmax(q @ k.transpose(-1, -2), -1).to(x.dtype) @ v.to(x.dtype)
+
+
+class WritesIntoItsOwn(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.zeros_like(x)
+        y[1:] = x[1:]
+        return y.mul_(2)
+
+
+def exported(module: nn.Module, x: Tensor) -> torch.export.ExportedProgram:
+    return torch.export.export(module, (x,), strict=False)
+
+
+def test_what_has_rows_stays() -> None:
+    program = exported(Attention(), rand(12, 24).half())
+    assert decompositions.decomposed(program, in_place=True) is program
+
+
+def test_a_program_of_the_caller_stays_as_it_is() -> None:
+    program = exported(Attention(), rand(12, 24).half())
+    before = str(program.graph)
+    imported = from_torch(program)
+    assert str(program.graph) == before
+    again = from_torch(Attention(), rand(12, 24).half())
+    assert graph_to_text(imported.program.graph) == graph_to_text(again.program.graph)
+
+
+@pytest.mark.parametrize("module", [WritesIntoItsOwn(), nn.GroupNorm(2, 4)])
+def test_other_programs_are_taken_apart(module: nn.Module) -> None:
+    program = exported(module, rand(4, 4))
+    found = decompositions.decomposed(program, in_place=True)
+    assert found is not program
+    targets = [n.target for n in found.graph.nodes if n.op == "call_function"]
+    assert not any(getattr(t, "_schema", None) and t._schema.is_mutable for t in targets)
+
+
+@pytest.mark.parametrize("module", [Attention(), nn.LayerNorm(24), nn.Linear(24, 8)])
+def test_both_ways_lead_to_the_same(module: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rand(12, 24).float()
+    quick = from_torch(module, x)
+    monkeypatch.setattr(decompositions, "_stays", lambda node: False)
+    taken_apart = from_torch(module, x)
+    assert graph_to_text(quick.program.graph) == graph_to_text(taken_apart.program.graph)
+    assert [p.name for p in quick.program.parameters] == [
+        p.name for p in taken_apart.program.parameters
+    ]
