@@ -84,3 +84,46 @@ kernel.graph @used(%x: tensor<64x256xf32>) -> (tensor<64x64xf32>, tensor<64x64xf
   }
   kernel.return %y#0, %y#1, %y#2 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// Exponentials are cast to f16, as they are greater by 256 at most; a product of one may be near
+// the end of f16 already.
+// CHECK-LABEL: gpu.func @casts_0
+// CHECK: thread.binary lt
+// CHECK: gpu.return
+// CHECK-LABEL: gpu.func @casts_1
+// CHECK-NOT: thread.binary lt
+// CHECK: gpu.return
+kernel.graph @casts(%x: tensor<64x256xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) attributes {form = #kernel.form<scheduled>} {
+  %y = kernel.launch(%x) grid [m = 1] schedule <warps = 4, stages = 1> : (tensor<64x256xf32>) -> tensor<64x64xf32> {
+  ^bb0(%gx: tensor<64x256xf32>):
+    %a = block.loop [k = 4] {
+      %t = block.load %gx [[m], [k]] : tensor<64x256xf32> -> !block.tile<64x64xf32>
+      %r = block.reduce max %t dims [1] : (!block.tile<64x64xf32>) -> !block.tile<64x1xf32>
+      %m = block.running_max %r : !block.tile<64x1xf32>
+      %d = block.binary sub %t, %m : (!block.tile<64x64xf32>, !block.tile<64x1xf32>) -> !block.tile<64x64xf32>
+      %e = block.unary exp %d : (!block.tile<64x64xf32>) -> !block.tile<64x64xf32>
+      %h = block.cast %e : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+      %f = block.cast %h : (!block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %f rescale %m : !block.tile<64x64xf32> rescale : !block.tile<64x1xf32>
+    } : !block.tile<64x64xf32>
+    block.store %a [[m], []] : !block.tile<64x64xf32>
+  }
+  %z = kernel.launch(%x) grid [m = 1] schedule <warps = 4, stages = 1> : (tensor<64x256xf32>) -> tensor<64x64xf32> {
+  ^bb0(%gx: tensor<64x256xf32>):
+    %a = block.loop [k = 4] {
+      %t = block.load %gx [[m], [k]] : tensor<64x256xf32> -> !block.tile<64x64xf32>
+      %r = block.reduce max %t dims [1] : (!block.tile<64x64xf32>) -> !block.tile<64x1xf32>
+      %m = block.running_max %r : !block.tile<64x1xf32>
+      %d = block.binary sub %t, %m : (!block.tile<64x64xf32>, !block.tile<64x1xf32>) -> !block.tile<64x64xf32>
+      %e = block.unary exp %d : (!block.tile<64x64xf32>) -> !block.tile<64x64xf32>
+      %p = block.binary mul %e, %t : (!block.tile<64x64xf32>, !block.tile<64x64xf32>) -> !block.tile<64x64xf32>
+      %h = block.cast %p : (!block.tile<64x64xf32>) -> !block.tile<64x64xf16>
+      %f = block.cast %h : (!block.tile<64x64xf16>) -> !block.tile<64x64xf32>
+      block.accumulate sum %f rescale %m : !block.tile<64x64xf32> rescale : !block.tile<64x1xf32>
+    } : !block.tile<64x64xf32>
+    block.store %a [[m], []] : !block.tile<64x64xf32>
+  }
+  kernel.return %y, %z : tensor<64x64xf32>, tensor<64x64xf32>
+}
