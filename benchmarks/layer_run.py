@@ -21,6 +21,7 @@ from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Optimized
 from mirage.semantics.ugraph import External, Launch
+from usage import Memory
 
 Row = dict[str, Any]
 
@@ -38,10 +39,11 @@ def measure(case: Case, width: Width, options: OptimizeOptions, execute: bool) -
     row |= {"ops": len(imported.graph.ops), "import_s": time.perf_counter() - at}
     clock = Clock(options.show)
     try:
-        optimized = optimize(imported.program, replace(options, progress=clock.show))
+        with Memory() as memory:
+            optimized = optimize(imported.program, replace(options, progress=clock.show))
     except MirageError as error:
         return {**row, "error": f"{clock.stage}: {_line(error)}", **clock.spent()}
-    row |= {**clock.spent(), **account(optimized)}
+    row |= {**clock.spent(), **account(optimized), "peak_mib": memory.most}
     if execute and optimized.steps:
         at = time.perf_counter()
         options.show("execute")

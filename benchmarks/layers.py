@@ -151,16 +151,22 @@ def summary(rows: list[Row]) -> Row:
         "wrong": [[r["case"], r["width"]] for r in rows if r.get("right") is False],
         "failed_in": dict(Counter(r["error"].partition(":")[0] for r in rows if "error" in r)),
         "slowest": sorted(total, reverse=True)[:5],
+        "largest_mib": max((r["peak_mib"] for r in rows if "peak_mib" in r), default=None),
     }
 
 
 def summary_line(rows: list[Row]) -> str:
     """The counts as a sentence."""
     s = summary(rows)
-    return (
+    text = (
         f"{s['layers']} layers, {s['optimized']} optimized, {s['executed']} executed, "
         f"{s['right']} with errors of at most twice PyTorch's"
     )
+    for seconds, name, _ in s["slowest"][:1]:
+        text += f"; the slowest ({name}) {seconds:.1f} s"
+    if s["largest_mib"] is not None:
+        text += f"; at most {s['largest_mib']:.0f} MiB of all processes together"
+    return text
 
 
 def write(path: Path, text: str) -> None:

@@ -24,7 +24,6 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import json
 import platform
-import resource
 import shlex
 import subprocess
 import sys
@@ -43,6 +42,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.workloads import get, names
+from usage import peak_memory, processor_time
 
 Row = dict[str, Any]
 COMPOUND = ("layer", "swiglu_down", "lora_swiglu", "rope_attention", "qknorm")
@@ -80,19 +80,6 @@ def measure(name: str) -> Row:
         "kept": sum(c.kept for c in report.checked),
         "unstable": sum(not e.stable for part in report.exponentials for e in part),
     }
-
-
-def processor_time() -> float:
-    """Seconds of this process and of the workers that have ended."""
-    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used)
-
-
-def peak_memory(workers: int) -> float:
-    """MiB of this process and its workers, each at its worst (what they share counts in each)."""
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    worst = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return (own + workers * worst) / 1024.0
 
 
 def growing(count: int) -> KernelGraph:

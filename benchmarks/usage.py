@@ -1,0 +1,77 @@
+"""What a process and its workers have used."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+PAUSE = 0.1
+"""Seconds between two looks at the memory."""
+
+
+def processor_time() -> float:
+    """Seconds of this process and of the workers that have ended."""
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def peak_memory(workers: int) -> float:
+    """MiB of this process and its workers, each at its worst (what they share counts in each)."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    worst = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return (own + workers * worst) / 1024.0
+
+
+class Memory:
+    """The most memory of this process and all that it has started, at one time, in MiB; what they
+    share counts once. Looked up now and then, on Linux alone: elsewhere it stays 0."""
+
+    def __init__(self) -> None:
+        self.most = 0.0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Memory:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(PAUSE):
+            self.most = max(self.most, sum(map(_share, _family(os.getpid()))))
+
+
+def _family(process: int) -> Iterator[int]:
+    """A process and all that it has started."""
+    yield process
+    try:
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
+        children = " ".join((t / "children").read_text() for t in tasks).split()
+    except OSError:  # it has ended
+        return
+    for child in children:
+        yield from _family(int(child))
+
+
+def _share(process: int) -> float:
+    """MiB of a process, of what it shares its part."""
+    try:
+        text = Path(f"/proc/{process}/smaps_rollup").read_text()
+    except OSError:
+        return 0.0
+    for line in text.splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024.0
+    return 0.0
