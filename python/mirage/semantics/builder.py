@@ -76,12 +76,12 @@ class Builder:
         return self._add(Binary((a, b), (Value(type_),), fn))
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` converted to ``dtype``, which holds all integers of ``x`` where those are what it
-        holds: fractions are not cut off."""
-        if dtype.is_integer and not _holds(dtype, x.dtype):
+        """``x`` converted to ``dtype``: fractions lose what is behind the point where that is an
+        integer type, and integers wrap around in one that does not hold them."""
+        if dtype is DType.I1 and x.dtype is not dtype:
             raise ShapeError(
                 f"expected a conversion that keeps each number, got {x.dtype.value} to "
-                f"{dtype.value}; round with unary floor, compare with binary ne 0"
+                f"{dtype.value}; compare with binary ne 0"
             )
         return self._add(Cast((x,), (Value(TensorType(x.shape, dtype)),)))
 
@@ -207,13 +207,6 @@ def promote(*dtypes: DType) -> DType:
         if wide in kinds:
             return wide
     return kinds.pop() if len(kinds) == 1 else DType.F32
-
-
-def _holds(wide: DType, narrow: DType) -> bool:
-    """Whether an integer type has all numbers of another type."""
-    if wide is narrow or not narrow.is_integer:
-        return wide is narrow
-    return wide is not DType.I1 and (narrow is DType.I1 or narrow.bytes <= wide.bytes)
 
 
 def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -73,6 +73,11 @@ class Domain(ABC):
         """Conversion of the element type; the identity on exact numbers."""
         return x
 
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
+        """Conversion from type ``given`` to integers that may not hold the numbers; None where the
+        domain does not know which numbers ``x`` has."""
+        return None
+
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         """``x * exp(before - now)``: an accumulator brought from one running maximum to the next.
 
@@ -100,6 +105,18 @@ class Domain(ABC):
         return tuple(np.concatenate(planes, axis=dim) for planes in zip(*xs, strict=False))
 
 
+def _cut(x: Array, given: DType, dtype: DType) -> Planes:
+    """As PyTorch has it: towards zero, and around at the ends of a narrower integer type. Of
+    fractions that are out of range PyTorch says nothing; here they keep their whole part."""
+    if not given.is_integer:
+        return (np.trunc(np.asarray(x, np.float64)),)
+    half = 2.0 ** (8 * dtype.bytes - 1)
+    wide = np.asarray(x, np.float64)
+    with np.errstate(invalid="ignore"):
+        around = (wide + half) % (2 * half) - half
+    return (np.where((-half <= wide) & (wide < half), wide, around),)
+
+
 class Float64(Domain):
     """Ordinary arithmetic in float64, types ignored: the yardstick for rounding errors."""
 
@@ -121,6 +138,9 @@ class Float64(Domain):
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
             return (np.asarray(REDUCE[fn](x[0], axis=dims, keepdims=True)),)
+
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
+        return _cut(x[0], given, dtype)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):
@@ -174,6 +194,9 @@ class TypedFloat(Domain):
     def cast(self, x: Planes, dtype: DType) -> Planes:
         with np.errstate(over="ignore"):
             return self._round(x[0], dtype)
+
+    def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
+        return _cut(x[0], given, dtype)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

@@ -246,8 +246,15 @@ class Elementwise(Op, kind=True):
     def zeros(self) -> Zeros:
         """Where the result is zero."""
 
-    identity: ClassVar[bool] = False
-    """Whether on real numbers it gives its operand: only the element type changes."""
+    @property
+    def identity(self) -> bool:
+        """Whether on real numbers it gives its operand: only the element type changes."""
+        return False
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it is a conversion that may change numbers, which no kernel does."""
+        return False
 
     scalar: ClassVar[bool] = False
     """Whether it is one of the functions that analyses of exact arithmetic know; others are written

@@ -47,6 +47,18 @@ class DType(enum.Enum):
         """Whether elements are integers; truth values count as 0 and 1."""
         return self.value.startswith("i")
 
+    def cuts(self, given: DType) -> bool:
+        """Whether a conversion of ``given`` to this type may change a number that is no fraction
+        of a float: integers have to hold it."""
+        if not self.is_integer or self is given:
+            return False
+        return not given.is_integer or given.bits > self.bits
+
+    @property
+    def bits(self) -> int:
+        """Digits of an element: those of its spelling."""
+        return int(self.value.lstrip("bfi"))
+
     @property
     def in_tile(self) -> DType:
         """What a tile holds that is loaded from a tensor of this type: whole numbers and truth

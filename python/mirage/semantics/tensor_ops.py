@@ -31,6 +31,7 @@ from mirage.semantics.op import (
     Rearrangement,
     Source,
     TensorType,
+    UnknownOp,
     View,
     Zeros,
     called,
@@ -144,10 +145,20 @@ class Binary(Elementwise):
 
 @dataclass(frozen=True, eq=False)
 class Cast(Elementwise):
-    """Conversion to the element type of the result; the identity on real numbers."""
+    """Conversion to the element type of the result: the identity on real numbers, unless it
+    ``cuts`` what an integer type does not hold."""
 
-    identity: ClassVar[bool] = True
     scalar: ClassVar[bool] = True
+
+    @property
+    def cuts(self) -> bool:
+        """Whether numbers may change: fractions lose what is behind the point, integers that are
+        too large for a narrower type wrap around. No kernel does that."""
+        return self.result.dtype.cuts(self.operands[0].dtype)
+
+    @property
+    def identity(self) -> bool:
+        return not self.cuts
 
     def result_type(self, b: Builder) -> TensorType:
         return b.cast(self.operands[0], self.result.dtype).type
@@ -163,7 +174,12 @@ class Cast(Elementwise):
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
-        return domain.cast(xs[0], self.result.dtype)
+        if not self.cuts:
+            return domain.cast(xs[0], self.result.dtype)
+        cut = domain.cut(xs[0], self.operands[0].dtype, self.result.dtype)
+        if cut is None:
+            raise UnknownOp("expected a conversion that keeps each number, got residues to cut")
+        return cut
 
     def written(self, xs: Sequence[str]) -> str:
         return xs[0]

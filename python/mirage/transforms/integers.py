@@ -3,7 +3,12 @@
 Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer where its
 range is known to lie within: positions and what is made of them, truth values, bytes. All else (a
 sum of token ids, say) is a call. So is what a kernel would have to write for somebody who expects
-an integer: what the program returns, indices, operands of calls.
+an integer: what the program returns, indices, operands of calls. And so is a conversion that may
+change a number: to integers from floats, or to narrower ones.
+
+Of floats, those have a range that are known to be whole and exact: counts, and what is chosen among
+positions. What they are converted to has the same range; of any other float nothing is known, not
+even that it is a number.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from math import floor, inf
 from typing import TypeAlias
 
 from mirage.semantics.positions import MAX_POSITIONS, Iota
-from mirage.semantics.scalar import BINARY, BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import BINARY, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Boundary,
@@ -42,6 +47,10 @@ _TYPES: dict[DType, Range] = {
     DType.I1: (0, 1), DType.I8: (-128, 127), DType.I16: (-(1 << 15), (1 << 15) - 1),
 }  # fmt: skip
 """Types all of whose numbers are known to be small."""
+_EXACT: dict[DType, int] = {
+    DType.BF16: 1 << 8, DType.F16: 1 << 11, DType.F32: 1 << 24, DType.F64: 1 << 53,
+}  # fmt: skip
+"""Up to where a type of floats has all whole numbers."""
 
 
 def integers_as_calls(graph: KernelGraph) -> KernelGraph:
@@ -68,7 +77,7 @@ def integers_as_calls(graph: KernelGraph) -> KernelGraph:
 
 def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     """Whether kernels compute an op on integers."""
-    if isinstance(op, Slice):
+    if isinstance(op, Slice) or (isinstance(op, Elementwise) and op.cuts):
         return False  # those that are copied are copied as floats
     if not isinstance(op, View | Elementwise | Source):
         return False
@@ -94,21 +103,41 @@ def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) ->
 def _range(op: Op, result: Value, xs: list[Range]) -> Range:
     limits = _TYPES.get(result.dtype, _ALL)
     if op.number is not None:
-        return (float(op.number), float(op.number))
+        number = float(op.number)
+        return (number, number) if number == number // 1 else limits
+    found = _found(op, result, xs)
+    if found is None:
+        return limits
+    if result.dtype.is_integer:
+        return _both(found, limits)
+    exact = max(abs(end) for end in found) <= _EXACT[result.dtype]
+    return found if exact else _ALL
+
+
+def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
+    """What follows from the ranges of the operands, whatever the type holds."""
     match op:
         case Iota():
             return (0, max(result.shape[op.dim] - 1, 0))
+        case Elementwise(cuts=True):
+            half = 1 << (result.dtype.bits - 1)
+            return xs[0] if -half <= xs[0][0] and xs[0][1] < half else None
         case View() | Elementwise(identity=True):
-            return _both(xs[0], limits)
+            return xs[0]
         case Unary():
-            return _both(_unary(op.fn, xs[0]), limits)
+            return _unary(op.fn, xs[0])
         case Binary():
-            return _both((0, 1) if BINARY[op.fn].truth else _binary(op.fn, *xs), limits)
+            return (0, 1) if BINARY[op.fn].truth else _binary(op.fn, *xs)
+        case Contraction(function=ReduceFn.MAX):
+            return xs[0]
+        case Contraction(function=ReduceFn.SUM):
+            terms = op.operands[0].type.size // max(result.type.size, 1)
+            return (terms * xs[0][0], terms * xs[0][1]) if terms else (0, 0)
         case Elementwise() | Movement() | Contraction() | Boundary() | Structure() | Composite():
-            return limits
+            return None
         case _:
             no_rule(op, "ranges of integers")
-            return limits
+            return None
 
 
 def _both(a: Range, b: Range) -> Range:

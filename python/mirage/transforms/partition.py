@@ -4,7 +4,8 @@ What lies between two such calls is a program of its own, that is searched and c
 Ops go to the earliest part that has all their operands, so the number of parts is the depth of
 external calls plus one. Views and constants go with what reads them: a part has its own of each.
 What a part computes is all that leaves it: each of its outputs is the result of a kernel, once
-(:mod:`mirage.transforms.exports`)."""
+(:mod:`mirage.transforms.exports`). What is compared with itself ends a part too
+(:mod:`mirage.transforms.compared`)."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from mirage.semantics.ugraph import (
     View,
 )
 from mirage.transforms.calls import calls_of
+from mirage.transforms.compared import compared_with_itself
 from mirage.transforms.divide import LARGEST, divide, weight
 from mirage.transforms.empty import without_empty
 from mirage.transforms.exports import exports_as_calls
@@ -47,7 +49,7 @@ def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
     """
     called = exports_as_calls(integers_as_calls(_narrow(without_empty(graph))))
     outside = any(isinstance(op, Boundary) for op in graph.ops)
-    if called is graph and not outside and graph.ops:
+    if called is graph and not outside and graph.ops and not compared_with_itself(graph):
         computed = set(graph.outputs).difference(graph.inputs)
         whole = largest == inf or sum(map(weight, graph.ops)) <= largest
         if whole and len(computed) == len(graph.outputs) and all(v.type.size for v in graph.inputs):
@@ -79,6 +81,7 @@ class _Cutter:
         self.levels: dict[int, list[Op]] = {}
         self.early: set[Op] = set()  # lookups that read nothing that a part of their level computes
         in_memory = set(graph.inputs)
+        handed_over = compared_with_itself(graph)
         for op in graph.ops:
             level = max((self.depth[v] for v in op.operands), default=0)
             self.levels.setdefault(level, []).append(op)
@@ -86,7 +89,8 @@ class _Cutter:
                 self.early.add(op)
             if isinstance(op, Boundary):
                 in_memory.update(op.results)
-            after = level + (isinstance(op, Boundary) and op not in self.early)
+            ends = isinstance(op, Boundary) or not handed_over.isdisjoint(op.results)
+            after = level + (ends and op not in self.early)
             self.depth.update(dict.fromkeys(op.results, after))
         called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
         self.exported = called.union(graph.outputs)

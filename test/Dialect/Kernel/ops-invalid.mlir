@@ -255,10 +255,10 @@ kernel.graph @integers_beside_floats(%x: tensor<4xf16>, %i: tensor<4xi64>) -> te
 
 // -----
 
-kernel.graph @cut_off(%x: tensor<4xf32>) -> tensor<4xi64> {
-  // expected-error @+1 {{expected a conversion that keeps each number, got 'f32' to 'i64'; round with unary floor, compare with binary ne 0}}
-  %0 = kernel.cast %x : (tensor<4xf32>) -> tensor<4xi64>
-  kernel.return %0 : tensor<4xi64>
+kernel.graph @cut_to_truth(%x: tensor<4xf32>) -> tensor<4xi1> {
+  // expected-error @+1 {{expected a conversion that keeps each number, got 'f32' to 'i1'; compare with binary ne 0}}
+  %0 = kernel.cast %x : (tensor<4xf32>) -> tensor<4xi1>
+  kernel.return %0 : tensor<4xi1>
 }
 
 // -----

@@ -136,6 +136,10 @@ kernel.graph @causal(%table: tensor<1000x64xf16>, %ids: tensor<2x16xi64>, %seen:
   %both = kernel.binary and %m, %seen : (tensor<16x16xi1>, tensor<16x16xi1>) -> tensor<16x16xi1>
   // CHECK: kernel.cast %{{.*}} : (tensor<16x16xi1>) -> tensor<16x16xf16>
   %f = kernel.cast %both : (tensor<16x16xi1>) -> tensor<16x16xf16>
+  // CHECK: kernel.cast %{{.*}} : (tensor<16x16xf16>) -> tensor<16x16xi64>
+  %cut = kernel.cast %f : (tensor<16x16xf16>) -> tensor<16x16xi64>
+  // CHECK: kernel.cast %{{.*}} : (tensor<16x16xi64>) -> tensor<16x16xi32>
+  %narrow = kernel.cast %cut : (tensor<16x16xi64>) -> tensor<16x16xi32>
   // CHECK: kernel.unary bias
   %b = kernel.unary bias %f : (tensor<16x16xf16>) -> tensor<16x16xf16>
   // CHECK: kernel.constant 3.000000e+00 : tensor<i64>

@@ -252,9 +252,8 @@ REFUSED: dict[str, tuple[Callable[..., object], tuple[Tensor, ...], str]] = {
         lambda x, i: x.scatter(1, i, 1.0), (X[0], IDS), "for a part of"
     ),
     "norm of another order": (lambda x: x.norm(3), (X,), "a norm of order 3"),
-    "running sum of fractions": (lambda x: x.cumsum(0), (X,), "a running sum of fractions"),
     "running sum of many": (
-        lambda i: i.cumsum(0), (torch.zeros(3000, dtype=torch.long),), "along 3000 integers"
+        lambda i: i.cumsum(0), (torch.zeros(3000, dtype=torch.long),), "along 3000 elements"
     ),
     "least of any integers": (lambda i: i.argmin(0), (I,), "whose negatives"),
     "stores by two indices": (

@@ -402,7 +402,6 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
         "whose kernel is not its stride",
     ),
     ("training dropout", nn.Dropout(0.5), (X,), UnsupportedOpError, "call .eval()"),
-    ("indices", lambda x: x.max(dim=1).indices * 1.0, (X,), UnsupportedOpError, "not"),
     ("data-dependent", lambda x: x[x > 0] + 1, (X,), FrontendError, ""),
     (
         "data-dependent branch",
@@ -413,7 +412,6 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
     ),
     ("complex", lambda x: x.abs(), (torch.ones(4) * 1j,), GraphTypeError, "complex"),
     ("bits", lambda x: x & 3, (torch.arange(4),), UnsupportedOpError, "an op without"),
-    ("cut off", lambda x: x.long(), (X,), UnsupportedOpError, "keeps each number"),
     ("no tensor", "module", (X,), GraphTypeError, "expected a torch.nn.Module, a function"),
     ("wrong shapes", lambda x: x @ x, (X,), ImportFailedError, "could not capture"),
     ("nothing", lambda x: None, (X,), FrontendError, ""),

@@ -128,6 +128,13 @@ SmallVector<int64_t> getRowTile(ArrayRef<int64_t> shape, int64_t maxCols, int64_
   return tile;
 }
 
+/// Whether a conversion may change numbers: to an integer type that may not hold them.
+bool cuts(kernel::CastOp cast) {
+  Type from = getElementTypeOrSelf(cast.getInput()), to = getElementTypeOrSelf(cast.getResult());
+  return to.isInteger() && (!from.isInteger() ||
+                            from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth());
+}
+
 /// Makes a launch of one predefined op.
 class OpExpander {
 public:
@@ -141,6 +148,8 @@ public:
       });
     return TypeSwitch<Operation *, Value>(op)
         .Case<kernel::CastOp>([&](auto cast) {
+          if (cuts(cast)) // tiles hold integers as floats
+            return Value();
           return elementwise(cast, [](TileType, ValueRange operands) { return operands[0]; });
         })
         .Case<kernel::BroadcastOp>([&](auto repeat) { return broadcast(repeat); })

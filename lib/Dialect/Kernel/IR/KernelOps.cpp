@@ -89,10 +89,9 @@ LogicalResult BinaryOp::verify() {
 
 LogicalResult CastOp::verify() {
   Type from = elementOf(getInput()), to = elementOf(getResult());
-  bool keeps = from.isInteger() && from.getIntOrFloatBitWidth() <= to.getIntOrFloatBitWidth();
-  if (to.isInteger() && !keeps)
+  if (to.isInteger(1) && from != to)
     return emitOpError("expected a conversion that keeps each number, got ")
-           << from << " to " << to << "; round with unary floor, compare with binary ne 0";
+           << from << " to " << to << "; compare with binary ne 0";
   return verifySameShape(*this, shapeOf(getInput()), shapeOf(getResult()));
 }
 

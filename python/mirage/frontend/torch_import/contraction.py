@@ -85,12 +85,6 @@ def _mean_all(b: Lowering, c: Call) -> Value:
     return b.mean(_in_type(b, c, c.value(0)), (), False)
 
 
-def _max_dim(b: Lowering, c: Call) -> Value:
-    if any(c.used[1:]):
-        raise Unsupported("the indices of a maximum")
-    return b.reduced(ReduceFn.MAX, c.value(0), (c.integer(1),), bool(c.arg(2, False)))
-
-
 def _variance(b: Lowering, c: Call) -> tuple[Value, Value]:
     """``(variance, mean)`` of ``op(x, dims, correction, keepdim)``."""
     x = c.value(0)
@@ -239,7 +233,6 @@ CONTRACTION: dict[str, Row] = {
     "aten.amax": _reduce(ReduceFn.MAX),
     "aten.amin": _reduce(ReduceFn.MAX, sign=True),
     "aten.max": _reduce_all(ReduceFn.MAX),
-    "aten.max.dim": _max_dim,
     "aten.mean": _mean_all,
     "aten.mean.dim": _mean,
     "aten.var.correction": lambda b, c: _variance(b, c)[0],

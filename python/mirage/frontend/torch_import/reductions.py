@@ -9,7 +9,7 @@ from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
 from mirage.frontend.torch_import.positions import truth
 from mirage.semantics.builder import normalize_dims
-from mirage.semantics.positions import iota
+from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
@@ -67,20 +67,26 @@ def _batch_norm(b: Lowering, c: Call) -> Value:
 
 
 def _running_sum(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, dtype)`` of integers, as counts of tokens: each element is added to those that
-    do not come before it, which takes work that grows with the square of their number."""
-    x = c.value(0)
-    if not x.dtype.is_integer or not c.result.dtype.is_integer or not x.shape:
-        raise Unsupported("a running sum of fractions")
+    """``op(x, dim, dtype)``: each element is added to those that do not come before it, which takes
+    work that grows with the square of their number. Sums of whole numbers that f32 holds, as counts
+    of tokens, are those of floats."""
+    x, dtype = c.value(0), c.result.dtype
+    if not x.shape:
+        return b.typed(x, dtype)
     (dim,) = normalize_dims((c.integer(1),), len(x.shape))
     size = x.shape[dim]
     if x.type.size * size > MOST_COMPARED:
-        raise Unsupported(f"a running sum along {size} integers, in {x.type.size // size} rows")
-    x = b.swapped(b.typed(x, c.result.dtype), dim, -1)
+        raise Unsupported(f"a running sum along {size} elements, in {x.type.size // size} rows")
+    most = size * max(map(abs, b.range_of(x)))
+    if dtype.is_integer:
+        x = b.typed(x, DType.F32 if most <= MAX_POSITIONS else DType.I64)
+    else:
+        x = wide(b, b.typed(x, dtype))
+    x = b.swapped(x, dim, -1)
     row, col = b.grid(size, size)
     seen = b.binary(BinaryFn.LE, col, row)
     terms = b.binary(BinaryFn.KEEP, seen, b.reshape(x, (*x.shape[:-1], 1, size)))
-    return b.swapped(b.reduced(ReduceFn.SUM, terms, (-1,), False), dim, -1)
+    return b.typed(b.swapped(b.reduced(ReduceFn.SUM, terms, (-1,), False), dim, -1), dtype)
 
 
 def _extreme_at(*, least: bool) -> Row:
@@ -98,23 +104,45 @@ def _extreme_at(*, least: bool) -> Row:
     return row
 
 
+def _extreme_along(*, least: bool) -> Row:
+    """``op(x, dim, keepdim)``: the largest (least) element and its first position."""
+
+    def row(b: Lowering, c: Call) -> list[Value]:
+        x = c.value(0)
+        if not x.shape:
+            raise Unsupported("a maximum along no dimension")
+        (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+        values = b.reduce(ReduceFn.MAX, _negative(b, x) if least else x, (dim,))
+        values = b.reshaped(b.unary(UnaryFn.NEG, values) if least else values, c.result.shape)
+        if not c.used[1]:
+            return [values]
+        return [values, b.reshaped(first_extreme(b, x, dim, least), c.result.shape)]
+
+    return row
+
+
+def _negative(b: Lowering, x: Value) -> Value:
+    if x.dtype.is_integer and math.isinf(b.range_of(x)[0]):
+        raise Unsupported("a minimum of integers whose negatives may not be")  # -(-2^63)
+    return b.unary(UnaryFn.NEG, x)
+
+
 def first_extreme(b: Lowering, x: Value, dim: int, least: bool) -> Value:
     """Along ``dim``, which keeps size 1: the first position of the largest or least element."""
     if not x.type.size:
         raise Unsupported("a maximum of no elements")
     if x.dtype is DType.I1:
         raise Unsupported("a maximum of truth values")
-    if least and x.dtype.is_integer and math.isinf(b.range_of(x)[0]):
-        raise Unsupported("a minimum of integers whose negatives may not be")  # -(-2^63)
-    x = b.unary(UnaryFn.NEG, x) if least else x
+    x = _negative(b, x) if least else x
     found = b.binary(BinaryFn.EQ, x, b.reduce(ReduceFn.MAX, x, (dim,)))
     if not x.dtype.is_integer:
         found = b.binary(BinaryFn.OR, found, b.binary(BinaryFn.NE, x, x))  # not a number
     size = x.shape[dim]
     left = b.combine(BinaryFn.SUB, size, iota(b, (size,), 0))  # the first has the most after it
     left = b.reshape(left, (size, *(1 for _ in x.shape[dim + 1 :])))
+    left = b.typed(left, DType.F32) if size <= MAX_POSITIONS else left  # as kernels hold it
     most = b.reduce(ReduceFn.MAX, b.binary(BinaryFn.KEEP, found, left), (dim,))
-    return b.combine(BinaryFn.SUB, size, most)
+    return b.typed(b.combine(BinaryFn.SUB, size, most), DType.I64)
 
 
 REDUCTIONS: dict[str, Row] = {
@@ -127,6 +155,8 @@ REDUCTIONS: dict[str, Row] = {
     "aten.linalg_vector_norm": _vector_norm,
     "aten._native_batch_norm_legit_no_training": _batch_norm,
     "aten.cumsum": _running_sum,
+    "aten.max.dim": _extreme_along(least=False),
+    "aten.min.dim": _extreme_along(least=True),
     "aten.argmax": _extreme_at(least=False),
     "aten.argmin": _extreme_at(least=True),
 }

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from mirage.frontend.torch_import.contraction import CONTRACTION
 from mirage.frontend.torch_import.elementwise import ELEMENTWISE
+from mirage.frontend.torch_import.experts import EXPERTS
 from mirage.frontend.torch_import.indexing import INDEXING
 from mirage.frontend.torch_import.lowering import Row
 from mirage.frontend.torch_import.positions import POSITIONS
+from mirage.frontend.torch_import.ranking import RANKING
 from mirage.frontend.torch_import.reductions import REDUCTIONS
 from mirage.frontend.torch_import.views import VIEWS
 
@@ -19,6 +21,8 @@ TABLE: dict[str, Row] = {
     **VIEWS,
     **POSITIONS,
     **INDEXING,
+    **RANKING,
+    **EXPERTS,
 }
 
 IGNORED = frozenset(

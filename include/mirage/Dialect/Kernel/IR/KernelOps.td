@@ -261,8 +261,8 @@ def Kernel_BinaryOp : Kernel_TensorOp<"binary", [Kernel_Elementwise]> {
 def Kernel_CastOp : Kernel_TensorOp<"cast"> {
   let summary = "conversion to another element type";
   let description = [{
-    From floats and integers to floats, and from integers to wider ones: no
-    fraction is cut off.
+    Fractions are cut off towards zero, and integers wrap around in types that do
+    not hold them. No kernel does either: such conversions are calls of PyTorch.
 
     ```mlir
     %y = kernel.cast %x : (tensor<4x8xf32>) -> tensor<4x8xf16>

@@ -1,0 +1,163 @@
+"""Rows of orders: sorting, the largest elements, and counts of elements by their size.
+
+The rank of an element is how many come before it: a count of comparisons, as many as there are
+pairs. What has rank ``r`` is the sum over all elements of those that have it, of which there is
+one. So an order is made of comparisons and sums, and nothing is stored by index. Elements that are
+equal come in the order in which they are: what ``sort(stable=True)`` promises, and one of the
+results that ``topk`` and other sorts may give. What is no number is larger than any.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.positions import truth
+from mirage.semantics.builder import normalize_dims
+from mirage.semantics.positions import MAX_POSITIONS, iota
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Elementwise, Value, View
+
+MOST_RANKED = 1 << 26
+"""Pairs of elements that are compared to rank all of them."""
+MOST_IN_LINE = 1 << 12
+"""Elements of one line that are ranked: sums of their positions are exact in f32."""
+
+
+def _sort(b: Lowering, c: Call) -> list[Value]:
+    """``op(x, dim, descending)`` or ``op(x, stable, dim, descending)``: values and indices."""
+    first = 2 if c.op == "aten.sort.stable" else 1
+    return _ordered(b, c, c.integer(first), None, bool(c.arg(first + 1, False)))
+
+
+def _topk(b: Lowering, c: Call) -> list[Value]:
+    """``op(x, k, dim, largest, sorted)``: values and indices, always sorted."""
+    return _ordered(b, c, c.integer(2), c.integer(1), bool(c.arg(3, True)))
+
+
+def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool) -> list[Value]:
+    """The first ``count`` elements (all for None) of each line along ``dim``, and where they
+    were."""
+    x = c.value(0)
+    if not x.shape or x.type.size == 0:
+        raise Unsupported("an order of no elements, or of one without a dimension")
+    (dim,) = normalize_dims((dim,), len(x.shape))
+    size = x.shape[dim]
+    if size > MOST_IN_LINE or x.type.size * size > MOST_RANKED:
+        lines = x.type.size // size
+        raise Unsupported(f"an order of {size} elements, in {lines} lines, is not made of pairs")
+    line = _line(b, b.swapped(x, dim, -1))
+    rank = _ranks(b, line, descending)
+    count = size if count is None else count
+    wanted = b.typed(iota(b, (count,), 0), DType.F32)
+    here = b.reshape(rank, (*rank.shape[:-1], 1, size))
+    has = b.binary(BinaryFn.EQ, here, b.reshape(wanted, (count, 1)))
+    values = _picked(b, has, b.reshape(line, here.shape))
+    places = _picked(b, has, b.typed(iota(b, (size,), 0), DType.F32))
+    values = truth(b, values) if x.dtype is DType.I1 else b.typed(values, x.dtype)
+    return [b.swapped(v, dim, -1) for v in (values, b.typed(places, DType.I64))]
+
+
+def _line(b: Lowering, x: Value) -> Value:
+    """``x``, or what compares alike: integers as floats where those hold them (kernels compute with
+    them), else in the type of their sums."""
+    if not x.dtype.is_integer:
+        return x
+    small = max(map(abs, b.range_of(x))) <= MAX_POSITIONS
+    return b.typed(x, DType.F32 if small else DType.I64)
+
+
+def _ranks(b: Lowering, x: Value, descending: bool) -> Value:
+    """How many elements of its line ``x[..., i]`` come before each of them, in f32."""
+    size = x.shape[-1]
+    mine, other = (b.reshape(x, (*x.shape[:-1], *pair)) for pair in ((size, 1), (1, size)))
+    row, col = b.grid(size, size)
+    earlier = b.binary(BinaryFn.LT, col, row)
+    low, high = (mine, other) if descending else (other, mine)
+    if is_number(b, x):
+        less = b.binary(BinaryFn.LT, low, high)
+        level = b.binary(BinaryFn.EQ, mine, other)
+        before = b.binary(BinaryFn.OR, less, b.binary(BinaryFn.AND, earlier, level))
+    else:
+        # What is no number is not equal to itself, and below or equal to nothing.
+        less, more = _less(b, low, high), _less(b, high, low)
+        level = b.unary(UnaryFn.NOT, more)
+        before = b.binary(BinaryFn.OR, less, b.binary(BinaryFn.AND, earlier, level))
+    count = b.typed(before, DType.F32)
+    return b.reduced(ReduceFn.SUM, count, (-1,), False)
+
+
+def _less(b: Lowering, x: Value, y: Value) -> Value:
+    """Whether ``x`` is a number that is not at least ``y``, which may be none."""
+    number = b.binary(BinaryFn.EQ, x, x)
+    return b.binary(BinaryFn.AND, number, b.unary(UnaryFn.NOT, b.binary(BinaryFn.LE, y, x)))
+
+
+def _picked(b: Lowering, has: Value, x: Value) -> Value:
+    """``x`` where a rank is the one that is wanted, ``[..., rank]``."""
+    return b.reduced(ReduceFn.SUM, b.binary(BinaryFn.KEEP, has, x), (-1,), False)
+
+
+def _histogram(b: Lowering, c: Call) -> Value:
+    """``op(x, bins, min, max)`` of whole numbers, between whole limits: bin ``i`` has those from
+    ``min + i * (max - min) / bins`` on that are below the next one's; the last one has ``max``."""
+    x, bins, low, high = c.value(0), c.integer(1), c.number(2, 0), c.number(3, 0)
+    if not -MAX_POSITIONS <= low < high <= MAX_POSITIONS:
+        raise Unsupported(f"a histogram from {float(low):g} to {float(high):g}")
+    if low != int(low) or high != int(high) or not _is_whole(b, x):
+        raise Unsupported("a histogram of fractions")
+    width = int(high) - int(low)
+    edges = [int(low) + -(-i * width // bins) for i in range(bins)]
+    if bins * width > MAX_POSITIONS or bins * x.type.size > MOST_RANKED:
+        raise Unsupported(f"a histogram of {x.type.size} numbers in {bins} bins of {width}")
+    line = b.reshaped(_line(b, x), (1, x.type.size))
+    number = iota(b, (bins,), 0)
+    if edges == [edges[0] + i for i in range(bins)] and edges[-1] == high:
+        each = b.combine(BinaryFn.ADD, number, edges[0]) if edges[0] else number
+        hit = b.binary(BinaryFn.EQ, line, _column(b, each, line.dtype))
+    else:
+        begin, end = (_edges(b, number, bins, width, int(low), next_) for next_ in (0, 1))
+        from_ = b.binary(BinaryFn.LE, _column(b, begin, line.dtype), line)
+        last = b.combine(BinaryFn.EQ, number, bins - 1)
+        end = b.binary(BinaryFn.ADD, end, b.typed(last, DType.I64))  # it has the limit too
+        below = b.binary(BinaryFn.LT, line, _column(b, end, line.dtype))
+        hit = b.binary(BinaryFn.AND, from_, below)
+    return b.reduced(ReduceFn.SUM, b.typed(hit, DType.F32), (-1,), False)
+
+
+def _edges(b: Lowering, number: Value, bins: int, width: int, low: int, next_: int) -> Value:
+    """Where each bin begins, or the ``next_`` one: the least whole number that is in it."""
+    x = b.combine(BinaryFn.MUL, number, width)
+    x = b.combine(BinaryFn.ADD, x, next_ * width + bins - 1)
+    return b.combine(BinaryFn.ADD, b.combine(BinaryFn.FLOOR_DIV, x, bins), low)
+
+
+def _column(b: Lowering, x: Value, dtype: DType) -> Value:
+    """Positions as a column, in the type of what they are compared with."""
+    x = b.reshape(x, (x.type.size, 1))
+    return x if dtype.is_integer else b.typed(x, dtype)
+
+
+def _is_whole(b: Lowering, x: Value) -> bool:
+    """Whether all elements of ``x`` are known to be whole numbers."""
+    made = {v: op for op in b.ops for v in op.results}
+    op = made.get(x)
+    while isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
+        x = op.operands[0]
+        op = made.get(x)
+    return is_number(b, x)
+
+
+def is_number(b: Lowering, x: Value) -> bool:
+    """Whether no element of ``x`` can be something else: integers are, and floats that are known to
+    be whole."""
+    return x.dtype.is_integer or not any(map(math.isinf, b.range_of(x)))
+
+
+RANKING: dict[str, Row] = {
+    "aten.topk": _topk,
+    "aten.sort": _sort,
+    "aten.sort.stable": _sort,
+    "aten.histc": _histogram,
+}
+"""Torch ops that order, and count by size."""

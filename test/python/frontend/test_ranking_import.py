@@ -1,0 +1,137 @@
+"""Orders, the largest elements and counts by size, against PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from imported_programs import check, evaluate, rand
+from mirage.frontend.errors import UnsupportedOpError
+from mirage.semantics.ugraph import External
+
+Tensor = torch.Tensor
+X = rand(4, 5, 6)
+IDS = torch.tensor([[3, 0, 4, 1, 2], [2, 2, 0, 4, 0]])
+NAN, INF = float("nan"), float("inf")
+EDGES = torch.tensor([[1.0, NAN, 3.0, -INF], [INF, 2.0, INF, NAN], [-INF, NAN, -0.0, 0.0]]).double()
+
+
+def stable(x: Tensor, dim: int, descending: bool = False) -> tuple[Tensor, Tensor]:
+    values, places = torch.sort(x, stable=True, dim=dim, descending=descending)
+    return values, places
+
+
+ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
+    "topk": (lambda x: (*x.topk(2), *x.topk(3, 1), *x.topk(1, 0)), (X,)),
+    "the least": (lambda x: (*x.topk(2, largest=False), *x.topk(6, largest=False)), (X,)),
+    "topk of one line": (lambda x: (*x[0, 0].topk(4), x[1, 1].topk(1)[1]), (X,)),
+    "sort": (lambda x: (*x.sort(), *x.sort(1), *x.sort(0, descending=True)), (X,)),
+    "argsort": (lambda x: (x.argsort(1), x.argsort(-1, descending=True)), (X,)),
+    "sort of integers": (lambda i: (*stable(i, 1), *stable(i, 0, True)), (IDS,)),
+    "sort of small integers": (
+        lambda i: (*stable(i.to(torch.int8), 1), *stable(i > 2, 1, True), *stable(i.int(), 0)),
+        (IDS,),
+    ),
+    "not a number": (lambda x: (*stable(x, 1), *stable(x, 1, True), x.topk(3)[0]), (EDGES,)),
+    "equal elements": (lambda i: (*stable(i.double(), 1), *stable(i.double(), 1, True)), (IDS,)),
+    "largest with its place": (
+        lambda x: (*x.max(1), *x.max(-1, keepdim=True), *x.min(0)),
+        (X,),
+    ),
+    "histogram": (
+        lambda i: (
+            i.float().histc(5, 0, 4),
+            i.float().histc(3, 0, 4),
+            i.float().histc(2, -3, 3),
+            i.double().flatten().histc(4, 0, 4),
+            i.float().histc(9, 1, 3),
+        ),
+        (IDS,),
+    ),
+    "running sum": (
+        lambda x: (x.cumsum(0), x.cumsum(-1), x[0, 0].cumsum(0), x[0, 0, 0].cumsum(0)),
+        (X,),
+    ),
+    "running sum that is not finite": (lambda x: (x.cumsum(1), x.cumsum(0)), (EDGES,)),
+    "running sum in another type": (
+        lambda i: (
+            i.cumsum(1, dtype=torch.float64),
+            i.float().histc(5, 0, 4).cumsum(0, dtype=torch.int32),
+            (i > 2).cumsum(0, dtype=torch.int32),
+        ),
+        (IDS,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(name: str) -> None:
+    program, inputs = ROWS[name]
+    check(program, *inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_types(dtype: torch.dtype) -> None:
+    check(lambda x: (*stable(x, -1), x.topk(2, 1)[0], x.cumsum(0)), X.to(dtype), rtol=2e-2)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_any_order(data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    dim = data.draw(st.integers(-len(shape), len(shape) - 1))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+    few = torch.tensor([0.0, 1.0, -1.0, 2.5, NAN, INF, -INF], dtype=torch.float64)
+    x = few[torch.randint(0, len(few), shape, generator=generator)]
+    descending = data.draw(st.booleans())
+    check(lambda x: stable(x, dim, descending), x)
+    count = data.draw(st.integers(1, shape[dim]))
+    check(lambda x: x.topk(count, dim, largest=descending)[0], x)
+
+
+def test_equal_elements_come_in_their_order() -> None:
+    imported = mi.from_torch(lambda x: x.topk(3), torch.zeros(2, 5))
+    values, places = evaluate(imported, [torch.tensor([[1.0, 2, 1, 2, 1], [0, 0, 0, 0, 0]])])
+    np.testing.assert_array_equal(values, [[2, 2, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(places, [[1, 3, 0], [0, 1, 2]])
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_any_histogram(data: st.DataObject) -> None:
+    low = data.draw(st.integers(-9, 9))
+    high = low + data.draw(st.integers(1, 40))
+    bins = data.draw(st.integers(1, 50))
+    x = torch.arange(low - 3, high + 4)
+    check(lambda i: i.float().histc(bins, low, high), x)
+
+
+REFUSED: dict[str, tuple[Callable[..., object], tuple[Tensor, ...], str]] = {
+    "a long line": (lambda x: x.topk(2)[0], (torch.zeros(2, 5000),), "an order of 5000 elements"),
+    "many lines": (lambda x: x.sort()[0], (torch.zeros(70, 1024),), "in 70 lines"),
+    "histogram of fractions": (lambda x: x.histc(4, 0, 4), (X.float(),), "of fractions"),
+    "histogram between fractions": (
+        lambda i: i.float().histc(4, 0, 0.5), (IDS,), "a histogram of fractions"
+    ),
+    "histogram without limits": (lambda i: i.float().histc(4), (IDS,), "from 0 to 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str) -> None:
+    program, inputs, text = REFUSED[name]
+    with pytest.raises(UnsupportedOpError, match=text):
+        mi.from_torch(program, *inputs)
+
+
+def test_a_long_order_stays_one_call() -> None:
+    imported: Any = mi.from_torch(
+        lambda x: x.topk(2)[1] + 1, torch.zeros(2, 5000), allow_fallback=True
+    )
+    assert [op.target for op in imported.graph.ops if isinstance(op, External)] == ["aten.topk"]
