@@ -2,10 +2,11 @@
 
 The time of a search grows faster than the program. A program of many layers is therefore cut into
 runs of consecutive ops whose tensors between them are as small as possible: as a rule the
-activations between two layers, or between the halves of one, which are stored anyway. Which runs
-those are is the shortest path over the places between ops: each run at most so heavy, as few bytes
-as possible (their squares are added up) read on both sides of a cut, then as few runs and as even
-ones as possible, so that equal layers are cut alike.
+activations between two layers, or between the halves of one, which are stored anyway. Integers and
+truth values are handed over where there is no other way only: kernels compute them as floats. Which
+runs those are is the shortest path over the places between ops: each run at most so heavy, as few
+bytes as possible (their squares are added up) read on both sides of a cut, then as few runs and as
+even ones as possible, so that equal layers are cut alike.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Op, Value, View
 
+_INTEGERS = 1 << 40
+"""Bytes that a tensor of integers counts for, besides its own, where it is handed over."""
 LARGEST = 43
 """Primitive ops, views apart, of a part that is searched as one."""
 
@@ -72,6 +75,7 @@ def _handed_over(ops: Sequence[Op], root: Callable[[Value], Value]) -> list[int]
     """Bytes that ops before each place compute or read, and ops after it read (again)."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
+    computed = {v for op in ops for v in op.results}
     for i, op in enumerate(ops):
         for value in map(root, op.operands):
             first.setdefault(value, i)
@@ -79,6 +83,7 @@ def _handed_over(ops: Sequence[Op], root: Callable[[Value], Value]) -> list[int]
         first.update(dict.fromkeys(op.results, i))
     handed = [0] * (len(ops) + 1)
     for value, end in last.items():
+        made = value.dtype.is_integer and value in computed
         for place in range(first[value] + 1, end + 1):
-            handed[place] += value.type.bytes
+            handed[place] += value.type.bytes + (_INTEGERS if made else 0)
     return handed

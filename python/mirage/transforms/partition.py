@@ -2,7 +2,8 @@
 
 What lies between two such calls is a program of its own, that is searched and compiled on its own.
 Ops go to the earliest part that has all their operands, so the number of parts is the depth of
-external calls plus one. Views and constants go with what reads them: a part has its own of each.
+external calls plus one. Views, constants and what is made of positions alone go with what reads
+them, and so do truth values that later parts read: a part has its own of each.
 What a part computes is all that leaves it: each of its outputs is the result of a kernel, once
 (:mod:`mirage.transforms.exports`). What is compared with itself ends a part too
 (:mod:`mirage.transforms.compared`)."""
@@ -16,6 +17,7 @@ from mirage.semantics.positions import Lookup
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Boundary,
+    Elementwise,
     KernelGraph,
     Op,
     Source,
@@ -73,6 +75,21 @@ def _narrow(graph: KernelGraph) -> KernelGraph:
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
 
 
+def carried(graph: KernelGraph) -> frozenset[Op]:
+    """The ops that go with what reads them: views, constants, and functions of positions alone."""
+    found: set[Op] = set()
+    positions: set[Value] = set()
+    for op in graph.ops:
+        alone = positions.issuperset(op.operands)
+        if isinstance(op, View | Source) or (isinstance(op, Elementwise) and alone):
+            found.add(op)
+        elif not isinstance(op, Lookup):
+            continue
+        if alone:
+            positions.update(op.results)
+    return frozenset(found)
+
+
 class _Cutter:
     def __init__(self, graph: KernelGraph, largest: float) -> None:
         self.graph, self.largest = graph, largest
@@ -80,6 +97,7 @@ class _Cutter:
         self.depth: dict[Value, int] = dict.fromkeys(graph.inputs, 0)
         self.levels: dict[int, list[Op]] = {}
         self.early: set[Op] = set()  # lookups that read nothing that a part of their level computes
+        self.carried = set(carried(graph))
         in_memory = set(graph.inputs)
         handed_over = compared_with_itself(graph)
         for op in graph.ops:
@@ -92,9 +110,10 @@ class _Cutter:
             ends = isinstance(op, Boundary) or not handed_over.isdisjoint(op.results)
             after = level + (ends and op not in self.early)
             self.depth.update(dict.fromkeys(op.results, after))
+        self.carried |= self._read_later()
         called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
         self.exported = called.union(graph.outputs)
-        self.placed: set[Value] = set()  # views and constants that are in a part
+        self.placed: set[Value] = set()  # what is carried along and in a part
 
     def steps(self) -> tuple[Step, ...]:
         steps: list[Step] = []
@@ -105,7 +124,7 @@ class _Cutter:
             computed = [
                 op
                 for op in self.levels[level]
-                if not isinstance(op, Boundary | View | Source) or self._leaves(op)
+                if not isinstance(op, Boundary) and (op not in self.carried or self._leaves(op))
             ]
             for run in divide(computed, self.definitions, self.largest):
                 part = self._part(run, len(steps))
@@ -116,19 +135,36 @@ class _Cutter:
             )
         return tuple(steps)
 
+    def _read_later(self) -> set[Op]:
+        """Functions that give truth values, or other integers, to later levels: those compute them
+        anew from what is handed over, as no kernel writes integers."""
+        found: set[Op] = set()
+        latest: dict[Value, int] = {}  # the level that reads a value
+        own = {op: level for level, ops in self.levels.items() for op in ops}
+        for op in reversed(self.graph.ops):
+            level = max((latest.get(v, 0) for v in op.results), default=0)
+            integers = all(v.dtype.is_integer for v in op.results)
+            if isinstance(op, Elementwise) and integers and level > own[op]:
+                found.add(op)
+            elif not isinstance(op, View):
+                level = own[op]
+            for v in op.operands:
+                latest[v] = max(latest.get(v, 0), level)
+        return found
+
     def _leaves(self, op: Op) -> bool:
         """Whether a view of what a part computes is what leaves the part."""
         return not isinstance(op, Boundary) and op.result in self.exported
 
     def _part(self, computed: list[Op], number: int) -> KernelGraph:
-        own: dict[Value, Value] = {}  # this part's own views and constants
+        own: dict[Value, Value] = {}  # this part's own of what is carried along
         inside = {v for op in computed for v in op.results}
         ops: list[Op] = []
 
         def local(value: Value) -> Value:
             """The value in this part, with the views that lead to it."""
             op = self.definitions.get(value)
-            if value in inside or not isinstance(op, View | Source):
+            if value in inside or op is None or op not in self.carried:
                 return value
             if value not in own:
                 operands = tuple(map(local, op.operands))
@@ -153,17 +189,19 @@ class _Cutter:
         return KernelGraph(name, tuple(inputs), tuple(ops), tuple(outputs))
 
     def _wanted(self, inside: set[Op]) -> set[Value]:
-        """What other parts, calls and the caller read of this part; those that read a view read
-        what it looks at.
+        """What other parts, calls and the caller read of this part; those that read what is
+        carried along read what that is made of.
         """
         wanted = set(self.graph.outputs)
         for op in self.graph.ops:
-            if op in inside or (isinstance(op, View | Source) and not self._leaves(op)):
+            if op in inside or (op in self.carried and not self._leaves(op)):
                 continue
-            for value in op.operands:
-                while (source := self.definitions.get(value)) not in inside and isinstance(
-                    source, View
-                ):
-                    value = source.operands[0]
-                wanted.add(value)
+            pending = list(op.operands)
+            while pending:
+                value = pending.pop()
+                source = self.definitions.get(value)
+                if source is None or source in inside or source not in self.carried:
+                    wanted.add(value)
+                else:
+                    pending.extend(source.operands)
         return wanted

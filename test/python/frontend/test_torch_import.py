@@ -281,6 +281,8 @@ def test_every_row_names_an_op_of_pytorch() -> None:
     missing = []
     for name in TABLE:
         namespace, op, *overload = name.split(".")
+        if namespace not in ("aten", "prims"):
+            continue  # of a library, which defines it when it is loaded
         packet = getattr(getattr(torch.ops, namespace), op)
         if not hasattr(packet, overload[0] if overload else "default"):
             missing.append(name)
@@ -340,14 +342,14 @@ def test_locations_are_the_users() -> None:
 
 def test_unknown_op_is_named_with_its_place() -> None:
     def program(x: Tensor) -> Tensor:
-        return torch.cumsum(x, 1) + 1
+        return torch.cumprod(x, 1) + 1
 
     line = line_of(-2)
     with pytest.raises(UnsupportedOpError) as caught:
         mi.from_torch(program, X)
-    assert caught.value.op == "aten.cumsum"
+    assert caught.value.op == "aten.cumprod"
     assert str(caught.value).startswith(
-        f"{__file__}:{line}: aten.cumsum on 4x6xf64 is not supported"
+        f"{__file__}:{line}: aten.cumprod on 4x6xf64 is not supported"
     )
     assert "allow_fallback=True" in str(caught.value)
 
@@ -360,19 +362,19 @@ def test_unknown_op_in_code_of_pytorch_is_named_with_its_submodule() -> None:
 
 
 def test_fallback_keeps_the_op() -> None:
-    imported = mi.from_torch(lambda x: torch.cumsum(torch.exp(x), 1) + 1, X, allow_fallback=True)
+    imported = mi.from_torch(lambda x: torch.cumprod(torch.exp(x), 1) + 1, X, allow_fallback=True)
     (external,) = [op for op in imported.graph.ops if isinstance(op, External)]
-    assert external.target == "aten.cumsum"
+    assert external.target == "aten.cumprod"
     assert external.arguments == (("dim", 1), ("dtype", None))
     assert external.result.shape == (4, 6)
 
 
 def test_fallback_passes_integers_one_by_one() -> None:
     imported = mi.from_torch(
-        lambda x: torch.gather(x, 1, torch.argsort(x, 1)) * 2, X, allow_fallback=True
+        lambda x: torch.gather(x, 1, torch.cummax(x, 1).indices) * 2, X, allow_fallback=True
     )
     calls = [op.target for op in imported.graph.ops if isinstance(op, External)]
-    assert calls == ["aten.sort"]
+    assert calls == ["aten.cummax"]
     assert len(imported.graph.ops) > len(calls)  # the lookup and the product stay ours
 
 

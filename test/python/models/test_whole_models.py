@@ -16,7 +16,7 @@ from whole_models.measuring import right, whole
 pytest.importorskip("transformers")
 
 ROOT = Path(__file__).parents[3]
-QUICK = ("llama3", "gpt2", "bert", "vit")
+QUICK = ("llama3", "gpt2", "mixtral", "bert", "vit")
 
 
 @pytest.mark.parametrize("name", QUICK)

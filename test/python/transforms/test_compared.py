@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.transforms.compared import compared_with_itself
+from mirage.transforms.divide import divide
 from mirage.transforms.partition import Part, partition
 
 
@@ -72,3 +74,35 @@ def test_other_comparisons_cut_nothing() -> None:
     whole = graph(b, (x, z), b.binary(BinaryFn.KEEP, both, y), given)
     assert compared_with_itself(whole) == frozenset()
     assert len(partition(whole)) == 1
+
+
+def test_positions_go_with_what_reads_them() -> None:
+    """No part hands over what is made of positions alone: each has its own."""
+    b = Builder()
+    x = value(4, 8)
+    line = iota(b, (8,), 0)
+    before = b.binary(BinaryFn.LT, b.reshape(line, (1, 8)), b.reshape(line, (8, 1)))
+    late = b.binary(BinaryFn.LT, line, b.constant(5.0, DType.I64))
+    y = b.softmax(b.binary(BinaryFn.KEEP, late, x), 1)
+    z = b.binary(
+        BinaryFn.KEEP, late, b.binary(BinaryFn.KEEP, before, b.reshape(counts(b, y), (4, 8, 1)))
+    )
+    steps = partition(graph(b, (x,), z))
+    parts = [s.graph for s in steps if isinstance(s, Part)]
+    assert [[v.dtype for v in p.outputs] for p in parts] == [[DType.F32], [DType.F32]]
+    assert all(line in p.inputs for p in parts)
+    assert all(v is line or not v.dtype.is_integer for p in parts for v in p.inputs)
+
+
+def test_truth_values_are_handed_over_last() -> None:
+    b = Builder()
+    x, y = value(64, 64), value(64, 64)
+    sums = [b.binary(BinaryFn.ADD, x, y)]
+    for _ in range(3):
+        sums.append(b.unary(UnaryFn.EXP, sums[-1]))
+    found = b.binary(BinaryFn.LT, sums[-1], y)
+    ops = list(b.ops)
+    b.binary(BinaryFn.KEEP, found, x)
+    runs = divide(tuple(b.ops), {v: op for op in b.ops for v in op.results}, 4)
+    assert [op for run in runs for op in run] == [*ops, b.ops[-1]]
+    assert all(run[-1].result is not found for run in runs)

@@ -12,6 +12,7 @@ from mirage.frontend.torch_import.lowering import Row
 from mirage.frontend.torch_import.positions import POSITIONS
 from mirage.frontend.torch_import.ranking import RANKING
 from mirage.frontend.torch_import.reductions import REDUCTIONS
+from mirage.frontend.torch_import.resize import RESIZE
 from mirage.frontend.torch_import.views import VIEWS
 
 TABLE: dict[str, Row] = {
@@ -23,6 +24,7 @@ TABLE: dict[str, Row] = {
     **INDEXING,
     **RANKING,
     **EXPERTS,
+    **RESIZE,
 }
 
 IGNORED = frozenset(

@@ -1,0 +1,79 @@
+"""Rows of images in another size.
+
+Between the nearest pixels along one dimension, what a new pixel takes of each old one is the height
+of a hat over its place: ``max(0, 1 - |place - i|)``. So an image is resized by a product with the
+hats of its rows and one with those of its columns, which are functions of positions. A pixel that
+is infinite or no number reaches all new ones of its row and column, where PyTorch has them among
+its neighbours only.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.semantics.numbers import read
+from mirage.semantics.positions import iota
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Value
+
+
+def _scales(c: Call, index: int) -> tuple[Fraction, Fraction]:
+    """How many old pixels there are for a new one, along rows and columns: one over the factor that
+    is given (argument ``index``), else by the sizes."""
+    x, y = c.value(0).shape[-2:], c.result.shape[-2:]
+    given = c.arg(index)
+    if not isinstance(given, list):
+        return Fraction(x[0], y[0]), Fraction(x[1], y[1])
+    factors = [f for f in given if isinstance(f, int | float) and f > 0]  # pyright: ignore
+    if len(factors) != 2:
+        raise Unsupported(f"factors of {given}")
+    high, across = (1 / Fraction(read(float(f))) for f in factors)
+    return high, across
+
+
+def _hats(b: Lowering, old: int, new: int, scale: Fraction, corners: bool, dtype: DType) -> Value:
+    """What each new pixel takes of the old ones, ``[new, old]``."""
+    place = b.typed(iota(b, (new,), 0), dtype)
+    if corners:
+        place = b.combine(BinaryFn.MUL, place, Fraction(old - 1, max(new - 1, 1)))
+    else:
+        place = b.combine(BinaryFn.MUL, b.combine(BinaryFn.ADD, place, Fraction(1, 2)), scale)
+        place = b.combine(BinaryFn.MAX, b.combine(BinaryFn.SUB, place, Fraction(1, 2)), 0)
+        place = b.combine(BinaryFn.MIN, place, old - 1)
+    pixel = b.typed(iota(b, (old,), 0), dtype)
+    apart = b.binary(BinaryFn.SUB, b.reshape(place, (new, 1)), b.reshape(pixel, (1, old)))
+    return b.unary(UnaryFn.RELU, b.combine(BinaryFn.SUB, 1, b.unary(UnaryFn.ABS, apart)))
+
+
+def _bilinear(b: Lowering, c: Call) -> Value:
+    """``op(x[N, C, H, W], output_size, align_corners, scale_factors)``."""
+    x, corners = c.value(0), bool(c.arg(2))
+    y = wide(b, x)
+    sizes = zip(x.shape[-2:], c.result.shape[-2:], _scales(c, 3), strict=True)
+    for dim, (old, new, scale) in zip((-2, -1), sizes, strict=True):
+        if old == new and (corners or scale == 1):
+            continue  # each is its own
+        hats = _hats(b, old, new, scale, corners, y.dtype)
+        y = b.matmul(hats, y) if dim == -2 else b.matmul(y, b.swapped(hats, 0, 1))
+    return b.typed(y, x.dtype)
+
+
+def _nearest(b: Lowering, c: Call) -> Value:
+    """``op(x[N, C, H, W], output_size, scale_factors)``, each pixel several times."""
+    x = c.value(0)
+    times = [1 / scale for scale in _scales(c, 2)]
+    sizes = [n * t for n, t in zip(x.shape[-2:], times, strict=True)]
+    if any(t.denominator != 1 for t in times) or sizes != list(c.result.shape[-2:]):
+        raise Unsupported(f"the nearest of {x.shape[-2:]} pixels for {c.result.shape[-2:]}")
+    front, (high, across) = x.shape[:-2], x.shape[-2:]
+    y = b.reshape(x, (*front, high, 1, across, 1))
+    y = b.broadcast(y, (*front, high, int(times[0]), across, int(times[1])))
+    return b.reshape(y, c.result.shape)
+
+
+RESIZE: dict[str, Row] = {
+    "aten.upsample_bilinear2d.vec": _bilinear,
+    "aten.upsample_nearest2d.vec": _nearest,
+}
+"""Torch ops that resize images."""

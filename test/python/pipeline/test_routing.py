@@ -1,0 +1,79 @@
+"""Routing by the largest scores and products with experts, from PyTorch to PTX that the emulator
+executes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirage as mi
+import torch
+import torch.nn.functional as F
+from mirage.pipeline.emulate import emulate
+from mirage.semantics.ugraph import External, Launch
+
+Tensor = torch.Tensor
+OPTIONS = mi.OptimizeOptions(candidates=2, verify_seed=1, cubin=False)
+grouped: Any = torch.ops.aten._grouped_mm.default
+
+
+def rand(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def run(program: Callable[..., Any], *inputs: Tensor) -> tuple[mi.Optimized, list[Tensor]]:
+    found = mi.optimize(mi.from_torch(program, *inputs), OPTIONS)
+    return found, list(emulate(found, *inputs))
+
+
+def calls(found: mi.Optimized) -> list[str]:
+    return [
+        op.target.removesuffix(".default") for op in found.graph.ops if isinstance(op, External)
+    ]
+
+
+def test_the_largest_and_their_places() -> None:
+    """Two kernels: what is ranked is stored, then ranked. Only the places are PyTorch's to
+    convert."""
+
+    def router(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        values, places = (x @ w).float().softmax(-1).topk(2, -1)
+        return values / values.sum(-1, keepdim=True), places
+
+    x, w = rand(4, 64).half(), rand(64, 8).half()
+    found, (values, places) = run(router, x, w)
+    expected, order = router(x.double(), w.double())
+    torch.testing.assert_close(values.double(), expected.double(), rtol=0, atol=5e-3)
+    assert torch.equal(places, order)
+    assert calls(found) == ["aten._to_copy"]
+    assert sum(isinstance(op, Launch) for op in found.graph.ops) >= 2
+
+
+def test_equal_scores_have_different_places() -> None:
+    x = torch.tensor([[1.0, 2, 1, 2, 1, 2, 0, 2], [0, 0, 0, 0, 0, 0, 0, 0]])
+    _, (values, places) = run(lambda x: (x * 2.0).topk(3, -1), x)
+    assert torch.equal(values, torch.tensor([[4.0, 4, 4], [0, 0, 0]]))
+    assert torch.equal(places, torch.tensor([[1, 3, 5], [0, 1, 2]]))
+
+
+def test_a_row_reads_the_weights_of_its_expert() -> None:
+    def decode(x: Tensor, w: Tensor, ends: Tensor) -> Tensor:
+        return F.silu(grouped(x, w.transpose(1, 2), ends))
+
+    x, w = rand(2, 64).bfloat16(), rand(8, 32, 64).bfloat16()
+    ends = torch.tensor([0, 0, 1, 1, 1, 2, 2, 2], dtype=torch.int32)
+    _, (got,) = run(decode, x, w, ends)
+    expected = torch.stack([x[0].double() @ w[2].double().T, x[1].double() @ w[5].double().T])
+    torch.testing.assert_close(got.double(), F.silu(expected), rtol=2e-2, atol=5e-2)
+
+
+def test_rows_keep_the_product_with_their_expert() -> None:
+    def few(x: Tensor, w: Tensor, ends: Tensor) -> Tensor:
+        return grouped(x, w, ends)
+
+    x, w = rand(16, 64).bfloat16(), rand(4, 64, 32).bfloat16()
+    ends = torch.tensor([5, 5, 11, 16], dtype=torch.int32)
+    _, (got,) = run(few, x, w, ends)
+    owners = torch.tensor([0] * 5 + [2] * 6 + [3] * 5)
+    expected = torch.einsum("sk,skn->sn", x.double(), w.double()[owners])
+    torch.testing.assert_close(got.double(), expected, rtol=2e-2, atol=1e-1)
