@@ -7,10 +7,10 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 venv := .venv/bin
 
-.PHONY: help setup build demo test test-lit test-python lint format docs wheel static clean distclean
+.PHONY: help setup build demo test test-lit test-python lint format docs wheel runtime-wheel static clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install system packages, fetch the binding sources, make .venv/
 	@tools/setup/system-packages.sh
@@ -49,6 +49,9 @@ docs: build ## generate docs/reference from the ODS files and the options
 wheel: setup ## build a self-contained wheel into dist/ (static MLIR, needs no LLVM to run)
 	@tools/setup/system-packages.sh --static
 	@tools/build-wheel.sh
+
+runtime-wheel: setup ## build the wheel mirage-runtime into dist/ (pure Python: loads and runs artifacts)
+	@$(venv)/python tools/build-runtime-wheel.py dist
 
 static: setup ## build a static stripped mirage-opt into build-static/bin
 	@tools/setup/system-packages.sh --static

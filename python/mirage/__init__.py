@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mirage.frontend.kernel_graph import GraphBuilder as GraphBuilder
     from mirage.frontend.kernel_graph import new_kernel_graph as new_kernel_graph
     from mirage.frontend.torch_import import from_torch as from_torch
+    from mirage.pipeline.export import export as export
     from mirage.pipeline.optimize import optimize as optimize
     from mirage.pipeline.options import OptimizeOptions as OptimizeOptions
     from mirage.pipeline.result import Optimized as Optimized
@@ -42,6 +43,7 @@ _WHERE = {
     "Optimized": "mirage.pipeline.result",
     "OptimizeOptions": "mirage.pipeline.options",
     "optimize": "mirage.pipeline.optimize",
+    "export": "mirage.pipeline.export",
     "MirageError": "mirage.errors",
     "UnsupportedOpError": "mirage.frontend.errors",
     "GraphBuilder": "mirage.frontend.kernel_graph",
@@ -62,7 +64,16 @@ def __getattr__(name: str) -> object:
     module = _WHERE.get(name)
     if module is None:
         raise AttributeError(f"module 'mirage' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(module), name)
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("mirage."):
+            raise
+        raise ImportError(
+            f"mirage.{name} needs the whole package, only the runtime is installed "
+            f"({error.name} is missing); install mirage in the place of mirage-runtime"
+        ) from None
+    value = globals()[name] = getattr(found, name)
     return value
 
 

@@ -20,7 +20,8 @@ from mirage.cli.output import Output
 from mirage.errors import MirageError
 
 COMMANDS = (
-    "optimize", "search", "verify", "compile", "run", "cache", "doctor", "workloads", "demo",
+    "optimize", "export", "search", "verify", "compile", "run", "cache", "doctor", "workloads",
+    "demo",
 )  # fmt: skip
 
 BAD_INPUT = 2
@@ -31,6 +32,7 @@ EPILOG = """\
 programs:
   file.py:object   a torch.nn.Module, a function or a mirage graph; example inputs come from a
                    tuple `example_inputs` in the same file. `file.py` alone takes its only program.
+                   `mirage export` writes a whole model, calls of PyTorch and weights included.
   file.mlir        a module with one kernel.graph
   NAME             a built-in workload, listed by `mirage workloads`
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from mirage.pipeline.result import Optimized, Report
 
 
-def add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options that :func:`optimize_options` reads."""
+def add_search_arguments(parser: argparse.ArgumentParser, fallback: bool = True) -> None:
+    """Options that :func:`optimize_options` reads; with ``fallback`` also the one that leaves ops
+    to PyTorch."""
     from mirage.pipeline.options import OptimizeOptions
     from mirage.search import BOUNDS, SearchLimits
 
@@ -26,11 +27,12 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     for name in BOUNDS:
         add_option(search, SearchLimits, name, f"max-{name}")
     add_option(search, OptimizeOptions, "fresh")
-    search.add_argument(
-        "--allow-fallback",
-        action="store_true",
-        help="leave ops that mirage does not know to torch instead of refusing the program",
-    )
+    if fallback:
+        search.add_argument(
+            "--allow-fallback",
+            action="store_true",
+            help="leave ops that mirage does not know to torch instead of refusing the program",
+        )
     verify = parser.add_argument_group("verification")
     for name in ("draws", "verify_seed", "numerics", "check_kernels"):
         add_option(verify, OptimizeOptions, name)

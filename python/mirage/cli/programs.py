@@ -148,12 +148,7 @@ def _from_python(
     known = {} if files is None else files
     where = path.resolve()
     file = known[where] = known.get(where) or run_file(path)
-    item = getattr(file, name, None) if name else _only_program(file, path)
-    if item is None:
-        raise BadProgramError(
-            f"{path}: expected an object called {name!r}, got none; there are "
-            f"{_programs(file) or 'none'}"
-        )
+    item = object_of(file, path, name)
     from mirage.frontend.kernel_graph import GraphBuilder
 
     if isinstance(item, GraphBuilder):
@@ -164,28 +159,30 @@ def _from_python(
     return _from_torch(spec, path, file, item, allow_fallback)
 
 
+def object_of(file: ModuleType, path: Path, name: str) -> Any:
+    """The object of that name, without one the only program of a file. Raises
+    :class:`BadProgramError`."""
+    item = getattr(file, name, None) if name else _only_program(file, path)
+    if item is None:
+        raise BadProgramError(
+            f"{path}: expected an object called {name!r}, got none; there are "
+            f"{_programs(file) or 'none'}"
+        )
+    return item
+
+
 def _from_torch(
     spec: str, path: Path, file: ModuleType, item: Any, allow_fallback: bool
 ) -> LoadedProgram:
-    import torch
-
-    if isinstance(item, type) and issubclass(item, torch.nn.Module):
-        raise BadProgramError(
-            f"{path}: expected a module, got the class {item.__name__}; name an instance of it"
-        )
+    check_no_class(item, path)
     if not callable(item):
         raise BadProgramError(
             f"{path}: expected a torch.nn.Module, a function or a mirage graph, got "
             f"{type(item).__name__}"
         )
-    example: Any = getattr(file, "example_inputs", None)
-    if isinstance(example, dict):  # for several programs: by their names
-        names = [n for n, there in vars(file).items() if there is item]
-        example = next((example[n] for n in names if n in example), None)  # pyright: ignore
-    if callable(example):
-        example = example()
-    if isinstance(example, torch.Tensor):
-        example = (example,)
+    example = example_inputs_of(file, item)
+    if isinstance(example, dict):  # of other programs
+        example = None
     if not isinstance(example, tuple | list):
         raise BadProgramError(
             f"{path}: expected a tuple `example_inputs` of tensors beside the program (or a "
@@ -230,6 +227,30 @@ def _array(tensor: Any, dtype: DType) -> Array:
 
     wide = torch.float64 if dtype is DType.F64 or dtype.is_integer else torch.float32
     return tensor.detach().to(device="cpu", dtype=wide).numpy()
+
+
+def check_no_class(item: Any, path: Path) -> None:
+    """Raises :class:`BadProgramError` where a class is named instead of an object of it."""
+    import torch
+
+    if isinstance(item, type) and issubclass(item, torch.nn.Module):
+        raise BadProgramError(
+            f"{path}: expected a module, got the class {item.__name__}; name an instance of it"
+        )
+
+
+def example_inputs_of(file: ModuleType, item: Any) -> Any:
+    """The example inputs that a file has for one of its programs: several tensors as a tuple, or
+    whatever it has."""
+    import torch
+
+    example: Any = getattr(file, "example_inputs", None)
+    if isinstance(example, dict):  # for several programs: by their names
+        names = [n for n, there in vars(file).items() if there is item]
+        example = next((example[n] for n in names if n in example), example)  # pyright: ignore
+    if callable(example):
+        example = example()
+    return (example,) if isinstance(example, torch.Tensor) else example
 
 
 def run_file(path: Path) -> ModuleType:

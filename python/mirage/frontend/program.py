@@ -44,7 +44,8 @@ class Program:
     bound inputs, and which results are no tensors (``results`` has the others' places among the
     graph's outputs; left out, the outputs are the results). ``keys`` says where each result stands
     in what the program returns (``['loss']``, ``[0]``; empty: not known), ``unread`` names bound
-    tensors that no result depends on.
+    tensors that no result depends on. ``updates`` are inputs of the graph that the program writes
+    to: the first outputs are what they hold afterwards.
     """
 
     graph: KernelGraph
@@ -53,6 +54,7 @@ class Program:
     results: tuple[int | Fixed, ...] | None = None
     keys: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    updates: tuple[int, ...] = ()
 
     @property
     def call_inputs(self) -> tuple[Value, ...]:

@@ -4,16 +4,17 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
+from mirage.pipeline.plan import call_of, plan_of
+from mirage.runtime.calls import TorchCall
 from mirage.runtime.errors import ArgumentCountError
 from mirage.runtime.executable import Executable
-from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.steps import Steps
 from mirage.semantics.ugraph import External, KernelGraph, Value
-from mirage.transforms.calls import DTYPE
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mirage.pipeline.result import Step
 
 Launcher: TypeAlias = "Callable[[int, Compiled, list[torch.Tensor]], Sequence[torch.Tensor]]"
-"""Runs a compiled part, given by its number among the steps, on contiguous tensors."""
+"""Runs a compiled part, given by its number among the parts, on contiguous tensors."""
 
 
 def on_gpu(executables: dict[int, Executable]) -> Launcher:
@@ -39,8 +40,54 @@ def on_gpu(executables: dict[int, Executable]) -> Launcher:
     return launch
 
 
+def loaded(parts: Sequence[Compiled]) -> dict[int, Executable]:
+    """The parts, loaded onto torch's current device. Raises what
+    :meth:`~mirage.runtime.Executable.prepare` raises."""
+    import torch
+
+    executables = {number: Executable(part.artifact) for number, part in enumerate(parts)}
+    for executable in executables.values():
+        executable.prepare(torch.cuda.current_device() if torch.cuda.is_available() else 0)
+    return executables
+
+
 class NotCompiledError(MirageError):
     """The program was optimized with ``compile=False``."""
+
+
+class Runner:
+    """An optimized program on tensors; what calls need is looked up once."""
+
+    def __init__(self, program: Program, graph: KernelGraph, steps: Sequence[Step]) -> None:
+        """Raises :class:`NotCompiledError`."""
+        if not steps and graph.ops:
+            raise NotCompiledError(
+                "expected a compiled program, got one optimized with compile=False"
+            )
+        self.program = program
+        self.parts = [step.compiled for step in steps if step.compiled is not None]
+        self.steps = Steps(plan_of(graph, steps, program.updates))
+
+    def __call__(
+        self,
+        launch: Launcher,
+        tensors: Sequence[torch.Tensor | Sequence[torch.Tensor]],
+        inputs: Sequence[torch.Tensor] | None,
+        *,
+        write: bool = False,
+    ) -> tuple[Any, ...]:
+        """The results; ``launch`` runs a compiled part. With ``write``, inputs that the program
+        updates may have their new values afterwards.
+
+        Raises :class:`~mirage.runtime.errors.CallError`, :class:`~mirage.runtime.errors.NoGpuError`
+        """
+        program = self.program
+        outputs = self.steps(
+            _arguments(program, tensors, inputs),
+            lambda part, given: launch(part, self.parts[part], given),
+            write=write,
+        )
+        return program.returned(outputs)
 
 
 def run_steps(
@@ -51,25 +98,8 @@ def run_steps(
     tensors: Sequence[torch.Tensor | Sequence[torch.Tensor]],
     inputs: Sequence[torch.Tensor] | None,
 ) -> tuple[Any, ...]:
-    """The results; ``launch`` runs a compiled part.
-
-    Raises :class:`~mirage.runtime.errors.CallError`, :class:`~mirage.runtime.errors.NoGpuError`,
-    :class:`NotCompiledError`."""
-    if not steps and graph.ops:
-        raise NotCompiledError("expected a compiled program, got one optimized with compile=False")
-    values = dict(zip(graph.inputs, _arguments(program, tensors, inputs), strict=True))
-    for number, step in enumerate(steps):
-        if step.external is not None:
-            values.update(
-                zip(step.external.results, call_external(step.external, values), strict=True)
-            )
-            continue
-        assert step.compiled is not None
-        assert step.graph is not None
-        # what a call returns may be a view
-        results = launch(number, step.compiled, [values[v].contiguous() for v in step.graph.inputs])
-        values.update(zip(step.graph.outputs, results, strict=True))
-    return program.returned([values[v] for v in graph.outputs])
+    """What a :class:`Runner` gives that is used once; no input is written to."""
+    return Runner(program, graph, steps)(launch, tensors, inputs)
 
 
 def _arguments(
@@ -101,27 +131,6 @@ def _arguments(
     ]
 
 
-def call_external(op: External, values: dict[Value, Any]) -> tuple[Any, ...]:
+def call_external(op: External, values: Mapping[Value, Any]) -> tuple[Any, ...]:
     """Calls the torch op that ``op`` stands for."""
-    import torch
-
-    namespace, name, *overload = op.target.split(".")
-    function = getattr(
-        getattr(getattr(torch.ops, namespace), name), overload[0] if overload else "default"
-    )
-    named = dict(op.arguments)
-    operands = iter(op.operands)
-    arguments: dict[str, Any] = {}
-    for parameter in function._schema.arguments:
-        if parameter.name not in named:
-            arguments[parameter.name] = values[next(operands)]
-            continue
-        value: Any = named[parameter.name]
-        if isinstance(value, tuple) and len(value) == 2 and value[0] == "tensors":
-            which: Any = value[1] if isinstance(value[1], tuple) else (1,) * value[1]
-            value = [values[next(operands)] if there else None for there in which]
-        elif isinstance(value, tuple) and len(value) == 2 and value[0] == DTYPE:
-            value = getattr(torch, TORCH_NAMES[value[1]])
-        arguments[parameter.name] = list(value) if isinstance(value, tuple) else value
-    result = function(**arguments)
-    return tuple(result) if isinstance(result, tuple | list) else (result,)
+    return TorchCall(call_of(op))([values[v] for v in op.operands])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
+    from mirage.pipeline.call import Runner
     from mirage.pipeline.kernel_check import KernelCheck
     from mirage.runtime import Executable
     from mirage.runtime.artifact import Artifact
@@ -102,8 +103,9 @@ class Optimized:
     """An optimized program: a function of torch tensors, and the account of how it came about.
 
     Call it with the program's inputs, one by one, as one list or as ``inputs=``; weights of an
-    imported module are bound. It returns a tuple. ``mlir`` has the text of every form that the
-    program went through."""
+    imported module are bound. It returns a tuple. Inputs that the program updates
+    (``Program.updates``) may be written in place; the first results are their new values in any
+    case. ``mlir`` has the text of every form that the program went through."""
 
     def __init__(
         self,
@@ -125,6 +127,7 @@ class Optimized:
         self.mlir = mlir
         self.report = report
         self._executables: dict[int, Executable] = {}
+        self._runner: Runner | None = None
 
     def __repr__(self) -> str:
         kernels = len(list(launches(self.graph.ops)))
@@ -161,17 +164,23 @@ class Optimized:
         return sum(step.compiled.spilled_bytes for step in self.steps if step.compiled is not None)
 
     @property
-    def artifact(self) -> Artifact:
-        """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly
-        one.
-        """
-        artifacts = self.artifacts
+    def is_one_artifact(self) -> bool:
+        """Whether the program is one compiled part: there is nothing beside its kernels."""
         part = self.steps[0].graph if len(self.steps) == 1 else None
         whole = self.program.graph
         same = part is not None and [v.type for v in (*part.inputs, *part.outputs)] == [
             v.type for v in (*whole.inputs, *whole.outputs)
         ]
-        if len(artifacts) != 1 or not same or self.program.results is not None:
+        plain = self.program.results is None and not self.program.updates
+        return len(self.artifacts) == 1 and same and plain
+
+    @property
+    def artifact(self) -> Artifact:
+        """The only compiled part. Raises :class:`NothingFoundError` where there is not exactly
+        one.
+        """
+        artifacts = self.artifacts
+        if not self.is_one_artifact:
             raise NothingFoundError(
                 f"expected a program that is one artifact, got {len(artifacts)} of "
                 f"{len(self.steps)} parts (inputs that are not read, results that are no tensors, "
@@ -196,19 +205,29 @@ class Optimized:
         )  # fmt: skip
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Writes the artifact to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads
-        it.
-        """
-        from mirage.runtime import write_artifact
+        """Writes the program to ``folder`` (whole or not at all); ``mirage.runtime.load`` reads it.
+        A program that is more than one compiled part is written as a model is
+        (:func:`mirage.export`), with the tensors that it holds.
 
-        return Path(write_artifact(self.artifact, folder))
+        Raises :class:`~mirage.pipeline.model.IncompleteModelError`.
+        """
+        from mirage.pipeline.model import model_of, plain_interface
+        from mirage.runtime import write_artifact
+        from mirage.runtime.model_artifact import write_model
+
+        if self.is_one_artifact:
+            return write_artifact(self.artifact, folder)
+        return write_model(model_of(self, plain_interface(self), "safetensors", {}), folder)
 
     def __call__(
         self,
         *tensors: torch.Tensor | Sequence[torch.Tensor],
         inputs: Sequence[torch.Tensor] | None = None,
     ) -> tuple[Any, ...]:
-        from mirage.pipeline.call import on_gpu, run_steps
+        from mirage.pipeline.call import Runner, loaded, on_gpu
 
-        launch = on_gpu(self._executables)
-        return run_steps(self.program, self.graph, self.steps, launch, tensors, inputs)
+        if self._runner is None:
+            self._runner = Runner(self.program, self.graph, self.steps)
+            if self._runner.steps.plan.writes:  # what fails to load does so before an update
+                self._executables = loaded(self._runner.parts)
+        return self._runner(on_gpu(self._executables), tensors, inputs, write=True)

@@ -5,6 +5,9 @@ import mirage.runtime
 
 program = mirage.runtime.load("rms_linear.mirage")
 (y,) = program(x, w)
+
+model = mirage.runtime.load("llama.mirage")        # a whole model, as `mirage export` writes it
+logits = model(ids, cache_position=position)
 """
 
 from mirage.runtime.artifact import Artifact, read_artifact, write_artifact
@@ -13,13 +16,17 @@ from mirage.runtime.errors import (
     ArtifactVersionError,
     CallError,
     DriverError,
+    MissingOpError,
     NoGpuError,
+    StateError,
     TruncatedArtifactError,
     UnreadableArtifactError,
     WrongChipError,
 )
-from mirage.runtime.executable import Executable, load
+from mirage.runtime.executable import Executable
+from mirage.runtime.loading import load
 from mirage.runtime.manifest import Manifest
+from mirage.runtime.model import Model
 
 __all__ = [
     "Artifact",
@@ -29,7 +36,10 @@ __all__ = [
     "DriverError",
     "Executable",
     "Manifest",
+    "MissingOpError",
+    "Model",
     "NoGpuError",
+    "StateError",
     "TruncatedArtifactError",
     "UnreadableArtifactError",
     "WrongChipError",

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +51,18 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     Raises :class:`~mirage.runtime.errors.ArtifactError`; its subclasses say what is wrong.
     """
     folder = Path(path)
+    manifest = from_json(read_json(folder), str(folder / MANIFEST))
+    files: dict[str, bytes] = {}
+    for module in manifest.modules:
+        files[module.ptx] = _read(folder / module.ptx, module.ptx_sha256)
+        if module.cubin is not None and module.cubin_sha256 is not None:
+            files[module.cubin] = _read(folder / module.cubin, module.cubin_sha256)
+    return Artifact(manifest, files, folder)
+
+
+def read_json(folder: Path) -> object:
+    """What the manifest in a folder says. Raises :class:`UnreadableArtifactError` and
+    :class:`TruncatedArtifactError`."""
     place = folder / MANIFEST
     try:
         text = place.read_text(encoding="utf-8")
@@ -62,18 +74,11 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     except (OSError, UnicodeDecodeError) as e:
         raise UnreadableArtifactError(f"{place}: cannot be read: {e}") from None
     try:
-        data = json.loads(text)
+        return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as e:
         raise TruncatedArtifactError(
             f"{place}: expected complete JSON, got an error: {e}; compile the program again"
         ) from None
-    manifest = from_json(data, str(place))
-    files: dict[str, bytes] = {}
-    for module in manifest.modules:
-        files[module.ptx] = _read(folder / module.ptx, module.ptx_sha256)
-        if module.cubin is not None and module.cubin_sha256 is not None:
-            files[module.cubin] = _read(folder / module.cubin, module.cubin_sha256)
-    return Artifact(manifest, files, folder)
 
 
 def _read(path: Path, expected: str) -> bytes:
@@ -97,6 +102,26 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
     ``OSError``.
     """
+    with writing(path) as folder:
+        write_files(artifact, folder)
+    return Path(path)
+
+
+def write_files(artifact: Artifact, folder: Path) -> None:
+    """Writes an artifact into a folder that is there. Raises ``OSError``."""
+    for name, content in artifact.files.items():
+        (folder / name).write_bytes(content)
+    text = json.dumps(artifact.manifest.to_json(), indent=1)
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str]) -> Generator[Path]:
+    """A temporary folder that becomes ``path`` at the end, unless an error is raised.
+
+    Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
+    ``OSError``.
+    """
     target = Path(path)
     check_target(target)
     if target.is_dir() and not any(target.iterdir()):
@@ -104,15 +129,11 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        for name, content in artifact.files.items():
-            (temporary / name).write_bytes(content)
-        text = json.dumps(artifact.manifest.to_json(), indent=1)
-        (temporary / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        yield temporary
         temporary.chmod(0o755)
         _replace(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return target
 
 
 def check_target(path: str | os.PathLike[str]) -> None:

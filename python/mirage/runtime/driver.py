@@ -88,6 +88,17 @@ def runs_on(chip: str, capability: tuple[int, int]) -> bool:
     return capability >= wanted and (not match[3] or capability[0] == wanted[0])
 
 
+def wrong_chip(
+    what: str, chip: str, device: int, capability: tuple[int, int], again: str
+) -> WrongChipError:
+    """The error about ``what`` was made for ``chip``; ``again`` is what to do for the device."""
+    major, minor = capability
+    return WrongChipError(
+        f"{what} was compiled for {chip}, but device {device} has compute capability "
+        f"{major}.{minor}; {again} it with --chip sm_{major}{minor}"
+    )
+
+
 def ensure_context(device: int) -> None:
     """Makes the device's primary context (torch's) current in this thread if none is."""
     d = driver()
@@ -161,11 +172,8 @@ def load_kernels(
     manifest = artifact.manifest
     capability = compute_capability(device)
     if not runs_on(manifest.chip, capability):
-        raise WrongChipError(
-            f"artifact {manifest.name!r} was compiled for {manifest.chip}, but device "
-            f"{device} has compute capability "
-            f"{capability[0]}.{capability[1]}; compile it with --chip "
-            f"sm_{capability[0]}{capability[1]}"
+        raise wrong_chip(
+            f"artifact {manifest.name!r}", manifest.chip, device, capability, "compile"
         )
     ensure_context(device)
     modules = tuple(_load_module(artifact, i) for i in range(len(manifest.modules)))

@@ -25,12 +25,28 @@ class WrongChipError(ArtifactError):
     """The artifact is for another kind of GPU."""
 
 
+class StateError(ArtifactError):
+    """Weights that a model needs are missing, or are of another shape or type."""
+
+
+class MissingOpError(ArtifactError):
+    """This torch does not have an op that the program calls."""
+
+
 class CallError(MirageError):
     """An artifact was called with arguments that do not fit."""
 
 
 class ArgumentCountError(CallError, TypeError):
     """Too few or too many tensors."""
+
+
+class ArgumentStructureError(CallError, TypeError):
+    """Arguments that are nested in another way."""
+
+
+class ArgumentValueError(CallError, ValueError):
+    """A number or a string that is not the one that the model was made for."""
 
 
 class ArgumentTypeError(CallError, TypeError):
@@ -51,6 +67,10 @@ class ArgumentDeviceError(CallError, ValueError):
 
 class ArgumentAliasError(CallError, ValueError):
     """An output that shares memory with another argument."""
+
+
+class InterruptedUpdateError(CallError, RuntimeError):
+    """A program failed after it had begun to update its inputs."""
 
 
 class GradientError(CallError, RuntimeError):

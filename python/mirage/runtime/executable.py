@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mirage.runtime.artifact import Artifact, read_artifact
+from mirage.runtime.artifact import Artifact
 from mirage.runtime.driver import LoadedKernel, ensure_context, load_kernels
 from mirage.runtime.errors import (
     ArgumentAliasError,
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 16
 """Tensors must start at multiples of this many bytes: kernels copy 16 bytes at a time."""
-
-
-def load(path: str | os.PathLike[str]) -> Executable:
-    """The artifact in the folder ``path``, ready to be called.
-
-    Needs no GPU. Raises :class:`~mirage.runtime.errors.ArtifactError`.
-    """
-    return Executable(read_artifact(path))
 
 
 class Executable:

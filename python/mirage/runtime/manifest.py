@@ -7,13 +7,13 @@ never a default.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, cast
 
 from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
+from mirage.runtime.reader import Json, Reader
 
 FORMAT = "mirage-artifact"
 VERSION = 2
@@ -35,8 +35,6 @@ TORCH_NAMES = {
 ELEMENT_BYTES = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
 }  # fmt: skip
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -183,10 +181,10 @@ def from_json(data: object, where: str) -> Manifest:
     Raises :class:`ArtifactVersionError` and :class:`UnreadableArtifactError`.
     """
     if not isinstance(data, dict) or cast(Json, data).get("format") != FORMAT:
-        raise UnreadableArtifactError(
-            f"{where}: expected a {FORMAT!r} manifest, got something else"
-        )
-    reader = _Reader(cast(Json, data), where, "")
+        whole = isinstance(data, dict) and cast(Json, data).get("format") == "mirage-model"
+        got = "a whole model; call what mirage.runtime.load gives" if whole else "something else"
+        raise UnreadableArtifactError(f"{where}: expected a {FORMAT!r} manifest, got {got}")
+    reader = Reader(cast(Json, data), where, "")
     reader.text("format")
     version = reader.integer("version")
     if version != VERSION:
@@ -213,93 +211,7 @@ def from_json(data: object, where: str) -> Manifest:
     return manifest
 
 
-class _Reader:
-    """Takes typed values out of a JSON object and complains about what is left."""
-
-    def __init__(self, data: Json, where: str, path: str) -> None:
-        self.data = dict(data)
-        self.where = where
-        self.path = path
-
-    def error(self, key: str, expected: str, got: object) -> UnreadableArtifactError:
-        place = f"{self.path}.{key}" if self.path else key
-        return UnreadableArtifactError(
-            f"{self.where}: {place}: expected {expected}, got {got!r:.80}"
-        )
-
-    def take(self, key: str, expected: str) -> object:
-        if key not in self.data:
-            raise self.error(key, expected, "nothing")
-        return self.data.pop(key)
-
-    def text(self, key: str) -> str:
-        value = self.take(key, "a string")
-        if not isinstance(value, str):
-            raise self.error(key, "a string", value)
-        return value
-
-    def optional_text(self, key: str) -> str | None:
-        value = self.take(key, "a string or null")
-        if value is not None and not isinstance(value, str):
-            raise self.error(key, "a string or null", value)
-        return value
-
-    def integer(self, key: str) -> int:
-        value = self.take(key, "a non-negative integer")
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.error(key, "a non-negative integer", value)
-        return value
-
-    def integers(self, key: str) -> tuple[int, ...]:
-        expected = "a list of non-negative integers"
-        value = self.take(key, expected)
-        if not isinstance(value, list):
-            raise self.error(key, expected, value)
-        items = cast(list[object], value)
-        if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in items):
-            raise self.error(key, expected, items)
-        return tuple(cast(list[int], items))
-
-    def triple(self, key: str) -> tuple[int, int, int]:
-        value = self.integers(key)
-        if len(value) != 3 or 0 in value:
-            raise self.error(key, "three positive integers", list(value))
-        return value
-
-    def mapping(self, key: str) -> Json:
-        value = self.take(key, "an object")
-        if not isinstance(value, dict):
-            raise self.error(key, "an object", value)
-        return cast(Json, value)
-
-    def items(self, key: str) -> list[_Reader]:
-        value = self.take(key, "a list of objects")
-        if not isinstance(value, list) or not all(
-            isinstance(v, dict) for v in cast(list[object], value)
-        ):
-            raise self.error(key, "a list of objects", value)
-        path = f"{self.path}.{key}" if self.path else key
-        return [
-            _Reader(v, self.where, f"{path}[{i}]") for i, v in enumerate(cast(list[Json], value))
-        ]
-
-    def dtype(self, key: str) -> str:
-        value = self.text(key)
-        if value not in ELEMENT_BYTES:
-            raise self.error(key, f"one of {', '.join(ELEMENT_BYTES)}", value)
-        return value
-
-    def file(self, value: str, key: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", value):
-            raise self.error(key, "the name of a file in the same folder", value)
-        return value
-
-    def finish(self) -> None:
-        if self.data:
-            raise self.error(next(iter(self.data)), "no such key", next(iter(self.data.values())))
-
-
-def _tensor(r: _Reader) -> TensorSpec:
+def _tensor(r: Reader) -> TensorSpec:
     spec = TensorSpec(
         r.text("name"),
         r.integers("shape"),
@@ -313,7 +225,7 @@ def _tensor(r: _Reader) -> TensorSpec:
     return spec
 
 
-def _buffer(r: _Reader) -> WorkspaceBuffer:
+def _buffer(r: Reader) -> WorkspaceBuffer:
     buffer = WorkspaceBuffer(
         r.text("name"), r.integers("shape"), r.dtype("dtype"), r.integer("offset")
     )
@@ -321,7 +233,7 @@ def _buffer(r: _Reader) -> WorkspaceBuffer:
     return buffer
 
 
-def _module(r: _Reader) -> Module:
+def _module(r: Reader) -> Module:
     ptx, ptx_hash = r.file(r.text("ptx"), "ptx"), r.text("ptx_sha256")
     cubin, cubin_hash = r.optional_text("cubin"), r.optional_text("cubin_sha256")
     if (cubin is None) != (cubin_hash is None):
@@ -330,7 +242,7 @@ def _module(r: _Reader) -> Module:
     return Module(ptx, ptx_hash, None if cubin is None else r.file(cubin, "cubin"), cubin_hash)
 
 
-def _kernel(r: _Reader) -> KernelLaunch:
+def _kernel(r: Reader) -> KernelLaunch:
     has_cluster = r.data.get("cluster") is not None
     if not has_cluster:
         r.take("cluster", "three positive integers or null")
@@ -347,7 +259,7 @@ def _kernel(r: _Reader) -> KernelLaunch:
     return kernel
 
 
-def _argument(r: _Reader) -> Argument:
+def _argument(r: Reader) -> Argument:
     kind, index, offset = r.text("kind"), r.integer("index"), r.integer("offset")
     argument = Argument(kind, index, offset, _tensor_map(r))
     if argument.kind not in ("input", "output", "workspace"):
@@ -356,12 +268,12 @@ def _argument(r: _Reader) -> Argument:
     return argument
 
 
-def _tensor_map(r: _Reader) -> TensorMap | None:
+def _tensor_map(r: Reader) -> TensorMap | None:
     if r.data.get("map") is None:
         r.take("map", "an object or null")
         return None
     path = f"{r.path}.map"
-    inner = _Reader(r.mapping("map"), r.where, path)
+    inner = Reader(r.mapping("map"), r.where, path)
     shape, dtype = inner.integers("shape"), inner.dtype("dtype")
     box, swizzle = inner.integers("box"), inner.integer("swizzle")
     if not 1 <= len(shape) <= 5 or 0 in shape:

@@ -12,8 +12,9 @@ import torch
 
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
-from mirage.runtime.executable import ALIGNMENT
-from mirage.torch.results import Arranged, effects_of
+from mirage.runtime.errors import InterruptedUpdateError
+from mirage.runtime.layouts import Arranged
+from mirage.runtime.stores import same_memory
 from mirage.torch.workshop import Job
 
 log = logging.getLogger("mirage.torch")
@@ -55,7 +56,7 @@ class CompiledGraph:
     """
 
     def __init__(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
-        from mirage.frontend.torch_import import from_torch
+        from mirage.frontend.torch_import import effects_of, from_torch
 
         self.module = module
         effects = effects_of(module, inputs)
@@ -63,6 +64,7 @@ class CompiledGraph:
         self.single = isinstance(_output(module).args[0], torch.fx.Node)
         self.tensors = [i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
         self.updates: list[int] = []
+        self.targets: list[int | torch.Tensor] = []
         self.program: Program | None = None
         self.report = Report(count_ops(module))
         self._called: Compiled | None = None
@@ -75,7 +77,10 @@ class CompiledGraph:
         ]
         part = _Part(_with_outputs(module, self.arranged.computed), numbers, len(inputs))
         imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
-        self.updates = [self.tensors[i] for i in imported.updates]
+        given = len(self.tensors)
+        bound: dict[int, Any] = {p.index: p.data for p in imported.program.parameters}
+        self.updates = [self.tensors[i] for i in imported.updates if i < given]
+        self.targets = [self.tensors[i] if i < given else bound[i] for i in imported.updates]
         self.program = imported.program
         self.report.calls = tuple(call.op for call in imported.stays)
         self.report.reasons = tuple(call.reason for call in imported.stays)
@@ -89,15 +94,19 @@ class CompiledGraph:
                 return self.module.forward(*inputs)  # its code cannot be loaded meanwhile
             self._called = program
         try:
-            values = tuple(program(*(_ready(inputs[i]) for i in self.tensors)))
+            values = tuple(program(*(inputs[i].detach() for i in self.tensors)))
+        except InterruptedUpdateError:  # PyTorch would update twice
+            raise
         except Exception as error:  # nothing is written yet, so PyTorch can do it all
             log.warning("a compiled graph goes on in PyTorch: %s", describe(error))
             self.report.compiled, self.report.reason = None, describe(error)
             self.report.calls = ()
             return self.module.forward(*inputs)
-        count = len(self.updates)
-        for i, value in zip(self.updates, values[:count], strict=True):
-            inputs[i].detach().copy_(value)
+        count = len(self.targets)
+        for target, value in zip(self.targets, values[:count], strict=True):
+            x = inputs[target] if isinstance(target, int) else target
+            if not same_memory(x, value):  # it was written in place
+                x.detach().copy_(value)
         results = self.arranged(values[count:], inputs)
         return results[0] if self.single else results
 
@@ -120,12 +129,6 @@ def describe(error: BaseException) -> str:
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
     text = lines[0] if lines else ""
     return text if known else f"{type(error).__name__}: {text}"
-
-
-def _ready(x: torch.Tensor) -> torch.Tensor:
-    """The input as kernels take it."""
-    x = x.detach().contiguous()
-    return x.clone() if x.data_ptr() % ALIGNMENT else x
 
 
 class _Part(torch.nn.Module):

@@ -89,4 +89,8 @@ def test_optimize(
     program = f"{folder / 'programs.py'}:{name}"
     code, data = run_json(capsys, "optimize", program, "-o", target, "--candidates", "1")
     assert code == 0
-    assert len(data["artifacts"]) == (name != "views")
+    (artifact,) = data["artifacts"]  # all of it, views and results that are inputs included
+    assert artifact["artifact"] == str(target)
+    code, data = run_json(capsys, "run", target, "--emulate")
+    assert code == 0
+    assert data["outputs"]

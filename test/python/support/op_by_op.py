@@ -1,5 +1,6 @@
-"""A program as it was imported, computed op by op: to test what is around a compiled one, and that
-what was imported is what PyTorch computes."""
+"""A program as it was imported, its parts computed in the reference semantics: to test what is
+around a compiled one, and that what was imported is what PyTorch computes. It is cut into parts and
+calls as a compiled one is."""
 
 from __future__ import annotations
 
@@ -9,29 +10,40 @@ from typing import Any
 import numpy as np
 import torch
 from mirage.frontend.program import Program
-from mirage.pipeline.call import call_external
+from mirage.pipeline.plan import plan_of_pieces
 from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.steps import Steps
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.ugraph import External, KernelGraph
+from mirage.transforms.calls import calls_of
+from mirage.transforms.partition import Part, partition
+from written_bytes import uncounted
 
 
 def op_by_op(program: Program, options: Mapping[str, Any]) -> Any:
+    graph = program.graph
+    pieces: list[External | KernelGraph] = []
+    for step in partition(graph):
+        pieces.extend([step.graph] if isinstance(step, Part) else calls_of(step))
+    parts = [piece for piece in pieces if isinstance(piece, KernelGraph)]
+    kernel = uncounted(interpreted)
+    steps = Steps(plan_of_pieces(graph, pieces, program.updates))
+    held: dict[int, Any] = {p.index: p.data for p in program.parameters}
+
     def call(*tensors: torch.Tensor) -> tuple[Any, ...]:
-        graph = program.graph
-        held = {p.index: p.data for p in program.parameters}
         given = iter(tensors)
-        values: dict[Any, Any] = {
-            v: held[i] if i in held else next(given) for i, v in enumerate(graph.inputs)
-        }
-        for op in graph.ops:
-            if isinstance(op, External):
-                values.update(zip(op.results, call_external(op, values), strict=True))
-                continue
-            one = KernelGraph("one", tuple(dict.fromkeys(op.operands)), (op,), op.results)
-            inputs = [values[v].detach().double().numpy() for v in one.inputs]
-            for v, y in zip(op.results, evaluate_floats(one, inputs, TypedFloat()), strict=True):
-                dtype = getattr(torch, TORCH_NAMES[v.dtype.value])
-                values[v] = torch.from_numpy(np.array(y)).to(dtype).reshape(v.shape)
-        return program.returned([values[v] for v in graph.outputs])
+        values = [held[i] if i in held else next(given) for i in range(len(graph.inputs))]
+        outputs = steps(values, lambda part, xs: kernel(parts[part], xs), write=True)
+        return program.returned(outputs)
 
     return call
+
+
+def interpreted(part: KernelGraph, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs of a part, in its reference semantics."""
+    arrays = [x.detach().double().numpy() for x in tensors]
+    found: list[torch.Tensor] = []
+    for v, y in zip(part.outputs, evaluate_floats(part, arrays, TypedFloat()), strict=True):
+        dtype = getattr(torch, TORCH_NAMES[v.dtype.value])
+        found.append(torch.from_numpy(np.array(y, order="C")).to(dtype).reshape(v.shape))
+    return found

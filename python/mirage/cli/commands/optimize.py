@@ -22,10 +22,8 @@ SUMMARY = "find, verify and compile a faster equivalent program"
 DESCRIPTION = """\
 Searches for faster equivalent programs, verifies each, takes the one that is predicted to be the
 fastest and compiles it to an artifact: a folder with PTX and a manifest that `mirage run` and
-mirage.runtime.load take."""
-
-PART = "part{}.mirage"
-"""The artifacts of a program that calls of PyTorch cut into parts."""
+mirage.runtime.load take. `mirage export` writes whole models: calls of PyTorch, weights, updates
+and the structure of what goes in and out."""
 
 STAGES = ("reference", "candidates", "stabilized", "verified", "selected")
 
@@ -45,8 +43,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     """Optimizes, writes the artifact and says what was found."""
     loaded = load_program(options.program, allow_fallback=options.allow_fallback)
     target = options.output or Path(f"{loaded.graph.name or 'program'}.mirage")
-    if not (target / PART.format(0)).is_dir():
-        check_target(target)
+    check_target(target)
     optimized = optimize_shown(loaded.program, options, output)
     show_candidates(output, optimized.report)
     show_choice(output, optimized)
@@ -57,23 +54,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.emit:
         data["emitted"] = optimized.mlir[options.emit]
     output.heading("artifact")
-    for step in optimized.steps:
-        if step.external is not None:
-            output.say(f"{step.external.target} stays with torch")
+    path = optimized.save(target)
     compiled = [step.compiled for step in optimized.steps if step.compiled is not None]
-    for number, part in enumerate(compiled):
-        path = write(part, target if len(compiled) == 1 else target / PART.format(number))
-        describe(output, part, path)
-        data["artifacts"].append(describe_json(part, path))
+    if optimized.is_one_artifact:
+        describe(output, compiled[0], path)
+        data["artifacts"].append(describe_json(compiled[0], path))
+    else:
+        calls = [step.external.target for step in optimized.steps if step.external is not None]
+        for call in dict.fromkeys(calls):
+            output.say(f"{call} stays with PyTorch")
+        output.say(f"artifact: {path}, {len(compiled)} parts of kernels and {len(calls)} calls")
+        data["artifacts"].append({"artifact": str(path), "name": path.name, "calls": calls})
     show_seconds(output, optimized.report)
     output.result(data)
     return 0
-
-
-def write(compiled: object, path: Path) -> Path:
-    """Writes an artifact, whole or not at all."""
-    from mirage.compiler import Compiled
-    from mirage.runtime.artifact import write_artifact
-
-    assert isinstance(compiled, Compiled)
-    return write_artifact(compiled.artifact, path)

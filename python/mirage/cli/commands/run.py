@@ -12,7 +12,9 @@ from mirage.cli.artifacts import add_chip_argument, chip_of
 from mirage.cli.given_inputs import Wanted, given_inputs
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, load_program
+from mirage.cli.run_model import run_model
 from mirage.cli.tensor_files import DTYPES, check_kind, check_writable, read_tensors, write_tensors
+from mirage.runtime.loading import is_model
 from mirage.runtime.manifest import TORCH_NAMES
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ DESCRIPTION = """\
 Runs an artifact on random inputs or those of a file (--inputs), on the GPU by default, or its PTX
 in the emulator on the CPU (--emulate), which also reports out-of-bounds accesses, races and
 uninitialised reads. A program is optimized first. The outputs are compared with the program (for an
-artifact: the one that --program names) in float64; the exit code is 1 if they are wrong."""
+artifact: the one that --program names) in float64; the exit code is 1 if they are wrong. A whole
+model (of `mirage export`) is called once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +68,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
         raise BadProgramError("expected --emulate together with --stats, got --stats alone")
     if options.outputs is not None:
         check_kind(options.outputs)
+    if _is_artifact(options.artifact) and is_model(options.artifact):
+        return run_model(options, output)
     tensors = None if options.inputs is None else read_tensors(options.inputs)
     what, program = _runnable(options, output)
     if options.outputs is not None:

@@ -4,6 +4,16 @@
 with one row for each torch op (:mod:`table`) turns that into a kernel graph. Weights become inputs
 of the graph that the callable binds by itself."""
 
+from mirage.frontend.torch_import.capture import export_program
+from mirage.frontend.torch_import.effects import Effects, effects_of
 from mirage.frontend.torch_import.importer import ImportedGraph, from_torch
+from mirage.frontend.torch_import.module_call import ModuleCall
 
-__all__ = ["ImportedGraph", "from_torch"]
+__all__ = [
+    "Effects",
+    "ImportedGraph",
+    "ModuleCall",
+    "effects_of",
+    "export_program",
+    "from_torch",
+]

@@ -6,7 +6,7 @@ import inspect
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
@@ -52,7 +52,7 @@ class Captured:
     function: Any
     arguments: tuple[Argument, ...]
     keys: tuple[str, ...]  # of the results, in order: ``['loss']``, ``[0]``
-    updates: tuple[int, ...] = ()  # the inputs passed whose new values the first results are
+    updates: tuple[int, ...] = ()  # the arguments whose new values the first results are
 
 
 class _FunctionModule(torch.nn.Module):
@@ -62,8 +62,8 @@ class _FunctionModule(torch.nn.Module):
         super().__init__()
         self.function = _as_forward(function)
 
-    def forward(self, *args: object) -> object:
-        return self.function(*args)
+    def forward(self, *args: object, **named: object) -> object:
+        return self.function(*args, **named)
 
 
 def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
@@ -84,19 +84,21 @@ def capture(
     program: object, example_inputs: Sequence[object], allow_updates: bool = False
 ) -> Captured:
     """The program as torch-mlir states it, with all shapes fixed to those of the example inputs.
-    With ``allow_updates`` it may write to inputs: what these hold afterwards is among the results.
+    With ``allow_updates`` it may write to inputs and buffers: what these hold afterwards comes
+    before its results.
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
     """
     given_exported = isinstance(program, torch.export.ExportedProgram)
-    exported = program if given_exported else _export(program, example_inputs)
+    exported = export_program(program, example_inputs)
     _check_static(exported)
     exported = _decomposed(exported, in_place=not given_exported)
-    updates = _updates(exported, allow_updates)
+    written = _written(exported, allow_updates)
     graph = exported.graph
     complex_as_pairs(graph)
     arguments: list[Argument] = []
     given: dict[torch.fx.Node, torch.Tensor] = {}
+    updated: dict[str, int] = {}
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     for spec in exported.graph_signature.input_specs:
         node = placeholders[spec.arg.name]
@@ -111,7 +113,9 @@ def capture(
             continue
         argument = _argument(exported, program, spec)
         arguments.append(argument)
-        if argument.data is not None and _is_fixed(spec):
+        if spec.arg.name in written:
+            updated[spec.arg.name] = len(arguments) - 1
+        elif argument.data is not None and _is_fixed(spec):
             given[node] = argument.data.detach()
     arguments = _with_parameter_names(arguments, program)
     arguments += [
@@ -129,7 +133,8 @@ def capture(
         raise ImportFailedError(
             f"torch-mlir could not import the program: {_first_line(error)}", user_location()
         ) from error
-    keys = () if updates else _result_keys(exported)
+    keys = () if written else _result_keys(exported)
+    updates = tuple(updated[name] for name in written)
     return Captured(importer.module, function, tuple(arguments), keys, updates)
 
 
@@ -164,7 +169,20 @@ def _result_keys(exported: torch.export.ExportedProgram) -> tuple[str, ...]:
     return tuple(pytree.keystr(path) for path, _ in paths)
 
 
-def _export(program: object, example_inputs: Sequence[object]) -> torch.export.ExportedProgram:
+def export_program(
+    program: object, example_inputs: Sequence[object], named: Mapping[str, object] | None = None
+) -> torch.export.ExportedProgram:
+    """The program as ``torch.export`` captures it; one that is exported already is taken as it is.
+
+    Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
+    """
+    if isinstance(program, torch.export.ExportedProgram):
+        return program
+    if isinstance(program, type):
+        raise GraphTypeError(
+            f"expected a module, got the class {program.__name__}; pass an object of it",
+            user_location(),
+        )
     if isinstance(program, torch.nn.Module):
         module = program
     elif callable(program):
@@ -178,7 +196,8 @@ def _export(program: object, example_inputs: Sequence[object]) -> torch.export.E
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
-            return torch.export.export(module, _distinct(example_inputs), strict=False)
+            given, keyed = _distinct([tuple(example_inputs), dict(named or {})])
+            return torch.export.export(module, given, keyed, strict=False)  # pyright: ignore
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 f"expected shapes that do not depend on the data, got {_first_line(error)}",
@@ -203,6 +222,8 @@ def _distinct(inputs: Sequence[object]) -> tuple[object, ...]:
         elif isinstance(x, list | tuple):
             items = [own(item) for item in x]  # pyright: ignore[reportUnknownVariableType]
             return items if isinstance(x, list) else tuple(items)
+        elif type(x) is dict:
+            return {key: own(item) for key, item in x.items()}
         return x
 
     return tuple(own(x) for x in inputs)
@@ -221,17 +242,17 @@ def _check_static(exported: torch.export.ExportedProgram) -> None:
             )
 
 
-def _updates(exported: torch.export.ExportedProgram, allowed: bool) -> tuple[int, ...]:
-    """The inputs that the program writes to, by their places among those that are passed."""
-    passed = [
-        spec.arg.name
-        for spec in exported.graph_signature.input_specs
-        if spec.kind is InputKind.USER_INPUT
-    ]
-    found: list[int] = []
-    for spec in exported.graph_signature.output_specs:
+def _written(exported: torch.export.ExportedProgram, allowed: bool) -> tuple[str, ...]:
+    """The arguments that the program writes to, in the order of the results that are their new
+    values."""
+    signature = exported.graph_signature
+    buffers = {str(s.target): s.arg.name for s in signature.input_specs if s.target is not None}
+    found: list[str] = []
+    for spec in signature.output_specs:
         if allowed and spec.kind is OutputKind.USER_INPUT_MUTATION:
-            found.append(passed.index(str(spec.target)))
+            found.append(str(spec.target))
+        elif allowed and spec.kind is OutputKind.BUFFER_MUTATION:
+            found.append(buffers[str(spec.target)])
         elif spec.kind is not OutputKind.USER_OUTPUT:
             raise ImportFailedError(
                 f"expected a program without side effects, got an update of {spec.target!r}; "

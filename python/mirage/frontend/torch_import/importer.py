@@ -27,6 +27,7 @@ from mirage.frontend.torch_import.capture import (
 from mirage.frontend.torch_import.formulas import as_formula
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.table import IGNORED, TABLE
+from mirage.frontend.torch_import.updates import may_stay, op_name, stores_to
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
@@ -64,10 +65,13 @@ class ImportedGraph:
     """
 
     program: Program
-    updates: tuple[int, ...] = ()
-    """The first results are the new values of these inputs."""
     stays: tuple[Stays, ...] = ()
     """The calls that stay with PyTorch, in the order of the program."""
+
+    @property
+    def updates(self) -> tuple[int, ...]:
+        """The first results are the new values of these inputs of the graph."""
+        return self.program.updates
 
     @property
     def graph(self) -> KernelGraph:
@@ -92,15 +96,17 @@ def from_torch(
     Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become
     inputs that are bound to the module's own tensors. Ops without a meaning here raise
     :class:`UnsupportedOpError`; with ``allow_fallback`` they stay calls of PyTorch in the graph.
-    A module that writes to its inputs is refused; with ``allow_updates`` what they hold afterwards
-    comes before its results (``ImportedGraph.updates``), for the caller to write there.
+    A module that writes to its inputs or buffers is refused; with ``allow_updates`` what they hold
+    afterwards comes before its results (``ImportedGraph.updates``), for the caller to write there.
+    Stores of some elements stay calls of PyTorch then, which may write in place
+    (:mod:`mirage.pipeline.plan`).
     """
     captured = capture(module, example_inputs, allow_updates)
     importer = _Importer(captured, allow_fallback, name)
     program = importer.program()
     made = {v for op in program.graph.ops for v in op.results}
     stays = tuple(stays for value, stays in importer.stays.items() if value in made)
-    return ImportedGraph(program, captured.updates, stays)
+    return ImportedGraph(program, stays)
 
 
 class _Importer:
@@ -117,6 +123,7 @@ class _Importer:
         self.locations: dict[Op, SourceLocation] = {}
         self.stays: dict[Value, Stays] = {}  # by the first result
         self.inputs: list[tuple[Value, Argument]] = []
+        self.stores: set[Any] = set()  # results of stores to what the program updates
 
     def program(self) -> Program:
         for argument, block_argument in zip(self.arguments, self.block.arguments, strict=True):
@@ -125,6 +132,8 @@ class _Importer:
             op.operation for op in self.block.operations
         ]  # the views' properties hide names
         needed = _needed(operations)
+        for place, new in zip(self.captured.updates, operations[-1].operands):
+            self.stores |= stores_to(self.block.arguments[place], new)
         for operation in operations[:-1]:
             if needed[operation]:
                 start = len(self.lowering.ops)
@@ -167,9 +176,7 @@ class _Importer:
             self.lowering.given[value] = (float(low), float(high))
 
     def _operation(self, operation: Any, location: SourceLocation | None) -> None:
-        name = operation.name.removeprefix("torch.")
-        if name == "operator":
-            name = ir.StringAttr(operation.attributes["name"]).value.removeprefix("torch.")
+        name = op_name(operation)
         operands = [self.values.get(x) for x in operation.operands]
         if name.startswith("constant."):
             self.values[operation.result] = _constant(name.removeprefix("constant."), operation)
@@ -185,7 +192,10 @@ class _Importer:
             results = [_tensor_type(r.type) for r in operation.results]
             used = tuple(bool(list(r.uses)) for r in operation.results)
             call = Call(name, tuple(operands), tuple(results), used)
-            self._bind(operation, self._call(call, location))
+            if operation.results[0] in self.stores and may_stay(call):
+                self._bind(operation, self._external(call, location))
+            else:
+                self._bind(operation, self._call(call, location))
 
     def _bind(self, operation: Any, values: object) -> None:
         items = list(values) if isinstance(values, (list, tuple)) else [values]  # pyright: ignore
@@ -240,7 +250,7 @@ class _Importer:
         return checked
 
     def _external(
-        self, call: Call, location: SourceLocation | None, reason: str
+        self, call: Call, location: SourceLocation | None, reason: str = ""
     ) -> tuple[Value, ...]:
         operands, arguments = _arguments(call, location)
         results: list[Value] = []
@@ -255,7 +265,8 @@ class _Importer:
             )
         op = External(operands, tuple(results), call.op, arguments)
         self.lowering.ops.append(op)
-        self.stays[results[0]] = Stays(call.op, reason)
+        if reason:
+            self.stays[results[0]] = Stays(call.op, reason)
         return tuple(results)
 
     def _assemble(self, terminator: Any) -> Program:
@@ -280,7 +291,9 @@ class _Importer:
             )
         full = KernelGraph(self.name, (), tuple(self.lowering.ops), tuple(outputs))
         graph = without_copies(without_dead_ops(full))
+        updated = {self.arguments[place].name for place in self.captured.updates}
         read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
+        read |= {v for v, a in self.inputs if a.name in updated}
         passed = [v for v, a in self.inputs if a.data is None]
         bound = [(v, a) for v, a in self.inputs if a.data is not None and v in read]
         graph = KernelGraph(self.name, (*passed, *(v for v, _ in bound)), graph.ops, graph.outputs)
@@ -290,6 +303,8 @@ class _Importer:
         named = {p.name for p in parameters}
         unread = (a.name for a in self.arguments if a.data is not None and a.name not in named)
         kept = set(graph.ops)
+        given = [a for _, a in self.inputs if a.data is None] + [a for _, a in bound]
+        inputs = [a.name for a in given]
         return Program(
             graph,
             {op: at for op, at in self.locations.items() if op in kept},
@@ -297,6 +312,7 @@ class _Importer:
             None if results == list(range(len(outputs))) else tuple(results),
             self.captured.keys if len(self.captured.keys) == len(results) else (),
             tuple(unread),
+            tuple(inputs.index(self.arguments[place].name) for place in self.captured.updates),
         )
 
 

@@ -89,6 +89,18 @@ def _slice_scatter(b: Lowering, c: Call) -> Value:
     return source if len(parts) == 1 else b.concat(parts, dim)
 
 
+def _select_scatter(b: Lowering, c: Call) -> Value:
+    """``op(x, source, dim, index)``: ``x`` with one of its parts along ``dim`` replaced."""
+    x, source = c.value(0), b.typed(c.value(1), c.value(0).dtype)
+    (dim,) = normalize_dims((c.integer(2),), len(x.shape))
+    at = c.integer(3) % x.shape[dim]
+    part = b.reshape(source, (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+    before = _part(b, x, dim, 0, at)
+    after = _part(b, x, dim, at + 1, x.shape[dim] - at - 1)
+    parts = (*before, part, *after)
+    return part if len(parts) == 1 else b.concat(parts, dim)
+
+
 def _part(b: Lowering, x: Value, dim: int, start: int, length: int) -> list[Value]:
     """That part of ``x`` along ``dim``, in pieces where ``x`` was joined from some: stores that
     fill a tensor part by part read nothing of what it held before.
@@ -215,6 +227,7 @@ VIEWS: dict[str, Row] = {
     "aten.cat": _cat,
     "aten.stack": _stack,
     "aten.slice.Tensor": _slice,
+    "aten.select_scatter": _select_scatter,
     "aten.slice_scatter": _slice_scatter,
     "aten.copy": _copy,
     "aten.constant_pad_nd": _pad,

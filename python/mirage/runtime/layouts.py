@@ -1,19 +1,17 @@
 """Results as PyTorch returns them: with its strides, and in the same memory where it returns views.
 
-What a graph returns is found by running it on fake tensors, which have shapes, strides and storages
-but no elements. A result in the memory of an input is that input seen differently, and is not
-computed. Results that share memory with each other get one storage.
+A result in the memory of an input is that input seen differently, and is not computed. Results that
+share memory with each other get one storage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.multiprocessing.reductions import StorageWeakRef
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -33,75 +31,6 @@ class Layout:
 
 Found = Layout | bool | int | float | str | None
 """A tensor among the results, or something that does not depend on the inputs."""
-
-
-@dataclass(frozen=True)
-class Effects:
-    """The results of a graph, and the inputs that it writes to."""
-
-    results: tuple[Found, ...]
-    written: tuple[int, ...]
-
-
-class NotAsEager(ValueError):
-    """What a graph does to its inputs or returns cannot be described by layouts."""
-
-
-def effects_of(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Effects:
-    """What the graph does on inputs like these (tensors and numbers).
-
-    Raises :class:`NotAsEager`.
-    """
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with mode, torch.no_grad():
-        fakes = [
-            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
-            if isinstance(x, torch.Tensor)
-            else x
-            for x in inputs
-        ]
-        before = [_version(f) for f in fakes]
-        results = module.forward(*fakes)
-    for number, (x, fake) in enumerate(zip(inputs, fakes, strict=True)):
-        if isinstance(x, torch.Tensor) and (x.shape, x.stride()) != (fake.shape, fake.stride()):
-            raise NotAsEager(f"the graph gives input {number} another shape or other strides")
-    owners = {_storage(f): i for i, f in enumerate(fakes) if isinstance(f, torch.Tensor)}
-    groups: dict[int, int] = {}
-    flat = list(results) if isinstance(results, tuple | list) else [results]
-    found = tuple(_layout(result, fakes, owners, groups) for result in flat)
-    written = tuple(i for i, f in enumerate(fakes) if _version(f) != before[i])
-    return Effects(found, written)
-
-
-def _version(x: Any) -> int:
-    return int(x._version) if isinstance(x, torch.Tensor) else 0  # grows with each write
-
-
-def _layout(
-    result: Any, inputs: Sequence[Any], owners: dict[int, int], groups: dict[int, int]
-) -> Found:
-    if result is None or isinstance(result, bool | int | float | str):
-        return result
-    if not isinstance(result, torch.Tensor):
-        raise NotAsEager(f"the graph returns a {type(result).__name__}")
-    storage = _storage(result)
-    owner = owners.get(storage)
-    if owner is not None and inputs[owner].dtype != result.dtype:
-        raise NotAsEager("the graph returns an input's memory as another type")
-    start = 0 if owner is None else int(inputs[owner].storage_offset())
-    return Layout(
-        result.dtype,
-        tuple(result.shape),
-        tuple(result.stride()),
-        int(result.storage_offset()) - start,
-        int(result.untyped_storage().nbytes()),
-        owner,
-        groups.setdefault(storage, len(groups)),
-    )
-
-
-def _storage(x: torch.Tensor) -> int:
-    return StorageWeakRef(x.untyped_storage()).cdata
 
 
 class Arranged:
@@ -126,6 +55,8 @@ class Arranged:
 
     def __call__(self, computed: Sequence[torch.Tensor], inputs: Sequence[Any]) -> tuple[Any, ...]:
         """All results; ``computed`` are those of the program."""
+        import torch
+
         storages: dict[int, torch.UntypedStorage] = {}
         found: list[Any] = list(self.layouts)
         for place, at in enumerate(self.layouts):
@@ -155,6 +86,8 @@ def _view(x: torch.Tensor, at: Layout) -> torch.Tensor:
 def _with_strides(value: torch.Tensor, at: Layout) -> torch.Tensor:
     if value.stride() == at.strides:
         return value
+    import torch
+
     y = torch.empty_strided(at.shape, at.strides, dtype=at.dtype, device=value.device)
     _write(y, value)
     return y

@@ -1,0 +1,111 @@
+"""``mirage export``: a whole model as one artifact."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirage.cli.artifacts import add_compile_arguments
+from mirage.cli.modules import HELP, load_module
+from mirage.cli.optimizing import (
+    add_search_arguments,
+    optimize_options,
+    optimized_json,
+    show_prediction,
+    show_seconds,
+)
+from mirage.cli.output import Output
+from mirage.runtime.artifact import check_target
+
+if TYPE_CHECKING:
+    from mirage.pipeline.export import Exported
+
+SUMMARY = "write a whole model: kernels, calls of PyTorch, weights"
+DESCRIPTION = """\
+Optimizes a module and writes all of it as one artifact: its kernels, the calls that stay with
+PyTorch between them, the tensors that it holds, what it writes to, and how its results lie in
+memory. mirage.runtime.load takes it with nothing but torch, and calls it as the module is called.
+An artifact is complete, or it is not written."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("program", help=HELP)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="the artifact (default: NAME.mirage)"
+    )
+    parser.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="FILE",
+        help=".npz or .safetensors file with example inputs by the names of the module's "
+        "parameters, instead of the file's `example_inputs`",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("safetensors", "reference"),
+        default="safetensors",
+        help="write the tensors of the module's state_dict to a file in the artifact, or their "
+        "names only: whoever loads it passes them (default: safetensors)",
+    )
+    add_search_arguments(parser, fallback=False)
+    add_compile_arguments(parser)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Optimizes, writes the artifact and says what is in it."""
+    from mirage.errors import MirageError, SourceLocation
+    from mirage.pipeline.export import export_with
+    from mirage.pipeline.optimize import optimize
+
+    name = options.program.rpartition(":")[2] if ":" in options.program else options.program
+    target = options.output or Path(f"{re.sub(r'[^A-Za-z0-9_]', '_', Path(name).stem)}.mirage")
+    check_target(target)
+    loaded = load_module(options.program, options.inputs)
+    with output.progress() as progress:
+        try:
+            settings = optimize_options(options, output, progress=progress)
+            found = export_with(
+                optimize, loaded.module, loaded.inputs, loaded.named, target, options.weights,
+                settings,
+            )  # fmt: skip
+        except MirageError as error:
+            error.locate(SourceLocation(str(loaded.path), 0))
+            raise
+    output.result({"program": options.program, **_say(found, output)})
+    return 0
+
+
+def _say(found: Exported, output: Output) -> dict[str, Any]:
+    """What was written, in words and as data."""
+    from mirage.runtime.model_artifact import read_model
+    from mirage.runtime.plan import Call
+
+    m = read_model(found.path, check_tensors=False).manifest
+    calls = [s for s in m.plan.steps if isinstance(s, Call)]
+    parts = len(m.plan.steps) - len(calls)
+    show_prediction(output, found.optimized)
+    output.heading("artifact")
+    for op, reason in dict.fromkeys(found.stays):
+        output.say(f"{op} stays with PyTorch: {reason}")
+    written = sum(call.in_place for call in calls)
+    output.say(
+        f"{parts} parts of kernels and {len(calls)} calls of PyTorch, {written} of which "
+        f"write in place; {len(m.state)} tensors of state"
+    )
+    for note in found.optimized.report.notes:
+        output.say(f"note: {note}")
+    output.say(f"artifact: {found.path}")
+    show_seconds(output, found.optimized.report)
+    return {
+        **optimized_json(found.optimized),
+        "artifact": str(found.path),
+        "parts": parts,
+        "calls": [call.op for call in calls],
+        "in_place": written,
+        "stays": [{"op": op, "reason": reason} for op, reason in found.stays],
+        "state": [s.spec.name for s in m.state],
+        "files": dict(m.files),
+    }

@@ -1,0 +1,35 @@
+"""Executes an artifact in the emulator on torch tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mirage.emulator.artifact import run_artifact
+from mirage.emulator.counters import Counters
+from mirage.runtime.artifact import Artifact
+from mirage.runtime.manifest import TORCH_NAMES
+
+if TYPE_CHECKING:
+    import torch
+
+
+def run_on_tensors(
+    artifact: Artifact,
+    inputs: Sequence[torch.Tensor],
+    *,
+    checks: bool = True,
+    counters: list[Counters] | None = None,
+) -> list[torch.Tensor]:
+    """The outputs for tensors on the CPU, as :class:`mirage.runtime.Executable` gives them on a
+    GPU; ``counters`` get those of each kernel. Raises what
+    :func:`~mirage.emulator.artifact.run_artifact` raises."""
+    import torch
+
+    run = run_artifact(artifact, [x.detach().double().numpy() for x in inputs], checks=checks)
+    if counters is not None:
+        counters.extend(run.counters)
+    return [
+        torch.from_numpy(y.astype("float64").copy()).to(getattr(torch, TORCH_NAMES[spec.dtype]))
+        for y, spec in zip(run.outputs, artifact.manifest.outputs, strict=True)
+    ]

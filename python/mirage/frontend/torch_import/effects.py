@@ -1,0 +1,94 @@
+"""What a graph of PyTorch does besides computing: where its results lie, and what it writes to.
+
+Both are found by running it on fake tensors, which have shapes, strides and storages but no
+elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from mirage.runtime.layouts import Found, Layout
+
+
+class Graph(Protocol):
+    """A module of ``torch.fx``, or anything that is called like one."""
+
+    def forward(self, *inputs: Any) -> Any:
+        """The results."""
+        ...
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The results of a graph, and the inputs that it writes to."""
+
+    results: tuple[Found, ...]
+    written: tuple[int, ...]
+
+
+class NotAsEager(ValueError):
+    """What a graph does to its inputs or returns cannot be described by layouts."""
+
+
+def effects_of(module: Graph, inputs: Sequence[Any]) -> Effects:
+    """What the graph does on inputs like these (tensors and numbers).
+
+    Raises :class:`NotAsEager`.
+    """
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode, torch.no_grad():
+        fakes = [
+            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+            if isinstance(x, torch.Tensor)
+            else x
+            for x in inputs
+        ]
+        before = [_version(f) for f in fakes]
+        results = module.forward(*fakes)
+    for number, (x, fake) in enumerate(zip(inputs, fakes, strict=True)):
+        if isinstance(x, torch.Tensor) and (x.shape, x.stride()) != (fake.shape, fake.stride()):
+            raise NotAsEager(f"the graph gives input {number} another shape or other strides")
+    owners = {_storage(f): i for i, f in enumerate(fakes) if isinstance(f, torch.Tensor)}
+    groups: dict[int, int] = {}
+    flat = list(results) if isinstance(results, tuple | list) else [results]
+    found = tuple(_layout(result, fakes, owners, groups) for result in flat)
+    written = tuple(i for i, f in enumerate(fakes) if _version(f) != before[i])
+    return Effects(found, written)
+
+
+def _version(x: Any) -> int:
+    return int(x._version) if isinstance(x, torch.Tensor) else 0  # grows with each write
+
+
+def _layout(
+    result: Any, inputs: Sequence[Any], owners: dict[int, int], groups: dict[int, int]
+) -> Found:
+    if result is None or isinstance(result, bool | int | float | str):
+        return result
+    if not isinstance(result, torch.Tensor):
+        raise NotAsEager(f"the graph returns a {type(result).__name__}")
+    storage = _storage(result)
+    owner = owners.get(storage)
+    if owner is not None and inputs[owner].dtype != result.dtype:
+        raise NotAsEager("the graph returns an input's memory as another type")
+    start = 0 if owner is None else int(inputs[owner].storage_offset())
+    return Layout(
+        result.dtype,
+        tuple(result.shape),
+        tuple(result.stride()),
+        int(result.storage_offset()) - start,
+        int(result.untyped_storage().nbytes()),
+        owner,
+        groups.setdefault(storage, len(groups)),
+    )
+
+
+def _storage(x: torch.Tensor) -> int:
+    return StorageWeakRef(x.untyped_storage()).cdata

@@ -1,0 +1,173 @@
+"""What a caller passes to a model, checked against what the model was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mirage.runtime.errors import (
+    ArgumentAliasError,
+    ArgumentCountError,
+    ArgumentDeviceError,
+    ArgumentShapeError,
+    ArgumentStrideError,
+    ArgumentTypeError,
+    ArgumentValueError,
+    GradientError,
+)
+from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
+from mirage.runtime.model_manifest import Fixed, ModelManifest
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ModelArguments:
+    """Takes positional and named arguments to the tensors among them, in order."""
+
+    def __init__(self, manifest: ModelManifest, device: torch.device) -> None:
+        self.manifest = manifest
+        self.device = device
+        positional, named = manifest.structure.children
+        self._count = len(positional.children)
+        self._positional, self._named = positional.children, named
+        self._wanted = [
+            a if isinstance(a, Fixed) else _Wanted(a.spec, device) for a in manifest.arguments
+        ]
+        updated = set(manifest.plan.updates)
+        count = len(manifest.inputs)
+        names = [s.name for s in manifest.memories]
+        self._written = [(i, names[i]) for i in sorted(updated) if i < count]
+        self._held = [(i - count, names[i]) for i in sorted(updated) if i >= count]
+        self._names = names[:count]
+
+    def __call__(
+        self, args: Sequence[Any], named: Mapping[str, Any], state: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """The tensors. Raises :class:`~mirage.runtime.errors.CallError`."""
+        leaves = list(self._leaves(args, named))
+        tensors: list[torch.Tensor] = []
+        for wanted, leaf, name in zip(self._wanted, leaves, self._places()):
+            if isinstance(wanted, Fixed):
+                _check_fixed(wanted, leaf, name)
+            else:
+                tensors.append(wanted(leaf))
+        self._check_memory(tensors, state)
+        return tensors
+
+    def _places(self) -> Iterator[str]:
+        for number, child in enumerate(self._positional):
+            yield from child.places(f"argument {number}")
+        for key, child in zip(self._named.keys, self._named.children):
+            yield from child.places(str(key))
+
+    def _leaves(self, args: Sequence[Any], named: Mapping[str, Any]) -> Iterator[Any]:
+        keys = self._named.keys
+        if len(args) != self._count or set(named) != set(keys):
+            names = ", ".join(map(str, keys)) or "none"
+            got = ", ".join(named) or "none"
+            raise ArgumentCountError(
+                f"model {self.manifest.name!r}: expected {self._count} positional arguments and "
+                f"the named ones {names}, as it was exported with, got {len(args)} and {got}"
+            )
+        for number, (child, value) in enumerate(zip(self._positional, args)):
+            yield from child.flatten(value, f"argument {number}")
+        for key, child in zip(keys, self._named.children):
+            yield from child.flatten(named[str(key)], str(key))
+
+    def _check_memory(self, tensors: Sequence[torch.Tensor], state: Sequence[torch.Tensor]) -> None:
+        """Nothing that is written to may be seen through another argument."""
+        if not self._written and not self._held:
+            return
+        taken = [(_range(x), name) for x, name in zip(tensors, self._names)]
+        for place, name in self._written:
+            self._apart(taken[place][0], name, taken[:place] + taken[place + 1 :])
+            self._apart(taken[place][0], name, ((_range(x), "the state") for x in state))
+        for place, name in self._held:
+            self._apart(_range(state[place]), name, taken)
+
+    @staticmethod
+    def _apart(mine: tuple[int, int], name: str, others: Any) -> None:
+        for (start, end), other in others:
+            if mine[0] < end and start < mine[1]:
+                raise ArgumentAliasError(
+                    f"{name}: expected memory of its own, as the model writes to it, got some that "
+                    f"{other} has too; pass {other}.clone()"
+                )
+
+
+def _range(x: torch.Tensor) -> tuple[int, int]:
+    """The addresses from a tensor's first byte to its last."""
+    start = x.data_ptr()
+    if not x.numel():
+        return start, start
+    last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return start, start + (last + 1) * x.element_size()
+
+
+def _check_fixed(wanted: Fixed, got: object, where: str) -> None:
+    same = type(got) is type(wanted.value) and (got == wanted.value or got != got)
+    if not same:
+        raise ArgumentValueError(
+            f"{where}: expected {wanted.value!r}, for which the model was exported, got "
+            f"{got!r:.80}; export it again for another value"
+        )
+
+
+class _Wanted:
+    """Compares a tensor with its specification."""
+
+    def __init__(self, spec: TensorSpec, device: torch.device) -> None:
+        import torch
+
+        self.spec, self.device = spec, device
+        self.shape = torch.Size(spec.shape)
+        self.dtype = getattr(torch, TORCH_NAMES[spec.dtype])
+        self.kind = torch.Tensor
+        self.grad_enabled = torch.is_grad_enabled
+
+    def __call__(self, x: Any) -> torch.Tensor:
+        name = self.spec.name
+        if not isinstance(x, self.kind):
+            raise ArgumentTypeError(f"{name}: expected a torch.Tensor, got {type(x).__name__}")
+        if x.dtype is not self.dtype:
+            raise ArgumentTypeError(
+                f"{name}: expected elements of type {self.dtype}, got {x.dtype}"
+            )
+        if x.shape != self.shape:
+            raise ArgumentShapeError(
+                f"{name}: expected shape {tuple(self.shape)}, for which the model was exported, "
+                f"got {tuple(x.shape)}"
+            )
+        if x.device != self.device:
+            raise ArgumentDeviceError(
+                f"{name}: expected a tensor on {self.device}, where the model was loaded, got one "
+                f"on {x.device}; pass .to({str(self.device)!r}), or load the model there"
+            )
+        if x.stride() != self.spec.strides:
+            self._check_strides(x)
+        if x.requires_grad and self.grad_enabled():
+            raise GradientError(
+                f"{name}: expected a tensor that needs no gradient, got one with requires_grad; "
+                "call under torch.no_grad() or pass .detach()"
+            )
+        return x.detach()
+
+    def _check_strides(self, x: torch.Tensor) -> None:
+        """Strides of dimensions of size 1 do not matter."""
+        for size, wanted, got in zip(self.shape, self.spec.strides, x.stride(), strict=True):
+            if size > 1 and wanted != got:
+                hint = "; pass .contiguous()" if _dense(self.spec) else ""
+                raise ArgumentStrideError(
+                    f"{self.spec.name}: expected strides {self.spec.strides}, for which the model "
+                    f"was exported, got {x.stride()}{hint}"
+                )
+
+
+def _dense(spec: TensorSpec) -> bool:
+    step = 1
+    for size, stride in zip(reversed(spec.shape), reversed(spec.strides)):
+        if size > 1 and stride != step:
+            return False
+        step *= max(size, 1)
+    return True

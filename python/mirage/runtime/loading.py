@@ -1,0 +1,58 @@
+"""From a folder to something that can be called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from mirage.runtime.artifact import read_artifact, read_json
+from mirage.runtime.errors import StateError
+from mirage.runtime.executable import Executable
+from mirage.runtime.model_manifest import FORMAT
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirage.runtime.model import Model
+
+
+def is_model(path: str | os.PathLike[str]) -> bool:
+    """Whether the artifact in a folder is a whole model. Raises
+    :class:`~mirage.runtime.errors.ArtifactError` where there is none."""
+    data = read_json(Path(path))
+    return isinstance(data, dict) and cast("dict[str, Any]", data).get("format") == FORMAT
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    device: str | torch.device | None = None,
+    state: Mapping[str, torch.Tensor] | str | os.PathLike[str] | None = None,
+    check_tensors: bool = True,
+) -> Executable | Model:
+    """The artifact in the folder ``path``, ready to be called.
+
+    A single program (what ``mirage optimize`` writes) is an :class:`Executable`; it needs no GPU to
+    be loaded, runs where its inputs are, and takes no other argument. A whole model (``mirage
+    export``) is a :class:`~mirage.runtime.model.Model` on ``device`` (torch's current GPU by
+    default; on "cpu" its kernels are executed in the emulator, if that is installed). ``state`` are
+    the weights of one that refers to them: a state dict, or a ``.safetensors`` file. Without
+    ``check_tensors`` the hashes of large files are not computed.
+
+    Raises :class:`~mirage.runtime.errors.ArtifactError`,
+    :class:`~mirage.runtime.errors.NoGpuError`.
+    """
+    if not is_model(path):
+        if state is not None:
+            raise StateError(f"{path}: expected a whole model for a state dict, got one program")
+        return Executable(read_artifact(path))
+    from mirage.runtime.model import Model
+    from mirage.runtime.model_artifact import read_model
+    from mirage.runtime.tensor_files import read_file
+
+    if isinstance(state, str | os.PathLike):
+        state = read_file(Path(state))
+    artifact = read_model(path, check_tensors=check_tensors)
+    return Model(artifact, device=device, state=state)

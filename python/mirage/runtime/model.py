@@ -1,0 +1,160 @@
+"""A loaded model: called as the module was that it was exported from.
+
+model = mirage.runtime.load("llama.mirage")
+logits = model(ids, cache_position=position)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mirage.runtime.arguments import ModelArguments
+from mirage.runtime.artifact import Artifact
+from mirage.runtime.driver import compute_capability, runs_on, wrong_chip
+from mirage.runtime.errors import NoGpuError
+from mirage.runtime.executable import Executable
+from mirage.runtime.layouts import Arranged, Found, Layout
+from mirage.runtime.manifest import TORCH_NAMES
+from mirage.runtime.model_artifact import ModelArtifact
+from mirage.runtime.model_manifest import Fixed, Result
+from mirage.runtime.model_state import State, model_state
+from mirage.runtime.steps import Launcher, Steps
+from mirage.runtime.stores import same_memory
+
+if TYPE_CHECKING:
+    import torch
+
+EMULATOR = "mirage.emulator.tensors"
+"""What runs kernels where there is no GPU. It is not part of the runtime, so its name is all that
+is known of it here."""
+
+
+class Model:
+    """A model on a device, as a function of what its module takes.
+
+    Calls launch on torch's current stream and return at once. What the module writes to, they write
+    to: arguments, and tensors of ``state`` (by their names; those of a state dict that are on the
+    device already are the caller's own). Calls from several threads need a lock where there are
+    updates.
+    """
+
+    def __init__(
+        self,
+        artifact: ModelArtifact,
+        *,
+        device: str | torch.device | None = None,
+        state: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        """``device`` is torch's current GPU by default; on "cpu" the kernels are executed in the
+        emulator, which needs the whole package. ``state`` has the weights that the artifact refers
+        to.
+
+        Raises :class:`~mirage.runtime.errors.ArtifactError`,
+        :class:`~mirage.runtime.errors.NoGpuError`.
+        """
+        import torch
+
+        self.artifact = artifact
+        self.manifest = m = artifact.manifest
+        self.device = chosen_device(m.name, m.chip, device)
+        self._held: State = model_state(artifact, state, self.device)
+        self._arguments = ModelArguments(m, self.device)
+        self._steps = Steps(m.plan, self.device)
+        self._launch = launcher(artifact, self.device)
+        self._arranged = Arranged([_found(r) for r in m.results])
+        self._no_grad = torch.no_grad
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return (
+            f"<mirage model {m.name!r} for {m.chip} on {self.device}: {len(m.arguments)} "
+            f"arguments, {len(m.state)} tensors of state, {len(m.plan.steps)} steps>"
+        )
+
+    @property
+    def state(self) -> Mapping[str, torch.Tensor]:
+        """The tensors that the model holds, by their names."""
+        return self._held.by_name
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """What the module returns. Raises :class:`~mirage.runtime.errors.CallError` where arguments
+        do not fit."""
+        memories = [*self._arguments(args, named, self._held.tensors), *self._held.tensors]
+        with self._no_grad():
+            outputs = self._steps(memories, self._launch, write=True)
+            updates = self.manifest.plan.updates
+            for place, value in zip(updates, outputs):
+                if not same_memory(memories[place], value):
+                    memories[place].copy_(value)
+            # a number everywhere is a tensor on the CPU for PyTorch's calls
+            computed = [y.to(self.device) for y in outputs[len(updates) :]]
+            results = self._arranged(computed, memories)
+        return self.manifest.result_structure.unflatten(iter(results))
+
+
+def _found(result: Result | Fixed) -> Found:
+    if isinstance(result, Fixed):
+        return result.value
+    import torch
+
+    return Layout(
+        getattr(torch, TORCH_NAMES[result.dtype]), result.shape, result.strides, result.offset,
+        result.bytes, result.memory, result.group,
+    )  # fmt: skip
+
+
+def chosen_device(name: str, chip: str, device: str | torch.device | None) -> torch.device:
+    """The device to run on. Raises :class:`WrongChipError`, :class:`NoGpuError`."""
+    try:
+        import torch
+    except ImportError:
+        raise NoGpuError("cannot load a model: torch is not installed") from None
+    wanted = torch.device("cuda" if device is None else device)
+    if wanted.type == "cpu":
+        return wanted
+    if wanted.type != "cuda":
+        raise NoGpuError(f"cannot run on {wanted}: expected a CUDA device or 'cpu'")
+    if not torch.cuda.is_available():
+        built = "no GPU was found" if torch.version.cuda else "this torch was built without CUDA"
+        raise NoGpuError(
+            f"cannot load model {name!r}: {built}; with device='cpu' its kernels are executed in "
+            "the emulator, for tests"
+        )
+    index: Any = wanted.index  # None where it is not said
+    number = torch.cuda.current_device() if index is None else index
+    capability = compute_capability(number)
+    if not runs_on(chip, capability):
+        raise wrong_chip(f"model {name!r}", chip, number, capability, "export")
+    return torch.device("cuda", number)
+
+
+def launcher(artifact: ModelArtifact, device: torch.device) -> Launcher:
+    """What runs the parts on a device. Raises :class:`NoGpuError` and, for a GPU, what
+    :meth:`Executable.prepare` raises."""
+    numbers = range(len(artifact.manifest.parts))
+    if device.type == "cpu" and numbers:
+        run = emulator()
+        return lambda part, given: run(artifact.part(part), given)
+    shared: dict[str, Executable] = {}
+    executables: list[Executable] = []
+    for number in numbers:
+        folder = artifact.manifest.parts[number].folder
+        if folder not in shared:
+            shared[folder] = Executable(artifact.part(number))
+            shared[folder].prepare(device.index or 0)
+        executables.append(shared[folder])
+    return lambda part, given: executables[part](inputs=given)
+
+
+def emulator() -> Callable[[Artifact, list[torch.Tensor]], Sequence[torch.Tensor]]:
+    """What executes a part on the CPU. Raises :class:`NoGpuError` where only the runtime is
+    there."""
+    try:
+        return import_module(EMULATOR).run_on_tensors
+    except ImportError as e:
+        raise NoGpuError(
+            f"cannot run on the CPU: kernels are executed in the emulator there, which is not part "
+            f"of the runtime ({e}); install the whole package, or load the model on a GPU"
+        ) from None

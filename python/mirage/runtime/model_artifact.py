@@ -1,0 +1,110 @@
+"""Whole models on disk: a folder with ``manifest.json``, the artifacts of its parts in folders of
+their own, and files of tensors."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirage.runtime.artifact import (
+    MANIFEST,
+    Artifact,
+    read_artifact,
+    read_json,
+    sha256,
+    write_files,
+    writing,
+)
+from mirage.runtime.errors import TruncatedArtifactError
+from mirage.runtime.model_manifest import ModelManifest, PartFolder, model_from_json
+from mirage.runtime.tensor_files import hash_of, read_file, write_file
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class ModelArtifact:
+    """A manifest, the artifacts of its parts by their folders, and tensors by file and key."""
+
+    manifest: ModelManifest
+    parts: Mapping[str, Artifact]
+    tensors: Mapping[str, Mapping[str, torch.Tensor]] = field(
+        default_factory=dict[str, Mapping[str, Any]]
+    )
+    path: Path | None = None
+
+    def part(self, number: int) -> Artifact:
+        """The part that a launch names."""
+        return self.parts[self.manifest.parts[number].folder]
+
+
+def write_model(model: ModelArtifact, path: str | os.PathLike[str]) -> Path:
+    """Writes the folder ``path`` (replacing an artifact that is there), whole or not at all, and
+    returns it. Hashes are those of what is written, whatever the manifest has.
+
+    Raises :class:`UnreadableArtifactError` if ``path`` is something else than an artifact, and
+    ``OSError``.
+    """
+    with writing(path) as folder:
+        hashes: dict[str, str] = {}
+        for name, artifact in model.parts.items():
+            (folder / name).mkdir()
+            write_files(artifact, folder / name)
+            hashes[name] = sha256((folder / name / MANIFEST).read_bytes())
+        files = {name: write_file(folder / name, held) for name, held in model.tensors.items()}
+        parts = tuple(PartFolder(p.folder, hashes[p.folder]) for p in model.manifest.parts)
+        manifest = replace(model.manifest, parts=parts, files=files)
+        text = json.dumps(manifest.to_json(), indent=1, allow_nan=False)
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    return Path(path)
+
+
+def read_model(path: str | os.PathLike[str], *, check_tensors: bool = True) -> ModelArtifact:
+    """Reads and checks the model in the folder ``path``; without ``check_tensors`` the hashes of
+    its files of tensors are not looked at, which takes as long as reading them.
+
+    Raises :class:`~mirage.runtime.errors.ArtifactError`; its subclasses say what is wrong.
+    """
+    folder = Path(path)
+    manifest = model_from_json(read_json(folder), str(folder / MANIFEST))
+    parts: dict[str, Artifact] = {}
+    for part in manifest.parts:
+        if part.folder not in parts:
+            _compare(folder / part.folder / MANIFEST, part.sha256)
+            parts[part.folder] = read_artifact(folder / part.folder)
+    tensors: dict[str, dict[str, torch.Tensor]] = {}
+    for name, expected in manifest.files.items():
+        if check_tensors:
+            _compare(folder / name, expected)
+        tensors[name] = read_file(folder / name)
+    _check_parts(manifest, parts, folder)
+    return ModelArtifact(manifest, parts, tensors, folder)
+
+
+def _compare(path: Path, expected: str) -> None:
+    got = hash_of(path)
+    if got != expected:
+        raise TruncatedArtifactError(
+            f"{path}: expected contents with hash {expected[:12]}…, got {got[:12]}…: the file was "
+            "truncated or changed; export the model again"
+        )
+
+
+def _check_parts(manifest: ModelManifest, parts: Mapping[str, Artifact], folder: Path) -> None:
+    """Whether the parts take and give as many tensors as the plan has for them."""
+    for number, step in enumerate(manifest.plan.steps):
+        if hasattr(step, "part"):
+            part = manifest.parts[step.part]  # type: ignore[union-attr]
+            own = parts[part.folder].manifest
+            counts = len(own.inputs), len(own.outputs)
+            if counts != (len(step.operands), len(step.results)):
+                raise TruncatedArtifactError(
+                    f"{folder / MANIFEST}: steps[{number}]: expected {counts[0]} operands and "
+                    f"{counts[1]} results, as {part.folder} has, got {len(step.operands)} and "
+                    f"{len(step.results)}; export the model again"
+                )

@@ -1,0 +1,368 @@
+"""The manifest of a whole model: which parts and calls of PyTorch run in which order on which
+tensors, and what a caller passes and gets.
+
+Like that of a single part (:mod:`mirage.runtime.manifest`) it is plain data, and read strictly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, cast
+
+from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
+from mirage.runtime.manifest import TensorSpec
+from mirage.runtime.plan import (
+    Argument,
+    Call,
+    Device,
+    ElementType,
+    Launch,
+    Plain,
+    Plan,
+    Step,
+    Tensors,
+)
+from mirage.runtime.reader import Json, Reader
+from mirage.runtime.stores import is_store
+from mirage.runtime.structure import Structure, structure_of
+
+FORMAT = "mirage-model"
+VERSION = 1
+"""Raised whenever the meaning of a manifest changes; a runtime reads one version."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """An argument or a result that is no tensor."""
+
+    value: Plain
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tensor that the caller passes: ``spec`` says of which kind."""
+
+    spec: TensorSpec
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tensor of the model's state: all of ``fill`` where that is a number; else ``key`` in a
+    ``file`` of the folder; else, without a file, ``key`` in the state dict that is given."""
+
+    spec: TensorSpec
+    key: str
+    file: str | None = None
+    fill: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A tensor that the caller gets: of strides in elements, at an offset from where its memory
+    starts. That is the tensor ``memory`` (an argument or state) or, where that is None, one of
+    ``bytes`` which results of the same ``group`` share."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    offset: int
+    bytes: int
+    memory: int | None
+    group: int
+
+
+@dataclass(frozen=True)
+class PartFolder:
+    """An artifact inside of the model's: its folder, and the hash of its manifest."""
+
+    folder: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ModelManifest:
+    """Contents of ``manifest.json`` of a model.
+
+    Tensors are numbered as in ``plan``: first the arguments that are tensors, then the state.
+    ``plan.updates`` says which of them the first outputs are the new values of; the other outputs
+    are, in order, the results that have no ``memory``.
+    """
+
+    name: str
+    compiler: str
+    torch: str
+    chip: str
+    structure: Structure
+    arguments: tuple[Given | Fixed, ...]
+    state: tuple[Held, ...]
+    parts: tuple[PartFolder, ...]
+    """By the numbers that launches have; equal ones share a folder."""
+    files: Mapping[str, str]
+    """Hashes of the files of tensors."""
+    plan: Plan
+    results: tuple[Result | Fixed, ...]
+    result_structure: Structure
+    notes: Json = field(default_factory=dict[str, Any])
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The tensors that the caller passes."""
+        return tuple(a.spec for a in self.arguments if isinstance(a, Given))
+
+    @property
+    def memories(self) -> tuple[TensorSpec, ...]:
+        """The tensors that the plan starts with."""
+        return (*self.inputs, *(s.spec for s in self.state))
+
+    def to_json(self) -> Json:
+        """The manifest as JSON data; :func:`model_from_json` reads it back."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "compiler": self.compiler,
+            "torch": self.torch,
+            "chip": self.chip,
+            "structure": self.structure.to_json(),
+            "arguments": [
+                {"tensor": vars(a.spec)} if isinstance(a, Given) else _fixed(a)
+                for a in self.arguments
+            ],
+            "state": [
+                {"tensor": vars(s.spec), "key": s.key, "file": s.file, "fill": _plain(s.fill)}
+                for s in self.state
+            ],
+            "parts": [vars(p) for p in self.parts],
+            "files": dict(self.files),
+            "steps": [_step_json(step) for step in self.plan.steps],
+            "outputs": list(self.plan.outputs),
+            "updates": list(self.plan.updates),
+            "results": [
+                {"tensor": vars(r)} if isinstance(r, Result) else _fixed(r) for r in self.results
+            ],
+            "result_structure": self.result_structure.to_json(),
+            "notes": dict(self.notes),
+        }
+
+
+def _fixed(value: Fixed) -> Json:
+    return {"fixed": _plain(value.value)}
+
+
+def _plain(value: object) -> object:
+    """Numbers that JSON has not are objects."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    return (
+        list(map(_plain, cast("tuple[object, ...]", value))) if isinstance(value, tuple) else value
+    )
+
+
+def _step_json(step: Step) -> Json:
+    places: Json = {"operands": list(step.operands), "results": list(step.results)}
+    if isinstance(step, Launch):
+        return {"part": step.part, **places}
+    arguments = {name: _argument_json(value) for name, value in step.arguments}
+    return {"call": step.op, **places, "arguments": arguments, "in_place": step.in_place}
+
+
+def _argument_json(value: Argument) -> object:
+    if isinstance(value, Tensors):
+        return {"tensors": list(value.there)}
+    if isinstance(value, ElementType):
+        return {"dtype": value.name}
+    return {"device": "of the model"} if isinstance(value, Device) else _plain(value)
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def model_from_json(data: object, where: str) -> ModelManifest:
+    """The manifest in ``data`` (of the file ``where``).
+
+    Raises :class:`ArtifactVersionError` and :class:`UnreadableArtifactError`.
+    """
+    if not isinstance(data, dict) or cast(Json, data).get("format") != FORMAT:
+        raise UnreadableArtifactError(
+            f"{where}: expected a {FORMAT!r} manifest, got something else"
+        )
+    r = Reader(cast(Json, data), where, "")
+    r.text("format")
+    version = r.integer("version")
+    if version != VERSION:
+        raise ArtifactVersionError(
+            f"{where}: expected model version {VERSION}, got {version}; export the model again "
+            "with this version, or load it with the version that wrote it"
+        )
+    manifest = ModelManifest(
+        name=r.text("name"),
+        compiler=r.text("compiler"),
+        torch=r.text("torch"),
+        chip=r.text("chip"),
+        structure=structure_of(r.part("structure")),
+        arguments=tuple(map(_given, r.items("arguments"))),
+        state=tuple(map(_held, r.items("state"))),
+        parts=tuple(map(_part, r.items("parts"))),
+        files=_files(r),
+        plan=Plan(
+            0,
+            tuple(map(_step, r.items("steps"))),
+            r.integers("outputs"),
+            r.integers("updates"),
+        ),
+        results=tuple(map(_result, r.items("results"))),
+        result_structure=structure_of(r.part("result_structure")),
+        notes=r.mapping("notes"),
+    )
+    r.finish()
+    plan = manifest.plan
+    plan = Plan(len(manifest.memories), plan.steps, plan.outputs, plan.updates)
+    manifest = replace(manifest, plan=plan)
+    _check(manifest, where)
+    return manifest
+
+
+def _spec(r: Reader) -> TensorSpec:
+    spec = TensorSpec(
+        r.text("name"),
+        r.integers("shape"),
+        r.integers("strides"),
+        r.dtype("dtype"),
+        r.optional_text("parameter"),
+    )
+    if len(spec.shape) != len(spec.strides):
+        raise r.error("strides", f"{len(spec.shape)} strides", list(spec.strides))
+    r.finish()
+    return spec
+
+
+def _given(r: Reader) -> Given | Fixed:
+    found = Given(_spec(r.part("tensor"))) if "tensor" in r.data else Fixed(_read_fixed(r))
+    r.finish()
+    return found
+
+
+def _read_fixed(r: Reader) -> Plain:
+    value = _read_plain(r.take("fixed", "a number, a string or null"))
+    if isinstance(value, tuple | dict):
+        raise r.error("fixed", "a number, a string or null", value)
+    return cast(Plain, value)
+
+
+def _read_plain(value: object) -> object:
+    if isinstance(value, dict) and set(cast(Json, value)) == {"float"}:
+        text = cast(Json, value)["float"]
+        return float(text) if text in ("inf", "-inf", "nan") else cast(object, value)
+    return tuple(map(_read_plain, cast(list[object], value))) if isinstance(value, list) else value
+
+
+def _held(r: Reader) -> Held:
+    spec, key = _spec(r.part("tensor")), r.text("key")
+    file = r.optional_text("file")
+    fill = _read_plain(r.take("fill", "a number or null"))
+    if fill is not None and (isinstance(fill, bool) or not isinstance(fill, int | float)):
+        raise r.error("fill", "a number or null", fill)
+    held = Held(spec, key, None if file is None else r.file(file, "file"), fill)
+    r.finish()
+    return held
+
+
+def _part(r: Reader) -> PartFolder:
+    part = PartFolder(r.file(r.text("folder"), "folder"), r.text("sha256"))
+    r.finish()
+    return part
+
+
+def _files(r: Reader) -> dict[str, str]:
+    files = r.mapping("files")
+    for name, value in files.items():
+        r.file(name, "files")
+        if not isinstance(value, str):
+            raise r.error("files", "a hash for each file", value)
+    return files
+
+
+def _step(r: Reader) -> Step:
+    operands, results = r.integers("operands"), r.integers("results")
+    if "part" in r.data:
+        step: Step = Launch(r.integer("part"), operands, results)
+    else:
+        op, in_place = r.text("call"), r.truth("in_place")
+        if op.count(".") < 1 or not all(word.isidentifier() for word in op.split(".")):
+            raise r.error("call", "the name of an op of PyTorch", op)
+        if in_place and (not is_store(op) or not operands or len(results) != 1):
+            raise r.error("in_place", f"false, as {op} does not store into a tensor", True)
+        arguments = r.mapping("arguments")
+        found = tuple((name, _argument(r, name, value)) for name, value in arguments.items())
+        step = Call(op, operands, results, found, in_place)
+    r.finish()
+    return step
+
+
+def _argument(r: Reader, name: str, value: object) -> Argument:
+    value = _read_plain(value)
+    if isinstance(value, dict):
+        data = cast(Json, value)
+        there = data.get("tensors")
+        if set(data) == {"tensors"} and isinstance(there, list):
+            return Tensors(tuple(map(bool, cast(list[object], there))))
+        if set(data) == {"dtype"}:
+            return ElementType(Reader(data, r.where, f"{r.path}.arguments.{name}").dtype("dtype"))
+        if set(data) == {"device"}:
+            return Device()
+        raise r.error(f"arguments.{name}", "an argument of a call", data)
+    return cast(Argument, value)
+
+
+def _result(r: Reader) -> Result | Fixed:
+    if "fixed" in r.data:
+        found: Result | Fixed = Fixed(_read_fixed(r))
+    else:
+        inner = r.part("tensor")
+        memory = None if inner.data.get("memory") is None else inner.integer("memory")
+        inner.data.pop("memory", None)
+        found = Result(
+            inner.integers("shape"), inner.integers("strides"), inner.dtype("dtype"),
+            inner.integer("offset"), inner.integer("bytes"), memory, inner.integer("group"),
+        )  # fmt: skip
+        if len(found.shape) != len(found.strides):
+            raise inner.error("strides", f"{len(found.shape)} strides", list(found.strides))
+        inner.finish()
+    r.finish()
+    return found
+
+
+Numbered: TypeAlias = "Mapping[str, tuple[int, int]]"
+
+
+def _check(m: ModelManifest, where: str) -> None:
+    """Whether everything that is named by a number is there, and there before it is used."""
+
+    def need(ok: bool, place: str, text: str) -> None:
+        if not ok:
+            raise UnreadableArtifactError(f"{where}: {place}: expected {text}")
+
+    need(len(m.arguments) == m.structure.leaves, "arguments", f"{m.structure.leaves} of them")
+    leaves = m.result_structure.leaves
+    need(len(m.results) == leaves, "results", f"{leaves} of them")
+    top = m.structure
+    kinds = [child.kind for child in top.children]
+    need(top.kind == "tuple" and kinds == ["tuple", "dict"], "structure", "a tuple and a dict")
+    known = set(range(m.plan.inputs))
+    for i, step in enumerate(m.plan.steps):
+        need(known.issuperset(step.operands), f"steps[{i}].operands", "tensors that are there")
+        need(known.isdisjoint(step.results), f"steps[{i}].results", "new tensors")
+        if isinstance(step, Launch):
+            need(step.part < len(m.parts), f"steps[{i}].part", f"one of {len(m.parts)} parts")
+        known.update(step.results)
+    need(known.issuperset(m.plan.outputs), "outputs", "tensors that are there")
+    computed = [r for r in m.results if isinstance(r, Result) and r.memory is None]
+    count = len(m.plan.updates) + len(computed)
+    need(len(m.plan.outputs) == count, "outputs", f"{count} of them")
+    memories = [r.memory for r in m.results if isinstance(r, Result) and r.memory is not None]
+    for place, numbers in (("updates", m.plan.updates), ("results", memories)):
+        need(all(n < m.plan.inputs for n in numbers), place, f"one of {m.plan.inputs} tensors")
+    for i, held in enumerate(m.state):
+        need(held.file is None or held.file in m.files, f"state[{i}].file", "a file of the model")

@@ -1,0 +1,74 @@
+"""Runs a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mirage.runtime.calls import TorchCall
+from mirage.runtime.errors import InterruptedUpdateError
+from mirage.runtime.executable import ALIGNMENT
+from mirage.runtime.plan import Call, Plan
+
+if TYPE_CHECKING:
+    import torch
+
+Launcher = Callable[[int, "list[torch.Tensor]"], "Sequence[torch.Tensor]"]
+"""Runs a compiled part, by its number, on tensors that are contiguous and aligned."""
+
+
+class Steps:
+    """A plan with its calls looked up; ``device`` is the one that calls of it name. Raises
+    :class:`~mirage.runtime.errors.MissingOpError`."""
+
+    def __init__(self, plan: Plan, device: torch.device | None = None) -> None:
+        self.plan = plan
+        self._calls = tuple(
+            TorchCall(step, device) if isinstance(step, Call) else None for step in plan.steps
+        )
+
+    def __call__(
+        self, tensors: Sequence[Any], launch: Launcher, *, write: bool = False
+    ) -> tuple[Any, ...]:
+        """The outputs for all inputs. With ``write``, inputs that the plan updates are written in
+        place where it says so; then an output may be the input itself.
+
+        Raises what calls and launches raise, as :class:`InterruptedUpdateError` where an input has
+        been written to already.
+        """
+        values: dict[int, Any] = dict(enumerate(tensors))
+        copies: dict[int, Any] = {}  # of tensors that kernels cannot take as they are
+        wrote = False
+        unused = self.plan.last_uses
+        try:
+            for number, step in enumerate(self.plan.steps):
+                call = self._calls[number]
+                if call is None:
+                    given = [_ready(v, values, copies) for v in step.operands]
+                    results = launch(step.part, given)  # type: ignore[union-attr]
+                else:
+                    changes = write and call.call.in_place
+                    wrote |= changes
+                    results = call([values[v] for v in step.operands], changes)
+                values.update(zip(step.results, results, strict=True))
+                for v in unused[number]:
+                    del values[v]
+                    copies.pop(v, None)
+        except Exception as error:
+            if not wrote:
+                raise
+            raise InterruptedUpdateError(
+                f"the program failed after it had begun to update its inputs, which hold old and "
+                f"new numbers now: {type(error).__name__}: {error}"
+            ) from error
+        return tuple(values[v] for v in self.plan.outputs)
+
+
+def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch.Tensor:
+    """A tensor as kernels take it: copied at most once."""
+    x = copies.get(number, values[number])
+    if x.is_contiguous() and not x.data_ptr() % ALIGNMENT:
+        return x
+    dense = x.contiguous()
+    copies[number] = dense.clone() if dense.data_ptr() % ALIGNMENT else dense
+    return copies[number]
