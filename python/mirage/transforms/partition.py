@@ -90,7 +90,24 @@ class _Cutter:
             self.depth.update(dict.fromkeys(op.results, after))
         called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
         self.exported = called.union(graph.outputs)
+        self._delay_masks()
         self.placed: set[Value] = set()  # views and constants that are in a part
+
+    def _delay_masks(self) -> None:
+        """Truth values that are made of integers go to the first level that reads them: there they
+        are computed in registers, instead of stored by a part that has no other use for them."""
+        level = {op: n for n, ops in self.levels.items() for op in ops}
+        reads: dict[Value, int] = {}
+        for op in reversed(self.graph.ops):
+            at = [reads[v] for v in op.results if v in reads]
+            made = not isinstance(op, Boundary | Source) and self.exported.isdisjoint(op.results)
+            if made and all(v.dtype.is_integer for v in (*op.operands, *op.results)) and at:
+                level[op] = max(level[op], min(at))
+            for v in op.operands:
+                reads[v] = min(reads.get(v, level[op]), level[op])
+        self.levels = {}
+        for op in self.graph.ops:
+            self.levels.setdefault(level[op], []).append(op)
 
     def steps(self) -> tuple[Step, ...]:
         steps: list[Step] = []

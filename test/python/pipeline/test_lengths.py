@@ -25,7 +25,7 @@ def rand(*shape: int) -> Tensor:
 
 
 def cache(keys: int, batch: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    return rand(batch, 2, 1, 32), rand(batch, 2, keys, 32) * 0.5, rand(batch, 2, keys, 32)
+    return rand(batch, 4, 1, 64), rand(batch, 4, keys, 64) * 0.5, rand(batch, 4, keys, 64)
 
 
 def decoded(q: Tensor, k: Tensor, v: Tensor, position: Tensor) -> Tensor:
