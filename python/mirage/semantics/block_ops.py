@@ -47,6 +47,10 @@ class Load(Source):
     in_kernel: ClassVar[bool] = False
 
     @property
+    def cuts(self) -> TileMap:
+        return self.map
+
+    @property
     def reads_axes(self) -> frozenset[str]:
         return frozenset(axis for axes in self.map for axis in axes)
 

@@ -20,7 +20,7 @@ from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.ranges import Range
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.steps import MOST_READ, ExtremeFn, Reading, TileMap
-from mirage.semantics.ugraph import Launch, Load, Value, all_ops, axis_extents
+from mirage.semantics.ugraph import Launch, Source, Value, all_ops, axis_extents
 
 Part: TypeAlias = "tuple[Value, TileMap, tuple[int, ...]]"
 """What blocks load of a param: its map, and the shape of a part."""
@@ -34,9 +34,9 @@ MOST_NUMBERS = 1 << 20
 """That a reading may have, of those that are looked at one by one."""
 
 
-def part_of(load: Load) -> Part:
+def part_of(load: Source) -> Part:
     """What a load reads at each block, if it is not cut by a loop."""
-    return load.operands[0], load.map, load.result.shape
+    return load.operands[0], load.cuts, load.result.shape
 
 
 def bounding_parts(launch: Launch, known: Mapping[Value, object]) -> Iterator[Part]:
@@ -46,7 +46,7 @@ def bounding_parts(launch: Launch, known: Mapping[Value, object]) -> Iterator[Pa
     extents = axis_extents(launch)
     seen: set[Part] = set()
     for op in all_ops(launch.body.ops):
-        if not isinstance(op, Load) or op.operands[0] in known:
+        if not isinstance(op, Source) or not op.cuts or op.operands[0] in known:
             continue
         param, tile_map, tile = part = part_of(op)
         if param.dtype not in (DType.I32, DType.I64) or part in seen:

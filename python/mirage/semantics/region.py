@@ -21,8 +21,9 @@ from mirage.semantics.ugraph import (
     KernelGraph,
     Launch,
     Load,
-    Loop,
     Op,
+    Source,
+    Structure,
     Value,
     all_ops,
     axis_extents,
@@ -84,7 +85,7 @@ def launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
     operand = dict(zip(launch.body.params, launch.operands, strict=True))
     result: dict[Value, Region] = {}
     for op in all_ops(launch.body.ops):
-        loads = (op,) if isinstance(op, Load) else op.reads if isinstance(op, Loop) else ()
+        loads = (op,) if isinstance(op, Load) else op.reads if isinstance(op, Structure) else ()
         for load in loads:
             source = operand[load.operands[0]]
             new = _loaded(load, source.shape, extents, positions)
@@ -93,10 +94,10 @@ def launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
 
 
 def _loaded(
-    op: Load, shape: tuple[int, ...], extents: Mapping[str, int], positions: Positions
+    op: Source, shape: tuple[int, ...], extents: Mapping[str, int], positions: Positions
 ) -> Region:
     region: list[Array | None] = []
-    for size, tile, axes in zip(shape, op.result.shape, op.map, strict=True):
+    for size, tile, axes in zip(shape, op.result.shape, op.cuts, strict=True):
         parts = np.unique(part_numbers(axes, extents, positions))
         index = (parts[:, None] * tile + np.arange(tile)).ravel()
         region.append(simplify(index[index < size], size))

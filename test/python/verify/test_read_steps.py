@@ -126,7 +126,8 @@ def test_faults_are_never_proved(name: str) -> None:
         wrong += not same
         assert same or not verdict.equivalent, (fault, verdict)
         refuted += verdict.kind is Kind.REFUTED
-    assert wrong >= refuted >= 2
+    assert wrong >= 2
+    assert refuted >= 2
 
 
 def test_integers_of_other_rows_are_refuted() -> None:
