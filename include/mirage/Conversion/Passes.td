@@ -25,7 +25,8 @@ def ConvertBlockToThread : Pass<"mirage-convert-block-to-thread", "::mlir::Modul
   }];
   let statistics = [Statistic<"numKernels", "kernels", "GPU functions emitted">];
   let dependentDialects = ["::mirage::thread::ThreadDialect", "::mlir::gpu::GPUDialect",
-                           "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+                           "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 #endif // MIRAGE_CONVERSION_PASSES_TD

@@ -100,7 +100,8 @@ def MirageSkipSteps : Mirage_PythonPass<"mirage-skip-steps"> {
     Where a kernel computes a mask of positions (causal, sliding window, blocks),
     decides by interval arithmetic which steps of its loops contribute nothing to
     what they accumulate, for each block, and restricts the loops (`steps` of
-    `block.loop`) to an interval of the others. It comes after
+    `block.loop`) to an interval of the others. Where the mask compares positions
+    with integers of the caller, the block reads them (`block.scalar`). It comes after
     `mirage-stabilize`, as running maxima are among what must not change, and
     before `mirage-verify`, which shows again that the steps left out contribute
     nothing.

@@ -40,11 +40,12 @@ void TileEmitter::setPositions(Value number) {
   startWithMostSteps();
 }
 
-/// The first loop that leaves out steps, if blocks take different numbers of them.
+/// The first loop that leaves out steps, if blocks are known to take different
+/// numbers of them.
 block::LoopOp TileEmitter::findUnevenLoop() {
   block::LoopOp found;
   launch.getBody().walk([&](block::LoopOp loop) {
-    if (loop.getSteps() && !found)
+    if (loop.getSteps() && !loop.hasStepsAtRunTime() && !found)
       found = loop;
   });
   if (!found)
@@ -180,7 +181,7 @@ bool TileEmitter::sharesTiles() {
 /// backwards.
 void TileEmitter::startWithMostSteps() {
   launch.getBody().walk([&](block::LoopOp loop) {
-    if (!loop.getSteps())
+    if (!loop.getSteps() || loop.hasStepsAtRunTime())
       return WalkResult::advance();
     auto axes = loop.getStepAxesAttr().getValue();
     for (auto [number, axis] : llvm::enumerate(axes)) {

@@ -101,9 +101,9 @@ void TileEmitter::emitAccumulate(block::AccumulateOp op, SmallVectorImpl<Value> 
   }
 }
 
-/// The number that `expr` makes of `positions`, none of which is negative.
+/// The number that `expr` makes of positions and of integers that the block has read.
 static Value emitStepNumber(OpBuilder &builder, Location loc, AffineExpr expr,
-                            ArrayRef<Value> positions) {
+                            ArrayRef<Value> positions, ArrayRef<Value> scalars) {
   auto index = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(builder, loc, value);
   };
@@ -111,9 +111,11 @@ static Value emitStepNumber(OpBuilder &builder, Location loc, AffineExpr expr,
     return index(number.getValue());
   if (auto position = dyn_cast<AffineDimExpr>(expr))
     return positions[position.getPosition()];
+  if (auto scalar = dyn_cast<AffineSymbolExpr>(expr))
+    return scalars[scalar.getPosition()];
   auto pair = cast<AffineBinaryOpExpr>(expr);
-  Value lhs = emitStepNumber(builder, loc, pair.getLHS(), positions);
-  Value rhs = emitStepNumber(builder, loc, pair.getRHS(), positions);
+  Value lhs = emitStepNumber(builder, loc, pair.getLHS(), positions, scalars);
+  Value rhs = emitStepNumber(builder, loc, pair.getRHS(), positions, scalars);
   if (expr.getKind() == AffineExprKind::Add)
     return arith::AddIOp::create(builder, loc, lhs, rhs);
   if (expr.getKind() == AffineExprKind::Mul)
@@ -135,12 +137,15 @@ LoopSteps TileEmitter::getSteps(block::LoopOp op) {
   SmallVector<Value> positions;
   for (Attribute axis : op.getStepAxesAttr())
     positions.push_back(position.lookup(cast<StringAttr>(axis).getValue()));
+  SmallVector<Value> read;
+  for (Value value : op.getStepValues())
+    read.push_back(scalars.lookup(value));
   auto clamp = [&](Value value, Value least, Value most) -> Value {
     return arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, value, least),
                                   most);
   };
   auto number = [&](unsigned result) {
-    return emitStepNumber(builder, loc, steps->getResult(result), positions);
+    return emitStepNumber(builder, loc, steps->getResult(result), positions, read);
   };
   Value first = clamp(number(0), index(0), index(extent - 1));
   Value end = clamp(number(1), arith::AddIOp::create(builder, loc, first, index(1)), index(extent));

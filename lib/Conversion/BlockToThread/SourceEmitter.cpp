@@ -1,8 +1,9 @@
-//===- SourceEmitter.cpp - tiles of tensors that nobody writes -------------===//
+//===- SourceEmitter.cpp - what is found where it is needed -------------===//
 
 #include "TileEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mirage;
@@ -38,4 +39,46 @@ void TileEmitter::emitGather(block::GatherOp op) {
       builder.getDenseI64ArrayAttr(tile.dims),
       DenseBoolArrayAttr::get(builder.getContext(), tile.inBounds),
       tile.extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(tile.extents));
+}
+
+/// All threads read the same elements; a part of several is read as a whole.
+void TileEmitter::emitScalar(block::ScalarOp op) {
+  Value tensor = tensors.lookup(op.getSource());
+  auto type = cast<MemRefType>(tensor.getType());
+  ArrayRef<int64_t> tile = op.getTile();
+  int64_t added = type.getRank() - int64_t(tile.size()), elements = 1;
+  SmallVector<Value> corner(added, index(0));
+  for (auto [axes, size] : llvm::zip_equal(op.getMap(), tile)) {
+    int64_t parts = 1;
+    Value part = getPart(cast<ArrayAttr>(axes), parts);
+    corner.push_back(
+        size == 1 ? part : arith::MulIOp::create(builder, loc, part, index(size)).getResult());
+    elements *= size;
+  }
+  Value found;
+  for (int64_t element = 0; element < elements; ++element) {
+    SmallVector<Value> offsets(corner);
+    int64_t rest = element;
+    for (int64_t dim = int64_t(tile.size()) - 1; dim >= 0; rest /= tile[dim], --dim)
+      if (int64_t at = rest % tile[dim])
+        offsets[added + dim] =
+            arith::AddIOp::create(builder, loc, offsets[added + dim], index(at));
+    Value loaded = memref::LoadOp::create(builder, loc, tensor, offsets);
+    if (!found)
+      found = loaded;
+    else if (op.getFn() == block::ExtremeFn::Max)
+      found = arith::MaxSIOp::create(builder, loc, found, loaded);
+    else
+      found = arith::MinSIOp::create(builder, loc, found, loaded);
+  }
+  // Bounded before it is added to anything.
+  if (!found.getType().isInteger(64))
+    found = arith::ExtSIOp::create(builder, loc, builder.getI64Type(), found);
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, value, 64);
+  };
+  found = arith::MaxSIOp::create(builder, loc, found, number(op.getLeast()));
+  found = arith::MinSIOp::create(builder, loc, found, number(op.getMost()));
+  scalars[op.getResult()] =
+      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), found);
 }

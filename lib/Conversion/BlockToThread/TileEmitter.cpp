@@ -30,6 +30,9 @@ TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange
 
 void TileEmitter::run() {
   setPositions(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x));
+  // Before there are roles: the one that copies takes as many steps as the others.
+  for (auto scalar : launch.getBody().front().getOps<block::ScalarOp>())
+    emitScalar(scalar);
   if (launch.getSchedule()->usesWarpgroups())
     emitRoles();
   else
@@ -53,7 +56,7 @@ void TileEmitter::emit(Operation *op) {
 
 void TileEmitter::emitOp(Operation *op) {
   TypeSwitch<Operation *>(op)
-      .Case<block::ConstantOp>([](auto) {})
+      .Case<block::ConstantOp, block::ScalarOp>([](auto) {})
       .Case<block::LoadOp>([&](auto load) { emitLoad(load); })
       .Case<block::IotaOp>([&](auto iota) { emitIota(iota); })
       .Case<block::GatherOp>([&](auto gather) { emitGather(gather); })

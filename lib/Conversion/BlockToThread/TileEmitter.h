@@ -102,6 +102,9 @@ private:
   void emitIota(block::IotaOp op);
   void emitGather(block::GatherOp op);
 
+  // Integers that bound loops (SourceEmitter.cpp).
+  void emitScalar(block::ScalarOp op);
+
   // Matmuls (MatmulEmitter.cpp).
   void emitMatmul(block::MatmulOp op);
   void emitWarpgroupMatmul(block::MatmulOp op);
@@ -185,6 +188,8 @@ private:
   llvm::StringMap<int64_t> extents;
 
   llvm::DenseMap<mlir::Value, mlir::Value> fragments;
+  /// Integers that the block has read, of index type.
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars;
   llvm::DenseMap<mlir::Value, SharedView> sharedViews;
   /// The group of copies that a shared tile waits for; absent when it is usable.
   llvm::DenseMap<mlir::Value, int64_t> pendingGroup;

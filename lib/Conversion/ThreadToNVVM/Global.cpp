@@ -3,6 +3,7 @@
 #include "GlobalAccess.h"
 #include "Patterns.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -75,6 +76,27 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
   }
 };
 
+/// One element, the same for all threads: an integer that bounds a loop.
+struct LoadElementLowering : OpConversionPattern<memref::LoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(memref::LoadOp op, OneToNOpAdaptor operands,
+                                ConversionPatternRewriter &rewriter) const override {
+    MemRefType type = op.getMemRefType();
+    SmallVector<int64_t> strides;
+    int64_t offset;
+    if (failed(type.getStridesAndOffset(strides, offset)))
+      return rewriter.notifyMatchFailure(op, "expected known strides");
+    Emitter e(rewriter, op.getLoc(), Role());
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    Value place = e.i64(offset * bytes);
+    for (auto [index, stride] : llvm::zip_equal(operands.getIndices(), strides))
+      place = e.add(place, e.mul(e.toI64(single(index)), stride * bytes));
+    Value pointer = e.offset(single(operands.getMemref()), place);
+    rewriter.replaceOp(op, LLVM::LoadOp::create(e, type.getElementType(), pointer, bytes));
+    return success();
+  }
+};
+
 /// Stores and atomic additions: what they have in common.
 template <typename OpT, typename Emit>
 void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRef<Value> scalars,
@@ -133,6 +155,7 @@ struct AtomicAddLowering : ThreadPattern<AtomicAddOp> {
 
 void mirage::thread::populateGlobalPatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns) {
-  patterns.add<LoadGlobalLowering, StoreGlobalLowering, AtomicAddLowering>(converter,
-                                                                           patterns.getContext());
+  patterns
+      .add<LoadGlobalLowering, LoadElementLowering, StoreGlobalLowering, AtomicAddLowering>(
+          converter, patterns.getContext());
 }

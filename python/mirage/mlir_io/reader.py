@@ -8,7 +8,7 @@ from typing import Any
 from mirage import ir
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote, ReadGraph
-from mirage.mlir_io.steps import read_steps
+from mirage.mlir_io.steps import read_reading, read_steps
 from mirage.mlir_io.table import row_named
 from mirage.mlir_io.types import read_type
 from mirage.semantics.alternatives import Alternatives
@@ -25,6 +25,7 @@ from mirage.semantics.ugraph import (
     Loop,
     Op,
     Output,
+    Reading,
     Schedule,
     Value,
 )
@@ -69,6 +70,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.values: dict[Any, Value] = {}
+        self.scalars: dict[Any, tuple[Value, Reading]] = {}
         self.locations: dict[Op, ir.Location] = {}
 
     def region(
@@ -173,7 +175,14 @@ class _Reader:
         (block,) = op.regions[0].blocks
         params = self._arguments(block, op, {})
         *operations, store = block.operations
-        ops = tuple(self.operation(inner.operation) for inner in operations)
+        ops: list[Op] = []
+        for inner in operations:
+            if inner.operation.name == "block.scalar":
+                (tensor,) = self._operands(inner.operation)
+                reading = read_reading(inner.operation)
+                self.scalars[inner.operation.results[0]] = tensor, reading
+            else:
+                ops.append(self.operation(inner.operation))
         store = store.operation
         if store.name != "block.store":
             raise GraphIOError(
@@ -182,7 +191,7 @@ class _Reader:
         maps = [a.MAP.read(m) for m in ir.ArrayAttr(store.attributes["maps"])]
         outputs = tuple(Output(v, m) for v, m in zip(self._operands(store), maps, strict=True))
         grid = tuple(Axis(name, extent) for name, extent in zip(names, extents, strict=True))
-        body = BlockGraph(params, ops, outputs)
+        body = BlockGraph(params, tuple(ops), outputs)
         return Launch(self._operands(op), self._results(op), grid, body, schedule)
 
     def _loop(self, op: ir.Operation) -> Op:
@@ -206,10 +215,13 @@ class _Reader:
             for i, (fn, value) in enumerate(zip(end.fns, end.values, strict=True))
         )
         steps = None
+        read = [self.scalars[x] for x in op.operands]
         if "steps" in op.attributes:
             axes = a.NAMES.read(op.attributes["stepAxes"])
-            steps = read_steps(ir.AffineMapAttr(op.attributes["steps"]).value, axes, op)
-        return Loop((), self._results(op), axis, body, accumulators, steps)
+            affine_map = ir.AffineMapAttr(op.attributes["steps"]).value
+            steps = read_steps(affine_map, axes, tuple(reading for _, reading in read), op)
+        tensors = tuple(tensor for tensor, _ in read)
+        return Loop(tensors, self._results(op), axis, body, accumulators, steps)
 
 
 def _accumulate_fn(attribute: ir.Attribute) -> AccumulateFn:

@@ -10,12 +10,22 @@ from mirage import ir
 from mirage.errors import SourceLocation
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote
-from mirage.mlir_io.steps import write_steps
+from mirage.mlir_io.steps import write_reading, write_steps
 from mirage.mlir_io.table import row_of
 from mirage.mlir_io.types import write_type
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.numbers import as_number, nearest
-from mirage.semantics.ugraph import Constant, External, KernelGraph, Launch, Loop, Op, Value
+from mirage.semantics.ugraph import (
+    Constant,
+    External,
+    KernelGraph,
+    Launch,
+    Loop,
+    Op,
+    Reading,
+    Value,
+    loops,
+)
 
 
 def write_graph(
@@ -42,6 +52,7 @@ class _Writer:
         self.locations = locations
         self.values: dict[Value, ir.Value] = {}
         self.in_block = False
+        self.scalars: dict[tuple[Value, Reading], ir.Value] = {}
 
     def graph(
         self, graph: KernelGraph, form: str | None, notes: Mapping[int, InputNote]
@@ -120,12 +131,13 @@ class _Writer:
         *,
         regions: int = 0,
         dialect: str | None = None,
+        operands: list[ir.Value] | None = None,
     ) -> ir.Operation:
         prefix = dialect or ("block" if self.in_block else "kernel")
         return ir.Operation.create(
             f"{prefix}.{mnemonic}",
             results=[write_type(v.type, in_block=self.in_block) for v in op.results],
-            operands=[self.value(v) for v in op.operands],
+            operands=[self.value(v) for v in op.operands] if operands is None else operands,
             attributes=attributes,
             regions=regions,
             loc=self.location(op),
@@ -182,6 +194,7 @@ class _Writer:
         block = created.regions[0].blocks.append(*[write_type(v.type) for v in op.body.params])
         self.in_block = True
         with self._isolated(op.body.params, block):
+            self.scalars = self._scalars(op)
             for inner in op.body.ops:
                 self.operation(inner)
             ir.Operation.create(
@@ -194,15 +207,29 @@ class _Writer:
         self.in_block = False
         return created
 
+    def _scalars(self, op: Launch) -> dict[tuple[Value, Reading], ir.Value]:
+        """What bounds the loops of a launch, each read once."""
+        scalars: dict[tuple[Value, Reading], ir.Value] = {}
+        for loop in loops(op):
+            readings = () if loop.steps is None else loop.steps.readings
+            with self.location(loop):
+                for tensor, reading in zip(loop.operands, readings, strict=True):
+                    if (tensor, reading) not in scalars:
+                        scalars[tensor, reading] = write_reading(reading, self.value(tensor))
+        return scalars
+
     def _loop(self, op: Loop) -> ir.Operation:
         attributes: dict[str, ir.Attribute] = {
             "axis": ir.StringAttr.get(op.axis.name),
             "extent": a.INTEGER.write(op.axis.extent),
         }
+        read: list[ir.Value] = []
         if op.steps is not None:
             attributes["steps"] = write_steps(op.steps)
             attributes["stepAxes"] = a.NAMES.write(op.steps.axes)
-        created = self._create(op, "loop", attributes, regions=1)
+            pairs = zip(op.operands, op.steps.readings, strict=True)
+            read = [self.scalars[pair] for pair in pairs]
+        created = self._create(op, "loop", attributes, regions=1, operands=read)
         block = created.regions[0].blocks.append()
         with ir.InsertionPoint(block):
             for inner in op.body:

@@ -21,6 +21,7 @@ from mirage.semantics.ugraph import (
     Op,
     RunningMax,
     TileMap,
+    UnknownOp,
     Value,
     axis_extents,
 )
@@ -245,9 +246,20 @@ class BlockEvaluator:
             axis: np.asarray(self.positions[axis]).reshape((1,) * i + (-1,) + (1,) * (rank - i - 1))
             for i, axis in enumerate(self.grid)
         }
-        first, end = op.steps.range_at(positions, op.axis.extent)
+        first, end = op.steps.range_at(positions, op.axis.extent, self._read(op))
         takes = np.asarray((first <= step) & (step < end))
         return takes.reshape((1,) * (rank - takes.ndim) + takes.shape)
+
+    def _read(self, op: Loop) -> list[Array]:
+        """The integers that bound a loop, with a dimension for each grid axis."""
+        readings = () if op.steps is None else op.steps.readings
+        found: list[Array] = []
+        for load, reading in zip(op.reads, readings, strict=True):
+            planes = self._load(load)
+            if len(planes) != 1:
+                raise UnknownOp("expected bounds that are known numbers, got residues")
+            found.append(reading.of(planes[0]))
+        return found
 
     def _taken(self, takes: Array | None, now: Planes, before: Planes | None) -> Planes:
         """What blocks have after a step: those that do not take it, what they had before."""

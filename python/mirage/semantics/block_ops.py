@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from mirage.semantics.op import (
@@ -16,15 +17,15 @@ from mirage.semantics.op import (
     Scan,
     Source,
     Structure,
+    TensorType,
     Value,
     Zeros,
     bare,
     called,
 )
+from mirage.semantics.scalar import DType
 from mirage.semantics.steps import Steps
-
-TileMap = tuple[tuple[str, ...], ...]
-"""For each tensor dimension, the names of the axes that split it, outermost first."""
+from mirage.semantics.steps import TileMap as TileMap
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Load(Source):
     map: TileMap
 
     in_kernel: ClassVar[bool] = False
+
+    @property
+    def cuts(self) -> TileMap:
+        return self.map
 
     @property
     def reads_axes(self) -> frozenset[str]:
@@ -121,10 +126,11 @@ class RunningMax(Scan):
 
 @dataclass(frozen=True, eq=False)
 class Loop(Structure):
-    """``axis.extent`` steps of ``body``; results are the accumulators' final values. Operands are
-    empty: values defined before the loop are used directly. Loops may follow one another and nest.
+    """``axis.extent`` steps of ``body``; results are the accumulators' final values. Values defined
+    before the loop are used directly. Loops may follow one another and nest.
 
-    With ``steps`` a block takes those only, and does nothing in the others.
+    With ``steps`` a block takes those only, and does nothing in the others. Operands are the
+    integer tensors (params) that it reads to know which they are.
     """
 
     axis: Axis
@@ -137,6 +143,15 @@ class Loop(Structure):
     @property
     def inside(self) -> tuple[Op, ...]:
         return self.body
+
+    @cached_property
+    def reads(self) -> tuple[Load, ...]:
+        """Loads of the parts of its operands that bound its steps."""
+        readings = () if self.steps is None else self.steps.readings
+        return tuple(
+            Load((tensor,), (Value(TensorType(r.tile, DType.F32)),), r.map)
+            for tensor, r in zip(self.operands, readings, strict=True)
+        )
 
     @property
     def ends(self) -> tuple[Value, ...]:

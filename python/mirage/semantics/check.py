@@ -17,7 +17,8 @@ which error messages cite:
 * C9 accumulators read values in scope; ``rescale`` goes with SUM and names a running maximum of the
   same loop;
 * C10 constants are not NaN; a mask's extent lies within the masked dimension;
-* C11 the steps that a loop takes depend on axes of the grid, and are divided by at least 1.
+* C11 the steps that a loop takes depend on axes of the grid and on parts of integer params, and are
+  divided by at least 1.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from math import prod
 from mirage.semantics.builder import Builder, ShapeError, broadcast_shapes
 from mirage.semantics.positions import MAX_POSITIONS, TileGather, TileIota, gathered
 from mirage.semantics.scalar import DType
+from mirage.semantics.steps import MOST_READ
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
@@ -327,6 +329,7 @@ class _LaunchChecker:
 
     def _loop(self, op: Loop, params: frozenset[Value], scope: frozenset[str], at: str) -> None:
         outside = set(self.defined)
+        self._readings(op, params, at)
         if op.steps is not None:
             self._steps(op.steps, at)
         self._ops(op.body, params, scope | {op.axis.name}, op)
@@ -341,11 +344,43 @@ class _LaunchChecker:
             over = self.depends[a.value] | (self.depends[a.rescale] if a.rescale else frozenset())
             self.depends[result] = over - {op.axis.name}
             if op.steps is not None:
-                self.depends[result] |= set(op.steps.axes)
+                self.depends[result] |= op.steps.depends
         self.defined = outside
+
+    def _readings(self, op: Loop, params: frozenset[Value], at: str) -> None:
+        readings = () if op.steps is None else op.steps.readings
+        if len(readings) != len(op.operands):
+            raise InvalidGraph(
+                "C11", at, f"expected {len(readings)} tensors to read, got {len(op.operands)}"
+            )
+        for tensor, reading in zip(op.operands, readings, strict=True):
+            if tensor not in params or tensor.dtype not in (DType.I32, DType.I64):
+                raise InvalidGraph(
+                    "C11", at, f"expected steps by params of i32 or i64, got {tensor.type}"
+                )
+            self._map(at, reading.map, reading.tile, tensor.shape, frozenset(self.grid))
+            covered = tuple(
+                prod(self.extents[a] for a in axes) * n
+                for axes, n in zip(reading.map, reading.tile, strict=True)
+            )
+            if covered != tensor.shape or not 1 <= prod(reading.tile) <= MOST_READ:
+                raise InvalidGraph(
+                    "C11",
+                    at,
+                    f"expected parts of at most {MOST_READ} elements that cover {tensor.shape}, "
+                    f"got parts {reading.tile} that cover {covered}",
+                )
+            if reading.least > reading.most:
+                raise InvalidGraph(
+                    "C11", at, f"expected bounds in order, got {reading.least}, {reading.most}"
+                )
 
     def _steps(self, steps: Steps, at: str) -> None:
         for number in (steps.first, steps.end):
+            if any(not 0 <= i < len(steps.readings) for i, _ in number.reads):
+                raise InvalidGraph(
+                    "C11", at, f"expected {len(steps.readings)} integers, got {number.reads}"
+                )
             named = [axis for axis, _ in number.terms]
             self._axes(at, tuple(named), frozenset(self.grid))
             if number.divisor < 1:

@@ -123,6 +123,10 @@ class _Kernel:
         taken = ""
         if loop.steps is not None:
             taken = f" from {loop.steps.first} to {loop.steps.end}"
+            for i, (load, r) in enumerate(zip(loop.reads, loop.steps.readings, strict=True)):
+                (tensor,) = load.operands
+                part = f"{self.params[tensor]}{_place(tensor.shape, r.map)}"
+                taken += f", read{i} = {part if r.single else f'{r.fn.value}({part})'}"
         yield f"{indent}for {loop.axis.name} in {loop.axis.extent} steps{taken}{reads}:"
         yield from self._body(loop.body, indent + "  ")
         for accumulator, result in zip(loop.accumulators, loop.results, strict=True):

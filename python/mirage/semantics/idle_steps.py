@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -11,6 +11,13 @@ import numpy as np
 from mirage.semantics.op import Op
 from mirage.semantics.positions import Iota
 from mirage.semantics.ranges import Range
+from mirage.semantics.read_bounds import (
+    MOST_NUMBERS,
+    NOTHING,
+    Assumed,
+    numbers_of,
+    pieces_where_equal,
+)
 from mirage.semantics.scalar import Array
 from mirage.semantics.tile_ranges import Positions, TileRanges
 from mirage.semantics.ugraph import (
@@ -28,6 +35,9 @@ from mirage.semantics.ugraph import (
     loops,
 )
 
+_MOST_ELEMENTS = 1 << 18
+"""Of arrays over pieces, blocks and steps, so that they stay in the processor's cache."""
+
 
 @dataclass(frozen=True)
 class IdleSteps:
@@ -40,14 +50,16 @@ class IdleSteps:
     cuts: tuple[tuple[tuple[str, ...], int], ...]
 
 
-def idle_steps(launch: Launch, loop: Loop, positions: Positions) -> IdleSteps:
+def idle_steps(
+    launch: Launch, loop: Loop, positions: Positions, assumed: Assumed = NOTHING
+) -> IdleSteps:
     """The steps that contribute nothing to the results of ``loop``, for all values that inputs may
-    have.
+    have, integers that are ``assumed`` to be within bounds apart: those put a dimension in front.
 
     A step is idle if it leaves all that the loop carries as it is: sums have zeros added, maxima
     have minus infinity beside them or what is no larger than what each step has.
     """
-    found = TileRanges(launch, loop, positions)
+    found = TileRanges(launch, loop, positions, assumed)
     idle = np.ones((1,) * (len(launch.grid) + 1), bool)
     for op in loop.body:
         if isinstance(op, Scan):
@@ -87,26 +99,78 @@ def _kept(loop: Loop) -> set[Value]:
     return kept
 
 
-def left_out(launch: Launch, loop: Loop) -> Array:
-    """The steps that blocks do not take, with dimensions as in :class:`IdleSteps`."""
-    rank = len(launch.grid)
-    positions = {
-        a.name: np.arange(a.extent).reshape((1,) * i + (-1,) + (1,) * (rank - i))
-        for i, a in enumerate(launch.grid)
-    }
-    step = np.arange(loop.axis.extent).reshape((1,) * rank + (-1,))
+def left_out(launch: Launch, loop: Loop, read: Sequence[Array] = ()) -> Array:
+    """The steps that blocks do not take, with dimensions as in :class:`IdleSteps`; ``read`` are the
+    integers that bound them."""
+    step = _numbers(launch, loop)
     if loop.steps is None:
         return np.zeros_like(step, dtype=bool)
-    first, end = loop.steps.range_at(positions, loop.axis.extent)
+    first, end = loop.steps.range_at(_places(launch), loop.axis.extent, read)
     return np.asarray((step < first) | (step >= end))
 
 
+def _places(launch: Launch) -> dict[str, Array]:
+    rank = len(launch.grid)
+    return {
+        a.name: np.arange(a.extent).reshape((1,) * i + (-1,) + (1,) * (rank - i))
+        for i, a in enumerate(launch.grid)
+    }
+
+
+def _numbers(launch: Launch, loop: Loop) -> Array:
+    return np.arange(loop.axis.extent).reshape((1,) * len(launch.grid) + (-1,))
+
+
 def are_idle(launch: Launch, loop: Loop, positions: Positions) -> bool:
-    """Whether all steps that the loop leaves out contribute nothing."""
+    """Whether all steps that the loop leaves out contribute nothing, whatever integers bound it."""
+    if loop.steps is not None and loop.steps.readings:
+        return all(_side_is_idle(launch, loop, positions, upper) for upper in (False, True))
     out = left_out(launch, loop)
-    found = idle_steps(launch, loop, positions)
+    return _contribute_nothing(out, idle_steps(launch, loop, positions))
+
+
+def _contribute_nothing(out: Array, found: IdleSteps) -> bool:
     ends = bool(out[..., -1].any())
     return bool(np.all(found.idle | ~out)) and (found.at_the_end or not ends)
+
+
+def _side_is_idle(launch: Launch, loop: Loop, positions: Positions, upper: bool) -> bool:
+    """Whether the steps before the first one (or, ``upper``, from the end on) contribute nothing.
+
+    Each side for itself, for all integers that bound the other one: what is left out for two
+    integers is left out by the one or by the other. As a block takes a step at least, there is no
+    more left out than that.
+    """
+    assert loop.steps is not None
+    number = loop.steps.end if upper else loop.steps.first
+    extent, step = loop.axis.extent, _numbers(launch, loop)
+
+    def out(read: Mapping[int, Array]) -> Array:
+        every = [read.get(i, np.zeros((), int)) for i in range(len(loop.operands))]
+        at = number.at(_places(launch), every)
+        if upper:
+            return np.asarray(step >= np.clip(at, 1, extent))
+        return np.asarray(step < np.clip(at, 0, extent - 1))
+
+    if not number.reads:
+        return _contribute_nothing(out({}), idle_steps(launch, loop, positions))
+    if len(number.reads) > 1:
+        return False
+    ((i, _),) = number.reads
+    reading, rank = loop.steps.readings[i], len(launch.grid) + 1
+    if reading.most - reading.least > MOST_NUMBERS:
+        return False
+    numbers = numbers_of(reading).reshape((-1,) + (1,) * rank)
+    ends = np.clip(number.at(_places(launch), [numbers] * (i + 1)), 0, extent)
+    pieces = pieces_where_equal(reading, ends)
+    part = loop.operands[i], reading.map, reading.tile
+    size = idle_steps(launch, loop, positions).idle.size
+    for chosen in pieces.chunks(_MOST_ELEMENTS // size):
+        found = idle_steps(launch, loop, positions, {part: chosen.range(rank)})
+        left = out({i: chosen.low.reshape((-1,) + (1,) * rank)})
+        if not _contribute_nothing(left, found):
+            return False
+    return True
 
 
 # ---- the loops of a graph
@@ -117,8 +181,16 @@ def positions_of(ops: Iterable[object]) -> dict[Value, Iota]:
     return {op.result: op for op in ops if isinstance(op, Iota)}
 
 
-Change: TypeAlias = "Callable[[Launch, Loop, Positions], Steps | None]"
-"""The steps that a loop of a launch is to take; params hold positions."""
+Bounds: TypeAlias = "tuple[Steps | None, tuple[Value, ...]]"
+"""The steps of a loop, and the params that it reads to know them."""
+Change: TypeAlias = "Callable[[Launch, Loop, Positions], Bounds]"
+"""What a loop of a launch is to take; params hold positions."""
+ALL_STEPS: Bounds = (None, ())
+
+
+def bounds_of(loop: Loop) -> Bounds:
+    """What a loop takes."""
+    return loop.steps, loop.operands
 
 
 def with_loops(graph: KernelGraph, known: Positions, change: Change) -> KernelGraph:
@@ -136,17 +208,18 @@ def _in_launch(op: Op, known: Positions, change: Change) -> Op:
     pairs = zip(op.body.params, op.operands, strict=True)
     positions = {param: known[tensor] for param, tensor in pairs if tensor in known}
     changed = {loop: change(op, loop, positions) for loop in loops(op)}
-    if all(loop.steps == steps for loop, steps in changed.items()):
+    if all(bounds_of(loop) == bounds for loop, bounds in changed.items()):
         return op
     ops = tuple(_with_steps(inner, changed) for inner in op.inside)
     return op.rebuilt(ops, lambda value: value)
 
 
-def _with_steps(op: Op, changed: Mapping[Loop, Steps | None]) -> Op:
+def _with_steps(op: Op, changed: Mapping[Loop, Bounds]) -> Op:
     if not isinstance(op, Loop):
         return op
     body = tuple(_with_steps(inner, changed) for inner in op.body)
-    return replace(op, body=body, steps=changed[op])
+    steps, operands = changed[op]
+    return replace(op, body=body, steps=steps, operands=operands)
 
 
 def leaves_out_steps(graph: KernelGraph) -> bool:

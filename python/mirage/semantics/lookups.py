@@ -47,7 +47,7 @@ class _Loaded:
     def run(self) -> tuple[list[Op], Launch]:
         launch, body = self.launch, self.launch.body
         ops = tuple(map(self._op, body.ops))
-        read = {v for op in all_ops(ops) if isinstance(op, Load) for v in op.operands}
+        read = {v for op in all_ops(ops) if isinstance(op, Load | Structure) for v in op.operands}
         kept = [p for p in body.params if p in read]
         operands = (*(self.outside[p] for p in kept), *(op.results[0] for op in self.lookups))
         graph = BlockGraph((*kept, *self.params), ops, body.outputs)

@@ -230,6 +230,11 @@ class Zeros(enum.Enum):
 class Source(Op):
     """Makes a value that depends on no other value of its graph."""
 
+    @property
+    def cuts(self) -> tuple[tuple[str, ...], ...]:
+        """Of what it loads of a tensor, the axes that cut each dimension."""
+        return ()
+
 
 @dataclass(frozen=True, eq=False)
 class Elementwise(Op, kind=True):
@@ -329,6 +334,11 @@ class Structure(Op, kind=True):
     @property
     def defines(self) -> tuple[Value, ...]:
         """Values that only the ops inside read, and that none of them defines."""
+        return ()
+
+    @property
+    def reads(self) -> tuple[Source, ...]:
+        """Loads of those of its operands that it reads itself."""
         return ()
 
     @property

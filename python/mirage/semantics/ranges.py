@@ -25,7 +25,9 @@ _Truth: TypeAlias = "tuple[Array, Array]"
 class Range:
     """Of each step and block: all elements are at least ``least`` and at most ``most``; where
     ``below`` some may be minus infinity, else none is (``least`` of minus infinity then says that
-    they are not bounded). ``whole``: they are whole numbers that every arithmetic has exactly.
+    they are not bounded). ``whole``: they are whole numbers that every arithmetic has exactly, or,
+    where a bound is infinite, that it may have rounded to another number beyond 2^24: comparisons
+    with what is exact come out the same.
     """
 
     least: Array

@@ -22,6 +22,8 @@ from mirage.semantics.ugraph import (
     Launch,
     Load,
     Op,
+    Source,
+    Structure,
     Value,
     all_ops,
     axis_extents,
@@ -83,17 +85,23 @@ def launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
     operand = dict(zip(launch.body.params, launch.operands, strict=True))
     result: dict[Value, Region] = {}
     for op in all_ops(launch.body.ops):
-        if not isinstance(op, Load):
-            continue
-        source = operand[op.operands[0]]
-        region: list[Array | None] = []
-        for size, tile, axes in zip(source.shape, op.result.shape, op.map, strict=True):
-            parts = np.unique(part_numbers(axes, extents, positions))
-            index = (parts[:, None] * tile + np.arange(tile)).ravel()
-            region.append(simplify(index[index < size], size))
-        new = tuple(region)
-        result[source] = union(result[source], new, source.shape) if source in result else new
+        loads = (op,) if isinstance(op, Load) else op.reads if isinstance(op, Structure) else ()
+        for load in loads:
+            source = operand[load.operands[0]]
+            new = _loaded(load, source.shape, extents, positions)
+            result[source] = union(result[source], new, source.shape) if source in result else new
     return result
+
+
+def _loaded(
+    op: Source, shape: tuple[int, ...], extents: Mapping[str, int], positions: Positions
+) -> Region:
+    region: list[Array | None] = []
+    for size, tile, axes in zip(shape, op.result.shape, op.cuts, strict=True):
+        parts = np.unique(part_numbers(axes, extents, positions))
+        index = (parts[:, None] * tile + np.arange(tile)).ravel()
+        region.append(simplify(index[index < size], size))
+    return tuple(region)
 
 
 @dataclass(frozen=True)

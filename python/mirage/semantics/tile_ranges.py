@@ -17,6 +17,7 @@ from mirage.semantics import ranges
 from mirage.semantics.indices import unit_free_dims
 from mirage.semantics.positions import Iota, TileIota
 from mirage.semantics.ranges import ANY, Range
+from mirage.semantics.read_bounds import NOTHING, Assumed, part_of
 from mirage.semantics.scalar import Array, ReduceFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -137,11 +138,14 @@ class TileRanges:
     """The ranges of all values of a launch, at each step of ``loop`` and each block.
 
     Arrays have a dimension for each grid axis, then one for the steps (or 1 in their place). Other
-    loops are not taken step by step: what is said holds in all of theirs.
+    loops are not taken step by step: what is said holds in all of theirs. Integers that are loaded
+    are as ``assumed``.
     """
 
-    def __init__(self, launch: Launch, loop: Loop, positions: Positions) -> None:
-        self.loop, self.positions = loop, positions
+    def __init__(
+        self, launch: Launch, loop: Loop, positions: Positions, assumed: Assumed = NOTHING
+    ) -> None:
+        self.loop, self.positions, self.assumed = loop, positions, assumed
         self.extents = axis_extents(launch)
         self.tiles: dict[Value, Tile] = {}
         self.cuts: list[tuple[tuple[str, ...], int]] = []  # axes of positions, and their tiles
@@ -188,7 +192,8 @@ class TileRanges:
     def _load(self, op: Load, xs: list[Tile]) -> Tile:
         iota = self.positions.get(op.operands[0])
         if iota is None:
-            return _UNKNOWN
+            assumed = self.assumed.get(part_of(op))
+            return _UNKNOWN if assumed is None else Tile.of(assumed)
         for dim, size in enumerate(iota.result.shape):  # zeros beyond another dimension
             parts = np.prod([self.extents[a] for a in op.map[dim]], dtype=int)
             if dim != iota.dim and parts * op.result.shape[dim] != size:

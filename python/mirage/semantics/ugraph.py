@@ -72,6 +72,8 @@ from mirage.semantics.op import all_ops as all_ops
 from mirage.semantics.op import no_rule as no_rule
 from mirage.semantics.op import unknown as unknown
 from mirage.semantics.op import values_in as values_in
+from mirage.semantics.steps import ExtremeFn as ExtremeFn
+from mirage.semantics.steps import Reading as Reading
 from mirage.semantics.steps import StepNumber as StepNumber
 from mirage.semantics.steps import Steps as Steps
 from mirage.semantics.tensor_ops import Binary as Binary

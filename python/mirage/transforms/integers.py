@@ -6,6 +6,10 @@ sum of token ids, say) is a call. So is what a kernel would have to write for so
 an integer: what the program returns, indices, operands of calls. And so is a conversion that may
 change a number: to integers from floats, or to narrower ones.
 
+One thing kernels do with any integer: ask whether it is below, or at most, a number whose range is
+known (`arange(n) <= position`). Rounding to f32 keeps the order of integers, and moves none across
+one that f32 has: so the answer is the same.
+
 Of floats, those have a range that are known to be whole and exact: counts, and what is chosen among
 positions. What they are converted to has the same range; of any other float nothing is known, not
 even that it is a number.
@@ -81,8 +85,13 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
         return False  # those that are copied are copied as floats
     if not isinstance(op, View | Elementwise | Source):
         return False
-    integers = (v for v in (*op.operands, *op.results) if v.dtype.is_integer)
-    return all(max(abs(end) for end in ranges[v]) <= MAX_POSITIONS for v in integers)
+    integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
+    small = [max(abs(end) for end in ranges[v]) for v in integers]
+    if isinstance(op, View):  # those of large ones that kernels read are compared
+        return True
+    if getattr(op, "fn", None) in (BinaryFn.LT, BinaryFn.LE):
+        return all(v.dtype.is_integer for v in op.operands) and min(small[:2]) < MAX_POSITIONS
+    return all(end <= MAX_POSITIONS for end in small)
 
 
 def ranges_of(graph: KernelGraph, given: Mapping[Value, Range] | None = None) -> dict[Value, Range]:

@@ -2,22 +2,25 @@
 
 Which steps are idle is known for each block (:mod:`mirage.semantics.idle_steps`). What is left of a
 block's steps, from the first one that is not idle to the last one, is bounded by two lines over the
-number of the block's tile: the tightest ones of the form that a loop can have.
+number of the block's tile: the tightest ones of the form that a loop can have. Where a mask
+compares with integers that are loaded, a line is one over the integer that the block reads
+(:mod:`mirage.transforms.read_steps`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
-from math import gcd, prod
+from math import prod
 
 import numpy as np
 
 from mirage.semantics.alternatives import Alternatives, with_parts
 from mirage.semantics.idle_steps import (
+    Bounds,
     IdleSteps,
     are_idle,
+    bounds_of,
     idle_steps,
     left_out,
     positions_of,
@@ -33,6 +36,8 @@ from mirage.semantics.ugraph import (
     Steps,
     axis_extents,
 )
+from mirage.transforms.read_steps import find_read_steps
+from mirage.transforms.step_lines import reduced, tightest_line
 
 
 def skip_steps(graph: KernelGraph) -> KernelGraph:
@@ -51,8 +56,10 @@ def skip_steps(graph: KernelGraph) -> KernelGraph:
     return with_loops(with_parts(graph, in_candidates), {}, _steps)
 
 
-def _steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
-    return loop.steps or find_steps(launch, loop, positions)
+def _steps(launch: Launch, loop: Loop, positions: Positions) -> Bounds:
+    if loop.steps is not None:
+        return bounds_of(loop)
+    return find_read_steps(launch, loop, find_steps(launch, loop, positions), positions)
 
 
 def find_steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
@@ -112,13 +119,13 @@ def _lines(
     for axis in reversed(split):
         parts.insert(0, (axis, before))
         before *= extents[axis]
-    first = _line(rows.first, rows.first <= rows.last, 0, steps, tile, upper=False)
-    end = _line(rows.last + 1, rows.first <= rows.last, 0, steps, tile, upper=True)
+    first = tightest_line(rows.first, rows.first <= rows.last, 0, steps, tile, upper=False)
+    end = tightest_line(rows.last + 1, rows.first <= rows.last, 0, steps, tile, upper=True)
 
     def of(line: tuple[int, int, int]) -> StepNumber:
         slope, constant, divisor = line
         factors = [(a, slope * n) for a, n in terms] + [(a, -n * divisor) for a, n in parts]
-        return _reduced(StepNumber(tuple((a, n) for a, n in factors if n), constant, divisor))
+        return reduced(StepNumber(tuple((a, n) for a, n in factors if n), constant, divisor))
 
     if not idle.at_the_end:
         yield Steps(of(first), StepNumber((), extent))
@@ -141,49 +148,3 @@ def _rows(
     last = np.where(seen.max(axis=1), steps - 1 - seen[:, ::-1].argmax(axis=1), -1)
     first = np.where(seen.max(axis=1), seen.argmax(axis=1), steps)
     return _Rows(first, last)
-
-
-def _line(
-    bounds: Array, exists: Array, low: int, high: int, tile: int, *, upper: bool
-) -> tuple[int, int, int]:
-    """``(slope, constant, divisor)`` of the tightest ``floor((slope * i + constant) / divisor)``
-    that is nowhere below ``bounds`` (``upper``) or nowhere above; beyond ``low`` and ``high`` all
-    numbers are alike."""
-    at = np.flatnonzero(exists)
-    if not len(at):
-        return 0, (low if upper else high), 1
-    wanted = bounds[at]
-    free = at[(wanted > low) & (wanted < high)]
-    best: tuple[tuple[int, int], tuple[int, int, int]] | None = None
-    for divisor in sorted({1, tile}):
-        for slope in _slopes(at, free, bounds, divisor):
-            if upper:
-                constant = int((divisor * wanted - slope * at).max())
-            else:
-                constant = int((divisor * wanted + divisor - 1 - slope * at).min())
-            values = np.clip((slope * at + constant) // divisor, low, high)
-            excess = int(np.abs(values - wanted).sum())
-            rank = excess, divisor // gcd(divisor, slope)  # of equal ones the simplest
-            if best is None or rank < best[0]:
-                best = rank, (slope, constant, divisor)
-    assert best is not None
-    return best[1]
-
-
-def _slopes(at: Array, free: Array, bounds: Array, divisor: int) -> list[int]:
-    """What the slope may be: that between bounds which are not at an end (``free``), or one of
-    which is the first that is."""
-    ends = {int(i) for i in (*free[:1], *free[-1:], *at[:1], *at[-1:])}
-    ends |= {i for j in (*free[:1], *free[-1:]) for i in (int(j) - 1, int(j) + 1) if i in at}
-    found = {0}
-    for i, j in combinations(sorted(ends), 2):
-        rise, near = divisor * int(bounds[j] - bounds[i]), divisor // (j - i) + 1
-        found.update(range(rise // (j - i) - near, rise // (j - i) + near + 2))
-    return sorted(found, key=abs)
-
-
-def _reduced(x: StepNumber) -> StepNumber:
-    """The same with the smallest divisor."""
-    common = gcd(x.divisor, *(n for _, n in x.terms))
-    terms = tuple((a, n // common) for a, n in x.terms)
-    return StepNumber(terms, x.constant // common, x.divisor // common)

@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mirage.semantics.idle_steps import are_idle, leaves_out_steps, with_loops
+from mirage.semantics.idle_steps import (
+    ALL_STEPS,
+    Bounds,
+    are_idle,
+    bounds_of,
+    leaves_out_steps,
+    with_loops,
+)
 from mirage.semantics.scalar import Array
 from mirage.semantics.tile_ranges import Positions
-from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Steps
+from mirage.semantics.ugraph import KernelGraph, Launch, Loop
 from mirage.verify.lookups import Freed, held_apart
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
@@ -22,11 +29,11 @@ def with_all_steps(graph: KernelGraph, known: Positions) -> KernelGraph | None:
     """``graph`` whose loops take all steps, where that is shown to be the same; else None.
     ``known`` are the tensors that hold positions."""
 
-    def steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
+    def bounds(launch: Launch, loop: Loop, positions: Positions) -> Bounds:
         shown = loop.steps is None or are_idle(launch, loop, positions)
-        return None if shown else loop.steps
+        return ALL_STEPS if shown else bounds_of(loop)
 
-    taken = with_loops(graph, known, steps)
+    taken = with_loops(graph, known, bounds)
     return None if leaves_out_steps(taken) else taken
 
 

@@ -20,6 +20,7 @@ from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.bounds_in_place import bounds_in_place
 from mirage.verify.calls import cut_calls
 from mirage.verify.evidence.held import held_difference
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
@@ -112,7 +113,12 @@ def held_apart(
     if first.calls != second.calls:
         return None
     graphs = (decompose(first.graph, stable=True), decompose(second.graph, stable=True))
-    d, count = held_difference(graphs, contents, work, seed)
+    d, count = None, 0
+    for held in bounds_in_place(freed.candidate, contents, seed):
+        d, tried = held_difference(graphs, held, work, seed)
+        count += tried
+        if d is not None:
+            break
     if d is None:
         return count
     where = f"float64, inputs {d.scale:g} times standard normal, positions as they are"

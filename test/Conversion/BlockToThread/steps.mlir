@@ -27,3 +27,28 @@ kernel.graph @sums(%x: tensor<64x64xf32>) -> tensor<4x64xf32> attributes {form =
   }
   kernel.return %y : tensor<4x64xf32>
 }
+
+// Where the steps follow from integers, the block reads them once, before anything else, and moves them
+// into their bounds before it computes with them.
+// CHECK: gpu.func @read_0
+// CHECK: %[[N0:.*]] = memref.load %{{.*}} : memref<4x1xi64>
+// CHECK: %[[N1:.*]] = memref.load %{{.*}} : memref<4x1xi64>
+// CHECK: %[[N:.*]] = arith.maxsi %[[N0]], %[[N1]] : i64
+// CHECK: %[[LOW:.*]] = arith.maxsi %[[N]], %c0_i64
+// CHECK: %[[HIGH:.*]] = arith.minsi %[[LOW]], %c64_i64
+// CHECK: %[[READ:.*]] = arith.index_cast %[[HIGH]] : i64 to index
+// CHECK: %[[SUM:.*]] = arith.addi %[[READ]], %c7
+// CHECK: scf.for %{{.*}} = %c0 to %
+kernel.graph @read(%x: tensor<4x64xf32>, %n: tensor<4x1xi64>) -> tensor<4x1xf32> attributes {form = #kernel.form<scheduled>} {
+  %y = kernel.launch(%x, %n) grid [b = 2] schedule <warps = 2, stages = 2> : (tensor<4x64xf32>, tensor<4x1xi64>) -> tensor<4x1xf32> {
+  ^bb0(%gx: tensor<4x64xf32>, %gn: tensor<4x1xi64>):
+    %l = block.scalar max %gn [[b], []] of [2, 1] within [0, 64] : tensor<4x1xi64>
+    %a = block.loop [k = 8] steps affine_map<()[s0] -> (0, (s0 + 7) floordiv 8)> of [] with (%l) {
+      %t = block.load %gx [[b], [k]] : tensor<4x64xf32> -> !block.tile<2x8xf32>
+      %r = block.reduce sum %t dims [1] : (!block.tile<2x8xf32>) -> !block.tile<2x1xf32>
+      block.accumulate sum %r : !block.tile<2x1xf32>
+    } : !block.tile<2x1xf32>
+    block.store %a [[b], []] : !block.tile<2x1xf32>
+  }
+  kernel.return %y : tensor<4x1xf32>
+}

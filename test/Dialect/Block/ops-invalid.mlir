@@ -349,7 +349,7 @@ kernel.graph @steps_twice(%x: tensor<8xf32>) -> tensor<8xf32> {
 kernel.graph @steps_without_end(%x: tensor<8xf32>) -> tensor<8xf32> {
   %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%gx: tensor<8xf32>):
-    // expected-error @+1 {{expected steps from 1 positions to a first one and an end, got affine_map<(d0) -> (d0)>}}
+    // expected-error @+1 {{expected steps from 1 positions and 0 integers to a first one and an end, got affine_map<(d0) -> (d0)>}}
     %s = block.loop [k = 2] steps affine_map<(d0) -> (d0)> of [m] {
       %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
       block.accumulate sum %t : !block.tile<2xf32>
@@ -366,7 +366,7 @@ kernel.graph @steps_without_end(%x: tensor<8xf32>) -> tensor<8xf32> {
 kernel.graph @steps_of_other_positions(%x: tensor<8xf32>) -> tensor<8xf32> {
   %y = kernel.launch(%x) grid [m = 2] : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%gx: tensor<8xf32>):
-    // expected-error @+1 {{expected steps from 1 positions to a first one and an end, got affine_map<(d0, d1) -> (d0, d1)>}}
+    // expected-error @+1 {{expected steps from 1 positions and 0 integers to a first one and an end, got affine_map<(d0, d1) -> (d0, d1)>}}
     %s = block.loop [k = 2] steps affine_map<(d0, d1) -> (d0, d1)> of [m] {
       %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
       block.accumulate sum %t : !block.tile<2xf32>
@@ -389,6 +389,125 @@ kernel.graph @steps_by_what_is_left(%x: tensor<8xf32>) -> tensor<8xf32> {
       block.accumulate sum %t : !block.tile<2xf32>
     } : !block.tile<2xf32>
     %u = block.constant 1.0 : !block.tile<f32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @scalar_with_overhang(%x: tensor<8xf32>, %n: tensor<4xi64>) -> tensor<8xf32> {
+  %y = kernel.launch(%x, %n) grid [m = 2] : (tensor<8xf32>, tensor<4xi64>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>, %gn: tensor<4xi64>):
+    // expected-error @+1 {{expected parts that cover dimension 0 of size 4 without overhang, got 2 parts of 3}}
+    %l = block.scalar max %gn [[m]] of [3] within [0, 8] : tensor<4xi64>
+    %s = block.loop [k = 2] steps affine_map<()[s0] -> (0, s0)> of [] with (%l) {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @scalar_of_a_loop(%x: tensor<8xf32>, %n: tensor<4xi64>) -> tensor<8xf32> {
+  %y = kernel.launch(%x, %n) grid [m = 2] : (tensor<8xf32>, tensor<4xi64>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>, %gn: tensor<4xi64>):
+    // expected-error @+1 {{expected axes of the grid or of a loop around, got 'k'}}
+    %l = block.scalar max %gn [[k]] of [2] within [0, 8] : tensor<4xi64>
+    %s = block.loop [k = 2] steps affine_map<()[s0] -> (0, s0)> of [] with (%l) {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @scalar_of_another_rank(%x: tensor<8xf32>, %n: tensor<4xi64>) -> tensor<8xf32> {
+  %y = kernel.launch(%x, %n) grid [m = 2] : (tensor<8xf32>, tensor<4xi64>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>, %gn: tensor<4xi64>):
+    // expected-error @+1 {{expected a map and a part of the tensor's rank 1, got 2 and 2}}
+    %l = block.scalar max %gn [[m], []] of [2, 1] within [0, 8] : tensor<4xi64>
+    %s = block.loop [k = 2] steps affine_map<()[s0] -> (0, s0)> of [] with (%l) {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @scalar_without_numbers(%x: tensor<8xf32>, %n: tensor<4xi64>) -> tensor<8xf32> {
+  %y = kernel.launch(%x, %n) grid [m = 2] : (tensor<8xf32>, tensor<4xi64>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>, %gn: tensor<4xi64>):
+    // expected-error @+1 {{expected bounds in order, from -2^31 to 2^31, got [8, 0]}}
+    %l = block.scalar min %gn [[m]] of [2] within [8, 0] : tensor<4xi64>
+    %s = block.loop [k = 2] steps affine_map<()[s0] -> (0, s0)> of [] with (%l) {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @steps_of_another_integer(%x: tensor<8xf32>, %n: tensor<4xi64>) -> tensor<8xf32> {
+  %y = kernel.launch(%x, %n) grid [m = 2] : (tensor<8xf32>, tensor<4xi64>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>, %gn: tensor<4xi64>):
+    %l = arith.constant 3 : index
+    // expected-error @+1 {{expected steps that depend on integers which the block reads (block.scalar), got another value}}
+    %s = block.loop [k = 2] steps affine_map<()[s0] -> (0, s0)> of [] with (%l) {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @steps_of_too_many_integers(%x: tensor<8xf32>, %n: tensor<4xi64>) -> tensor<8xf32> {
+  %y = kernel.launch(%x, %n) grid [m = 2] : (tensor<8xf32>, tensor<4xi64>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>, %gn: tensor<4xi64>):
+    %l = block.scalar max %gn [[m]] of [2] within [0, 8] : tensor<4xi64>
+    // expected-error @+1 {{expected steps from 0 positions and 1 integers to a first one and an end}}
+    %s = block.loop [k = 2] steps affine_map<()[s0, s1] -> (s1, s0)> of [] with (%l) {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
+    %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %v [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.graph @integers_without_steps(%x: tensor<8xf32>, %n: tensor<4xi64>) -> tensor<8xf32> {
+  %y = kernel.launch(%x, %n) grid [m = 2] : (tensor<8xf32>, tensor<4xi64>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>, %gn: tensor<4xi64>):
+    %l = block.scalar max %gn [[m]] of [2] within [0, 8] : tensor<4xi64>
+    // expected-error @+1 {{expected integers together with the steps that they bound}}
+    %s = block.loop [k = 2] with (%l) {
+      %t = block.load %gx [[m, k]] : tensor<8xf32> -> !block.tile<2xf32>
+      block.accumulate sum %t : !block.tile<2xf32>
+    } : !block.tile<2xf32>
     %v = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
     block.store %v [[m]] : !block.tile<4xf32>
   }

@@ -3,6 +3,7 @@
 
 // CHECK-DAG: #[[STEPS:.*]] = affine_map<(d0) -> (0, d0 + 1)>
 // CHECK-DAG: #[[OTHER:.*]] = affine_map<(d0, d1) -> ((d0 * 3 + d1 - 5) floordiv 2, 8)>
+// CHECK-DAG: #[[READ:.*]] = affine_map<(d0)[s0, s1] -> ((-d0 + s0) floordiv 8, (s1 + 7) floordiv 8)>
 
 // RMSNorm and a matrix product in one kernel, the scaling after the loop.
 // CHECK-LABEL: kernel.graph @rms_linear
@@ -125,6 +126,25 @@ kernel.graph @steps(%x: tensor<4x64x32xf32>) -> tensor<4x8x32xf32> {
     block.store %d [[b], [m], []] : !block.tile<1x1x32xf32>
   }
   kernel.return %o : tensor<4x8x32xf32>
+}
+
+// A loop whose steps are known when the block runs: by the length of its sequence, or the greatest of two.
+// CHECK-LABEL: kernel.graph @read_steps
+kernel.graph @read_steps(%x: tensor<4x64xf32>, %n: tensor<4x1xi64>, %p: tensor<i32>) -> tensor<4x8xf32> {
+  %o = kernel.launch(%x, %n, %p) grid [b = 2] : (tensor<4x64xf32>, tensor<4x1xi64>, tensor<i32>) -> tensor<4x8xf32> {
+  ^bb0(%gx: tensor<4x64xf32>, %gn: tensor<4x1xi64>, %gp: tensor<i32>):
+    // CHECK: %[[N:.*]] = block.scalar max %{{.*}} {{\[}}[b], []] of [2, 1] within[0, 64] : tensor<4x1xi64>
+    %l = block.scalar max %gn [[b], []] of [2, 1] within [0, 64] : tensor<4x1xi64>
+    // CHECK: %[[P:.*]] = block.scalar min %{{.*}} [] of [] within[-1, 64] : tensor<i32>
+    %f = block.scalar min %gp [] of [] within [-1, 64] : tensor<i32>
+    // CHECK: block.loop [k = 8] steps #[[READ]] of [b] with(%[[P]], %[[N]]) {
+    %a = block.loop [k = 8] steps affine_map<(d0)[s0, s1] -> ((s0 - d0) floordiv 8, (s1 + 7) floordiv 8)> of [b] with (%f, %l) {
+      %t = block.load %gx [[b], [k]] : tensor<4x64xf32> -> !block.tile<2x8xf32>
+      block.accumulate sum %t : !block.tile<2x8xf32>
+    } : !block.tile<2x8xf32>
+    block.store %a [[b], []] : !block.tile<2x8xf32>
+  }
+  kernel.return %o : tensor<4x8xf32>
 }
 
 // Embedding rows and a causal mask without a tensor of either.

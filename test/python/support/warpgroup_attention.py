@@ -16,7 +16,8 @@ class Attention:
     additive tensor (rows, keys). ``columns``: of v, where they are not ``dim``. ``held``: q is
     multiplied by the scale before the loop, so that it comes from registers. ``seen``: each row
     sees the key of its own position and those before it, so many in all (0: all keys of all rows);
-    ``steps``: what the loop says of the steps that it takes.
+    ``cached``: the rows of a head see the keys up to a position, an integer for each head that is
+    the last input. ``steps``: what the loop says of the steps that it takes.
     """
 
     rows: int
@@ -35,6 +36,7 @@ class Attention:
     engine: str = "warpgroup"
     scale: float = 0.125
     seen: int = 0
+    cached: bool = False
     steps: str = ""
 
     def text(self) -> str:
@@ -48,6 +50,8 @@ class Attention:
             k = f"tensor<{h}x{d}x{self.keys}x{t}>"
         bias = f"tensor<{self.rows}x{self.keys}x{t}>"
         extra = [("c", bias)] if self.bias else []
+        if self.cached:
+            extra.append(("n", f"tensor<{h}xi64>"))
         inputs = [("q", q), ("k", k), ("v", v), *extra]
         named = ", ".join(f"%{n}: {x}" for n, x in inputs)
         given, types = ", ".join(f"%{n}" for n, _ in inputs), ", ".join(x for _, x in inputs)
@@ -64,6 +68,8 @@ class Attention:
             f"%x = block.load %gq [[h], [m], []] : {q} -> {tq}",
             f"%row = block.iota dim 0 [m] extent {self.rows} : !block.tile<{tm}x1xf32>",
         ]
+        if self.cached:
+            before.append(f"%last = block.load %gn [[h]] : tensor<{h}xi64> -> !block.tile<1xf32>")
         factor = "%x"
         if self.held:
             f32 = tile(tm, d)
@@ -97,8 +103,8 @@ class Attention:
                 f"%s2 = block.binary add {scores}, %b1 : ({s}, {whole}) -> {s}",
             ]
             scores = "%s2"
-        if self.seen:
-            body += self._mask(scores, s)
+        if self.seen or self.cached:
+            body += self._cached(scores, s) if self.cached else self._mask(scores, s)
             scores = "%s4"
         if self.keys % tn:
             body.append(f"%s3 = block.mask {scores} dim 2 [n] extent {self.keys} fill -inf : {s}")
@@ -143,6 +149,16 @@ class Attention:
             "}",
         ]
         return "\n".join(lines) + "\n"
+
+    def _cached(self, scores: str, s: str) -> list[str]:
+        """Minus infinity added beyond the position that the head reads."""
+        col = f"!block.tile<1x{self.tile[1]}xf32>"
+        return [
+            f"%col = block.iota dim 1 [n] extent {self.keys} : {col}",
+            f"%sees = block.binary le %col, %last : ({col}, !block.tile<1xf32>) -> {col}",
+            f"%cb = block.unary bias %sees : ({col}) -> {col}",
+            f"%s4 = block.binary add {scores}, %cb : ({s}, {col}) -> {s}",
+        ]
 
     def _mask(self, scores: str, s: str) -> list[str]:
         """Minus infinity added where a key is not seen."""

@@ -174,6 +174,23 @@ def test_positions_are_computed_and_token_ids_are_not() -> None:
     assert [v for v in part.graph.inputs if v.dtype is DType.I64] == [i]  # the ids are PyTorch's
 
 
+def test_any_integer_is_compared_with_positions() -> None:
+    """Rounding keeps the order; what is computed of the integer is a call."""
+    x, n, b = value(16), value(1, dtype=DType.I64), Builder()
+    i = iota(b, (16,), 0)
+    start = b.binary(BinaryFn.SUB, n, b.constant(4, DType.I64))
+    below = b.binary(BinaryFn.LT, i, b.reshape(n, ()))
+    after = b.binary(BinaryFn.LE, start, i)
+    unknown = b.binary(BinaryFn.LE, start, n)
+    mask = b.binary(BinaryFn.AND, b.binary(BinaryFn.AND, below, after), unknown)
+    y = b.binary(BinaryFn.KEEP, mask, x)
+    g = integers_as_calls(KernelGraph("g", (x, n), tuple(b.ops), (y,)))
+    calls = [op.target for op in g.ops if isinstance(op, External)]
+    assert calls == ["aten.scalar_tensor.default", "aten.sub.Tensor", "aten.le.Tensor"]
+    kept = {op.result for op in g.ops if not isinstance(op, External)}
+    assert {below, after, mask} <= kept
+
+
 def test_integers_that_leave_the_program_are_calls() -> None:
     x, b = value(16), Builder()
     small = b.binary(BinaryFn.LT, x, b.constant(0.5))

@@ -149,6 +149,35 @@ LogicalResult GatherOp::verify() {
   return verifyElementType(*this, gathered.getElementType());
 }
 
+LogicalResult ScalarOp::verify() {
+  constexpr int64_t mostElements = 64, largest = int64_t(1) << 31;
+  auto tensor = cast<RankedTensorType>(getSource().getType());
+  int64_t rank = tensor.getRank(), elements = 1;
+  if (int64_t(getMap().size()) != rank || int64_t(getTile().size()) != rank)
+    return emitOpError("expected a map and a part of the tensor's rank ")
+           << rank << ", got " << getMap().size() << " and " << getTile().size();
+  llvm::StringSet<> seen;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    FailureOr<int64_t> parts = countParts(*this, cast<ArrayAttr>(getMap()[dim]), seen);
+    if (failed(parts))
+      return failure();
+    int64_t size = tensor.getDimSize(dim), part = getTile()[dim];
+    if (part < 1 || *parts * part != size)
+      return emitOpError("expected parts that cover dimension ")
+             << dim << " of size " << size << " without overhang, got " << *parts << " parts of "
+             << part;
+    elements *= part;
+  }
+  if (elements > mostElements)
+    return emitOpError("expected a part of at most ")
+           << mostElements << " elements, got " << elements;
+  int64_t least = getLeast(), most = getMost();
+  if (least > most || least < -largest || most > largest)
+    return emitOpError("expected bounds in order, from -2^31 to 2^31, got [")
+           << least << ", " << most << "]";
+  return success();
+}
+
 LogicalResult StoreOp::verify() {
   auto launch = cast<kernel::LaunchOp>((*this)->getParentOp());
   if (getTiles().size() != launch.getNumResults() || getMaps().size() != launch.getNumResults())
@@ -176,10 +205,10 @@ LogicalResult StoreOp::verify() {
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// Sums of positions times constants, and quotients of such sums by constants,
-/// rounded down.
+/// Sums of positions and integers times constants, and quotients of such sums by
+/// constants, rounded down.
 static bool isStepNumber(AffineExpr expr) {
-  if (isa<AffineDimExpr, AffineConstantExpr>(expr))
+  if (isa<AffineDimExpr, AffineSymbolExpr, AffineConstantExpr>(expr))
     return true;
   auto pair = dyn_cast<AffineBinaryOpExpr>(expr);
   if (!pair || !isStepNumber(pair.getLHS()) || !isStepNumber(pair.getRHS()))
@@ -197,18 +226,24 @@ LogicalResult LoopOp::verify() {
   std::optional<AffineMap> steps = getSteps();
   if (steps.has_value() != getStepAxes().has_value())
     return emitOpError("expected steps together with the axes that they depend on");
+  if (!steps && !getStepValues().empty())
+    return emitOpError("expected integers together with the steps that they bound");
   if (!steps)
     return success();
-  if (steps->getNumDims() != getStepAxes()->size() || steps->getNumSymbols() != 0 ||
-      steps->getNumResults() != 2)
+  if (steps->getNumDims() != getStepAxes()->size() ||
+      steps->getNumSymbols() != getStepValues().size() || steps->getNumResults() != 2)
     return emitOpError("expected steps from ")
-           << getStepAxes()->size() << " positions to a first one and an end, got "
-           << getStepsAttr();
+           << getStepAxes()->size() << " positions and " << getStepValues().size()
+           << " integers to a first one and an end, got " << getStepsAttr();
   if (!llvm::all_of(steps->getResults(), isStepNumber))
     return emitOpError("expected steps as sums of multiples, divided by constants and rounded "
                        "down, got ")
            << getStepsAttr();
   llvm::StringSet<> seen;
+  for (Value value : getStepValues())
+    if (!value.getDefiningOp<ScalarOp>())
+      return emitOpError("expected steps that depend on integers which the block reads "
+                         "(block.scalar), got another value");
   for (Attribute axis : getStepAxesAttr()) {
     StringRef name = cast<StringAttr>(axis).getValue();
     if (!launch.getGridExtent(name))
@@ -223,6 +258,7 @@ std::pair<int64_t, int64_t> LoopOp::getStepRange(ArrayRef<int64_t> positions) {
   int64_t extent = getExtent();
   if (!getSteps())
     return {0, extent};
+  assert(!hasStepsAtRunTime() && "what the block reads is not known");
   SmallVector<Attribute> given, numbers;
   for (int64_t position : positions)
     given.push_back(IntegerAttr::get(IndexType::get(getContext()), position));

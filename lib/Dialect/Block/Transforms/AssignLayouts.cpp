@@ -147,7 +147,7 @@ private:
     if (isElementwise(op))
       return visitElementwise(op);
     TypeSwitch<Operation *>(op)
-        .Case<ConstantOp, StoreOp>([](Operation *) {})
+        .Case<ConstantOp, ScalarOp, StoreOp>([](Operation *) {})
         .Case<LoadOp>([&](LoadOp load) { visitLoad(load); })
         .Case<GatherOp>([&](GatherOp gather) {
           Value matrix = getMatrix(gather.getResult());

@@ -249,7 +249,8 @@ private:
 
   void retype(Operation *op) {
     for (Value value : op->getResults())
-      value.setType(getMatrixType(value));
+      if (isa<TileType>(value.getType()))
+        value.setType(getMatrixType(value));
   }
 
   void rewrite(Operation *op) {

@@ -216,7 +216,7 @@ private:
     int64_t steps = llvm::divideCeil(size, step);
     TileType partial = launch.getComputedType(tile, element);
     auto loop = LoopOp::create(builder, loc, TypeRange{partial}, "k", steps, IntegerAttr(),
-                               AffineMapAttr(), ArrayAttr());
+                               AffineMapAttr(), ArrayAttr(), ValueRange());
     Block &body = loop.getBody().emplaceBlock();
     {
       OpBuilder::InsertionGuard guard(builder);
@@ -256,7 +256,7 @@ private:
     LaunchBuilder launch(builder, loc, type, op->getOperands(), tile, /*stages=*/3);
     TileType product = launch.getComputedType(tile, type.getElementType());
     auto loop = LoopOp::create(builder, loc, TypeRange{product}, "k", steps, IntegerAttr(),
-                               AffineMapAttr(), ArrayAttr());
+                               AffineMapAttr(), ArrayAttr(), ValueRange());
     Block &body = loop.getBody().emplaceBlock();
     {
       OpBuilder::InsertionGuard guard(builder);

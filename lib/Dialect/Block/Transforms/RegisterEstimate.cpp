@@ -12,7 +12,7 @@ using namespace mirage;
 using namespace mirage::block;
 
 int64_t mirage::block::getTileRegisters(Value value) {
-  if (isScalar(value))
+  if (isScalar(value) || !isa<TileType>(value.getType()))
     return 0;
   // A broadcast tile is its operand's registers, repeated.
   if (auto broadcast = value.getDefiningOp<BroadcastOp>())

@@ -19,6 +19,12 @@ def Block_AccumulateFn : I32EnumAttr<"AccumulateFn", "how a loop combines the va
   let genSpecializedAttr = 0;
 }
 
+def Block_ExtremeFn : I32EnumAttr<"ExtremeFn", "which of several numbers", [
+    I32EnumAttrCase<"Max", 0, "max">,
+    I32EnumAttrCase<"Min", 1, "min">]> {
+  let cppNamespace = "::mirage::block";
+}
+
 def Block_AccumulateFnAttr : EnumAttr<Block_Dialect, Block_AccumulateFn, "accumulate_fn"> {
   let summary = "how a loop combines the values of its steps";
   let assemblyFormat = "`<` $value `>`";

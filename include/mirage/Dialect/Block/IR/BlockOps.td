@@ -59,7 +59,8 @@ def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
     The part that `map` selects at this point of the grid and this step of the
     loops around. Elements outside of the tensor are zero. Integers and truth
     values become f32, which holds whole numbers exactly up to 2^24; who writes
-    the launch sees to it that there are no larger ones.
+    the launch sees to it that there are no larger ones, or that they are only
+    compared with smaller ones.
 
     ```mlir
     %w = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x48xf16>
@@ -111,6 +112,29 @@ def Block_GatherOp : Block_OtherTileOp<"gather", "::std::nullopt", "true"> {
   }];
 }
 
+def Block_ScalarOp : Block_Op<"scalar", [Pure, HasParent<"::mirage::kernel::LaunchOp">]> {
+  let summary = "an integer that this block reads, as a bound of its loops";
+  let description = [{
+    The greatest (`max`) or the least (`min`) element of the block's part of an
+    integer tensor, moved into `[least, most]`: whatever is in the tensor, what is
+    computed of the result does not overflow. `map` cuts the tensor, by axes of the
+    grid only, into parts of the shape `of`, which cover it without overhang and
+    have at most 64 elements. Below, the block reads the length of its sequence:
+
+    ```mlir
+    %n = block.scalar max %lengths [[b], []] of [1, 1] within [0, 512] : tensor<8x1xi64>
+    ```
+  }];
+  let arguments = (ins Block_ExtremeFn:$fn, Block_IndexTensor:$source, Block_MapAttr:$map,
+                       DenseI64ArrayAttr:$tile, I64Attr:$least, I64Attr:$most);
+  let results = (outs Index:$result);
+  let assemblyFormat = [{
+    $fn $source custom<Map>($map) `of` $tile `within` `[` $least `,` $most `]` attr-dict
+    `:` type($source)
+  }];
+  let hasVerifier = 1;
+}
+
 def Block_LaunchTerminator : NativeOpTrait<"LaunchTerminator"> {
   let cppNamespace = "::mirage::kernel";
 }
@@ -158,6 +182,17 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
     } : !block.tile<64xf16>
     ```
 
+    Symbols of the map are integers that the block reads (`with`): its steps are then
+    known when it runs. A step beyond the last position that may be seen is not taken:
+
+    ```mlir
+    %n = block.scalar max %position [[]] of [1] within [-1, 4095] : tensor<1xi64>
+    %u = block.loop [k = 64] steps affine_map<()[s0] -> (0, s0 floordiv 64 + 1)> of [] with (%n) {
+      %v = block.load %gv [[k]] : tensor<4096xf16> -> !block.tile<64xf16>
+      block.accumulate sum %v : !block.tile<64xf16>
+    } : !block.tile<64xf16>
+    ```
+
     ```mlir
     %a, %s = block.loop [k = 64] {
       %x = block.load %gx [[], [k]] : tensor<16x4096xf16> -> !block.tile<16x64xf16>
@@ -171,17 +206,21 @@ def Block_LoopOp : Block_Op<"loop", [RecursiveMemoryEffects,
   }];
   let arguments = (ins StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$extent,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$stages,
-                       OptionalAttr<AffineMapAttr>:$steps, OptionalAttr<StrArrayAttr>:$stepAxes);
+                       OptionalAttr<AffineMapAttr>:$steps, OptionalAttr<StrArrayAttr>:$stepAxes,
+                       Variadic<Index>:$stepValues);
   let results = (outs Variadic<Block_TileType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     custom<Axis>($axis, $extent) (`steps` $steps^ `of` custom<AxisNames>($stepAxes))?
+    (`with` `(` $stepValues^ `)`)?
     attr-dict-with-keyword $body (`:` type($results)^)?
   }];
   let extraClassDeclaration = [{
     /// The first step, and the one after the last, of blocks at `positions` along
-    /// `stepAxes`.
+    /// `stepAxes`, of a loop without `stepValues`.
     std::pair<int64_t, int64_t> getStepRange(::llvm::ArrayRef<int64_t> positions);
+    /// Whether the steps are known only when the block runs.
+    bool hasStepsAtRunTime() { return !getStepValues().empty(); }
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;

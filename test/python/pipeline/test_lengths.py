@@ -1,0 +1,114 @@
+"""Programs over a part of a buffer that is known at run time, from PyTorch to PTX that the emulator
+executes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.pipeline.emulate import emulate
+from mirage.semantics.ugraph import External, Launch, Steps, loops
+
+Tensor = torch.Tensor
+OPTIONS = mi.OptimizeOptions(candidates=2, verify_seed=1, cubin=False)
+
+
+def rand(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator).half()
+
+
+def cache(keys: int, batch: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    return rand(batch, 4, 1, 64), rand(batch, 4, keys, 64) * 0.5, rand(batch, 4, keys, 64)
+
+
+def decoded(q: Tensor, k: Tensor, v: Tensor, position: Tensor) -> Tensor:
+    """A step of decoding: what Transformers computes of a static cache."""
+    mask = torch.arange(k.shape[-2]) <= position[:, None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+
+
+def ragged(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
+    mask = torch.arange(k.shape[-2]) < lengths.view(-1, 1, 1, 1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def windowed(q: Tensor, k: Tensor, v: Tensor, position: Tensor) -> Tensor:
+    """The last 100 keys up to a position."""
+    i, last = torch.arange(k.shape[-2]), position[:, None]
+    mask = (i <= last) & (i > last - 100)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+
+
+def guarded(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
+    """Elements beyond the length are kept out by the program itself."""
+    seen = torch.arange(k.shape[-2]) < lengths.view(-1, 1, 1, 1)
+    k, v = (torch.where(seen.transpose(-1, -2), x, 0.0) for x in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+
+def steps_of(found: mi.Optimized) -> list[Steps | None]:
+    kernels = [op for s in found.steps if s.graph is not None for op in s.graph.ops
+               if isinstance(op, Launch)]  # fmt: skip
+    return [loop.steps for kernel in kernels for loop in loops(kernel)]
+
+
+def check(found: mi.Optimized, program: Callable[..., Any], *inputs: Tensor) -> None:
+    wide = [x.double() if x.is_floating_point() else x for x in inputs]
+    with torch.no_grad():
+        expected = program(*wide)
+    (result,) = emulate(found, *inputs)
+    np.testing.assert_allclose(result.double().numpy(), expected.numpy(), rtol=0, atol=5e-3)
+
+
+def optimized(program: Callable[..., Any], *inputs: Tensor, chip: str = "sm_90a") -> mi.Optimized:
+    imported = mi.from_torch(program, *inputs, allow_fallback=True)
+    return mi.optimize(imported, replace(OPTIONS, chip=chip))
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_step_of_decoding(batch: int, chip: str) -> None:
+    """The position is read by the kernel; there is nothing beside it."""
+    inputs = cache(512, batch)
+    found = optimized(decoded, *inputs, torch.tensor([300, 17][:batch]), chip=chip)
+    assert not any(step.external for step in found.steps)
+    assert any(s is not None and s.readings for s in steps_of(found))
+    kept = [c.verdict for c in found.report.checked if c.kept]
+    assert any(v.evidence[-1].name == "steps left out" for v in kept)
+    for position in ([0, 511], [255, 256], [1 << 40, 63]):
+        check(found, decoded, *inputs, torch.tensor(position[:batch]))
+
+
+def test_a_ragged_batch() -> None:
+    inputs = cache(512)
+    found = optimized(ragged, *inputs, torch.tensor([300, 17]))
+    assert any(s is not None and s.readings for s in steps_of(found))
+    for lengths in ([1, 512], [511, 128], [10_000, 33]):
+        check(found, ragged, *inputs, torch.tensor(lengths))
+
+
+def test_a_window_at_a_position() -> None:
+    """What is computed of the position is a call of the framework, on a tensor as small as it."""
+    inputs = cache(512)
+    found = optimized(windowed, *inputs, torch.tensor([300, 17]))
+    calls = [op for op in found.graph.ops if isinstance(op, External)]
+    assert any(op.target == "aten.sub.Tensor" for op in calls)
+    assert all(op.result.type.size <= 2 for op in calls)
+    for position in ([0, 511], [99, 100], [400, 163]):
+        check(found, windowed, *inputs, torch.tensor(position))
+
+
+def test_numbers_that_the_program_keeps_out() -> None:
+    q, k, v = cache(512)
+    lengths = torch.tensor([300, 17])
+    found = optimized(guarded, q, k, v, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        k[row, :, length:], v[row, :, length:] = torch.nan, torch.inf
+    check(found, guarded, q, k, v, lengths)
