@@ -22,6 +22,8 @@ TWICE = 0.3
 """Share of the mutants that have two faults."""
 EVERY = 1000
 """All situations."""
+PATIENCE = 4.0
+"""Times the usual work for the oracle where a mutant is refuted in which it sees nothing."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,8 @@ def _found(
     refuted = verdict.kind is Kind.REFUTED
     special = EVERY if variant and not verdict.accepted else effort.special
     if refuted or verdict.accepted or variant:
-        finding = judge.thorough(graph, special, place_of(verdict))
+        patience = PATIENCE if refuted else 1.0
+        finding = judge.thorough(graph, special, place_of(verdict), patience)
     asked = (verdict.accepted and verdict.numerics_hold is not None) or variant
     if finding is not None or refuted or not asked:
         return finding, 0.0

@@ -260,13 +260,16 @@ def _turned(b: Builder, x: Value) -> Value:
     return b.transpose(b.transpose(x, order), order)
 
 
+def _doubled(b: Builder, x: Value) -> Value:
+    wide = b.cast(x, DType.F32) if x.dtype.is_half else x  # twice the largest number is none
+    return b.binary(BinaryFn.MUL, b.binary(BinaryFn.ADD, wide, wide), b.constant(0.5))
+
+
 _NOTHING: dict[str, Callable[[Builder, Value], Value]] = {
     "negated twice": _twice,
     "the larger of itself": lambda b, x: b.binary(BinaryFn.MAX, x, x),
     "times one": lambda b, x: b.binary(BinaryFn.MUL, x, b.constant(1.0)),
-    "doubled and halved": lambda b, x: b.binary(
-        BinaryFn.MUL, b.binary(BinaryFn.ADD, x, x), b.constant(0.5)
-    ),
+    "doubled and halved": _doubled,
     "cut and joined": _joined,
     "in one row": _flat,
     "turned twice": _turned,

@@ -33,6 +33,7 @@ _SMALLEST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150}
 _LARGEST = {"f16": 65504.0, "bf16": 3.3e38, "f32": 3.3e38, "f64": 1e300}
 _NEIGHBOURS = 8
 _HELD = 2e7  # elements of what was computed of the reference
+_MORE = 8.0  # times the work that the reference may take: tiles are computed whole
 _FEW = 8  # elements of a row: shorter ones are joined
 
 
@@ -82,18 +83,24 @@ class Judge:
         return self._exact(candidate, (s.ordinary(0), s.ordinary(1, 1 / 16), s.own_scales(0)))
 
     def thorough(
-        self, candidate: KernelGraph, special: int, at: tuple[int, tuple[int, ...]] | None = None
+        self,
+        candidate: KernelGraph,
+        special: int,
+        at: tuple[int, tuple[int, ...]] | None = None,
+        patience: float = 1.0,
     ) -> Finding | None:
         """A difference at more scales, at other places and in ``special`` of the situations that
-        models have; around the element ``at`` (of an output) too."""
+        models have; around the element ``at`` (of an output) too. ``patience``: how many times the
+        usual work a part may take."""
         s = self.situations
         boxes = list(self.boxes)
         if at is not None:
             boxes.insert(0, (at[0], self._around(at[0], at[1])))
-        boxes += [(i, self._random(i)) for i in range(len(self.reference.outputs))]
+        for i in range(len(self.reference.outputs)):
+            boxes += [(i, self._crossed(i)), (i, self._random(i))]
         usual = (s.ordinary(n, f) for n, f in ((2, 1.0), (3, 1 / 64), (4, 8.0)))
         scaled = (s.own_scales(n) for n in range(1, 7))
-        return self._exact(candidate, chain(usual, scaled, self._some(special)), boxes)
+        return self._exact(candidate, chain(usual, scaled, self._some(special)), boxes, patience)
 
     def rough(self, candidate: KernelGraph, special: int) -> Finding | None:
         """The worst rounding errors on normal inputs and in ``special`` of the situations, relative
@@ -166,6 +173,12 @@ class Judge:
             found.append((start, start + n))
         return tuple(found)
 
+    def _crossed(self, output: int) -> Box:
+        """The first indices of every other dimension and the last ones of those between, where two
+        dimensions that are exchanged do not look alike."""
+        shape = self.reference.outputs[output].shape
+        return self._around(output, [0 if d % 2 else n - 1 for d, n in enumerate(shape)])
+
     def _random(self, output: int) -> Box:
         shape = self.reference.outputs[output].shape
         return self._around(output, [self.rng.randrange(n) for n in shape])
@@ -183,13 +196,14 @@ class Judge:
         return run.part(self.reference.outputs[output], box).to(torch.float64)
 
     def _run(self, candidate: KernelGraph, situation: Situation, typed: bool) -> Oracle:
-        return Oracle(candidate, situation.inputs, typed=typed, most=8.0 * self.work)
+        return Oracle(candidate, situation.inputs, typed=typed, most=_MORE * self.work)
 
     def _exact(
         self,
         candidate: KernelGraph,
         situations: Iterable[Situation],
         boxes: Sequence[tuple[int, Box]] | None = None,
+        patience: float = 1.0,
     ) -> Finding | None:
         """The first difference. Raises :class:`TooMuchWork` where nothing could be compared."""
         compared = False
@@ -199,6 +213,7 @@ class Judge:
                 break
             run = self._run(candidate, situation, False)
             for output, box in boxes or self.boxes:
+                run.left = patience * _MORE * self.work  # for each part, as the reference has it
                 try:
                     expected = self._reference(situation, False, output, box)
                     actual = run.part(candidate.outputs[output], box).to(torch.float64)
