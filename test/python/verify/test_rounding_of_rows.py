@@ -7,8 +7,11 @@ import random
 
 import graphs
 import pytest
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify.evidence.input_roles import rows_meet
 from mirage.workloads import get
 from program_mutants import mutants
 from rounding_faults import rounding_faults
@@ -40,4 +43,59 @@ def test_rows_that_meet_are_of_one_kind_too(name: str) -> None:
     assert verify(reference, reference, OPTIONS).accepted
     verdict = verify(reference, rough(reference, "layer norm"), OPTIONS)
     assert verdict.kind is Kind.PROVED
+    assert not verdict.accepted, verdict
+
+
+def products(
+    turned: bool, keys: int = 64, batch: int = 2, rows: int = 4, *, scaled: bool = False
+) -> KernelGraph:
+    """Attention by hand, of keys or of keys that are turned, and a gain. ``scaled``: one over the
+    sum is held in f16, times 2^20."""
+    shape = (batch, 16, keys) if turned else (batch, keys, 16)
+    sizes = ((batch, rows, 16), shape, (batch, keys, 16), (16,))
+    q, k, v, g = (Value(TensorType(size, DType.F16)) for size in sizes)
+    b = Builder()
+    s = b.cast(b.matmul(q, k if turned else b.transpose(k, (0, 2, 1))), DType.F32)
+    e = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, s, b.reduce(ReduceFn.MAX, s, (2,))))
+    inverse = b.unary(UnaryFn.RECIPROCAL, b.reduce(ReduceFn.SUM, e, (2,)))
+    if scaled:
+        large = b.binary(BinaryFn.MUL, inverse, b.constant(2.0**20))
+        half = b.cast(b.cast(large, DType.F16), DType.F32)
+        inverse = b.binary(BinaryFn.MUL, half, b.constant(2.0**-20))
+    p = b.cast(b.binary(BinaryFn.MUL, e, inverse), DType.F16)
+    y = b.binary(BinaryFn.MUL, b.matmul(p, v), g)
+    return KernelGraph("products", (q, k, v, g), tuple(b.ops), (y,))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_keys_meet_in_the_maximum_of_their_scores(turned: bool) -> None:
+    """A maximum that is 0 at least, where all scores of a row are far below."""
+    reference = products(turned)
+    assert rows_meet(reference) == {1}
+    assert verify(reference, reference, OPTIONS).accepted
+    verdict = verify(reference, rough(reference, "at least 0"), OPTIONS)
+    assert verdict.equivalent
+    assert not verdict.accepted, verdict
+
+
+def test_weights_meet_in_a_norm_of_what_they_give() -> None:
+    x, w, u = (Value(TensorType(s, DType.F32)) for s in ((4, 8), (6, 8), (6, 5)))
+    b = Builder()
+    y = b.matmul(x, b.transpose(w, (1, 0)))
+    total = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, y), (1,))
+    z = b.matmul(b.binary(BinaryFn.MUL, y, total), u)
+    assert rows_meet(KernelGraph("norm", (x, w, u), tuple(b.ops), (z,))) == {1}
+
+
+def test_a_single_key_may_be_all_that_counts_where_inputs_are_constant_within_cells() -> None:
+    """One over a sum of exponentials, times 2^20 in f16: that is fine where many keys are the same
+    and infinite where a single one has all the weight."""
+    reference = products(False, keys=1 << 15, batch=64, rows=1)
+    few = VerifyOptions(seed=3, work=2e4)
+    verdict = verify(reference, reference, few)
+    assert verdict.accepted
+    assert any("constant within" in e.text for e in verdict.evidence)
+    wrong = products(False, keys=1 << 15, batch=64, rows=1, scaled=True)
+    verdict = verify(reference, wrong, few)
+    assert verdict.equivalent
     assert not verdict.accepted, verdict

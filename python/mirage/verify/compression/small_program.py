@@ -70,15 +70,22 @@ def cells_of(digit: Digit, singles: int) -> Weights:
     return tuple(result)
 
 
+_SINGLE = 2
+
+
 def even_cells(digit: Digit, count: int) -> Weights:
-    """At most ``count`` cells of about equal size in each segment of a digit."""
+    """At most ``count`` cells in each segment of a digit: two single indices (where there are at
+    least four cells), the others of about equal size. Without single ones no value could occur
+    once: a maximum, or all that is left of a softmax."""
     if digit.pinned:
         return (1,) * digit.radix
     result: list[int] = []
     for length in digit.segments:
         parts = min(count, length)
-        size, more = divmod(length, parts)
-        result.extend([size + 1] * more + [size] * (parts - more))
+        single = _SINGLE if 2 * _SINGLE <= parts < length else 0
+        size, more = divmod(length - single, parts - single)
+        rest = parts - single - more
+        result.extend([1] * single + [size + 1] * more + [size] * rest)
     return tuple(result)
 
 
@@ -99,7 +106,7 @@ class Cells:
 
     @classmethod
     def even(cls, structure: Structure, count: int) -> Cells:
-        """At most ``count`` cells of about equal size in each segment of a digit."""
+        """Cells of each digit by :func:`even_cells`."""
         return cls(structure, {d: even_cells(x, count) for d, x in structure.digits.items()})
 
     def weights(self, slot: Slot) -> Weights:

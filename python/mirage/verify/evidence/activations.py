@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import ceil, prod
 from zlib import crc32
 
@@ -20,16 +21,9 @@ import numpy as np
 
 from mirage.semantics.evaluate import Sampled
 from mirage.semantics.region import region_shape
-from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import (
-    Contraction,
-    Elementwise,
-    KernelGraph,
-    Matmul,
-    Op,
-    Value,
-    View,
-)
+from mirage.semantics.scalar import Array, DType
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.input_roles import gains_of, may_be_masks, natural_scales, rows_meet
 from mirage.verify.evidence.integers import draw_integers
 from mirage.verify.evidence.sampling import Sample
 
@@ -60,6 +54,11 @@ def _shifted(mean: float, std: float = 1.0) -> Row:
 
 def _constant(value: float) -> Row:
     return lambda rng, n: np.full(n, value)
+
+
+def _any_constant(rng: Rng, n: int) -> Array:
+    """Whether the square of a mean is above the mean of squares depends on the number."""
+    return np.full(n, 2.0 ** rng.uniform(0.0, 7.0))
 
 
 def _times(scale: float) -> Row:
@@ -102,9 +101,15 @@ ROWS: tuple[tuple[str, Row], ...] = (
     ("large", _times(2.0**9)),
     ("all about -1e4", _shifted(-1e4, 10.0)),
     ("constant 5.7", _constant(5.7)),
+    ("a constant", _any_constant),
+    ("another constant", _any_constant),
     ("all but the last masked by -1e4", _masked(-1e4, 0.99)),
 )
 """What rows of activations look like."""
+
+_BOTH_SIGNS = ("mean 300", "mean -1000")
+"""Scores of which all are far above zero in one and far below it in the other: tried first where
+all rows are alike."""
 
 MASKS: tuple[tuple[str, Row], ...] = (
     ("first half masked by -inf", _masked(-np.inf, 0.5)),
@@ -117,80 +122,6 @@ OUTLIERS = (3000.0, 300.0, 1000.0)
 """How many times a channel may be as large as the others (in models always the same ones)."""
 GAINS = (24.0, 1.0, 30.0)
 """What a norm's gain may be there."""
-
-
-# ---- natural scales
-
-
-def natural_scales(graph: KernelGraph) -> list[float]:
-    """For each input a scale at which sums of products stay about as large as what is summed: one
-    over the root of their length for the right operand of a product.
-    """
-    source: dict[Value, Value] = {v: v for v in graph.inputs}
-    scales = dict.fromkeys(graph.inputs, 1.0)
-    for op in graph.ops:
-        if _looks(op) and op.operands[0] in source:
-            source[op.result] = source[op.operands[0]]
-        if isinstance(op, Matmul):
-            weight = source.get(op.operands[1])
-            if weight is not None:
-                scales[weight] = min(scales[weight], op.operands[1].shape[-2] ** -0.5)
-    return [scales[v] for v in graph.inputs]
-
-
-def gains_of(graph: KernelGraph) -> dict[int, int]:
-    """Inputs that have one number for each channel, with the number of channels."""
-    return {
-        i: v.shape[-1]
-        for i, v in enumerate(graph.inputs)
-        if v.shape and v.shape[-1] > 1 and v.type.size == v.shape[-1]
-    }
-
-
-def may_be_masks(graph: KernelGraph) -> set[int]:
-    """Inputs in which programs have minus infinity: those that are only added to something, or
-    compared, or taken to an exponential."""
-    state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
-    found = set(range(len(graph.inputs)))
-    for op in graph.ops:
-        if _looks(op):
-            state[op.result] = state.get(op.operands[0], set())
-            continue
-        for place, v in enumerate(op.operands):
-            if not _takes_masks(op, place):
-                found -= state.get(v, set())
-    return found
-
-
-def rows_meet(graph: KernelGraph) -> set[int]:
-    """Inputs of which several rows (what the last dimension holds) are reduced together: in a
-    reduction over another dimension, or after a reshape that joins rows."""
-    of: dict[Value, set[int]] = {v: {i} for i, v in enumerate(graph.inputs)}
-    found: set[int] = set()
-    for op in graph.ops:
-        inputs = set[int]().union(*(of.get(v, set[int]()) for v in op.operands))
-        if isinstance(op, Contraction) and len(op.operands) == 1:
-            last = len(op.operands[0].shape) - 1
-            if any(d != last for d in op.over[0]):
-                found |= inputs
-        merges = isinstance(op, View) and op.source_dims() is None  # or splits
-        if merges and op.result.shape[-1:] > op.operands[0].shape[-1:]:
-            found |= inputs
-        if isinstance(op, Elementwise | View):
-            of.update((v, inputs) for v in op.results)
-    return found
-
-
-def _looks(op: Op) -> bool:
-    """Whether the result has elements of the operand, in another place or type."""
-    return isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
-
-
-def _takes_masks(op: Op, place: int) -> bool:
-    return op.function in _MASKED or (op.function is BinaryFn.SUB and place == 0)
-
-
-_MASKED = (BinaryFn.ADD, BinaryFn.MAX, ReduceFn.MAX, UnaryFn.EXP)
 
 
 # ---- drawing
@@ -299,7 +230,8 @@ class Activations:
 
     def expected(self) -> int:
         """How many situations there are of all kinds but :meth:`own_scales`."""
-        found = 0
+        pairs = combinations(self.free, 2)
+        found = sum(2 for i, j in pairs if self.shapes[i] and self.shapes[i] == self.shapes[j])
         for i in self.free:
             found += 3 + 1  # scales, zeros
             shape = self.shapes[i]
@@ -348,17 +280,37 @@ class Activations:
     def alike(self) -> Iterator[Situation | None]:
         """All rows of one kind, where a program takes several of them together: a mean far from 0
         is none beside rows of other kinds."""
-        for i in sorted(self.meeting.intersection(self.free)):
-            shape = self.shapes[i]
-            if len(shape) < 2 or i in self.gains:
-                continue
-            for name, row in ROWS:
+        inputs = [i for i in sorted(self.meeting.intersection(self.free)) if i not in self.gains]
+        kinds = sorted(ROWS, key=lambda kind: kind[0] not in _BOTH_SIGNS)
+        for name, row in kinds:
+            for i in inputs:
+                shape = self.shapes[i]
+                if len(shape) < 2:
+                    continue
                 if not self.mine():
                     yield None
                     continue
                 rng = self.stream("alike", i, name)
                 x = np.stack([row(rng, shape[-1]) for _ in range(prod(shape[:-1]))])
                 yield self.situation(f"all rows of input {i}: {name}", {i: x.reshape(shape)})
+
+    def beside_each_other(self) -> Iterator[Situation | None]:
+        """Inputs of one shape that are nearly equal, where their mean is far from 0: what is left
+        of a difference is lost where it is written out."""
+        for i, j in combinations(self.free, 2):
+            shape = self.shapes[i]
+            if not shape or self.shapes[j] != shape:
+                continue
+            for mean in (30.0, 1.0):
+                if not self.mine():
+                    yield None
+                    continue
+                rng = self.stream("beside each other", i, j, mean)
+                x = mean + rng.standard_normal(shape)
+                near = x + 1e-2 * mean * rng.standard_normal(shape)
+                yield self.situation(
+                    f"inputs {i} and {j} nearly equal, mean {mean:g}", {i: x, j: near}
+                )
 
     def outliers(self) -> Iterator[Situation | None]:
         """A channel that is far larger than the others, where the gain is large too."""
@@ -426,8 +378,8 @@ class Activations:
 
     def single_scales(self) -> Iterator[Situation | None]:
         """One input at either end of the scales, the others as usual."""
-        for i in self.free:
-            for power in (LOWEST, HIGHEST - 6, HIGHEST):
+        for power in (HIGHEST, LOWEST, HIGHEST - 6):
+            for i in self.free:
                 if not self.mine():
                     yield None
                     continue

@@ -47,6 +47,8 @@ _SMALLEST = dict.fromkeys(DType, 0.0) | {
 }
 _NEIGHBOURS = (8, 24, 48)
 """Inputs next to those of a situation at which errors are measured that are too large there."""
+_SURE, _UNSURE = 0.5, 3.0
+"""Standard errors of a row's typical error within which it is right at once, and in the end."""
 _AROUND = 2e7
 """Elements that are computed for that, but for the first few inputs."""
 _FEW = 2.0
@@ -178,9 +180,11 @@ class _Gate:
                 found.append([np.reshape(v, (-1, _row(np.shape(v)))) for v in each])
             x, r, c = (np.concatenate(each, axis=1) for each in zip(*found, strict=True))
             dtype = graph.outputs[number].dtype
-            errors = compare_rows(x, r, c, dtype, situation.name, f"output {number}", len(found))
+            where = f"output {number}"
+            errors = compare_rows(x, r, c, dtype, situation.name, where, len(found), sure=True)
             if errors.holds:
                 break
+            errors = compare_rows(x, r, c, dtype, situation.name, where, len(found))
         return errors
 
     def errors(
@@ -257,9 +261,11 @@ def compare_rows(
     name: str,
     output: str,
     draws: int = 1,
+    sure: bool = False,
 ) -> Errors:
     """Errors of one output, over all of it and row by row; each row has ``draws`` measurements one
-    after the other."""
+    after the other. With ``sure`` they may not be larger than is promised by as much as so few
+    draws leave open."""
     x, r, c = (np.asarray(v, dtype=np.float64) for v in (exact, reference, candidate))
     n = _row(x.shape)
     x, r, c = (v.reshape(-1, n) for v in (x, r, c))
@@ -291,7 +297,7 @@ def compare_rows(
     allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
     wrong = rows_c > allowed
     if draws > 1:
-        wrong &= ~_typical(error_r, error_c, floor, known, draws)
+        wrong &= ~_typical(error_r, error_c, floor, known, draws, _SURE if sure else _UNSURE)
     if not fine:
         return Errors(name, rms_r, rms_c, False, output)
     if not wrong.any():
@@ -302,16 +308,18 @@ def compare_rows(
     return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
 
 
-def _typical(error_r: Array, error_c: Array, floor: Array, known: Array, draws: int) -> Array:
+def _typical(
+    error_r: Array, error_c: Array, floor: Array, known: Array, draws: int, spread: float
+) -> Array:
     """The rows whose typical error is no more than twice the reference's, as far as so many draws
-    tell."""
+    tell: within ``spread`` standard errors."""
 
     def logarithms(e: Array) -> Array:
         own, its = (v.reshape(len(v), draws, -1) for v in (e, known))
         return np.log(np.maximum(_rms(own, its, 2), least)).mean(1)
 
     least = np.maximum(_rms(floor, known, 1) / 2.0, 1e-300)[:, None]
-    uncertain = 1.0 + 3.0 / np.sqrt(draws)
+    uncertain = 1.0 + spread / np.sqrt(draws)
     return logarithms(error_c) - logarithms(error_r) <= np.log(2.0 * uncertain)
 
 

@@ -32,7 +32,7 @@ _ALL = 1.2e7
 _ENOUGH = 2**14
 """Elements of outputs that ordinary inputs are to give."""
 _MORE = 3
-_FEWEST = 12
+_FEWEST = 20
 _RANDOM = 6
 _PATIENCE = 4.0
 
@@ -110,6 +110,7 @@ class Situations:
             draw.rows(),
             draw.alike(),
             draw.outliers(),
+            draw.beside_each_other(),
             draw.single_scales(),
             draw.own_scales(_RANDOM),
             draw.zeros(),

@@ -1,0 +1,141 @@
+"""What a program does with its inputs, as far as it matters to which numbers are tried in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    Contraction,
+    Elementwise,
+    KernelGraph,
+    Matmul,
+    Op,
+    Value,
+    View,
+)
+
+
+def natural_scales(graph: KernelGraph) -> list[float]:
+    """For each input a scale at which sums of products stay about as large as what is summed: one
+    over the root of their length for the right operand of a product.
+    """
+    source: dict[Value, Value] = {v: v for v in graph.inputs}
+    scales = dict.fromkeys(graph.inputs, 1.0)
+    for op in graph.ops:
+        if _looks(op) and op.operands[0] in source:
+            source[op.result] = source[op.operands[0]]
+        if isinstance(op, Matmul):
+            weight = source.get(op.operands[1])
+            if weight is not None:
+                scales[weight] = min(scales[weight], op.operands[1].shape[-2] ** -0.5)
+    return [scales[v] for v in graph.inputs]
+
+
+def gains_of(graph: KernelGraph) -> dict[int, int]:
+    """Inputs that have one number for each channel, with the number of channels."""
+    return {
+        i: v.shape[-1]
+        for i, v in enumerate(graph.inputs)
+        if v.shape and v.shape[-1] > 1 and v.type.size == v.shape[-1]
+    }
+
+
+def may_be_masks(graph: KernelGraph) -> set[int]:
+    """Inputs in which programs have minus infinity: those that are only added to something, or
+    compared, or taken to an exponential."""
+    state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
+    found = set(range(len(graph.inputs)))
+    for op in graph.ops:
+        if _looks(op):
+            state[op.result] = state.get(op.operands[0], set())
+            continue
+        for place, v in enumerate(op.operands):
+            if not _takes_masks(op, place):
+                found -= state.get(v, set())
+    return found
+
+
+def rows_meet(graph: KernelGraph) -> set[int]:
+    """Inputs of which several rows (what the last dimension holds) are reduced together: in a
+    reduction over another dimension, after a reshape that joins rows, or where what products give
+    of each of them is reduced (the scores of all keys, the columns of a norm after a product)."""
+    found: set[int] = set()
+    rows = {v: _Rows.of(i, len(v.shape)) for i, v in enumerate(graph.inputs)}
+    for op in graph.ops:
+        inside = [rows.get(v, _Rows.none(len(v.shape))) for v in op.operands]
+        if isinstance(op, Contraction) and len(op.operands) == 1:
+            (x,), last = inside, len(op.operands[0].shape) - 1
+            if any(d != last for d in op.over[0]):
+                found |= x.moved
+            found |= set[int]().union(*(x.along[d] for d in op.over[0]))
+        merges = isinstance(op, View) and op.source_dims() is None  # or splits
+        if merges and op.result.shape[-1:] > op.operands[0].shape[-1:]:
+            found |= inside[0].moved
+        for v in op.results:
+            rows[v] = _through(op, v, inside)
+    return found
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Where the rows of inputs are in a value: for each dimension, the inputs whose rows it counts;
+    and those of which the value has the elements, moved or as arguments of functions."""
+
+    along: tuple[frozenset[int], ...]
+    moved: frozenset[int]
+
+    @staticmethod
+    def of(number: int, rank: int) -> _Rows:
+        own = frozenset((number,))
+        return _Rows((*(own,) * (rank - 1), frozenset[int]())[-rank:] if rank else (), own)
+
+    @staticmethod
+    def none(rank: int) -> _Rows:
+        return _Rows((frozenset(),) * rank, frozenset())
+
+
+def _through(op: Op, result: Value, inside: Sequence[_Rows]) -> _Rows:
+    """Where rows are in the result of an op."""
+    rank, nothing = len(result.shape), frozenset[int]()
+    if isinstance(op, Matmul):
+        a, b = (x.along for x in inside)
+        batch = [_common([x[:-2] for x in (a, b)], rank - 2, d) for d in range(rank - 2)]
+        # what is in a row of a product's operand is in a column of another one's: it is not known
+        # which of the two a caller passes
+        ends = (a[-2] | inside[0].moved, b[-1] | inside[1].moved)
+        return _Rows((*batch, *ends), nothing)
+    if isinstance(op, View):
+        dims = op.source_dims()
+        along = inside[0].along
+        if dims is None:
+            return _Rows((nothing.union(*along),) * rank, inside[0].moved)
+        return _Rows(
+            tuple(along[dims[d]] if d in dims else nothing for d in range(rank)), inside[0].moved
+        )
+    if isinstance(op, Elementwise):
+        along = [_common([x.along for x in inside], rank, d) for d in range(rank)]
+        return _Rows(tuple(along), nothing.union(*(x.moved for x in inside)))
+    if isinstance(op, Contraction) and len(op.operands) == 1 and rank == len(inside[0].along):
+        kept = (nothing if d in op.over[0] else x for d, x in enumerate(inside[0].along))
+        return _Rows(tuple(kept), nothing)
+    return _Rows.none(rank)
+
+
+def _common(values: Sequence[Sequence[frozenset[int]]], rank: int, d: int) -> frozenset[int]:
+    """What is along a dimension of values that are matched from the last one."""
+    places = ((x, d - rank + len(x)) for x in values)
+    return frozenset[int]().union(*(x[at] for x, at in places if at >= 0))
+
+
+def _looks(op: Op) -> bool:
+    """Whether the result has elements of the operand, in another place or type."""
+    return isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
+
+
+def _takes_masks(op: Op, place: int) -> bool:
+    return op.function in _MASKED or (op.function is BinaryFn.SUB and place == 0)
+
+
+_MASKED = (BinaryFn.ADD, BinaryFn.MAX, ReduceFn.MAX, UnaryFn.EXP)
