@@ -18,13 +18,14 @@ from mirage.semantics.indices import unit_free_dims
 from mirage.semantics.positions import Iota, TileIota
 from mirage.semantics.ranges import ANY, Range
 from mirage.semantics.read_bounds import NOTHING, Assumed, part_of
-from mirage.semantics.scalar import Array, ReduceFn
+from mirage.semantics.scalar import Array, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
     Binary,
     Broadcast,
     Cast,
+    Concat,
     Constant,
     Contraction,
     Elementwise,
@@ -38,6 +39,7 @@ from mirage.semantics.ugraph import (
     Reduce,
     Reshape,
     RunningMax,
+    Slice,
     Source,
     Transpose,
     Unary,
@@ -148,6 +150,7 @@ class TileRanges:
         self.loop, self.positions, self.assumed = loop, positions, assumed
         self.extents = axis_extents(launch)
         self.tiles: dict[Value, Tile] = {}
+        self.makers: dict[Value, Op] = {}
         self.cuts: list[tuple[tuple[str, ...], int]] = []  # axes of positions, and their tiles
         axes = [*(a.name for a in launch.grid), loop.axis.name]
         self.steps: dict[str, Array] = {
@@ -166,6 +169,7 @@ class TileRanges:
                     self.tiles[result] = self._accumulated(a)
             else:
                 self.tiles[op.result] = self._tile(op)
+                self.makers[op.result] = op
 
     def _accumulated(self, a: Accumulator) -> Tile:
         """After the loop: a value of any of its steps, or a sum of several."""
@@ -180,6 +184,18 @@ class TileRanges:
         if not isinstance(op, Source | Elementwise | Movement | Contraction):
             no_rule(op, "ranges of tiles")
         return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
+
+    def _unary(self, op: Unary, xs: list[Tile]) -> Tile:
+        maker = self.makers.get(op.operands[0])
+        if op.fn is UnaryFn.NEG and isinstance(maker, Unary) and maker.fn is UnaryFn.NEG:
+            return self.tiles[maker.operands[0]]  # of minus infinity, too
+        return _each(lambda x: ranges.unary(op.fn, x), *xs)
+
+    def _reshape(self, op: Reshape, xs: list[Tile]) -> Tile:
+        source = op.operands[0]
+        while isinstance(maker := self.makers.get(source), Reshape):
+            source = maker.operands[0]  # a reshape of a reshape is one
+        return _reshaped(source.shape, op.result.shape, self.tiles[source])
 
     def _reduce(self, op: Reduce, xs: list[Tile]) -> Tile:
         tile = xs[0].merged(xs[0].along([d - len(op.operands[0].shape) for d in op.dims]))
@@ -294,8 +310,23 @@ def _transposed(op: Transpose, x: Tile) -> Tile:
     return x.moved(_at(rank, rank, dict(enumerate(op.permutation))))
 
 
-def _reshaped(op: Reshape, x: Tile) -> Tile:
-    source, result = op.operands[0].shape, op.result.shape
+def _sliced(op: Slice, x: Tile) -> Tile:
+    """Of some elements; where they are no longer counted from the same end, all that is known of an
+    edge is that it is somewhere."""
+    sizes = zip(op.operands[0].shape, op.result.shape, strict=True)
+    cut = [d - len(op.result.shape) for d, (n, m) in enumerate(sizes) if n != m]
+    return x.merged(x.along(cut))
+
+
+def _joined(op: Concat, xs: list[Tile]) -> Tile:
+    """Of the elements of any of the tiles."""
+    dim = op.dim - len(op.result.shape)
+    return _each(ranges.hull, *(x.merged(x.along((dim,))) for x in xs))
+
+
+def _reshaped(source: tuple[int, ...], result: tuple[int, ...], x: Tile) -> Tile:
+    if source == result:
+        return x
     return x.moved(_at(len(source), len(result), unit_free_dims(source, result) or {}))
 
 
@@ -304,11 +335,13 @@ _RULES: dict[type[Op], Callable[[TileRanges, Any, list[Tile]], Tile]] = {
     TileIota: lambda at, op, xs: at.positions_at(op.result, op.dim, op.axes, op.extent),
     Load: TileRanges._load,  # pyright: ignore[reportPrivateUsage]
     Mask: TileRanges._mask,  # pyright: ignore[reportPrivateUsage]
-    Unary: lambda at, op, xs: _each(lambda x: ranges.unary(op.fn, x), *xs),
+    Unary: TileRanges._unary,  # pyright: ignore[reportPrivateUsage]
     Binary: lambda at, op, xs: _each(lambda x, y: ranges.binary(op.fn, x, y), *xs),
     Cast: lambda at, op, xs: _each(lambda x: _cast(x, op), *xs),
     Broadcast: lambda at, op, xs: xs[0],
-    Reshape: lambda at, op, xs: _reshaped(op, xs[0]),
+    Reshape: TileRanges._reshape,  # pyright: ignore[reportPrivateUsage]
+    Slice: lambda at, op, xs: _sliced(op, xs[0]),
+    Concat: lambda at, op, xs: _joined(op, xs),
     Transpose: lambda at, op, xs: _transposed(op, xs[0]),
     RunningMax: lambda at, op, xs: _each(_running, *xs),
     Reduce: TileRanges._reduce,  # pyright: ignore[reportPrivateUsage]
