@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import Array
+from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 from mirage.verify.options import SignatureMismatch
@@ -129,8 +129,10 @@ def align(
         _with_inputs(second, other, inputs),
     )
     uniform = {i: x for i, x in contents.items() if foreign and _uniform(x)}
-    one, two = (_filled(g, uniform) for g in graphs)
-    return Aligned(one, two, contents, foreign - uniform.keys(), different)
+    own = {i: contents[i] for i in sorted(foreign - uniform.keys())}
+    opposite = _opposites(inputs, own, contents)
+    one, two = (_with_opposites(_filled(g, uniform), opposite) for g in graphs)
+    return Aligned(one, two, contents, foreign - uniform.keys() - opposite.keys(), different)
 
 
 _CONTENT, _NAME = "content ", "name "
@@ -246,6 +248,37 @@ def _filled(graph: KernelGraph, uniform: Mapping[int, Array]) -> KernelGraph:
         return graph
     body = KernelGraph(graph.name, (), graph.ops, graph.outputs)
     renamed = rename_graph(body, names)
+    return KernelGraph(graph.name, graph.inputs, (*ops, *renamed.ops), renamed.outputs)
+
+
+def _opposites(
+    inputs: Sequence[Value], foreign: Mapping[int, Array], contents: Mapping[int, Array]
+) -> dict[int, int]:
+    """Of truth values that one program holds (a mask), those of the other that are true where these
+    are not."""
+    found: dict[int, int] = {}
+    for i, x in foreign.items():
+        for j, y in contents.items():
+            same = i != j and inputs[i].type == inputs[j].type and inputs[i].dtype is DType.I1
+            if same and j not in found and bool(((x != 0) != (y != 0)).all()):
+                found[i] = j
+                break
+    return found
+
+
+def _with_opposites(graph: KernelGraph, opposite: Mapping[int, int]) -> KernelGraph:
+    """The graph with what is not the other tensor in the place of one."""
+    ops: list[Op] = []
+    names: dict[Value, Value] = {}
+    read_here = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
+    for i, j in opposite.items():
+        if graph.inputs[i] in read_here:
+            b = Builder()
+            names[graph.inputs[i]] = b.unary(UnaryFn.NOT, graph.inputs[j])
+            ops.extend(b.ops)
+    if not names:
+        return graph
+    renamed = rename_graph(KernelGraph(graph.name, (), graph.ops, graph.outputs), names)
     return KernelGraph(graph.name, graph.inputs, (*ops, *renamed.ops), renamed.outputs)
 
 

@@ -5,13 +5,15 @@ candidate that was written down by hand, or by a tool that folds in floating poi
 rounded where the reference has ``0.797 * 0.3``. A kernel holds neither: it holds what the constant
 is rounded to, in the type of the computation. So a constant of the candidate may be read as *any*
 number that is rounded to the same one: the kernels are the same, bit for bit, and a proof for one
-is a proof for the other. Where the programs are not equal as they are, sums and products of few
-constants of the reference are tried.
+is a proof for the other. That is so of the reference, too. Where the programs are not equal as they
+are, sums and products of few constants are tried: for the candidate's those of the reference
+(``0.2391``), then those of both (``1.4427`` is one over the ``0.6931`` beside it), and for the
+reference's those of the candidate (a root of a scale, twice).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, islice
@@ -20,13 +22,12 @@ from math import isclose, prod
 import numpy as np
 
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Constant,
     KernelGraph,
     Op,
     Structure,
-    Value,
     all_ops,
 )
 
@@ -49,50 +50,72 @@ def compiled(value: Number, dtype: DType) -> Compiled:
 
 def read_alike(
     reference: KernelGraph, candidate: KernelGraph
-) -> tuple[KernelGraph, dict[Number, Number]]:
-    """``candidate`` with constants that the reference does not have read as sums and products of
-    the reference's where both compile to the same; and which were. Values keep their identity.
+) -> tuple[KernelGraph, KernelGraph, dict[Number, Number]]:
+    """Both programs with constants read as sums and products of others where both compile to the
+    same; and which were. Values keep their identity.
 
     The reference has no composite ops.
     """
-    known = {op.number for op in all_ops(reference.ops)} - {None}
-    others = [
-        op for op in all_ops(candidate.ops) if isinstance(op, Constant) and op.value not in known
+    foreign = [
+        [op for op in _constants(graph) if op.value not in {x.value for x in _constants(other)}]
+        for graph, other in ((reference, candidate), (candidate, reference))
     ]
+    known = {op.value for op in _constants(reference) if isinstance(op.value, Fraction)}
+    read = _read(foreign[1], known)
+    left = [op for op in foreign[1] if op.value not in read]
+    read |= _one_by_one(left, known)
+    if not read:
+        own = {op.value for op in _constants(candidate) if isinstance(op.value, Fraction)}
+        read = _read(foreign[0], own)
+        return _with(reference, read), candidate, read
+    return reference, _with(candidate, read), read
+
+
+def _constants(graph: KernelGraph) -> list[Constant]:
+    return [op for op in all_ops(graph.ops) if isinstance(op, Constant)]
+
+
+def _one_by_one(others: Sequence[Constant], known: Iterable[Fraction]) -> dict[Number, Number]:
+    """The same of other constants of one program by each other: what others are read by is not read
+    as something else itself."""
+    read: dict[Number, Number] = {}
+    used: set[Number] = set()
+    for op in others:
+        if op.value in read or op.value in used:
+            continue
+        beside = {x.value for x in others if isinstance(x.value, Fraction)}
+        beside -= {op.value, *read}
+        found = _read([op], {*known, *beside})
+        if found:
+            read |= found
+            used |= beside
+    return read
+
+
+def _read(others: Sequence[Constant], known: Collection[Fraction]) -> dict[Number, Number]:
+    """What constants are read as; ``known`` are the numbers to make them of."""
     wanted = {compiled(op.value, op.result.dtype) for op in others}
     if not wanted:
-        return candidate, {}
+        return {}
     found: dict[Compiled, Fraction] = {}
-    for value in islice(_combinations(reference), _MOST_NUMBERS):
+    for value in islice(_combinations(known), _MOST_NUMBERS):
         for key in wanted:
             near = isclose(nearest(value), key[1][0], rel_tol=1e-6, abs_tol=1e-37)
             if near and compiled(value, key[0]) == key:
                 found.setdefault(key, value)
-    alike: dict[Op, Op] = {}
     read: dict[Number, Number] = {}
     for op in others:
         value = found.get(compiled(op.value, op.result.dtype))
         if value is not None and value != op.value:
-            alike[op] = replace(op, value=value)
             read[op.value] = value
-    ops = _replaced(candidate.ops, alike)
-    return KernelGraph(candidate.name, candidate.inputs, ops, candidate.outputs), read
+    return read
 
 
-def _combinations(reference: KernelGraph) -> Iterator[Fraction]:
-    """Sums and products of few constants, those of the fewest first; of constants that divide
-    something, their reciprocals too.
-    """
-    known: dict[Value, Fraction] = {}
-    divisors: set[Fraction] = set()
-    for op in all_ops(reference.ops):
-        if isinstance(op.number, Fraction):
-            known[op.result] = op.number
-        elif op.function is BinaryFn.DIV and op.operands[1] in known:
-            divisors.add(known[op.operands[1]])
-    numbers = sorted(set(known.values()))
+def _combinations(known: Collection[Fraction]) -> Iterator[Fraction]:
+    """Sums and products of few constants and of reciprocals, those of the fewest first."""
+    numbers = sorted(known)
     signed = [*numbers, *(-n for n in numbers)]
-    factors = [*numbers, *(1 / n for n in sorted(divisors) if n)]
+    factors = sorted({*numbers, *(1 / n for n in numbers if n)})
     for count in range(1, _MOST_FACTORS + 1):
         for chosen in combinations_with_replacement(factors, count):
             product = prod(chosen, start=Fraction(1))
@@ -100,6 +123,16 @@ def _combinations(reference: KernelGraph) -> Iterator[Fraction]:
             yield -product
         for chosen in combinations_with_replacement(signed, count):
             yield sum(chosen, Fraction(0))
+
+
+def _with(graph: KernelGraph, read: Mapping[Number, Number]) -> KernelGraph:
+    """``graph`` with other numbers in the place of its constants."""
+    alike: dict[Op, Op] = {}
+    for op in _constants(graph):
+        value = read.get(op.value, op.value)
+        if compiled(value, op.result.dtype) == compiled(op.value, op.result.dtype):
+            alike[op] = replace(op, value=value)  # of another type it may compile to another one
+    return replace(graph, ops=_replaced(graph.ops, alike))
 
 
 def _replaced(ops: tuple[Op, ...], alike: Mapping[Op, Op]) -> tuple[Op, ...]:

@@ -2,13 +2,16 @@
 
 Those with a definition in the table of scalar functions (``silu(x) = x sigmoid(x)``, ``rsqrt(x) =
 1 / sqrt(x)``, ``relu(x) = max(x, 0)``), powers with a constant exponent that is an integer or plus
-or minus a half, and elementwise ops that are made of functions. A reshape of a reshape is one: what
-was joined between (the rows of all matrices of a batch) need not be understood. Only the verifier
-does this, to both programs, before it reads them in a finite field.
+or minus a half, elementwise ops that are made of functions, comparisons and logic
+(:mod:`mirage.verify.predicates`), exponentials of logarithms (:mod:`mirage.verify.exponents`). A
+reshape of a reshape is one: what was joined between (the rows of all matrices of a batch) need not
+be understood. Only the verifier does this, to both programs, before it reads them in a finite
+field.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
@@ -28,14 +31,24 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
+from mirage.verify.exponents import WRITTEN, exponential_rule
+from mirage.verify.predicates import predicate_rule
 from mirage.verify.traced import traced
 
 _MAX_POWER = 8
 
 
-def normalize(graph: KernelGraph) -> KernelGraph:
+class Depth(enum.Enum):
+    """What is written out: what usually is, or also functions that are made of exponentials
+    (sigmoid, tanh), which then stand in denominators."""
+
+    USUAL = enum.auto()
+    EXPONENTIALS = enum.auto()
+
+
+def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     """``graph`` with those functions replaced, at both levels."""
-    state = _Rewriter(in_block=False)
+    state = _Rewriter(False, depth)
     ops = state.rewrite(graph.ops)
     outputs = tuple(map(state.now, graph.outputs))
     ops = _without_dead_reshapes(ops, set(outputs))
@@ -43,11 +56,12 @@ def normalize(graph: KernelGraph) -> KernelGraph:
 
 
 class _Rewriter:
-    def __init__(self, in_block: bool) -> None:
-        self.in_block = in_block
+    def __init__(self, in_block: bool, depth: Depth) -> None:
+        self.in_block, self.depth = in_block, depth
         self.names: dict[Value, Value] = {}
         self.constants: dict[Value, Number] = {}
         self.reshaped: dict[Value, Value] = {}
+        self.makers: dict[Value, Op] = {}  # of what is there, as it was written
 
     def now(self, value: Value) -> Value:
         return self.names.get(value, value)
@@ -56,6 +70,7 @@ class _Rewriter:
         result: list[Op] = []
         for old in ops:
             op = with_operands(old, tuple(map(self.now, old.operands)))
+            self.makers.update((v, op) for v in op.results)
             if op.number is not None:
                 self.constants[op.result] = op.number
             if isinstance(op, Reshape):
@@ -66,7 +81,11 @@ class _Rewriter:
                 result.append(op.rebuilt(self.rewrite(op.body), self.now))
                 continue
             if isinstance(op, Launch):
-                inner = _Rewriter(in_block=True)
+                inner = _Rewriter(True, self.depth)
+                pairs = zip(op.body.params, op.operands, strict=True)
+                inner.makers = self.makers | {
+                    param: self.makers[v] for param, v in pairs if v in self.makers
+                }
                 new = op.rebuilt(inner.rewrite(op.inside), inner.now)
                 kept = _without_dead_reshapes(new.inside, set(new.ends))
                 result.append(new.rebuilt(kept, lambda v: v))
@@ -77,7 +96,9 @@ class _Rewriter:
                 continue
             builder = Builder(self.in_block)
             value = rule(builder)
-            if value.type == op.result.type:  # keep the identity of the value: others may hold it
+            made = {result for new in builder.ops for result in new.results}
+            # keep the identity of the value: others may hold it
+            if value.type == op.result.type and value in made:
                 result.extend(rename_ops(tuple(builder.ops), {value: op.result}))
             else:
                 self.names[old.result] = value
@@ -93,14 +114,7 @@ class _Rewriter:
         self.reshaped[op.result] = source
         return replace(op, operands=(source,))
 
-    def _rule(self, op: Op) -> Callable[[Builder], Value] | None:
-        if isinstance(op, Elementwise) and not op.scalar and traced(op, Builder(self.in_block)):
-            return lambda b: cast(Value, traced(op, b))
-        if isinstance(op, Unary):
-            (x,) = op.operands
-            definition = UNARY[op.fn].definition
-            if definition is not None:
-                return lambda b: definition(b, x)
+    def _power(self, op: Op) -> Callable[[Builder], Value] | None:
         if op.function is BinaryFn.POW and op.operands[1] in self.constants:
             x, exponent = op.operands[0], self.constants[op.operands[1]]
             if exponent in (0.5, -0.5):
@@ -110,6 +124,24 @@ class _Rewriter:
                 return lambda b: b.unary(UnaryFn.RECIPROCAL, b.unary(root, x))
             if exponent == int(exponent) and 1 <= abs(exponent) <= _MAX_POWER:
                 return lambda b: _integer_power(b, x, int(exponent))
+        return None
+
+    def _rule(self, op: Op) -> Callable[[Builder], Value] | None:
+        if op.function is BinaryFn.POW:
+            return self._power(op)
+        if isinstance(op, Elementwise) and not op.scalar and traced(op, Builder(self.in_block)):
+            return lambda b: cast(Value, traced(op, b))
+        if isinstance(op, Unary):
+            (x,) = op.operands
+            definition = UNARY[op.fn].definition
+            if self.depth is Depth.EXPONENTIALS:
+                definition = WRITTEN.get(op.fn, definition)
+            if definition is not None:
+                return lambda b: definition(b, x)
+        if (product := exponential_rule(op, self.makers)) is not None:
+            return product
+        if (predicate := predicate_rule(op, self.makers, self.constants)) is not None:
+            return predicate
         return None
 
 

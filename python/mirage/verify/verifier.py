@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.numbers import nearest
+from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import (
@@ -38,10 +38,11 @@ from mirage.verify.evidence.instance import Instance, TooMuchWork, make_instance
 from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
 from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.exponents import has_written
 from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.left_out import NOT_IDLE, all_steps_taken, with_steps
 from mirage.verify.lookups import free_positions, with_positions
-from mirage.verify.normalize import normalize
+from mirage.verify.normalize import Depth, normalize
 from mirage.verify.options import SignatureMismatch, VerifyOptions
 from mirage.verify.outputs import match_outputs as match_outputs
 from mirage.verify.postponed import (
@@ -127,14 +128,28 @@ def examine(
     )
     if isinstance(found, Open) or found.equivalent:
         return found
-    alike, read = read_alike(decompose(first.graph), second.graph)
-    if not read:
-        return found
-    again = held(first.graph, alike, count, options, seed, None).run()
-    assert isinstance(again, Verdict)
-    pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(read.items()))
-    note = Evidence("constants", True, f"read what compiles to the same: {', '.join(pairs)}")
-    return replace(again, evidence=(note, *again.evidence)) if again.equivalent else found
+    source, alike, read = read_alike(decompose(first.graph), second.graph)
+    pairs = [(source, alike, read)] if read else []
+    tries = [(Depth.USUAL, pair) for pair in pairs]
+    if found.kind is Kind.UNKNOWN and has_written(first.graph, second.graph):
+        pairs.insert(0, (first.graph, second.graph, {}))
+        tries += [(Depth.EXPONENTIALS, pair) for pair in pairs]
+    for depth, (one, other, constants) in tries:
+        again = held(one, other, count, options, seed, None, depth=depth).run()
+        assert isinstance(again, Verdict)
+        if again.equivalent:
+            return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
+    return found
+
+
+def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidence]:
+    """How programs were read that are not shown to be equal as they are."""
+    if constants:
+        pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(constants.items()))
+        text = f"read what compiles to the same: {', '.join(pairs)}"
+        yield Evidence("constants", True, text)
+    if depth is not Depth.USUAL:
+        yield Evidence("functions", True, "read as what they are made of: exponentials, maxima")
 
 
 def speaks_of(hint: Hint, reference: KernelGraph) -> bool:
@@ -167,7 +182,9 @@ class _Verification:
         hint: Hint | None,
         known: Mapping[str, Shown],
         contents: Mapping[int, Array] = {},
+        depth: Depth = Depth.USUAL,
     ) -> None:
+        self.depth = depth
         self.permutable = permutable  # outputs; what follows them are operands of calls
         self.reference = reference
         self.candidate = candidate
@@ -185,7 +202,8 @@ class _Verification:
         """Both programs in primitive ops: as floats are computed, and as exact numbers are."""
         a, b = self.reference, self.candidate
         stable = (decompose(a, stable=True), decompose(b, stable=True))
-        return stable, (normalize(decompose(a)), normalize(decompose(b)))
+        first, second = (normalize(decompose(g), self.depth) for g in (a, b))
+        return stable, (first, second)
 
     def run(self, postpone: bool = False) -> Verdict | Open:
         rng = random.Random(self.seed)

@@ -28,7 +28,7 @@ import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.numbers import Number, as_number
-from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.primes import Primes
 
 _LIMB = 1 << 13
@@ -253,13 +253,13 @@ class FieldPair(Domain):
                 else:
                     left = ((first <= second) & (second != undefined)) | (first == undefined)
                 return tuple(np.where(left, x, y) for x, y in zip(a, b, strict=False))
-            mixed = _mix(np.where(np.isfinite(a[0]), a[0], 0.0), self._keys[fn, 0]) >> np.uint64(12)
-            both = (mixed ^ np.where(np.isfinite(b[0]), b[0], 0.0).astype(np.uint64)).astype(
-                np.float64
-            )
-            return self._random_function(
-                fn, np.where(np.isfinite(a[0]) & np.isfinite(b[0]), both, np.nan)
-            )
+            known = np.isfinite(a[0]) & np.isfinite(b[0])
+            first, second = np.where(known, a[0], 0.0), np.where(known, b[0], 0.0)
+            if BINARY[fn].commutes:
+                first, second = np.minimum(first, second), np.maximum(first, second)
+            mixed = _mix(first, self._keys[fn, 0]) >> np.uint64(12)
+            both = (mixed ^ second.astype(np.uint64)).astype(np.float64)
+            return self._random_function(fn, np.where(known, both, np.nan))
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

@@ -24,7 +24,7 @@ import numpy as np
 
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.numbers import Number, as_number
-from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
 from mirage.verify.arithmetic.primes import Primes
 
@@ -252,9 +252,14 @@ class FormalExp(Domain):
         shape = np.broadcast_shapes(*(a.shape for a in arguments))
         columns = [np.broadcast_to(a, shape).ravel() for a in arguments]
         results: list[tuple[Element, Element]] = []
+        commutes = isinstance(fn, BinaryFn) and BINARY[fn].commutes
         for row in zip(*columns, strict=True):
             numbers = tuple(map(self.identity, row))
-            results.append((math.nan, math.nan) if None in numbers else self._fresh((fn, numbers)))
+            if None in numbers:
+                results.append((math.nan, math.nan))
+                continue
+            key = frozenset(numbers) if commutes else numbers
+            results.append(self._fresh((fn, key)))
         return tuple(objects([r[i] for r in results], shape) for i in (0, 1))
 
     def _join(self, fn: BinaryFn, items: list[tuple[Element, ...]]) -> tuple[Element, ...]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from mirage.semantics import numbers
 from mirage.semantics.domain import Domain, Planes, map_planes
-from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.logarithms import Number, Powers, Sum, Term, common_part
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
 
@@ -318,6 +318,11 @@ class Symbolic(Domain):
         keys = tuple(map(self._key, arguments))
         return math.nan if None in keys else self._symbol((fn, keys))
 
+    def _apply_in_any_order(self, fn: object, *arguments: Element) -> Element:
+        """:meth:`_apply` of a function that commutes."""
+        keys = frozenset(map(self._key, arguments))
+        return math.nan if None in keys else self._symbol((fn, keys))
+
     def _join(self, fn: BinaryFn, items: list[Element]) -> Element:
         finite = [x for x in items if isinstance(x, Ratio)]
         floats = [x for x in items if not isinstance(x, Ratio)]
@@ -447,7 +452,8 @@ class Symbolic(Domain):
             return (as_array(self._mul(a[0], map_elements(self.invert, b[0]))),)
         if fn in (BinaryFn.MAX, BinaryFn.MIN):
             return (as_array(np.frompyfunc(lambda x, y: self._join(fn, [x, y]), 2, 1)(a[0], b[0])),)
-        return (as_array(np.frompyfunc(lambda x, y: self._apply(fn, x, y), 2, 1)(a[0], b[0])),)
+        apply = self._apply_in_any_order if BINARY[fn].commutes else self._apply
+        return (as_array(np.frompyfunc(lambda x, y: apply(fn, x, y), 2, 1)(a[0], b[0])),)
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         products = as_array(self._mul(a[0][..., :, :, None], b[0][..., None, :, :]))

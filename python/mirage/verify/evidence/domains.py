@@ -89,9 +89,11 @@ class Defined(Domain):
         self.known = known
         self.owed = Owed()
         self.by_sign = self.by_reference = 0
+        self._constants: dict[int, Array] = {}
 
     def constant(self, value: Number, dtype: DType) -> Planes:
         (number,) = self.floats.constant(value, dtype)
+        self._constants[id(number)] = number
         return number, of_number(nearest(value)), np.zeros((), bool), np.zeros((), bool)
 
     def input(self, values: Array, dtype: DType, *, fixed: bool) -> Planes:
@@ -118,7 +120,7 @@ class Defined(Domain):
         if fn is BinaryFn.POW:
             base, exponent = np.broadcast_arrays(a[0], b[0])
             whole = exponent == np.floor(exponent)
-            fixed = b[0].ndim == 0
+            fixed = self._is_constant(b[0])
             if not fixed or not whole.all():
                 bad = bad | self._unsettled(a, NEG | ZERO)
             elif (exponent < 0).any():
@@ -128,6 +130,12 @@ class Defined(Domain):
         if BINARY[fn].truth:
             real = np.zeros((), bool)
         return self._whole(value, signs, bad, real)
+
+    def _is_constant(self, x: Array) -> bool:
+        """Whether it is a constant of the program, or that in another shape."""
+        while isinstance(x.base, np.ndarray):
+            x = x.base
+        return id(x) in self._constants
 
     @staticmethod
     def _whole(value: Array, *others: Array) -> Planes:

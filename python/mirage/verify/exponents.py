@@ -1,0 +1,116 @@
+"""Exponentials of logarithms, ``e^(a + log(x)) = x e^a``, and functions that are made of
+exponentials.
+
+Parts of a softmax are joined by the logarithms of their sums. Where a logarithm is defined, what it
+is of is positive, so this holds wherever the program that is written so is defined at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.decompose import decompose
+from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.ugraph import Binary, KernelGraph, Op, Reshape, Unary, Value, all_ops
+
+_DEEPEST = 8  # sums in sums
+
+
+def _sigmoid(b: Builder, x: Value) -> Value:
+    below = b.binary(BinaryFn.ADD, b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, x)), b.constant(1.0))
+    return b.unary(UnaryFn.RECIPROCAL, below)
+
+
+def _tanh(b: Builder, x: Value) -> Value:
+    """``1 - 2 / (e^2x + 1)``."""
+    below = b.binary(
+        BinaryFn.ADD, b.unary(UnaryFn.EXP, b.binary(BinaryFn.ADD, x, x)), b.constant(1.0)
+    )
+    part = b.binary(BinaryFn.MUL, b.unary(UnaryFn.RECIPROCAL, below), b.constant(-2.0))
+    return b.binary(BinaryFn.ADD, part, b.constant(1.0))
+
+
+def _gelu_tanh(b: Builder, x: Value) -> Value:
+    def times(x: Value, y: Value) -> Value:
+        return b.binary(BinaryFn.MUL, x, y)
+
+    cube = times(times(times(x, x), x), b.constant(0.044715))
+    inside = times(b.binary(BinaryFn.ADD, x, cube), b.constant(math.sqrt(2.0 / math.pi)))
+    whole = b.binary(BinaryFn.ADD, _tanh(b, inside), b.constant(1.0))
+    return times(times(x, b.constant(0.5)), whole)
+
+
+WRITTEN: Mapping[UnaryFn, Callable[[Builder, Value], Value]] = {
+    UnaryFn.SIGMOID: _sigmoid,
+    UnaryFn.SILU: lambda b, x: b.binary(BinaryFn.MUL, x, _sigmoid(b, x)),
+    UnaryFn.TANH: _tanh,
+    UnaryFn.GELU_TANH: _gelu_tanh,
+    UnaryFn.ABS: lambda b, x: b.binary(BinaryFn.MAX, x, b.unary(UnaryFn.NEG, x)),
+}
+"""Functions written with exponentials (and a magnitude as a maximum). Equal by these, programs are
+equal; that they are not is no difference, as denominators may be too many to be shown."""
+
+
+@dataclass(frozen=True)
+class _Term:
+    value: Value
+    negative: bool
+    logarithm: bool  # of the value, else itself
+    reshapes: tuple[Reshape, ...] = ()  # what happens to it
+
+
+def has_written(*graphs: KernelGraph) -> bool:
+    """Whether one of these functions is in a program."""
+    ops = (op for graph in graphs for op in all_ops(decompose(graph).ops))
+    return any(op.function in WRITTEN for op in ops)
+
+
+def exponential_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], Value] | None:
+    """What to write for an exponential of a sum in which there is a logarithm; None for other ops.
+    ``makers`` are the ops before this one."""
+    if not (isinstance(op, Unary) and op.fn is UnaryFn.EXP):
+        return None
+    terms = _terms(op.operands[0], makers, False, 0)
+    if not any(t.logarithm for t in terms):
+        return None
+    return lambda b: _product(b, terms)
+
+
+def _terms(x: Value, makers: Mapping[Value, Op], negative: bool, depth: int) -> list[_Term]:
+    op = makers.get(x)
+    if isinstance(op, Unary) and op.fn is UnaryFn.LOG:
+        return [_Term(op.operands[0], negative, True)]
+    if isinstance(op, Unary) and op.fn is UnaryFn.NEG:
+        return _terms(op.operands[0], makers, not negative, depth)
+    if isinstance(op, Binary) and op.fn in (BinaryFn.ADD, BinaryFn.SUB) and depth < _DEEPEST:
+        first, second = op.operands
+        other = negative != (op.fn is BinaryFn.SUB)
+        return [
+            *_terms(first, makers, negative, depth + 1),
+            *_terms(second, makers, other, depth + 1),
+        ]
+    if isinstance(op, Reshape):
+        inner = _terms(op.operands[0], makers, negative, depth + 1)
+        if any(t.logarithm for t in inner):
+            return [replace(t, reshapes=(*t.reshapes, op)) for t in inner]
+    return [_Term(x, negative, False)]
+
+
+def _product(b: Builder, terms: list[_Term]) -> Value:
+    """The exponential of the sum, as a product."""
+    found: Value | None = None
+    for term in terms:
+        x = term.value
+        for reshape in term.reshapes:
+            wanted = reshape.operands[0].shape
+            x = b.reshape(x if x.shape == wanted else b.broadcast(x, wanted), reshape.result.shape)
+        if not term.logarithm:
+            x = b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, x) if term.negative else x)
+        elif term.negative:
+            x = b.unary(UnaryFn.RECIPROCAL, x)
+        found = x if found is None else b.binary(BinaryFn.MUL, found, x)
+    assert found is not None
+    return found

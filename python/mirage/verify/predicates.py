@@ -1,0 +1,134 @@
+"""Comparisons and logic in one form, so that a mask may be written in many ways.
+
+``a < b`` is ``a - b < 0``, ``a <= b`` of whole numbers is ``a - b - 1 < 0``; what is not less is no
+more; a conjunction of truth values is their minimum and a disjunction their maximum, which are
+associative, commutative and idempotent to the arithmetics. A minimum is a maximum of negatives.
+What a comparison gives stays a function of which nothing else is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.numbers import Number
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import Binary, Cast, Load, Op, Unary, Value, View
+
+Rule = Callable[[Builder], Value]
+
+
+def predicate_rule(
+    op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Number]
+) -> Rule | None:
+    """What to write for a comparison or a logical function; None for other ops. ``makers`` are the
+    ops before this one, as they were written."""
+    known = _Known(makers, constants)
+    if isinstance(op, Binary) and op.fn is BinaryFn.MIN:
+        return lambda b: _least(b, *op.operands)
+    if isinstance(op, Unary) and op.fn is UnaryFn.NOT:
+        return lambda b: known.negated(b, op.operands[0])
+    if isinstance(op, Binary) and op.fn in _RULES:
+        return lambda b: known.written(b, op)
+    return None
+
+
+def _least(b: Builder, x: Value, y: Value) -> Value:
+    """The smaller one: less the larger one of what they are less."""
+    least = b.binary(BinaryFn.MAX, b.unary(UnaryFn.NEG, x), b.unary(UnaryFn.NEG, y))
+    return b.unary(UnaryFn.NEG, least)
+
+
+_RULES = (BinaryFn.LT, BinaryFn.LE, BinaryFn.NE, BinaryFn.AND, BinaryFn.OR)
+_WHOLE = (
+    UnaryFn.NEG,
+    BinaryFn.ADD,
+    BinaryFn.SUB,
+    BinaryFn.MUL,
+    BinaryFn.MAX,
+    BinaryFn.MIN,
+    BinaryFn.FLOOR_DIV,
+    BinaryFn.REMAINDER,
+)
+"""Whole of whole numbers."""
+
+
+class _Known:
+    def __init__(self, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> None:
+        self.makers, self.constants = makers, constants
+
+    def written(self, b: Builder, op: Binary) -> Value:
+        x, y = op.operands
+        if op.fn is BinaryFn.LT:
+            return self._less(b, x, y)
+        if op.fn is BinaryFn.LE:
+            return self._at_most(b, x, y)
+        if op.fn is BinaryFn.NE:
+            return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
+        if not (self.is_truth(x) and self.is_truth(y)):
+            return b.binary(op.fn, x, y)
+        return _least(b, x, y) if op.fn is BinaryFn.AND else b.binary(BinaryFn.MAX, x, y)
+
+    def negated(self, b: Builder, x: Value) -> Value:
+        """The truth value that ``x`` is not."""
+        op = self.makers.get(x)
+        if isinstance(op, Unary) and op.fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
+            return op.operands[0]
+        if isinstance(op, Binary):
+            first, second = op.operands
+            if op.fn is BinaryFn.LT:
+                return self._at_most(b, second, first)
+            if op.fn is BinaryFn.LE:
+                return self._less(b, second, first)
+            if op.fn is BinaryFn.NE:
+                return b.binary(BinaryFn.EQ, first, second)
+            if op.fn in (BinaryFn.AND, BinaryFn.OR) and all(map(self.is_truth, op.operands)):
+                opposite = self.negated(b, first), self.negated(b, second)
+                if op.fn is BinaryFn.OR:
+                    return _least(b, *opposite)
+                return b.binary(BinaryFn.MAX, *opposite)
+        return b.unary(UnaryFn.NOT, x)
+
+    def _less(self, b: Builder, x: Value, y: Value) -> Value:
+        if DType.I1 in (x.dtype, y.dtype):
+            return b.binary(BinaryFn.LT, x, y)
+        return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, x, y))
+
+    def _at_most(self, b: Builder, x: Value, y: Value) -> Value:
+        if DType.I1 in (x.dtype, y.dtype):
+            return b.binary(BinaryFn.LE, x, y)
+        difference = b.binary(BinaryFn.SUB, x, y)
+        if not (self.is_whole(x) and self.is_whole(y)):
+            return self._below_zero(b, BinaryFn.LE, difference)
+        one = b.constant(1.0, difference.dtype)
+        return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, difference, one))
+
+    def _below_zero(self, b: Builder, fn: BinaryFn, x: Value) -> Value:
+        return b.binary(fn, x, b.constant(0.0, x.dtype))
+
+    def is_whole(self, x: Value) -> bool:
+        """Whether all elements are whole numbers, for certain."""
+        if x.dtype.is_integer:
+            return True
+        if x in self.constants:
+            number = float(self.constants[x])
+            return math.isfinite(number) and self.constants[x] == int(number)
+        op = self.makers.get(x)
+        same = isinstance(op, (Load, View, Cast)) or (
+            isinstance(op, Unary) and op.fn is UnaryFn.NEG
+        )
+        if op is not None and (same or op.function in _WHOLE):
+            return all(map(self.is_whole, op.operands))
+        return False
+
+    def is_truth(self, x: Value) -> bool:
+        """Whether all elements are truth values (0 or 1), for certain."""
+        if x.dtype is DType.I1:
+            return True
+        op = self.makers.get(x)
+        if isinstance(op, (Load, View, Cast)):
+            return all(map(self.is_truth, op.operands))
+        if isinstance(op, Unary):
+            return UNARY[op.fn].truth
+        return isinstance(op, Binary) and BINARY[op.fn].truth

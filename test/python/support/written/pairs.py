@@ -1,0 +1,86 @@
+"""What a pair of programs is, and how one is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import mirage as mi
+import torch
+from mirage.pipeline.compare import stated
+from mirage.semantics.substitute import without_dead_ops
+from mirage.verify import Verdict, VerifyOptions
+from mirage.verify.bound import Stated, align
+from mirage.verify.contents import verify_aligned
+
+Program = Callable[..., object]
+DTYPES = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "b": torch.bool,
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two programs of inputs that are written ``4x8 8:f16 4:i64`` (f32 where nothing is said).
+    Without ``rounding`` only the functions are compared."""
+
+    name: str
+    inputs: str
+    first: Program
+    second: Program
+    rounding: bool = True
+
+
+def tensors(inputs: str) -> list[torch.Tensor]:
+    """Examples of such inputs."""
+    generator = torch.Generator().manual_seed(0)
+    found: list[torch.Tensor] = []
+    for each in inputs.split():
+        sizes, _, dtype = each.partition(":")
+        shape = [int(n) for n in sizes.split("x")]
+        kind = DTYPES[dtype or "f32"]
+        if kind.is_floating_point:
+            found.append(torch.randn(shape, generator=generator).to(kind))
+        else:
+            found.append(torch.randint(0, 2, shape, generator=generator).to(kind))
+    return found
+
+
+@cache
+def _imported(pairs: tuple[Pair, ...]) -> Stated:
+    """All programs of pairs with the same inputs, as one: an export takes longer than a proof."""
+    programs = [p for pair in pairs for p in (pair.first, pair.second)]
+
+    def every(*xs: torch.Tensor) -> list[object]:
+        return [program(*xs) for program in programs]
+
+    return stated(mi.from_torch(every, *tensors(pairs[0].inputs)).program)
+
+
+def _one(every: Stated, number: int) -> Stated:
+    """One of several programs."""
+    start = f"[{number}]"
+    at = [i for i, key in enumerate(every.keys) if key.startswith(start)]
+    outputs = tuple(every.graph.outputs[every.results[i]] for i in at)
+    graph = without_dead_ops(replace(every.graph, outputs=outputs))
+    read = {v for op in graph.ops for v in op.operands} | set(outputs)
+    held = {b.index: b for b in every.bound}
+    kept = [i for i, v in enumerate(graph.inputs) if i not in held or v in read]
+    bound = [replace(held[i], index=at) for at, i in enumerate(kept) if i in held]
+    graph = replace(graph, inputs=tuple(graph.inputs[i] for i in kept))
+    keys = tuple(every.keys[i].removeprefix(start) for i in at)
+    return replace(every, graph=graph, bound=tuple(bound), keys=keys, results=tuple(range(len(at))))
+
+
+def verdict_of(pair: Pair, among: Sequence[Pair]) -> Verdict:
+    """What the verifier says; the others are imported with it."""
+    alike = tuple(p for p in among if p.inputs == pair.inputs)
+    number = 2 * alike.index(pair)
+    first, second = (_one(_imported(alike), number + i) for i in (0, 1))
+    options = VerifyOptions(seed=7, numerics=pair.rounding, work=1e5)
+    return verify_aligned(align(first, second), options)

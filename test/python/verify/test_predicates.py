@@ -1,0 +1,125 @@
+"""Masks that are written in several ways, and those that only look alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.positions import iota
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.verify import Kind, VerifyOptions, verify
+
+OPTIONS = VerifyOptions(seed=5, numerics=False)
+N = 12
+ADD, SUB, LT, LE, EQ, NE = (
+    BinaryFn.ADD, BinaryFn.SUB, BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE
+)  # fmt: skip
+AND, OR, MIN, MAX = BinaryFn.AND, BinaryFn.OR, BinaryFn.MIN, BinaryFn.MAX
+Mask = Callable[[Builder, Value, Value], Value]
+
+
+def kept(mask: Mask, positions: bool = True) -> KernelGraph:
+    """What a mask of positions (or of two tensors of numbers) leaves of x."""
+    x, r, c = (
+        Value(TensorType(s, DType.F32), name)
+        for s, name in (((N, N), "x"), ((N, 1), "r"), ((1, N), "c"))
+    )
+    b = Builder()
+    places = (iota(b, (N, 1), 0), iota(b, (1, N), 1)) if positions else (r, c)
+    y = b.binary(BinaryFn.KEEP, mask(b, *places), x)
+    return KernelGraph("kept", (x, r, c), tuple(b.ops), (y,))
+
+
+def not_(b: Builder, x: Value) -> Value:
+    return b.unary(UnaryFn.NOT, x)
+
+
+def moved(b: Builder, x: Value, by: int) -> Value:
+    return b.binary(ADD, x, b.constant(by, x.dtype))
+
+
+def near(b: Builder, r: Value, c: Value) -> Value:
+    return b.binary(LT, b.binary(SUB, r, c), b.constant(4, r.dtype))
+
+
+def causal(b: Builder, r: Value, c: Value) -> Value:
+    return b.binary(LE, c, r)
+
+
+SAME: dict[str, tuple[Mask, Mask]] = {
+    "not the opposite": (causal, lambda b, r, c: not_(b, b.binary(LT, r, c))),
+    "a difference": (
+        causal,
+        lambda b, r, c: b.binary(LE, b.constant(0, r.dtype), b.binary(SUB, r, c)),
+    ),
+    "in another order": (
+        lambda b, r, c: b.binary(AND, causal(b, r, c), near(b, r, c)),
+        lambda b, r, c: b.binary(AND, near(b, r, c), causal(b, r, c)),
+    ),
+    "twice": (causal, lambda b, r, c: b.binary(AND, causal(b, r, c), causal(b, r, c))),
+    "by De Morgan": (
+        lambda b, r, c: b.binary(AND, causal(b, r, c), near(b, r, c)),
+        lambda b, r, c: not_(
+            b, b.binary(OR, b.binary(LT, r, c), not_(b, b.binary(LT, r, moved(b, c, 4))))
+        ),
+    ),
+    "not equal": (
+        lambda b, r, c: b.binary(NE, r, c),
+        lambda b, r, c: not_(b, b.binary(EQ, c, r)),
+    ),
+}
+NEXT: tuple[Mask, Mask] = (causal, lambda b, r, c: b.binary(LT, c, moved(b, r, 1)))
+"""The same of whole numbers."""
+OTHER: dict[str, tuple[Mask, Mask]] = {
+    "less for at most": (causal, lambda b, r, c: b.binary(LT, c, r)),
+    "exchanged": (causal, lambda b, r, c: b.binary(LE, r, c)),
+    "not, and no less": (causal, lambda b, r, c: not_(b, b.binary(LE, r, c))),
+    "or for and": (
+        lambda b, r, c: b.binary(AND, causal(b, r, c), near(b, r, c)),
+        lambda b, r, c: b.binary(OR, causal(b, r, c), near(b, r, c)),
+    ),
+    "half of De Morgan": (
+        lambda b, r, c: not_(b, b.binary(AND, causal(b, r, c), near(b, r, c))),
+        lambda b, r, c: b.binary(AND, not_(b, causal(b, r, c)), not_(b, near(b, r, c))),
+    ),
+    "the next but one": (causal, lambda b, r, c: b.binary(LT, c, moved(b, r, 2))),
+}
+
+
+@pytest.mark.parametrize("positions", [True, False])
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_mask_is_proved(name: str, positions: bool) -> None:
+    first, second = (kept(mask, positions) for mask in SAME[name])
+    assert verify(first, second, OPTIONS).kind is Kind.PROVED
+
+
+@pytest.mark.parametrize("positions", [True, False])
+@pytest.mark.parametrize("name", OTHER)
+def test_another_mask_is_not(name: str, positions: bool) -> None:
+    first, second = (kept(mask, positions) for mask in OTHER[name])
+    verdict = verify(first, second, OPTIONS)
+    assert not verdict.equivalent
+    rarely = not positions and name in ("less for at most", "not, and no less")  # for equal numbers
+    assert verdict.kind is Kind.REFUTED or rarely
+
+
+def test_no_number_is_between_whole_ones_only() -> None:
+    first, second = (kept(mask) for mask in NEXT)
+    assert verify(first, second, OPTIONS).kind is Kind.PROVED
+    first, second = (kept(mask, positions=False) for mask in NEXT)
+    assert verify(first, second, OPTIONS).kind is Kind.REFUTED
+
+
+def test_only_truth_values_have_a_minimum_for_a_conjunction() -> None:
+    """In a kernel truth values are numbers: a conjunction of others is no minimum."""
+    for fn, other in ((AND, MIN), (OR, MAX)):
+        a, c = (Value(TensorType((N,), DType.F32)) for _ in range(2))
+        graphs: list[KernelGraph] = []
+        for used in (fn, other):
+            b = Builder()
+            y = b.binary(used, a, c)
+            y = b.cast(y, DType.F32) if y.dtype is not DType.F32 else y
+            graphs.append(KernelGraph("f", (a, c), tuple(b.ops), (y,)))
+        assert not verify(graphs[0], graphs[1], OPTIONS).equivalent
