@@ -187,14 +187,16 @@ class TileRanges:
 
     def _unary(self, op: Unary, xs: list[Tile]) -> Tile:
         maker = self.makers.get(op.operands[0])
-        if op.fn is UnaryFn.NEG and isinstance(maker, Unary) and maker.fn is UnaryFn.NEG:
+        if maker is not None and op.fn is maker.function is UnaryFn.NEG:
             return self.tiles[maker.operands[0]]  # of minus infinity, too
         return _each(lambda x: ranges.unary(op.fn, x), *xs)
 
     def _reshape(self, op: Reshape, xs: list[Tile]) -> Tile:
         source = op.operands[0]
-        while isinstance(maker := self.makers.get(source), Reshape):
-            source = maker.operands[0]  # a reshape of a reshape is one
+        maker = self.makers.get(source)
+        while maker is not None and type(maker) is type(op):  # a reshape of a reshape is one
+            source = maker.operands[0]
+            maker = self.makers.get(source)
         return _reshaped(source.shape, op.result.shape, self.tiles[source])
 
     def _reduce(self, op: Reduce, xs: list[Tile]) -> Tile:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, UnaryFn
-from mirage.semantics.ugraph import Binary, KernelGraph, Op, Reshape, Unary, Value, all_ops
+from mirage.semantics.ugraph import KernelGraph, Op, Value, View, all_ops
 
 _DEEPEST = 8  # sums in sums
 
@@ -59,7 +59,7 @@ class _Term:
     value: Value
     negative: bool
     logarithm: bool  # of the value, else itself
-    reshapes: tuple[Reshape, ...] = ()  # what happens to it
+    views: tuple[View, ...] = ()  # of it
 
 
 def has_written(*graphs: KernelGraph) -> bool:
@@ -71,7 +71,7 @@ def has_written(*graphs: KernelGraph) -> bool:
 def exponential_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], Value] | None:
     """What to write for an exponential of a sum in which there is a logarithm; None for other ops.
     ``makers`` are the ops before this one."""
-    if not (isinstance(op, Unary) and op.fn is UnaryFn.EXP):
+    if op.function is not UnaryFn.EXP:
         return None
     terms = _terms(op.operands[0], makers, False, 0)
     if not any(t.logarithm for t in terms):
@@ -81,21 +81,24 @@ def exponential_rule(op: Op, makers: Mapping[Value, Op]) -> Callable[[Builder], 
 
 def _terms(x: Value, makers: Mapping[Value, Op], negative: bool, depth: int) -> list[_Term]:
     op = makers.get(x)
-    if isinstance(op, Unary) and op.fn is UnaryFn.LOG:
+    fn = None if op is None else op.function
+    if op is None or depth >= _DEEPEST:
+        return [_Term(x, negative, False)]
+    if fn is UnaryFn.LOG:
         return [_Term(op.operands[0], negative, True)]
-    if isinstance(op, Unary) and op.fn is UnaryFn.NEG:
-        return _terms(op.operands[0], makers, not negative, depth)
-    if isinstance(op, Binary) and op.fn in (BinaryFn.ADD, BinaryFn.SUB) and depth < _DEEPEST:
+    if fn is UnaryFn.NEG:
+        return _terms(op.operands[0], makers, not negative, depth + 1)
+    if fn in (BinaryFn.ADD, BinaryFn.SUB):
         first, second = op.operands
-        other = negative != (op.fn is BinaryFn.SUB)
+        other = negative != (fn is BinaryFn.SUB)
         return [
             *_terms(first, makers, negative, depth + 1),
             *_terms(second, makers, other, depth + 1),
         ]
-    if isinstance(op, Reshape):
+    if isinstance(op, View):
         inner = _terms(op.operands[0], makers, negative, depth + 1)
         if any(t.logarithm for t in inner):
-            return [replace(t, reshapes=(*t.reshapes, op)) for t in inner]
+            return [replace(t, views=(*t.views, op)) for t in inner]
     return [_Term(x, negative, False)]
 
 
@@ -104,9 +107,12 @@ def _product(b: Builder, terms: list[_Term]) -> Value:
     found: Value | None = None
     for term in terms:
         x = term.value
-        for reshape in term.reshapes:
-            wanted = reshape.operands[0].shape
-            x = b.reshape(x if x.shape == wanted else b.broadcast(x, wanted), reshape.result.shape)
+        for view in term.views:
+            wanted = view.operands[0].shape
+            x = x if x.shape == wanted else b.broadcast(x, wanted)
+            moved = replace(view, operands=(x,), results=(Value(view.result.type),))
+            b.ops.append(moved)
+            x = moved.result
         if not term.logarithm:
             x = b.unary(UnaryFn.EXP, b.unary(UnaryFn.NEG, x) if term.negative else x)
         elif term.negative:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import Binary, Cast, Load, Op, Unary, Value, View
+from mirage.semantics.ugraph import Elementwise, Op, Source, Value, View
 
 Rule = Callable[[Builder], Value]
 
@@ -25,11 +25,11 @@ def predicate_rule(
     """What to write for a comparison or a logical function; None for other ops. ``makers`` are the
     ops before this one, as they were written."""
     known = _Known(makers, constants)
-    if isinstance(op, Binary) and op.fn is BinaryFn.MIN:
+    if op.function is BinaryFn.MIN:
         return lambda b: _least(b, *op.operands)
-    if isinstance(op, Unary) and op.fn is UnaryFn.NOT:
+    if op.function is UnaryFn.NOT:
         return lambda b: known.negated(b, op.operands[0])
-    if isinstance(op, Binary) and op.fn in _RULES:
+    if op.function in _RULES:
         return lambda b: known.written(b, op)
     return None
 
@@ -58,34 +58,36 @@ class _Known:
     def __init__(self, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> None:
         self.makers, self.constants = makers, constants
 
-    def written(self, b: Builder, op: Binary) -> Value:
+    def written(self, b: Builder, op: Op) -> Value:
         x, y = op.operands
-        if op.fn is BinaryFn.LT:
+        fn = op.function
+        if fn is BinaryFn.LT:
             return self._less(b, x, y)
-        if op.fn is BinaryFn.LE:
+        if fn is BinaryFn.LE:
             return self._at_most(b, x, y)
-        if op.fn is BinaryFn.NE:
+        if fn is BinaryFn.NE:
             return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
         if not (self.is_truth(x) and self.is_truth(y)):
-            return b.binary(op.fn, x, y)
-        return _least(b, x, y) if op.fn is BinaryFn.AND else b.binary(BinaryFn.MAX, x, y)
+            return b.binary(BinaryFn.AND if fn is BinaryFn.AND else BinaryFn.OR, x, y)
+        return _least(b, x, y) if fn is BinaryFn.AND else b.binary(BinaryFn.MAX, x, y)
 
     def negated(self, b: Builder, x: Value) -> Value:
         """The truth value that ``x`` is not."""
         op = self.makers.get(x)
-        if isinstance(op, Unary) and op.fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
+        fn = None if op is None else op.function
+        if op is not None and fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
             return op.operands[0]
-        if isinstance(op, Binary):
+        if op is not None and len(op.operands) == 2:
             first, second = op.operands
-            if op.fn is BinaryFn.LT:
+            if fn is BinaryFn.LT:
                 return self._at_most(b, second, first)
-            if op.fn is BinaryFn.LE:
+            if fn is BinaryFn.LE:
                 return self._less(b, second, first)
-            if op.fn is BinaryFn.NE:
+            if fn is BinaryFn.NE:
                 return b.binary(BinaryFn.EQ, first, second)
-            if op.fn in (BinaryFn.AND, BinaryFn.OR) and all(map(self.is_truth, op.operands)):
+            if fn in (BinaryFn.AND, BinaryFn.OR) and all(map(self.is_truth, op.operands)):
                 opposite = self.negated(b, first), self.negated(b, second)
-                if op.fn is BinaryFn.OR:
+                if fn is BinaryFn.OR:
                     return _least(b, *opposite)
                 return b.binary(BinaryFn.MAX, *opposite)
         return b.unary(UnaryFn.NOT, x)
@@ -115,10 +117,7 @@ class _Known:
             number = float(self.constants[x])
             return math.isfinite(number) and self.constants[x] == int(number)
         op = self.makers.get(x)
-        same = isinstance(op, (Load, View, Cast)) or (
-            isinstance(op, Unary) and op.fn is UnaryFn.NEG
-        )
-        if op is not None and (same or op.function in _WHOLE):
+        if op is not None and (_same_elements(op) or op.function in _WHOLE):
             return all(map(self.is_whole, op.operands))
         return False
 
@@ -127,8 +126,16 @@ class _Known:
         if x.dtype is DType.I1:
             return True
         op = self.makers.get(x)
-        if isinstance(op, (Load, View, Cast)):
+        if op is None:
+            return False
+        if _same_elements(op):
             return all(map(self.is_truth, op.operands))
-        if isinstance(op, Unary):
-            return UNARY[op.fn].truth
-        return isinstance(op, Binary) and BINARY[op.fn].truth
+        fn = op.function
+        return (fn in UNARY and UNARY[fn].truth) or (fn in BINARY and BINARY[fn].truth)
+
+
+def _same_elements(op: Op) -> bool:
+    """Whether the result has elements of the operands: loaded, moved, or of another type."""
+    if isinstance(op, Elementwise):
+        return op.identity
+    return isinstance(op, (Source, View)) and bool(op.operands)

@@ -1,4 +1,4 @@
-"""The attack on the verifier: a thousand mutants of small graphs and of the catalogue, judged by
+"""The attack on the verifier: five hundred mutants of small graphs and of the catalogue, judged by
 the oracle; and verifiers that are wrong on purpose are caught."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mirage.verify import Kind, Verdict, VerifyOptions
 from oracle_judge import Judge
 
 CATALOGUE_PROGRAMS = ("lora_m1", "softmax_n256", "ntrans_bs1")
-EACH = {SMALL: 16, CATALOGUE: 24, POSITIONS: 24}
+EACH = {SMALL: 9, CATALOGUE: 12, POSITIONS: 12}
 """Mutants of each subject."""
 FEW = {SMALL: 1, CATALOGUE: 1, POSITIONS: 2}
 """Variants of each subject."""

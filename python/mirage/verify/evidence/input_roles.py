@@ -99,7 +99,7 @@ class _Rows:
 def _through(op: Op, result: Value, inside: Sequence[_Rows]) -> _Rows:
     """Where rows are in the result of an op."""
     rank, nothing = len(result.shape), frozenset[int]()
-    if isinstance(op, Matmul):
+    if isinstance(op, Contraction) and len(op.operands) == 2:
         a, b = (x.along for x in inside)
         batch = [_common([x[:-2] for x in (a, b)], rank - 2, d) for d in range(rank - 2)]
         # what is in a row of a product's operand is in a column of another one's: it is not known
