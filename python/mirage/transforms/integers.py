@@ -89,8 +89,9 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     small = [max(abs(end) for end in ranges[v]) for v in integers]
     if isinstance(op, View):  # those of large ones that kernels read are compared
         return True
-    if getattr(op, "fn", None) in (BinaryFn.LT, BinaryFn.LE):
-        return all(v.dtype.is_integer for v in op.operands) and min(small[:2]) < MAX_POSITIONS
+    compared = all(v.dtype.is_integer for v in op.operands)
+    if compared and getattr(op, "fn", None) in (BinaryFn.LT, BinaryFn.LE):
+        return min(small[:2]) < MAX_POSITIONS
     return all(end <= MAX_POSITIONS for end in small)
 
 
