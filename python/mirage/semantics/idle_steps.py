@@ -154,9 +154,9 @@ def _side_is_idle(launch: Launch, loop: Loop, positions: Positions, upper: bool)
 
     if not number.reads:
         return _contribute_nothing(out({}), idle_steps(launch, loop, positions))
-    if len(number.reads) > 1:
+    (i, _), *others = number.reads
+    if others:
         return False
-    ((i, _),) = number.reads
     reading, rank = loop.steps.readings[i], len(launch.grid) + 1
     if reading.most - reading.least > MOST_NUMBERS:
         return False

@@ -28,6 +28,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -336,7 +337,7 @@ class Structure(Op, kind=True):
         """Values that only the ops inside read, and that none of them defines."""
         return ()
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Source, ...]:
         """Loads of those of its operands that it reads itself."""
         return ()

@@ -143,7 +143,7 @@ def _busy(launch: Launch, loop: Loop, idle: IdleSteps, split: tuple[str, ...]) -
     """For each number, which steps (of all parts) are not idle at some block."""
     names = [a.name for a in launch.grid]
     others = tuple(1 + i for i, name in enumerate(names) if name not in split)
-    busy = (~idle.idle).any(axis=others)
+    busy = np.asarray((~idle.idle).any(axis=others))
     extents = axis_extents(launch)
     kept = [name for name in names if name in split]
     shape = (len(busy), *(extents[name] for name in kept), loop.axis.extent)
