@@ -122,7 +122,7 @@ def Block_ScalarOp : Block_Op<"scalar", [Pure, HasParent<"::mirage::kernel::Laun
     have at most 64 elements. Below, the block reads the length of its sequence:
 
     ```mlir
-    %n = block.scalar max %lengths [[b], []] of [1, 1] within [0, 512] : tensor<8x1xi64>
+    %n = block.scalar max %lengths [[s], []] of [1, 1] within [0, 512] : tensor<2x1xi64>
     ```
   }];
   let arguments = (ins Block_ExtremeFn:$fn, Block_IndexTensor:$source, Block_MapAttr:$map,
