@@ -25,9 +25,9 @@ class Deadline:
         """Seconds until that share of the time left has passed."""
         return part * self.left
 
-    def portion(self, part: float) -> Deadline:
-        """A deadline for that share of the time left."""
-        return Deadline(self.share(part), self)
+    def portion(self, part: float, but: float = 0.0) -> Deadline:
+        """A deadline for that share of the time left, ``but`` for some seconds."""
+        return Deadline(part * max(0.0, self.left - but), self)
 
     def stop(self, reason: str) -> None:
         """Ends now, and so does the deadline that this is a portion of."""

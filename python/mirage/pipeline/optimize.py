@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 COMPILE_ROUNDS = 3
 """Times that the search goes on without kernels that do not compile."""
+ANOTHER = 1.5
+"""Times as long as the slowest candidate took to compile that must be left for one more."""
 SMALL_PART = 10
 """Ops that each part counts for, besides its own, when parts share the time."""
 
@@ -169,6 +171,7 @@ class _Run:
         parts = [s for s in self.steps if isinstance(s, Part)]
         sizes = {self._key(s): SMALL_PART + len(s.graph.ops) for s in parts}
         left = every = sum(sizes.values())
+        reserved = 0.0  # seconds to compile what is solved
         options = PartOptions(
             target=self.target,
             limits=o.limits(),
@@ -191,10 +194,11 @@ class _Run:
             self.budgets[key] = budget = o.budget * own / every
             found = self.kept.solved(step.graph, key, budget, number) if o.reuses else None
             if found is None:
-                deadline = self.deadline.portion(own / left)
+                deadline = self.deadline.portion(own / left, but=reserved)
                 portion = replace(options, deadline=deadline, portion=own / every)
                 solver = PartSolver(step.graph, number, portion, self._positions(step))
                 found = solver.run()
+                reserved += solver.compiling()
                 self.solvers[key] = solver
             else:
                 o.say(f"part {number} was found before: {len(found.checked)} verified candidates")
@@ -371,7 +375,7 @@ class _Run:
 
     def _goes_on(self) -> bool:
         """Whether there is time to compile one more candidate."""
-        enough = self.deadline.left > self.longest
+        enough = self.deadline.left > ANOTHER * self.longest
         self.late |= not enough
         return enough
 

@@ -56,9 +56,9 @@ SEARCHED = 0.5
 """The share of the time left that the search may take, so that what it finds can be verified."""
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
-COMPILE, COMPILE_KERNEL = 0.8, 0.25
-"""Seconds that compilation of a program takes, and for each kernel more (on two cores that do
-nothing else)."""
+COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.8, 0.2, 0.05
+"""Seconds that compilation of a program takes, and more for each kernel, and for each op that
+becomes one (on two cores that do nothing else)."""
 LEAST = 0.05
 """Seconds of search, however late it is."""
 BUSIEST = 4.0
@@ -200,6 +200,15 @@ class PartSolver:
         """Whether the time was up before all was done: with more of it more may be found."""
         out = self.search.report.stop is StopReason.BUDGET
         return out or self._out_of_time or any(c.verdict.late for c in self.checked)
+
+    def compiling(self) -> float:
+        """About how many seconds it takes to compile the cheapest program that was found."""
+        programs = self.solved().verified.programs[1:]
+        times = [(predict(p, self.o.target), p) for p in programs]
+        known = [(cost.time, p.ops) for cost, p in times if cost is not None]
+        ops = min(known, key=lambda pair: pair[0])[1] if known else self.graph.ops
+        kernels = sum(isinstance(op, Launch) for op in ops)
+        return self._compiling(kernels) + busy() * COMPILE_OP * (len(ops) - kernels)
 
     @property
     def interrupted(self) -> bool:

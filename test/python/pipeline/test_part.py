@@ -76,6 +76,36 @@ def test_the_search_leaves_time_to_verify_and_compile(monkeypatch: pytest.Monkey
     assert most - 20.0 < budgets[0] <= most
 
 
+def test_later_parts_leave_time_to_compile_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    given: list[float] = []
+    reserved: list[float] = []
+
+    class Noted(optimize_module.PartSolver):
+        def __init__(self, graph: KernelGraph, number: int, options: Any, *rest: Any) -> None:
+            given.append(options.deadline.seconds)
+            super().__init__(graph, number, options, *rest)
+
+        def compiling(self) -> float:
+            reserved.append(super().compiling())
+            return reserved[-1]
+
+    monkeypatch.setattr(optimize_module, "PartSolver", Noted)
+    monkeypatch.setattr(part_module, "busy", lambda: 1.0)
+    monkeypatch.setattr(part_module, "COMPILE", 60.0)
+    monkeypatch.setattr(part_module, "COMPILE_KERNEL", 200.0)
+    x, w = torch.randn(16, 32), torch.randn(32, 32)
+    imported = mi.from_torch(
+        lambda x, w: torch.relu(torch.logcumsumexp(x @ w, 1) @ w), x, w, allow_fallback=True
+    )
+    optimize(imported.program, replace(FAST, budget=1000.0))
+    assert len(given) == len(reserved) == 2
+    assert reserved[0] >= 200.0  # its kernel, and its share of what every program takes
+    assert given[0] < 600.0
+    assert 700.0 < given[1] <= 1000.0 - reserved[0]
+
+
 def test_what_was_too_late_blames_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
 
