@@ -56,7 +56,7 @@ SEARCHED = 0.5
 """The share of the time left that the search may take, so that what it finds can be verified."""
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
-COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.8, 0.25, 0.05
+COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.8, 0.25, 0.01
 """Seconds that compilation of a program takes, and more for each kernel, and for each op that
 becomes one (on two cores that do nothing else)."""
 LEAST = 0.05
