@@ -197,8 +197,8 @@ def from_json(data: object, where: str) -> Manifest:
         compiler=reader.text("compiler"),
         chip=reader.text("chip"),
         ptx_version=reader.text("ptx_version"),
-        inputs=tuple(map(_tensor, reader.items("inputs"))),
-        outputs=tuple(map(_tensor, reader.items("outputs"))),
+        inputs=tuple(map(read_tensor, reader.items("inputs"))),
+        outputs=tuple(map(read_tensor, reader.items("outputs"))),
         workspace=tuple(map(_buffer, reader.items("workspace"))),
         modules=tuple(map(_module, reader.items("modules"))),
         kernels=tuple(map(_kernel, reader.items("kernels"))),
@@ -211,7 +211,8 @@ def from_json(data: object, where: str) -> Manifest:
     return manifest
 
 
-def _tensor(r: Reader) -> TensorSpec:
+def read_tensor(r: Reader) -> TensorSpec:
+    """What a manifest says of a tensor."""
     spec = TensorSpec(
         r.text("name"),
         r.integers("shape"),

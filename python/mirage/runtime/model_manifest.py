@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
-from mirage.runtime.manifest import TensorSpec
+from mirage.runtime.manifest import TensorSpec, read_tensor
 from mirage.runtime.plan import (
     Argument,
     Call,
@@ -224,22 +224,8 @@ def model_from_json(data: object, where: str) -> ModelManifest:
     return manifest
 
 
-def _spec(r: Reader) -> TensorSpec:
-    spec = TensorSpec(
-        r.text("name"),
-        r.integers("shape"),
-        r.integers("strides"),
-        r.dtype("dtype"),
-        r.optional_text("parameter"),
-    )
-    if len(spec.shape) != len(spec.strides):
-        raise r.error("strides", f"{len(spec.shape)} strides", list(spec.strides))
-    r.finish()
-    return spec
-
-
 def _given(r: Reader) -> Given | Fixed:
-    found = Given(_spec(r.part("tensor"))) if "tensor" in r.data else Fixed(_read_fixed(r))
+    found = Given(read_tensor(r.part("tensor"))) if "tensor" in r.data else Fixed(_read_fixed(r))
     r.finish()
     return found
 
@@ -259,7 +245,7 @@ def _read_plain(value: object) -> object:
 
 
 def _held(r: Reader) -> Held:
-    spec, key = _spec(r.part("tensor")), r.text("key")
+    spec, key = read_tensor(r.part("tensor")), r.text("key")
     file = r.optional_text("file")
     fill = _read_plain(r.take("fill", "a number or null"))
     if fill is not None and (isinstance(fill, bool) or not isinstance(fill, int | float)):
