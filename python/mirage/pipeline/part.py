@@ -207,7 +207,7 @@ class PartSolver:
         times = [(predict(p, self.o.target), p) for p in programs]
         known = [(cost.time, p.ops) for cost, p in times if cost is not None]
         ops = min(known, key=lambda pair: pair[0])[1] if known else self.graph.ops
-        kernels = sum(isinstance(op, Launch) for op in ops)
+        kernels = len(list(launches(ops)))
         return self._compiling(kernels) + busy() * COMPILE_OP * (len(ops) - kernels)
 
     @property
