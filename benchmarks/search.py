@@ -42,7 +42,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.workloads import get, names
-from usage import peak_memory, processor_time
+from usage import Memory, processor_time
 
 Row = dict[str, Any]
 COMPOUND = ("layer", "swiglu_down", "lora_swiglu", "rope_attention", "qknorm")
@@ -61,8 +61,10 @@ def measure(name: str) -> Row:
     program = get(name).program()
     wall, cpu = time.perf_counter(), processor_time()
     row: Row = {"workload": name, "operators": len(decompose(program.graph).ops)}
+    options = OptimizeOptions(compile=False, verify_seed=0, fresh=True)
     try:
-        report = optimize(program, OptimizeOptions(compile=False, verify_seed=0, fresh=True)).report
+        with Memory() as memory:
+            report = optimize(program, options).report
     except MirageError as error:
         text = str(error).splitlines()[0]
         return {**row, "error": text, "wall_s": time.perf_counter() - wall}
@@ -71,7 +73,7 @@ def measure(name: str) -> Row:
         **row,
         "wall_s": time.perf_counter() - wall,
         "cpu_s": processor_time() - cpu,
-        "peak_mib": peak_memory(len(os.sched_getaffinity(0))),
+        "peak_mib": memory.most,
         "stages_s": {k: report.seconds.get(k, 0.0) for k in ("search", "stabilize", "verify")},
         "stop": [s["stop"] for s in searches],
         "search": searches,

@@ -9,21 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-PAUSE = 0.1
-"""Seconds between two looks at the memory."""
+PAUSE = 0.5
+"""Seconds between two looks at the memory, each of which takes some milliseconds."""
 
 
 def processor_time() -> float:
     """Seconds of this process and of the workers that have ended."""
     used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
-
-
-def peak_memory(workers: int) -> float:
-    """MiB of this process and its workers, each at its worst (what they share counts in each)."""
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    worst = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return (own + workers * worst) / 1024.0
 
 
 class Memory:

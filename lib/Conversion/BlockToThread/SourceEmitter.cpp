@@ -61,8 +61,7 @@ void TileEmitter::emitScalar(block::ScalarOp op) {
     int64_t rest = element;
     for (int64_t dim = int64_t(tile.size()) - 1; dim >= 0; rest /= tile[dim], --dim)
       if (int64_t at = rest % tile[dim])
-        offsets[added + dim] =
-            arith::AddIOp::create(builder, loc, offsets[added + dim], index(at));
+        offsets[added + dim] = arith::AddIOp::create(builder, loc, offsets[added + dim], index(at));
     Value loaded = memref::LoadOp::create(builder, loc, tensor, offsets);
     if (!found)
       found = loaded;
@@ -79,6 +78,5 @@ void TileEmitter::emitScalar(block::ScalarOp op) {
   };
   found = arith::MaxSIOp::create(builder, loc, found, number(op.getLeast()));
   found = arith::MinSIOp::create(builder, loc, found, number(op.getMost()));
-  scalars[op.getResult()] =
-      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), found);
+  scalars[op.getResult()] = arith::IndexCastOp::create(builder, loc, builder.getIndexType(), found);
 }

@@ -155,7 +155,6 @@ struct AtomicAddLowering : ThreadPattern<AtomicAddOp> {
 
 void mirage::thread::populateGlobalPatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns) {
-  patterns
-      .add<LoadGlobalLowering, LoadElementLowering, StoreGlobalLowering, AtomicAddLowering>(
-          converter, patterns.getContext());
+  patterns.add<LoadGlobalLowering, LoadElementLowering, StoreGlobalLowering, AtomicAddLowering>(
+      converter, patterns.getContext());
 }

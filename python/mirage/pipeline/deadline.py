@@ -21,10 +21,6 @@ class Deadline:
         """Seconds; 0 at the end."""
         return max(0.0, self.at - time.time())
 
-    def share(self, part: float) -> float:
-        """Seconds until that share of the time left has passed."""
-        return part * self.left
-
     def portion(self, part: float, but: float = 0.0) -> Deadline:
         """A deadline for that share of the time left, ``but`` for some seconds."""
         return Deadline(part * max(0.0, self.left - but), self)

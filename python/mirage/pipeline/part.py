@@ -20,6 +20,7 @@ from mirage.cost.predict import predict
 from mirage.cost.target import Target
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.search import search_part, side_by_side
+from mirage.pipeline.select import ranking
 from mirage.pipeline.shortlist import shortlist
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked, verify_candidates
@@ -203,10 +204,9 @@ class PartSolver:
 
     def compiling(self) -> float:
         """About how many seconds it takes to compile the cheapest program that was found."""
-        programs = self.solved().verified.programs[1:]
-        times = [(predict(p, self.o.target), p) for p in programs]
-        known = [(cost.time, p.ops) for cost, p in times if cost is not None]
-        ops = min(known, key=lambda pair: pair[0])[1] if known else self.graph.ops
+        verified = self.solved().verified
+        order = ranking(verified, self.o.target)
+        ops = verified.programs[order[0][1] if order else 0].ops
         kernels = len(list(launches(ops)))
         return self._compiling(kernels) + busy() * COMPILE_OP * (len(ops) - kernels)
 

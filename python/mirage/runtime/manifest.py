@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, cast
 
-from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
-from mirage.runtime.reader import Json, Reader
+from mirage.runtime.errors import UnreadableArtifactError
+from mirage.runtime.reader import Json, Reader, opened
 
 FORMAT = "mirage-artifact"
 VERSION = 2
@@ -184,14 +184,8 @@ def from_json(data: object, where: str) -> Manifest:
         whole = isinstance(data, dict) and cast(Json, data).get("format") == "mirage-model"
         got = "a whole model; call what mirage.runtime.load gives" if whole else "something else"
         raise UnreadableArtifactError(f"{where}: expected a {FORMAT!r} manifest, got {got}")
-    reader = Reader(cast(Json, data), where, "")
-    reader.text("format")
-    version = reader.integer("version")
-    if version != VERSION:
-        raise ArtifactVersionError(
-            f"{where}: expected manifest version {VERSION}, got {version}; compile the "
-            "program again with this version"
-        )
+    advice = "compile the program again with this version"
+    reader = opened(data, where, VERSION, "manifest", advice)
     manifest = Manifest(
         name=reader.text("name"),
         compiler=reader.text("compiler"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
-from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
+from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.manifest import TensorSpec, read_tensor
 from mirage.runtime.plan import (
     Argument,
@@ -24,7 +24,7 @@ from mirage.runtime.plan import (
     Step,
     Tensors,
 )
-from mirage.runtime.reader import Json, Reader
+from mirage.runtime.reader import Json, Reader, opened
 from mirage.runtime.stores import is_store
 from mirage.runtime.structure import Structure, structure_of
 
@@ -188,14 +188,8 @@ def model_from_json(data: object, where: str) -> ModelManifest:
         raise UnreadableArtifactError(
             f"{where}: expected a {FORMAT!r} manifest, got something else"
         )
-    r = Reader(cast(Json, data), where, "")
-    r.text("format")
-    version = r.integer("version")
-    if version != VERSION:
-        raise ArtifactVersionError(
-            f"{where}: expected model version {VERSION}, got {version}; export the model again "
-            "with this version, or load it with the version that wrote it"
-        )
+    advice = "export the model again with this version, or load it with the version that wrote it"
+    r = opened(data, where, VERSION, "model", advice)
     manifest = ModelManifest(
         name=r.text("name"),
         compiler=r.text("compiler"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from mirage.runtime.errors import UnreadableArtifactError
+from mirage.runtime.errors import ArtifactVersionError, UnreadableArtifactError
 
 Json = dict[str, Any]
 DTYPES = ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")
@@ -106,3 +106,16 @@ class Reader:
     def finish(self) -> None:
         if self.data:
             raise self.error(next(iter(self.data)), "no such key", next(iter(self.data.values())))
+
+
+def opened(data: object, where: str, version: int, what: str, advice: str) -> Reader:
+    """A manifest of a known format, from behind its version. Raises
+    :class:`ArtifactVersionError`, with ``advice``, where that is another one."""
+    reader = Reader(cast(Json, data), where, "")
+    reader.text("format")
+    found = reader.integer("version")
+    if found != version:
+        raise ArtifactVersionError(
+            f"{where}: expected {what} version {version}, got {found}; {advice}"
+        )
+    return reader

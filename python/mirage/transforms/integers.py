@@ -7,8 +7,9 @@ an integer: what the program returns, indices, operands of calls. And so is a co
 change a number: to integers from floats, or to narrower ones.
 
 One thing kernels do with any integer: ask whether it is below, or at most, a number whose range is
-known (`arange(n) <= position`). Rounding to f32 keeps the order of integers, and moves none across
-one that f32 has: so the answer is the same.
+known (`arange(n) <= position`) and less than 2^24. Rounding to f32 keeps the order of integers, is
+exact up to 2^24 and takes none from beyond that to less: so the answer is the same. (2^24 itself is
+what 2^24 + 1 is rounded to.)
 
 Of floats, those have a range that are known to be whole and exact: counts, and what is chosen among
 positions. What they are converted to has the same range; of any other float nothing is known, not

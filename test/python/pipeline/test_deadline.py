@@ -29,7 +29,7 @@ def test_a_portion_is_of_what_is_left(clock: Clock) -> None:
     first = whole.portion(1.0 / 3.0)
     assert first.left == pytest.approx(20.0)
     clock.now += 5.0
-    assert first.share(0.5) == pytest.approx(7.5)
+    assert first.left == pytest.approx(15.0)
     # what the first part has not used is for the others
     second = whole.portion(1.0 / 2.0)
     assert second.left == pytest.approx(27.5)

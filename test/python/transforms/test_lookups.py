@@ -191,6 +191,21 @@ def test_any_integer_is_compared_with_positions() -> None:
     assert {below, after, mask} <= kept
 
 
+@pytest.mark.parametrize("limit", [2**24 - 1, -(2**24) + 1, 2**24, -(2**24)])
+def test_integers_are_compared_below_where_rounding_ends(limit: int) -> None:
+    """What lies beside 2^24 may be rounded to it, so nothing is compared with that in a kernel."""
+    x, n, b = value(16), value(1, dtype=DType.I64), Builder()
+    mask = b.binary(BinaryFn.LT, n, b.constant(limit, DType.I64))
+    g = integers_as_calls(
+        KernelGraph("g", (x, n), tuple(b.ops), (b.binary(BinaryFn.KEEP, mask, x),))
+    )
+    calls = [op.target for op in g.ops if isinstance(op, External)]
+    assert ("aten.lt.Tensor" in calls) == (abs(limit) == 2**24)
+    for number in range(limit - 3, limit + 4):
+        same = (np.float32(number) < np.float32(limit)) == (number < limit)
+        assert same or abs(limit) == 2**24
+
+
 def test_integers_that_leave_the_program_are_calls() -> None:
     x, b = value(16), Builder()
     small = b.binary(BinaryFn.LT, x, b.constant(0.5))

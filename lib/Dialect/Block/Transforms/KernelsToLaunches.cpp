@@ -131,8 +131,8 @@ SmallVector<int64_t> getRowTile(ArrayRef<int64_t> shape, int64_t maxCols, int64_
 /// Whether a conversion may change numbers: to an integer type that may not hold them.
 bool cuts(kernel::CastOp cast) {
   Type from = getElementTypeOrSelf(cast.getInput()), to = getElementTypeOrSelf(cast.getResult());
-  return to.isInteger() && (!from.isInteger() ||
-                            from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth());
+  return to.isInteger() &&
+         (!from.isInteger() || from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth());
 }
 
 /// Makes a launch of one predefined op.
