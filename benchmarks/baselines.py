@@ -12,6 +12,11 @@ from mirage.workloads import Workload
 from mirage.workloads.native import Inputs, Native, as_they_are
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+try:
+    import triton_peers
+except ImportError:  # no Triton on this machine
+    triton_peers = None
+
 BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
@@ -33,8 +38,8 @@ def baselines(
     workload: Workload, module: torch.nn.Module, inputs: Inputs, *, autotune: bool
 ) -> dict[str, Baseline]:
     """Variants of ``module`` by name: eager and compiled, where the program has attention the
-    library's kernels for it, in their own form, and others that it names. What cannot run, or is
-    wrong, is left out.
+    library's kernels for it, in their own form, others that it names, and a kernel tuned for it in
+    Triton where its family has one. What cannot run, or is wrong, is left out.
     """
     torch._dynamo.reset()
     found = {
@@ -54,6 +59,9 @@ def baselines(
             if not native.alone:
                 whole = torch.compile(native.program, dynamic=False)
                 found[f"compile-{label}"] = _with(backend, native, whole)
+    tuned = triton_peers.peer(workload) if triton_peers else None
+    if tuned is not None:
+        found["triton"] = Baseline(tuned)
     exact = exact_results(module, inputs)
     allowed = Errors.of_all(results_of(module, inputs), exact)
     return {

@@ -128,14 +128,14 @@ struct BinaryLowering : ThreadPattern<BinaryOp> {
   LogicalResult lower(BinaryOp op, Adaptor operands, Emitter &e, Results &results) const override {
     FragmentType type = op.getType();
     Type element = type.getElementType();
-    std::optional<double> exponent;
-    if (auto constant = op.getRhs().getDefiningOp<ConstantOp>())
-      exponent = constant.getValue().convertToDouble();
+    std::optional<double> constant;
+    if (auto known = op.getRhs().getDefiningOp<ConstantOp>())
+      constant = known.getValue().convertToDouble();
     SmallVector<Value> rhs = unpack(e, type, operands.getRhs());
     results.push_back(map(e, type, operands.getLhs(), [&](size_t i, Value lhs) -> Value {
       if (element.isInteger())
         return emitIntegerBinary(e, op.getFn(), lhs, rhs[i]);
-      return e.fromF32(emitBinary(e, op.getFn(), e.toF32(lhs), e.toF32(rhs[i]), exponent), element);
+      return e.fromF32(emitBinary(e, op.getFn(), e.toF32(lhs), e.toF32(rhs[i]), constant), element);
     }));
     return success();
   }

@@ -4,6 +4,7 @@
 // the ranges that they state; u = 2^-24):
 //
 //   neg, abs, relu, square, add, sub, mul, max, min, sqrt   correctly rounded
+//   mul by 1/n, n whole     x / n, correctly rounded (fma)
 //   reciprocal, div         2 ulp (div.full)
 //   rsqrt                   2 ulp (rsqrt.approx)
 //   exp                     (4 + 1.5 |x|) u: one multiplication and ex2.approx;
@@ -59,6 +60,27 @@ Value divide(Emitter &e, Value a, Value b) {
 Value absolute(Emitter &e, Value x) { return e.intrinsic("llvm.fabs.f32", e.getF32Type(), {x}); }
 Value withSignOf(Emitter &e, Value magnitude, Value sign) {
   return e.intrinsic("llvm.copysign.f32", e.getF32Type(), {magnitude, sign});
+}
+
+/// The integer whose reciprocal, rounded to f32, is `factor`; 0 where there is none, or where that
+/// reciprocal is exact.
+double countOf(double factor) {
+  double count = std::round(1 / factor);
+  bool isReciprocal = count >= 3 && count < 0x1p24 && float(1 / count) == float(factor);
+  return isReciprocal && double(float(1 / count)) * count != 1 ? count : 0;
+}
+
+/// A sum times the reciprocal of a count is a mean: that of equal numbers is that number. So the
+/// quotient is rounded once (P. Markstein, Computation of elementary functions on the IBM RISC
+/// System/6000, 1990, theorem 7); infinities, and quotients that are exact, are left as they are.
+Value multiplyByConstant(Emitter &e, Value x, Value factor, double constant) {
+  Value product = e.fmul(x, factor);
+  double count = countOf(constant);
+  if (count == 0)
+    return product;
+  Value rest = e.fma(arith::NegFOp::create(e, product), e.f32(count), x);
+  Value isOff = e.fcompare(arith::CmpFPredicate::ONE, rest, e.f32(0));
+  return e.select(isOff, e.fma(rest, factor, product), product);
 }
 
 /// A difference of which the left side may be scaled by a constant, or null.
@@ -348,19 +370,19 @@ Value mirage::thread::emitUnary(Emitter &e, UnaryFn fn, Value x) {
 }
 
 Value mirage::thread::emitBinary(Emitter &e, BinaryFn fn, Value a, Value b,
-                                 std::optional<double> exponent) {
+                                 std::optional<double> constant) {
   switch (fn) {
   case BinaryFn::Add:
     return e.fadd(a, b);
   case BinaryFn::Sub:
     return e.fsub(a, b);
   case BinaryFn::Mul:
-    return e.fmul(a, b);
+    return constant ? multiplyByConstant(e, a, b, *constant) : e.fmul(a, b);
   case BinaryFn::Div:
     return divide(e, a, b);
   case BinaryFn::Pow:
-    if (exponent)
-      if (Value result = constantPower(e, a, *exponent))
+    if (constant)
+      if (Value result = constantPower(e, a, *constant))
         return result;
     return power(e, a, b);
   case BinaryFn::Max:

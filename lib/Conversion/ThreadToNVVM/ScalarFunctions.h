@@ -11,9 +11,9 @@ namespace mirage::thread {
 mlir::Value emitUnary(Emitter &e, UnaryFn fn, mlir::Value x);
 /// `exp` of an f32, for results that are rounded to 16 bits.
 mlir::Value emitRoundedExp(Emitter &e, mlir::Value x);
-/// `fn` of two f32s. `exponent` is the second operand where it is known.
+/// `fn` of two f32s. `constant` is the second operand where it is known.
 mlir::Value emitBinary(Emitter &e, BinaryFn fn, mlir::Value a, mlir::Value b,
-                       std::optional<double> exponent = std::nullopt);
+                       std::optional<double> constant = std::nullopt);
 
 } // namespace mirage::thread
 

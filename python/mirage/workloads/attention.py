@@ -80,7 +80,7 @@ def plain_attention(name: str, what: str, heads: int, rows: int, d: int, kv: int
     )
     text = f"{what}: softmax(Q K) V, {shapes}"
     natives = (Native("", native, keys_by_row),)
-    return Workload(name, text, inputs, build, module, natives=natives)
+    return Workload(name, text, inputs, build, module, natives=natives, family="attention")
 
 
 def qk_norm_attention(name: str, heads: int, rows: int, d: int, kv: int) -> Workload:
@@ -148,7 +148,8 @@ def scaled_attention(
         inputs.append(InputSpec("mask", (rows, kv), causal=True))
     text = f"attention, {what}: Q({heads},{rows},{d}) K,V({heads},{kv},{d})"
     natives = (Native("", native),)
-    return Workload(name, text, tuple(inputs), build, module, natives=natives)
+    family = "" if causal else "scaled_attention"
+    return Workload(name, text, tuple(inputs), build, module, natives=natives, family=family)
 
 
 def positional_attention(
@@ -194,7 +195,8 @@ def positional_attention(
     seen = "" if window is None else f", {window} tokens"
     text = f"attention, {what}{seen}: Q,K,V({heads},{tokens},{d})"
     natives = (Native("", native), flexible(scale, window))
-    return Workload(name, text, inputs, build, module, natives=natives)
+    family = "causal_attention" if window is None else ""
+    return Workload(name, text, inputs, build, module, natives=natives, family=family)
 
 
 def _unit(d: int) -> float:

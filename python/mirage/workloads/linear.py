@@ -59,7 +59,8 @@ def rms_matmul(name: str, m: int, k: int, n: int, gain: bool = False) -> Workloa
 
     gains = (_gain("g", k),) if gain else ()
     text = f"rms_norm{' with gain' if gain else ''} X({m},{k}), then W({k},{n})"
-    return Workload(name, text, (InputSpec("x", (m, k)), *gains, _weight("w", k, n)), build, module)
+    inputs = (InputSpec("x", (m, k)), *gains, _weight("w", k, n))
+    return Workload(name, text, inputs, build, module, family="" if gain else "rms_matmul")
 
 
 def lora(name: str, m: int, k: int, rank: int, n: int) -> Workload:
@@ -75,9 +76,8 @@ def lora(name: str, m: int, k: int, rank: int, n: int) -> Workload:
         _weight("a", k, rank),
         _weight("b", rank, n),
     )
-    return Workload(
-        name, f"X({m},{k}) W({k},{n}) + (X A({k},{rank})) B({rank},{n})", inputs, build, module
-    )
+    text = f"X({m},{k}) W({k},{n}) + (X A({k},{rank})) B({rank},{n})"
+    return Workload(name, text, inputs, build, module, family="lora")
 
 
 def gated_mlp(name: str, m: int, k: int, n: int) -> Workload:
@@ -90,7 +90,8 @@ def gated_mlp(name: str, m: int, k: int, n: int) -> Workload:
         return torch.nn.functional.silu(x @ w1) * (x @ w2)
 
     inputs = (InputSpec("x", (m, k)), _weight("w1", k, n), _weight("w2", k, n))
-    return Workload(name, f"silu(X({m},{k}) W1({k},{n})) * (X W2)", inputs, build, module)
+    text = f"silu(X({m},{k}) W1({k},{n})) * (X W2)"
+    return Workload(name, text, inputs, build, module, family="gated_mlp")
 
 
 def n_transformer(name: str, m: int, k: int) -> Workload:
@@ -120,7 +121,9 @@ def softmax_rows(name: str, m: int, n: int) -> Workload:
 
         return torch.softmax(x, dim=-1)
 
-    return Workload(name, f"softmax of {m} rows of {n}", (InputSpec("x", (m, n)),), build, module)
+    inputs = (InputSpec("x", (m, n)),)
+    text = f"softmax of {m} rows of {n}"
+    return Workload(name, text, inputs, build, module, family="softmax")
 
 
 def rms_swiglu_down(name: str, m: int, k: int, f: int) -> Workload:

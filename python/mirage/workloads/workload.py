@@ -67,6 +67,8 @@ class Workload:
     dtype: DType = DType.F16
     natives: tuple[Native, ...] = ()
     """The same program with the library's own fused attention, if it has any."""
+    family: str = ""
+    """What others have written kernels for: programs of one family differ in sizes alone."""
 
     def program(self) -> Program:
         """The program, as the front ends hand it on."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from mirage.frontend.torch_import import from_torch
+from mirage.pipeline.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.domain import TypedFloat
@@ -69,3 +70,20 @@ def test_before_a_linear_layer(kind: str, dtype: torch.dtype) -> None:
         errors = [np.linalg.norm(y - exact, axis=-1) for y in (ours, module(x).double().numpy())]
         floor = size * (2.0**-12 if dtype is torch.float16 else 2.0**-9) + 1e-7
         assert (errors[0] <= 2.0 * np.maximum(errors[1], floor)).all(), name
+
+
+@pytest.mark.parametrize("features", [100, 768, 1000])
+def test_the_mean_of_equal_numbers_is_that_number(features: int) -> None:
+    """In what is compiled, as in PyTorch: what is left is multiplied by as much as 300."""
+    values = torch.tensor([20.3, 5.7, -1000.0, 0.1, 77.7, 3e-5])
+    x = values[:, None].expand(-1, features).to(torch.float16).contiguous()
+    norm = nn.LayerNorm(features, elementwise_affine=False)
+    options = OptimizeOptions(candidates=2, verify_seed=0, cubin=False)
+    optimized = optimize(from_torch(norm, torch.randn(6, features).half()).program, options)
+    (y,) = emulate(optimized, x)
+    assert (y == 0.0).all()
+    infinite = x.clone()
+    infinite[0, 0] = torch.inf
+    (y,) = emulate(optimized, infinite)
+    assert torch.isnan(y[0]).all()
+    assert (y[1:] == 0.0).all()

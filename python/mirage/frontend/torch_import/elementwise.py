@@ -27,10 +27,17 @@ def _operand(b: Lowering, c: Call, index: int) -> Value | Number:
     return x
 
 
+_LOGIC = {BinaryFn.MUL: BinaryFn.AND, BinaryFn.MAX: BinaryFn.OR, BinaryFn.MIN: BinaryFn.AND}
+"""What arithmetic with truth values is."""
+
+
 def _combine(fn: BinaryFn) -> Row:
     def row(b: Lowering, c: Call) -> Value:
         if c.result.dtype is DType.I1:
-            raise Unsupported("arithmetic with truth values")
+            logic = _LOGIC.get(fn)
+            if logic is None:
+                raise Unsupported("arithmetic with truth values")
+            return b.combine(logic, c.value(0), c.value(1))
         return b.combine(fn, _operand(b, c, 0), _operand(b, c, 1))
 
     return row

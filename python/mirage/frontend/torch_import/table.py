@@ -7,6 +7,7 @@ from __future__ import annotations
 from mirage.frontend.torch_import.contraction import CONTRACTION
 from mirage.frontend.torch_import.elementwise import ELEMENTWISE
 from mirage.frontend.torch_import.experts import EXPERTS
+from mirage.frontend.torch_import.functions import FUNCTIONS
 from mirage.frontend.torch_import.indexing import INDEXING
 from mirage.frontend.torch_import.lowering import Row
 from mirage.frontend.torch_import.positions import POSITIONS
@@ -17,6 +18,7 @@ from mirage.frontend.torch_import.views import VIEWS
 
 TABLE: dict[str, Row] = {
     **ELEMENTWISE,
+    **FUNCTIONS,
     **CONTRACTION,
     **REDUCTIONS,
     **VIEWS,

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Runs compiled programs under NVIDIA's compute-sanitizer: memory, races, barriers.
+
+    python benchmarks/sanitize.py --artifacts DIR --out benchmarks/results
+
+One process a tool, side by side, each over all artifacts. Memory that nobody has written is NaN,
+and results have to be finite: the tool for uninitialised reads does not see what bulk copies from
+shared memory have written. Needs a GPU, torch, cuda-bindings and ``compute-sanitizer``. Exit code 1
+if a tool finds something or does not run to its end, or a result is not finite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+
+TOOLS: dict[str, tuple[str, ...]] = {
+    # cuda-bindings asks the driver for functions that it may not have
+    "memcheck": ("--padding", "32", "--report-api-errors", "no"),
+    "racecheck": ("--racecheck-report", "analysis"),
+    "synccheck": (),
+}
+DONE = "ran "
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--artifacts", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", default=(), help="programs by name (default: all)")
+    parser.add_argument("--out", type=Path, help="folder for the results")
+    parser.add_argument("--seconds", type=float, default=400.0, help="for each tool")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    folders = [arguments.artifacts / f"{name}.mirage" for name in arguments.only]
+    folders = folders or sorted(arguments.artifacts.glob("*.mirage"))
+    missing = [f for f in folders if not f.is_dir()]
+    if missing or not folders:
+        print(f"error: expected artifacts, {missing or arguments.artifacts} is none")
+        return 2
+    if arguments.inside:
+        run(folders)
+        return 0
+    if shutil.which("compute-sanitizer") is None:
+        print("error: compute-sanitizer is not on the path; it comes with the CUDA toolkit")
+        return 2
+    rows = check(folders, arguments)
+    for tool, row in rows.items():
+        print(f"{tool}: {row['errors']} errors, {len(row['ran'])} of {len(folders)} programs")
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"programs": [f.stem for f in folders], "tools": rows}, indent=1)
+        (arguments.out / "sanitizer.json").write_text(text + "\n")
+    ran = [f.stem for f in folders]
+    clean = all(r["errors"] == 0 and r["ran"] == ran for r in rows.values())
+    return 0 if clean else 1
+
+
+def run(folders: list[Path]) -> None:
+    """Each program once, on inputs of its own and outputs that are NaN."""
+    import torch
+    from mirage.runtime import load
+    from mirage.workloads import get
+
+    torch.use_deterministic_algorithms(True, warn_only=True)  # fills what is empty with NaN
+    for folder in folders:
+        workload = get(folder.stem.partition("@")[0])
+        inputs = workload.torch_inputs(0, device="cuda")
+        with torch.no_grad():
+            like = workload.torch_module()(*(x.to("meta") for x in inputs))
+        like = like if isinstance(like, tuple) else (like,)
+        out = tuple(torch.full(x.shape, float("nan"), dtype=x.dtype, device="cuda") for x in like)
+        load(folder)(inputs=inputs, out=out)
+        torch.cuda.synchronize()
+        whole = all(bool(torch.isfinite(x).all()) for x in out)
+        print(f"{DONE}{folder.stem}{'' if whole else ': NOT FINITE'}", flush=True)
+
+
+def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
+    """What each tool says."""
+    names = [f.stem for f in folders]
+    own = [sys.executable, __file__, "--inside", "--artifacts", str(arguments.artifacts), "--only"]
+    started = time.monotonic()
+    running: dict[str, subprocess.Popen[str]] = {}
+    logs: dict[str, Any] = {}
+    for tool, options in TOOLS.items():
+        logs[tool] = open(f"/tmp/sanitize-{tool}.log", "w+")  # noqa: SIM115 (read at the end)
+        command = ["compute-sanitizer", "--tool", tool, *options, *own, *names]
+        running[tool] = subprocess.Popen(
+            command, stdout=logs[tool], stderr=subprocess.STDOUT, text=True
+        )
+    rows: dict[str, Any] = {}
+    for tool, process in running.items():
+        try:
+            process.wait(max(1.0, arguments.seconds - (time.monotonic() - started)))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        logs[tool].seek(0)
+        text = logs[tool].read()
+        logs[tool].close()
+        found = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", text)
+        lines = text.splitlines()
+        rows[tool] = {
+            "ran": [x[len(DONE) :] for x in lines if x.startswith(DONE)],
+            "errors": sum(map(int, found)) if found else None,
+            "seconds": round(time.monotonic() - started, 1),
+            "said": [x for x in lines if x.startswith("=========")][:40],
+        }
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

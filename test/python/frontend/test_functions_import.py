@@ -1,0 +1,155 @@
+"""Functions that are made of others: their rows against PyTorch, near 0 and far from it too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from mirage.frontend.dtypes import as_dtype
+from mirage.frontend.errors import UnsupportedOpError
+from mirage.semantics.check import check_graph
+from mirage.semantics.domain import TypedFloat
+from mirage.semantics.evaluate import evaluate_floats
+
+Tensor = torch.Tensor
+Program = Callable[..., Any]
+
+
+def rand(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, dtype=torch.float64, generator=generator).to(dtype)
+
+
+def outputs(program: Program, inputs: tuple[Tensor, ...], typed: bool) -> list[Any]:
+    """Pairs of what the imported program gives and what PyTorch does."""
+    imported = mi.from_torch(program, *inputs)
+    check_graph(imported.graph)
+    expected: Any = program(*inputs)
+    expected = expected if isinstance(expected, tuple | list) else [expected]
+    arrays = [x.double().numpy() for x in inputs]
+    domain = (TypedFloat(),) if typed else ()
+    ours = evaluate_floats(imported.graph, arrays, *domain)
+    for value, b in zip(imported.graph.outputs, expected, strict=True):
+        assert value.shape == tuple(b.shape)
+        assert value.dtype is as_dtype(b.dtype)
+    return [(a, b.double().numpy()) for a, b in zip(ours, expected, strict=True)]
+
+
+X = rand(4, 6)
+SMALL = torch.tensor([-1e-3, -1e-6, -1e-12, 0.0, 1e-12, 1e-6, 1e-3], dtype=torch.float64)
+FAR = torch.tensor([-80.0, -30.0, -8.5, 8.5, 30.0, 80.0], dtype=torch.float64)
+EXTREME = torch.tensor([-torch.inf, torch.inf, torch.nan, 1.0], dtype=torch.float64)
+ELEMENTWISE: dict[str, Program] = {
+    "leaky relu": F.leaky_relu,
+    "leaky relu, steep": lambda x: F.leaky_relu(x, 1.5),
+    "elu": F.elu,
+    "elu, alpha": lambda x: F.elu(x, 0.3),
+    "selu": F.selu,
+    "celu": lambda x: F.celu(x, 1.7),
+    "expm1": torch.expm1,
+    "sinh": torch.sinh,
+    "log2": lambda x: torch.log2(x.abs()),
+    "log10": lambda x: torch.log10(x.abs()),
+    "trunc": torch.trunc,
+    "frac": torch.frac,
+    "sign": torch.sign,
+    "isnan": torch.isnan,
+    "isinf": torch.isinf,
+    "logaddexp": lambda x: torch.logaddexp(x, 0.5 * x),
+    "product of truth values": lambda x: (x > 0) * (x < 1),
+}
+
+
+def each(x: Tensor) -> tuple[Tensor, ...]:
+    """All of them, imported at once."""
+    return tuple(function(x) for function in ELEMENTWISE.values())
+
+
+def test_elementwise() -> None:
+    x = torch.cat([X.reshape(-1), SMALL, FAR])
+    found = outputs(each, (x,), typed=False)
+    for name, (ours, expected) in zip(ELEMENTWISE, found, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-300, err_msg=name)
+
+
+def test_infinities_and_what_is_no_number() -> None:
+    found = outputs(each, (EXTREME,), typed=False)
+    for name, (ours, expected) in zip(ELEMENTWISE, found, strict=True):
+        if name != "frac":  # inf - inf in both, but PyTorch gives 0
+            np.testing.assert_allclose(ours, expected, rtol=1e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_as_precise_as_pytorch(dtype: torch.dtype) -> None:
+    x = torch.cat([X.reshape(-1), SMALL, FAR / 8]).to(dtype)
+    unit = torch.finfo(dtype).eps
+    found = outputs(each, (x,), typed=True)
+    for (name, function), (ours, _) in zip(ELEMENTWISE.items(), found, strict=True):
+        exact = function(x.double())
+        expected = exact.to(dtype if exact.is_floating_point() else exact.dtype).double().numpy()
+        least = torch.finfo(dtype).tiny
+        np.testing.assert_allclose(ours, expected, rtol=4 * unit, atol=least, err_msg=name)
+
+
+OTHERS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
+    "log softmax": (lambda x: torch.log_softmax(x, -1), (X,)),
+    "log softmax of columns": (lambda x: F.log_softmax(50 * x, 0), (X,)),
+    "log softmax in f32": (lambda x: F.log_softmax(x, -1, dtype=torch.float32), (X.half(),)),
+    "log softmax of a number": (lambda x: F.log_softmax(x, 0), (X[0, 0].clone(),)),
+    "cross-entropy": (F.cross_entropy, (X, torch.tensor([0, 5, 2, 2]))),
+    "cross-entropy, each": (
+        lambda x, t: F.cross_entropy(x, t, reduction="none", label_smoothing=0.1),
+        (X, torch.tensor([0, 5, 2, 2])),
+    ),
+    "product": (lambda x: (x.prod(), x.prod(-1), x.prod(0, keepdim=True)), (rand(5, 7),)),
+    "diagonals": (
+        lambda x: (x.diagonal(), x.diagonal(2), x.diagonal(-1), torch.trace(x)),
+        (rand(4, 6),),
+    ),
+    "diagonals of several": (lambda x: x.diagonal(1, 2, 0), (rand(4, 3, 6),)),
+    "a diagonal beside infinities": (
+        lambda x: x.diagonal(),
+        (torch.full((3, 3), torch.inf).fill_diagonal_(2.0).double(),),
+    ),
+    "instance norm": (F.instance_norm, (rand(2, 3, 8),)),
+    "instance norm with weights": (
+        lambda x, w, b: F.instance_norm(x, weight=w, bias=b, eps=1e-3),
+        (rand(2, 3, 4, 5), rand(3), rand(3)),
+    ),
+    "mean of windows": (lambda x: F.avg_pool2d(x, (2, 3)), (rand(2, 3, 4, 6),)),
+    "mean of windows of a line": (lambda x: F.avg_pool1d(x, 2), (rand(2, 3, 6),)),
+    "mean of all": (lambda x: F.adaptive_avg_pool2d(x, 1), (rand(2, 3, 4, 6),)),
+    "as many windows": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), (rand(2, 3, 4, 6),)),
+    "buckets": (
+        lambda x, b: (torch.bucketize(x, b), torch.bucketize(x, b, right=True, out_int32=True)),
+        (torch.tensor([[-1.0, 0.0, 0.5], [1.0, 2.5, 9.0]]), torch.tensor([0.0, 1.0, 2.5])),
+    ),
+    "signs of integers": (torch.sign, (torch.arange(-3, 4),)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others(name: str) -> None:
+    program, inputs = OTHERS[name]
+    for ours, expected in outputs(program, inputs, typed=False):
+        tolerance = 1e-6 if "f32" in name else 1e-12
+        np.testing.assert_allclose(ours, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: F.avg_pool2d(x, 3, stride=1, padding=1),
+        lambda x: F.adaptive_avg_pool2d(x, 5),
+        lambda x: torch.prod(x.reshape(-1)),
+        lambda x: F.avg_pool2d(x, 2, divisor_override=3),
+    ],
+)
+def test_what_is_left_to_pytorch(program: Program) -> None:
+    with pytest.raises(UnsupportedOpError):
+        mi.from_torch(program, rand(2, 3, 6, 8))
