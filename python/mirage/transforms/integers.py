@@ -6,10 +6,10 @@ sum of token ids, say) is a call. So is what a kernel would have to write for so
 an integer: what the program returns, indices, operands of calls. And so is a conversion that may
 change a number: to integers from floats, or to narrower ones.
 
-One thing kernels do with any integer: ask whether it is below, or at most, a number whose range is
-known (`arange(n) <= position`) and less than 2^24. Rounding to f32 keeps the order of integers, is
-exact up to 2^24 and takes none from beyond that to less: so the answer is the same. (2^24 itself is
-what 2^24 + 1 is rounded to.)
+One thing kernels do with any integer: compare it with a number whose range is known
+(`arange(n) <= position`) and less than 2^24. Rounding to f32 keeps the order of integers, is exact
+up to 2^24 and takes none from beyond that to less: so the answer is the same. (2^24 itself is what
+2^24 + 1 is rounded to.) What is chosen among integers is compared like them.
 
 Of floats, those have a range that are known to be whole and exact: counts, and what is chosen among
 positions. What they are converted to has the same range; of any other float nothing is known, not
@@ -91,8 +91,11 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     if isinstance(op, View):  # those of large ones that kernels read are compared
         return True
     compared = all(v.dtype.is_integer for v in op.operands)
-    if compared and getattr(op, "fn", None) in (BinaryFn.LT, BinaryFn.LE):
+    fn = getattr(op, "fn", None)
+    if compared and fn in (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE):
         return min(small[:2]) < MAX_POSITIONS
+    if fn is BinaryFn.KEEP:  # so are those that are chosen
+        return True
     return all(end <= MAX_POSITIONS for end in small)
 
 

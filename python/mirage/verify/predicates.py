@@ -117,9 +117,13 @@ class _Known:
             number = float(self.constants[x])
             return math.isfinite(number) and self.constants[x] == int(number)
         op = self.makers.get(x)
-        if op is not None and (_same_elements(op) or op.function in _WHOLE):
+        if op is None:
+            return False
+        if op.function is BinaryFn.KEEP:  # what is kept, or zero
+            return self.is_whole(op.operands[1])
+        if _same_elements(op) or op.function in _WHOLE:
             return all(map(self.is_whole, op.operands))
-        return False
+        return self.is_truth(x)
 
     def is_truth(self, x: Value) -> bool:
         """Whether all elements are truth values (0 or 1), for certain."""

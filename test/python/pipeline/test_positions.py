@@ -164,6 +164,19 @@ def test_rows_that_are_not_there_are_not_numbers() -> None:
     np.testing.assert_allclose(y[~lost].numpy(), (table[right] * 2)[~lost].numpy())
 
 
+def test_cross_entropy_is_one_kernel() -> None:
+    """What a target names is picked while the row is there; some rows are ignored, and what names
+    no class is no number."""
+    x = rand(6, 200)
+    targets = torch.tensor([0, 199, -100, 17, 128, 3])
+    program = lambda x, t: F.cross_entropy(x, t, reduction="none")  # noqa: E731
+    found = check(program, x, targets)
+    assert len(found.steps) == len(kernels(found)) == 1
+    targets[1], targets[3] = 200, -1
+    (y,) = emulate(found, x, targets)
+    assert torch.isfinite(y).tolist() == [True, False, True, False, True, True]
+
+
 def test_what_has_no_kernel_is_one_call() -> None:
     """The product of what was so far stays with PyTorch, what is around it does not."""
 

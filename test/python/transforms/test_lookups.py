@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
@@ -164,11 +166,11 @@ def test_positions_are_computed_and_token_ids_are_not() -> None:
     x, ids, b = value(16), value(16, dtype=DType.I64), Builder()
     i = iota(b, (16,), 0)
     near = b.binary(BinaryFn.LT, i, b.constant(4, DType.I64))
-    same = b.binary(BinaryFn.EQ, ids, b.constant(7, DType.I64))
+    same = b.binary(BinaryFn.EQ, b.binary(BinaryFn.ADD, ids, ids), b.constant(7, DType.I64))
     y = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.AND, near, same), x)
     g = integers_as_calls(KernelGraph("g", (x, ids), tuple(b.ops), (y,)))
     calls = [op.target for op in g.ops if isinstance(op, External)]
-    assert calls == ["aten.scalar_tensor.default", "aten.eq.Tensor"]
+    assert calls == ["aten.add.Tensor", "aten.scalar_tensor.default", "aten.eq.Tensor"]
     *_, part = (s for s in partition(g) if isinstance(s, Part))
     assert [v.dtype for v in part.graph.inputs].count(DType.I1) >= 1
     assert [v for v in part.graph.inputs if v.dtype is DType.I64] == [i]  # the ids are PyTorch's
@@ -189,6 +191,24 @@ def test_any_integer_is_compared_with_positions() -> None:
     assert calls == ["aten.scalar_tensor.default", "aten.sub.Tensor", "aten.le.Tensor"]
     kept = {op.result for op in g.ops if not isinstance(op, External)}
     assert {below, after, mask} <= kept
+
+
+def test_what_is_chosen_among_integers_is_compared() -> None:
+    """With numbers whose range is known; nothing else is made of it in a kernel."""
+    x, n = value(16), value(1, dtype=DType.I64)
+
+    def calls(used: Callable[[Builder, Value], Value]) -> list[str]:
+        b = Builder()
+        there = b.binary(BinaryFn.NE, n, b.constant(-100, DType.I64))
+        chosen = b.binary(BinaryFn.KEEP, there, n)
+        y = b.binary(BinaryFn.KEEP, used(b, chosen), x)
+        g = integers_as_calls(KernelGraph("g", (x, n), tuple(b.ops), (y,)))
+        return [op.target for op in g.ops if isinstance(op, External)]
+
+    assert not calls(lambda b, t: b.binary(BinaryFn.EQ, iota(b, (16,), 0), t))
+    assert not calls(lambda b, t: b.binary(BinaryFn.LT, t, iota(b, (16,), 0)))
+    found = calls(lambda b, t: b.binary(BinaryFn.EQ, b.binary(BinaryFn.ADD, t, t), t))
+    assert {"aten.where.ScalarOther", "aten.add.Tensor", "aten.eq.Tensor"} <= set(found)
 
 
 @pytest.mark.parametrize("limit", [2**24 - 1, -(2**24) + 1, 2**24, -(2**24)])

@@ -112,6 +112,20 @@ def test_no_number_is_between_whole_ones_only() -> None:
     assert verify(first, second, OPTIONS).kind is Kind.REFUTED
 
 
+def test_what_is_kept_of_whole_numbers_is_whole() -> None:
+    """Or zero; of others there may be numbers in between."""
+
+    def some(b: Builder, r: Value) -> Value:
+        return b.binary(BinaryFn.KEEP, b.binary(LT, r, b.constant(5, r.dtype)), r)
+
+    pair: tuple[Mask, Mask] = (
+        lambda b, r, c: b.binary(LE, c, some(b, r)),
+        lambda b, r, c: b.binary(LT, c, moved(b, some(b, r), 1)),
+    )
+    assert verify(*(kept(mask) for mask in pair), OPTIONS).kind is Kind.PROVED
+    assert not verify(*(kept(mask, positions=False) for mask in pair), OPTIONS).equivalent
+
+
 def test_only_truth_values_have_a_minimum_for_a_conjunction() -> None:
     """In a kernel truth values are numbers: a conjunction of others is no minimum."""
     for fn, other in ((AND, MIN), (OR, MAX)):

@@ -1,7 +1,8 @@
 """Rows of lookups by index, and of stores by index: gathers, and choices between what was there and
 what is stored.
 
-An index outside of its dimension, which PyTorch refuses, reads no number and is written nowhere.
+An index outside of its dimension, which PyTorch refuses, reads no number (minus infinity of what is
+computed) and is written nowhere.
 Where several stores meet the last one counts, which is one of the results that PyTorch may give.
 """
 
@@ -14,7 +15,7 @@ from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupport
 from mirage.frontend.torch_import.positions import choose
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
 from mirage.semantics.positions import gather, iota
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 MOST_COMPARED = 1 << 22
@@ -141,6 +142,8 @@ def _gather(b: Lowering, c: Call) -> Value:
     (dim,) = normalize_dims((c.integer(1),), rank)
     for d in range(rank):
         x = x if d == dim else b.cut(x, d, 0, index.shape[d])
+    if index.shape[dim] == 1 and not x.dtype.is_integer and b.is_computed(x):
+        return _picked(b, x, dim, index)
     kept = [d for d in range(rank) if d == dim or index.shape[d] != 1]
     table = b.reshaped(x, (x.type.size, 1))
     if kept == [dim]:  # one line
@@ -157,6 +160,20 @@ def _gather(b: Lowering, c: Call) -> Value:
     places = [own(i, d) for i, d in enumerate(kept)]
     place = _linear(b, places, [x.shape[d] for d in kept])
     return b.reshaped(gather(b, table, b.reshaped(place, (index.type.size,))), index.shape)
+
+
+def _picked(b: Lowering, x: Value, dim: int, index: Value) -> Value:
+    """Of each line along ``dim`` the element that its index names, where the lines are computed:
+    what computes them goes through all of them, and need not store them. An index that is outside
+    picks minus infinity."""
+    size = x.shape[dim]
+    place = b.reshape(iota(b, (size,), 0, index.dtype), (size, *(1 for _ in x.shape[dim + 1 :])))
+    chosen = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.EQ, place, index), x)
+    y = b.reduce(ReduceFn.SUM, chosen, (dim,))
+    inside = _inside(b, index, size)
+    if inside is None:
+        return y
+    return b.binary(BinaryFn.ADD, y, b.unary(UnaryFn.BIAS, b.cast(inside, x.dtype)))
 
 
 def _stored_at(b: Lowering, index: Value, size: int) -> Value:

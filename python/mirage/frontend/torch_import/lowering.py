@@ -16,8 +16,10 @@ from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
+    Contraction,
     Elementwise,
     KernelGraph,
+    Slice,
     TensorType,
     Value,
     View,
@@ -141,6 +143,14 @@ class Lowering(Builder):
         ):
             op = made.get(op.operands[0])
         return None if op is None else op.number
+
+    def is_computed(self, x: Value) -> bool:
+        """Whether ``x`` is what arithmetic gives, not a part of what is stored."""
+        made = {v: op for op in self.ops for v in op.results}
+        op = made.get(x)
+        while isinstance(op, View | Slice) or (isinstance(op, Elementwise) and op.identity):
+            op = made.get(op.operands[0])
+        return isinstance(op, Elementwise | Contraction)
 
     def spread(self, x: Value, shape: tuple[int, ...]) -> Value:
         """``x`` repeated to a shape; nothing where it has that shape."""

@@ -24,7 +24,7 @@ from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.input_roles import gains_of, may_be_masks, natural_scales, rows_meet
-from mirage.verify.evidence.integers import draw_integers
+from mirage.verify.evidence.integers import compared_with, draw_integers
 from mirage.verify.evidence.sampling import Sample
 
 LOWEST, HIGHEST = -14, 12
@@ -150,6 +150,7 @@ class Activations:
         self.gains = gains_of(graph)
         self.masks = may_be_masks(graph)
         self.meeting = rows_meet(graph)
+        self.extents = compared_with(graph)
         inputs = zip(graph.inputs, sample.inputs, strict=True)
         self.shapes = [region_shape(r, v.shape) for v, r in inputs]
         read = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
@@ -212,7 +213,8 @@ class Activations:
                 x = x if index is None else np.take(x, index, axis=dim)
             return _representable(x, dtype)
         if dtype.is_integer:
-            return draw_integers(self.stream(name, i), self.graph.inputs[i], self.sample.inputs[i])
+            v, rng = self.graph.inputs[i], self.stream(name, i)
+            return draw_integers(rng, v, self.sample.inputs[i], self.extents.get(v, 0))
         if i in special:
             return _representable(special[i], dtype)
         usual = not fresh and (scales is None or scales[i] == self.scales[i])

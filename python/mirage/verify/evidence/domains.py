@@ -23,7 +23,7 @@ from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.integers import draw_integers
+from mirage.verify.evidence.integers import compared_with, draw_integers
 from mirage.verify.evidence.real_sizes import constants_of, restrict
 from mirage.verify.evidence.sampling import Sample
 from mirage.verify.evidence.signs import (
@@ -253,12 +253,13 @@ def defined_evidence(
 def _draw(graph: KernelGraph, sample: Sample, rng: np.random.Generator) -> list[Array]:
     """Inputs that are not rounded to their types: numbers of 16 bits meet by chance."""
     values: list[Array] = []
+    extents = compared_with(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         fixed = sample.fixed_part(number)
         if fixed is not None:
             values.append(fixed.astype(np.float64))
         elif v.dtype.is_integer:
-            values.append(np.asarray(draw_integers(rng, v, region), np.float64))
+            values.append(np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64))
         else:
             values.append(rng.standard_normal(region_shape(region, v.shape)) * _SCALE)
     return values

@@ -8,18 +8,45 @@ true more often than not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isfinite
+
 import numpy as np
 
 from mirage.semantics.indices import Region, region_shape
 from mirage.semantics.op import Value
-from mirage.semantics.scalar import Array, DType
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
+from mirage.semantics.ugraph import Binary, Elementwise, KernelGraph, View
+from mirage.transforms.integers import ranges_of
 
 _TRUE = 0.7
 _SMALL = 8
 
 
-def draw_integers(rng: np.random.Generator, value: Value, region: Region) -> Array:
-    """The part of an integer input that ``region`` says, in float64."""
+def compared_with(graph: KernelGraph) -> Mapping[Value, int]:
+    """For integer inputs that are compared with numbers whose range is known (a place among
+    classes, the length of a sequence with positions): one more than the largest of these."""
+    origin = {v: v for v in graph.inputs if v.dtype.is_integer and v.dtype is not DType.I1}
+    found: dict[Value, int] = {}
+    if not origin:
+        return found
+    ranges = ranges_of(graph)
+    for op in graph.ops:
+        chosen = isinstance(op, Binary) and op.fn is BinaryFn.KEEP
+        same = isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
+        if (chosen or same) and op.operands[-1] in origin:
+            origin[op.results[0]] = origin[op.operands[-1]]
+        if isinstance(op, Binary) and BINARY[op.fn].truth:
+            for x, y in (op.operands, op.operands[::-1]):
+                most = ranges.get(y, (0.0, 0.0))[1]
+                if x in origin and isfinite(most):
+                    found[origin[x]] = max(found.get(origin[x], 0), int(most) + 1)
+    return found
+
+
+def draw_integers(rng: np.random.Generator, value: Value, region: Region, least: int = 0) -> Array:
+    """The part of an integer input that ``region`` says, in float64; of so many numbers at
+    ``least``."""
     shape = region_shape(region, value.shape)
     if value.dtype is DType.I1:
         return (rng.random(shape) < _TRUE).astype(np.float64)
@@ -30,7 +57,7 @@ def draw_integers(rng: np.random.Generator, value: Value, region: Region) -> Arr
         along = np.arange(value.shape[dim]) if index is None else index
         where = tuple(-1 if d == dim else 1 for d in range(len(shape)))
         return np.broadcast_to(along.reshape(where), shape).astype(np.float64)
-    most = max(_SMALL, value.shape[long[-1]] if long else 1)
+    most = max(_SMALL, least, value.shape[long[-1]] if long else 1)
     if value.dtype is DType.I8:
         most = min(most, 128)
     return rng.integers(0, most, shape).astype(np.float64)
