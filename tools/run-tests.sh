@@ -8,6 +8,8 @@ build=${BUILD_DIR:-build}
 failed=()
 # The tests run in parallel already; more threads in each only get in each other's way.
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+# Hundreds of processes import the same modules: what they compile is kept (git ignores it).
+unset PYTHONDONTWRITEBYTECODE
 
 echo "== lit =="
 .venv/bin/lit --succinct --verbose "$build/test" || failed+=(lit)
