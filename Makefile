@@ -36,7 +36,7 @@ test-lit: build ## run the lit tests only
 	@$(venv)/lit -sv $(BUILD_DIR)/test
 
 test-python: build ## run the Python tests only
-	@$(venv)/python -m pytest -q -n $(JOBS) test/python
+	@$(venv)/python -m pytest -q -n $(JOBS) --dist worksteal test/python
 
 lint: build ## check style and types as CI does
 	@$(venv)/ruff check . && $(venv)/ruff format --check .

@@ -14,7 +14,7 @@ unset PYTHONDONTWRITEBYTECODE
 echo "== lit =="
 .venv/bin/lit --succinct --verbose "$build/test" || failed+=(lit)
 echo "== pytest =="
-.venv/bin/python -m pytest -q -n "${JOBS:-2}" test/python || failed+=(pytest)
+.venv/bin/python -m pytest -q -n "${JOBS:-2}" --dist worksteal test/python || failed+=(pytest)
 
 if [ ${#failed[@]} -ne 0 ]; then
   echo "FAILED: ${failed[*]}"
