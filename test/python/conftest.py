@@ -35,7 +35,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
+    """Cycles are looked for among what is young; among all that lives now and then only."""
     gc.freeze()
+    gc.set_threshold(2_000, 10, 100)
     gc.enable()
 
 
