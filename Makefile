@@ -7,6 +7,11 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 venv := .venv/bin
 
+# $(call both,<one command>,<another>): at the same time; fails where either does.
+both = $(1) & one=$$!; $(2); other=$$?; wait $$one && exit $$other
+sources = tools/setup/mlir-sources.sh $(BUILD_DIR)/_deps/mlir
+environment = BUILD_DIR=$(abspath $(BUILD_DIR)) tools/setup/python-env.sh
+
 .PHONY: help setup build demo test test-lit test-python lint format docs wheel runtime-wheel static clean distclean
 
 help: ## list the targets
@@ -14,11 +19,12 @@ help: ## list the targets
 
 setup: ## install system packages, fetch the binding sources, make .venv/
 	@tools/setup/system-packages.sh
-	@tools/setup/mlir-sources.sh $(BUILD_DIR)/_deps/mlir
-	@BUILD_DIR=$(abspath $(BUILD_DIR)) tools/setup/python-env.sh
+	@$(call both,$(sources),$(environment))
 
-build: setup ## build the tools and the Python bindings
-	@BUILD_DIR=$(BUILD_DIR) JOBS=$(JOBS) tools/setup/build.sh $(CMAKE_FLAGS)
+build: ## build the tools and the Python bindings
+	@tools/setup/system-packages.sh
+	@$(call both,$(sources),$(environment) --to-build)
+	@$(call both,$(environment),BUILD_DIR=$(BUILD_DIR) JOBS=$(JOBS) tools/setup/build.sh $(CMAKE_FLAGS))
 
 demo: build ## optimize two real programs and show what was found
 	@$(venv)/mirage demo
@@ -30,7 +36,7 @@ test-lit: build ## run the lit tests only
 	@$(venv)/lit -sv $(BUILD_DIR)/test
 
 test-python: build ## run the Python tests only
-	@$(venv)/python -m pytest -q -n $(JOBS) test/python
+	@$(venv)/python -m pytest -q -n $(JOBS) --dist worksteal test/python
 
 lint: build ## check style and types as CI does
 	@$(venv)/ruff check . && $(venv)/ruff format --check .

@@ -8,11 +8,13 @@ build=${BUILD_DIR:-build}
 failed=()
 # The tests run in parallel already; more threads in each only get in each other's way.
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+# Hundreds of processes import the same modules: what they compile is kept (git ignores it).
+unset PYTHONDONTWRITEBYTECODE
 
 echo "== lit =="
 .venv/bin/lit --succinct --verbose "$build/test" || failed+=(lit)
 echo "== pytest =="
-.venv/bin/python -m pytest -q -n "${JOBS:-2}" test/python || failed+=(pytest)
+.venv/bin/python -m pytest -q -n "${JOBS:-2}" --dist worksteal test/python || failed+=(pytest)
 
 if [ ${#failed[@]} -ne 0 ]; then
   echo "FAILED: ${failed[*]}"

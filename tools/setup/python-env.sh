@@ -2,6 +2,7 @@
 # Makes .venv/ in the project's root with everything of requirements/dev.txt and torch, and puts
 # this tree into it: `mirage` is importable and the tools are in .venv/bin. Python edits are live.
 # Does nothing where the requirements were installed already.
+#   usage: python-env.sh [--to-build]   (--to-build: only what compiling the bindings needs)
 # PYTHON=<interpreter> picks another Python (3.10 or newer, with headers).
 set -euo pipefail
 
@@ -22,10 +23,12 @@ pick_python() {
   return 1
 }
 
+# Modules are compiled when they are imported first: most of 15,000 files never are.
+pip=("$venv/bin/pip" install --quiet --no-compile)
+
 install_torch() {
   # The CPU build is enough to import, search and test; the CUDA build is gigabytes larger and is
   # wanted only where there is a GPU to launch on.
-  local pip=("$venv/bin/pip" install --quiet)
   if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
     "${pip[@]}" "torch==$torch_version"
     return
@@ -39,10 +42,17 @@ stamp=$venv/.requirements
 wanted=$(cat "$root"/requirements/*.txt "$0" | sha256sum)
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   python=$(pick_python)
-  echo "setting up $venv with $("$python" --version)"
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  if [ "${1:-}" = --to-build ]; then
+    "${pip[@]}" -r "$root/requirements/build.txt"
+    exit
+  fi
+  echo "setting up $venv with $("$venv/bin/python" --version)"
   install_torch
-  "$venv/bin/pip" install --quiet -r "$root/requirements/dev.txt"
+  "${pip[@]}" -r "$root/requirements/dev.txt"
+  # Compiles them while there is one process only.
+  env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -c \
+    'import torch.export, torch._dynamo, torch_mlir.fx'
   echo "$wanted" >"$stamp"
 fi
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from io import BytesIO
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,13 @@ import ml_dtypes
 import numpy as np
 
 from mirage.errors import MirageError
+from mirage.runtime.safetensors_header import (
+    LENGTH_BYTES,
+    HeaderError,
+    header_length,
+    read_header,
+    written_header,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -28,8 +33,6 @@ DTYPES: dict[str, np.dtype[Any]] = {
     }.items()
 }  # fmt: skip
 """By mirage's names of element types."""
-_SAFETENSORS = {name.upper(): name for name in DTYPES} | {"BOOL": "i1"}
-_LONGEST_HEADER = 100_000_000  # bytes, as the format says
 KINDS = (".npz", ".safetensors")
 
 
@@ -71,35 +74,16 @@ def _from_npz(path: Path, content: bytes) -> dict[str, Array]:
 
 
 def _from_safetensors(path: Path, content: bytes) -> dict[str, Array]:
-    size = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or size > min(len(content) - 8, _LONGEST_HEADER):
-        raise TensorFileError(f"{path}: expected a .safetensors file, got one that is cut off")
-    data = memoryview(content)[8 + size :]
     try:
-        header = json.loads(content[8 : 8 + size])
-        if not isinstance(header, dict):
-            raise TypeError("it is no object")
-        entries: dict[str, Any] = {name: header[name] for name in header if name != "__metadata__"}
-        return {name: _tensor(path, name, entry, data) for name, entry in entries.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        if isinstance(e, TensorFileError):
-            raise
-        raise TensorFileError(f"{path}: expected a .safetensors header, got another: {e}") from None
-
-
-def _tensor(path: Path, name: str, entry: Mapping[str, Any], data: memoryview) -> Array:
-    kind = _SAFETENSORS.get(entry["dtype"])
-    if kind is None:
-        known = ", ".join(_SAFETENSORS)
-        raise TensorFileError(f"{path}: {name}: expected a type of {known}, got {entry['dtype']}")
-    shape, (start, end) = tuple(map(int, entry["shape"])), map(int, entry["data_offsets"])
-    wanted = prod(shape) * DTYPES[kind].itemsize
-    if not 0 <= start <= end <= len(data) or end - start != wanted or min(shape, default=0) < 0:
-        raise TensorFileError(
-            f"{path}: {name}: expected {wanted} bytes for {list(shape)} of {kind}, got bytes "
-            f"{start} to {end} of {len(data)}"
-        )
-    return np.frombuffer(data[start:end], DTYPES[kind]).reshape(shape)
+        base = LENGTH_BYTES + header_length(content[:LENGTH_BYTES], len(content))
+        data = memoryview(content)[base:]
+        entries = read_header(content[LENGTH_BYTES:base], len(data))
+    except HeaderError as e:
+        raise TensorFileError(f"{path}: {e}") from None
+    return {
+        name: np.frombuffer(data[e.start : e.end], DTYPES[e.dtype]).reshape(e.shape)
+        for name, e in entries.items()
+    }
 
 
 def check_writable(path: Path, types: Mapping[str, str]) -> None:
@@ -139,16 +123,5 @@ def write_tensors(path: Path, tensors: Mapping[str, Array]) -> None:
 
 
 def _safetensors(tensors: Mapping[str, Array]) -> bytes:
-    names = {kind: name for name, kind in _SAFETENSORS.items()}
-    header: dict[str, Any] = {}
-    parts: list[bytes] = []
-    start = 0
-    for name, x in tensors.items():
-        parts.append(np.ascontiguousarray(x).tobytes())
-        end = start + len(parts[-1])
-        kind = names[dtype_name(x.dtype)]
-        header[name] = {"dtype": kind, "shape": list(x.shape), "data_offsets": [start, end]}
-        start = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + b"".join(parts)
+    header = written_header((n, dtype_name(x.dtype), x.shape) for n, x in tensors.items())
+    return header + b"".join(np.ascontiguousarray(x).tobytes() for x in tensors.values())

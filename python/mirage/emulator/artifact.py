@@ -239,16 +239,18 @@ def check_artifact(
     seed: int = 0,
     tolerance: float | None = None,
     limits: Limits | None = None,
+    stats: bool = True,
 ) -> ArtifactRun:
     """Runs the artifact with all checks and compares every output with `reference`, which takes the
     inputs as float64 arrays and returns one array or a tuple.
 
-    `tolerance` replaces `TOLERANCE` of the output types. Raises MismatchError and what
+    `tolerance` replaces `TOLERANCE` of the output types; without `stats` the launch counts neither
+    sectors nor bank conflicts. Raises MismatchError and what
     `run_artifact` raises.
     """
     manifest = artifact.manifest
     given = random_inputs(manifest.inputs, seed) if inputs is None else list(inputs)
-    run = run_artifact(artifact, given, limits=limits)
+    run = run_artifact(artifact, given, limits=limits, stats=stats)
     rounded = [
         np.asarray(x).astype(DTYPES[spec.dtype]).astype(np.float64)
         for x, spec in zip(given, manifest.inputs, strict=True)

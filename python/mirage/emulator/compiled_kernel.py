@@ -58,11 +58,8 @@ class Program:
         leaders = {0, *kernel.labels.values()}
         leaders |= {i + 1 for i, c in enumerate(compiled) if c.control is not None}
         self.leader = [i in leaders for i in range(len(kernel.body) + 1)]
-        self.wgmma_registers = [
-            r
-            for r in kernel.registers
-            if any(r in i.wgmma_registers for i in kernel.body if i.opcode == "wgmma")
-        ]
+        of_wgmma = {r for i in kernel.body for r in i.wgmma_registers if i.opcode == "wgmma"}
+        self.wgmma_registers = [r for r in kernel.registers if r in of_wgmma]
         self.live_registers = analyse(kernel, self.target)
         self.local_bytes = _lay_out_local(kernel)
 

@@ -9,14 +9,11 @@ from mirage.runtime.errors import (
     ArgumentAliasError,
     ArgumentCountError,
     ArgumentDeviceError,
-    ArgumentShapeError,
-    ArgumentStrideError,
-    ArgumentTypeError,
     ArgumentValueError,
-    GradientError,
 )
-from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
+from mirage.runtime.manifest import TensorSpec
 from mirage.runtime.model_manifest import Fixed, ModelManifest
+from mirage.runtime.tensor_check import TensorCheck
 
 if TYPE_CHECKING:
     import torch
@@ -114,60 +111,19 @@ def _check_fixed(wanted: Fixed, got: object, where: str) -> None:
         )
 
 
-class _Wanted:
-    """Compares a tensor with its specification."""
+class _Wanted(TensorCheck):
+    """Of a model, which is on one device."""
 
     def __init__(self, spec: TensorSpec, device: torch.device) -> None:
-        import torch
-
-        self.spec, self.device = spec, device
-        self.shape = torch.Size(spec.shape)
-        self.dtype = getattr(torch, TORCH_NAMES[spec.dtype])
-        self.kind = torch.Tensor
-        self.grad_enabled = torch.is_grad_enabled
+        super().__init__(spec, spec.name, ", for which the model was exported")
+        self.device = device
 
     def __call__(self, x: Any) -> torch.Tensor:
-        name = self.spec.name
-        if not isinstance(x, self.kind):
-            raise ArgumentTypeError(f"{name}: expected a torch.Tensor, got {type(x).__name__}")
-        if x.dtype is not self.dtype:
-            raise ArgumentTypeError(
-                f"{name}: expected elements of type {self.dtype}, got {x.dtype}"
-            )
-        if x.shape != self.shape:
-            raise ArgumentShapeError(
-                f"{name}: expected shape {tuple(self.shape)}, for which the model was exported, "
-                f"got {tuple(x.shape)}"
-            )
+        self.check_kind(x)
         if x.device != self.device:
             raise ArgumentDeviceError(
-                f"{name}: expected a tensor on {self.device}, where the model was loaded, got one "
-                f"on {x.device}; pass .to({str(self.device)!r}), or load the model there"
+                f"{self.what}: expected a tensor on {self.device}, where the model was loaded, got "
+                f"one on {x.device}; pass .to({str(self.device)!r}), or load the model there"
             )
-        if x.stride() != self.spec.strides:
-            self._check_strides(x)
-        if x.requires_grad and self.grad_enabled():
-            raise GradientError(
-                f"{name}: expected a tensor that needs no gradient, got one with requires_grad; "
-                "call under torch.no_grad() or pass .detach()"
-            )
+        self.check_layout(x)
         return x.detach()
-
-    def _check_strides(self, x: torch.Tensor) -> None:
-        """Strides of dimensions of size 1 do not matter."""
-        for size, wanted, got in zip(self.shape, self.spec.strides, x.stride(), strict=True):
-            if size > 1 and wanted != got:
-                hint = "; pass .contiguous()" if _dense(self.spec) else ""
-                raise ArgumentStrideError(
-                    f"{self.spec.name}: expected strides {self.spec.strides}, for which the model "
-                    f"was exported, got {x.stride()}{hint}"
-                )
-
-
-def _dense(spec: TensorSpec) -> bool:
-    step = 1
-    for size, stride in zip(reversed(spec.shape), reversed(spec.strides)):
-        if size > 1 and stride != step:
-            return False
-        step *= max(size, 1)
-    return True

@@ -13,14 +13,12 @@ from mirage.runtime.errors import (
     ArgumentAliasError,
     ArgumentCountError,
     ArgumentDeviceError,
-    ArgumentShapeError,
     ArgumentStrideError,
-    ArgumentTypeError,
-    GradientError,
     NoGpuError,
 )
-from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
+from mirage.runtime.manifest import TensorSpec
 from mirage.runtime.packing import Packing
+from mirage.runtime.tensor_check import TensorCheck
 
 if TYPE_CHECKING:
     import torch
@@ -236,20 +234,12 @@ class Executable:
         return tensor
 
 
-class _Check:
-    """Compares a tensor with its specification; nothing is allocated where it fits."""
+class _Check(TensorCheck):
+    """Of a launch, on the device of its first input."""
 
     def __init__(self, spec: TensorSpec, what: str) -> None:
-        import torch
-
-        self.spec = spec
-        self.what = what
-        self.shape = torch.Size(spec.shape)
-        self.strides = spec.strides
+        super().__init__(spec, what)
         self.bytes = spec.bytes
-        self.dtype = getattr(torch, TORCH_NAMES[spec.dtype])
-        self.tensor_type = torch.Tensor
-        self.grad_enabled = torch.is_grad_enabled
 
     def empty(self, device: int) -> torch.Tensor:
         """A fresh tensor of this specification."""
@@ -261,50 +251,21 @@ class _Check:
 
     def __call__(self, tensor: torch.Tensor, device: int) -> int:
         """The tensor's address."""
-        if not isinstance(tensor, self.tensor_type):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(
-                f"{self.what}: expected a torch.Tensor, got {type(tensor).__name__}"
-            )
-        if tensor.dtype is not self.dtype:
-            raise ArgumentTypeError(
-                f"{self.what}: expected elements of type {self.dtype}, got {tensor.dtype}"
-            )
-        if tensor.shape != self.shape:
-            raise ArgumentShapeError(
-                f"{self.what}: expected shape {tuple(self.shape)}, got {tuple(tensor.shape)}"
-            )
+        self.check_kind(tensor)
         if tensor.get_device() != device:
             where = f"cuda:{device}" if device >= 0 else "the CPU as input 0 is"
             raise ArgumentDeviceError(
                 f"{self.what}: expected a tensor on {where}, got one on {tensor.device}; "
                 "move all tensors to one CUDA device"
             )
-        if tensor.stride() != self.strides:
-            self._check_strides(tensor)
+        self.check_layout(tensor)
         address = tensor.data_ptr()
         if address % ALIGNMENT:
             raise ArgumentStrideError(
                 f"{self.what}: expected data that starts at a multiple of {ALIGNMENT} bytes, "
                 f"got an offset of {address % ALIGNMENT}; pass .clone()"
             )
-        if tensor.requires_grad and self.grad_enabled():
-            raise GradientError(
-                f"{self.what}: expected a tensor that needs no gradient, got one with "
-                "requires_grad; call under torch.no_grad() or pass .detach()"
-            )
         return address
-
-    def _check_strides(self, tensor: torch.Tensor) -> None:
-        """Strides of dimensions of size 1 do not matter."""
-        for size, wanted, got in zip(self.spec.shape, self.strides, tensor.stride(), strict=True):
-            if size > 1 and wanted != got:
-                self._wrong_strides(tensor)
-
-    def _wrong_strides(self, tensor: torch.Tensor) -> NoReturn:
-        raise ArgumentStrideError(
-            f"{self.what}: expected strides {self.strides}, got {tensor.stride()}; pass "
-            ".contiguous()"
-        )
 
 
 def stream_getter() -> Callable[[int], int]:

@@ -89,6 +89,7 @@ class BlockEvaluator:
         self.positions = positions
         self.extents = axis_extents(launch)
         self.grid = tuple(a.name for a in launch.grid)
+        self.blocks = (slice(None),) * len(self.grid)
         self.step: dict[str, int] = {}
         self.values: dict[Value, Planes] = {}
         self.before: dict[Value, Planes] = {}  # running maxima as they were one step ago
@@ -104,20 +105,20 @@ class BlockEvaluator:
         )
 
     def _run(self, ops: tuple[Op, ...]) -> None:
+        values, domain, lead = self.values, self.domain, len(self.grid)
         for op in ops:
             if isinstance(op, Load):
-                self.values[op.result] = self._load(op)
+                values[op.result] = self._load(op)
             elif isinstance(op, Mask):
-                self.values[op.result] = self._mask(op)
+                values[op.result] = self._mask(op)
             elif isinstance(op, RunningMax):
                 self._running_max(op)
             elif isinstance(op, Loop):
                 self._loop(op)
             else:
-                xs = [self.values[v] for v in op.operands]
-                self.values[op.result] = op.compute(
-                    self.domain, xs, len(self.grid), op.result.shape
-                )
+                result = op.result
+                xs = [values[v] for v in op.operands]
+                values[result] = op.compute(domain, xs, lead, result.type.shape)
 
     # ---- loads -----------------------------------------------------------------------------------
 
@@ -125,8 +126,11 @@ class BlockEvaluator:
         if op not in self.tiles:
             self.tiles[op] = self._cut(op)
         planes, loops = self.tiles[op]
-        key = (slice(None),) * len(self.grid) + tuple(self.step[axis] for axis in loops)
-        return map_planes(lambda p: p[(*key, ...)], planes)  # of rank 0 too an array
+        if not loops:
+            return planes
+        steps = [self.step[axis] for axis in loops]
+        key = (*self.blocks, *steps, ...)  # of rank 0 too an array
+        return tuple(p[key] for p in planes)
 
     def _cut(self, op: Load) -> tuple[Planes, tuple[str, ...]]:
         """All tiles of a load: dimensions for the grid axes, then for the loop axes (named), then

@@ -39,7 +39,8 @@ def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
     missing = rank - (len(shape) - lead)
     if missing == 0:
         return x
-    return map_planes(lambda p: p.reshape(shape[:lead] + (1,) * missing + shape[lead:]), x)
+    padded = shape[:lead] + (1,) * missing + shape[lead:]
+    return tuple(p.reshape(padded) for p in x)
 
 
 class Domain(ABC):
@@ -148,6 +149,12 @@ class Float64(Domain):
             return (x[0] * np.exp(difference),)
 
 
+_CARRIER: dict[DType, np.dtype[Any]] = {
+    d: np.dtype(np.float64 if d is DType.F64 or d.is_integer else np.float32) for d in DType
+}
+"""What numbers of a type are computed in."""
+
+
 class TypedFloat(Domain):
     """Predicts what a GPU computes: every op is evaluated in f32 (f64 for f64 results) and rounded
     to its result's type.
@@ -155,23 +162,20 @@ class TypedFloat(Domain):
     Matmuls and sums accumulate in f32, as tensor cores and PyTorch do for half types.
     """
 
-    @staticmethod
-    def _carrier(dtype: DType) -> np.dtype[Any]:
-        return np.dtype(np.float64 if dtype is DType.F64 or dtype.is_integer else np.float32)
-
     def _round(self, x: Array, dtype: DType) -> Planes:
         if dtype.is_half:
             x = np.asarray(x).astype(dtype.numpy)
-        return (np.asarray(x).astype(self._carrier(dtype), copy=False),)
+        return (np.asarray(x).astype(_CARRIER[dtype], copy=False),)
 
     def _in(self, x: Planes, dtype: DType) -> Array:
-        return x[0].astype(self._carrier(dtype), copy=False)
+        carrier = _CARRIER[dtype]
+        return x[0] if x[0].dtype == carrier else x[0].astype(carrier)
 
     def constant(self, value: Number, dtype: DType) -> Planes:
         # Scalars stay f32 (f64): PyTorch and our kernels keep them in the type of the computation,
         # not of the tensor.
         with np.errstate(over="ignore"):
-            return (np.asarray(nearest(value), dtype=self._carrier(dtype)),)
+            return (np.asarray(nearest(value), dtype=_CARRIER[dtype]),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         with np.errstate(all="ignore"):

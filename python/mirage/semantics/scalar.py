@@ -12,6 +12,7 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,12 +38,12 @@ class DType(enum.Enum):
     I32 = "i32"
     I64 = "i64"
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Size of one element in bytes."""
         return {"bf16": 2, "i1": 1}.get(self.value) or int(self.value[1:]) // 8
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         """Whether elements are integers; truth values count as 0 and 1."""
         return self.value.startswith("i")
@@ -54,18 +55,18 @@ class DType(enum.Enum):
             return False
         return not given.is_integer or given.bits > self.bits
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Digits of an element: those of its spelling."""
         return int(self.value.lstrip("bfi"))
 
-    @property
+    @cached_property
     def in_tile(self) -> DType:
         """What a tile holds that is loaded from a tensor of this type: whole numbers and truth
         values become f32, which holds them exactly up to 2^24."""
         return DType.F32 if self.is_integer else self
 
-    @property
+    @cached_property
     def is_half(self) -> bool:
         """Whether tensor cores take the type as an operand with f32 accumulation."""
         return self in (DType.F16, DType.BF16)

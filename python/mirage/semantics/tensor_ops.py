@@ -135,7 +135,8 @@ class Binary(Elementwise):
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
-        a, b = (pad_rank(x, lead, len(shape)) for x in xs)
+        rank = len(shape)
+        a, b = pad_rank(xs[0], lead, rank), pad_rank(xs[1], lead, rank)
         return domain.binary(self.fn, a, b, self.result.dtype)
 
     def written(self, xs: Sequence[str]) -> str:

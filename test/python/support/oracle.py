@@ -268,9 +268,11 @@ class Oracle:
             of = tuple((s, s + t) for s, t in zip(firsts, tile.shape, strict=True))
             new = cut(tile, both, of).to(torch.float64)
             there = tuple(slice(a - c, b - c) for (a, b), (c, _) in zip(both, box, strict=True))
-            same = (y[there] == new) | (y[there].isnan() & new.isnan())
-            if bool((written[there] & ~same).any()):
-                raise BadProgram("an element is written with two values")
+            again = written[there]
+            if bool(again.any()):
+                same = (y[there] == new) | (y[there].isnan() & new.isnan())
+                if bool((again & ~same).any()):
+                    raise BadProgram("an element is written with two values")
             y[there] = new
             written[there] = True
         if not bool(written.all()):

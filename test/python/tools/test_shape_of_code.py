@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -45,9 +46,10 @@ op says (``semantics/op.py``) unless it is about that class; where it asks less 
 here."""
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE), ast.parse(path.read_text())
+@cache
+def trees() -> tuple[tuple[Path, ast.Module], ...]:
+    files = sorted(PACKAGE.rglob("*.py"))
+    return tuple((path.relative_to(PACKAGE), ast.parse(path.read_text())) for path in files)
 
 
 def subclasses(base: type) -> Iterator[type]:
@@ -56,13 +58,14 @@ def subclasses(base: type) -> Iterator[type]:
         yield from subclasses(each)
 
 
-def op_classes() -> set[str]:
+@cache
+def op_classes() -> frozenset[str]:
     for path, _ in trees():
         if path.parts[0] in CLASS_TESTS:
             import_module(".".join(("mirage", *path.with_suffix("").parts)))
     ours = {c.__name__ for c in subclasses(Op) if c.__module__.startswith("mirage.")}
     assert {Alternatives.__name__, positions.Iota.__name__} <= ours
-    return ours - KINDS
+    return frozenset(ours - KINDS)
 
 
 def names_in(node: ast.AST) -> Iterator[str]:
@@ -73,7 +76,7 @@ def names_in(node: ast.AST) -> Iterator[str]:
             yield each.attr
 
 
-def names_of_ops(tree: ast.Module, classes: set[str]) -> set[str]:
+def names_of_ops(tree: ast.Module, classes: frozenset[str]) -> set[str]:
     """What stands for an op's class, or for several, in a file: not what it imports from elsewhere
     under the same name (the search's moves), but unions and tuples of classes that it names."""
     ops = set(classes)
@@ -89,10 +92,10 @@ def names_of_ops(tree: ast.Module, classes: set[str]) -> set[str]:
     return ops
 
 
-def class_tests(tree: ast.Module, classes: set[str]) -> int:
+def class_tests(tree: ast.Module, known: frozenset[str]) -> int:
     """Calls of ``isinstance`` and cases that name an op's class."""
     count = 0
-    classes = names_of_ops(tree, classes)
+    classes = names_of_ops(tree, known)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and "isinstance" in names_in(node.func):
             count += len(node.args) == 2 and not classes.isdisjoint(names_in(node.args[1]))

@@ -53,6 +53,11 @@ class Cohort:
         """The mask, all true where there is none; do not write to it."""
         return np.ones((self.n, 32), bool) if self.mask is None else self.mask
 
+    def spread(self, array: Array) -> Array:
+        """An array that is broadcastable to [n, 32] in that shape; do not write to it."""
+        shape = (self.n, 32)
+        return array if array.shape == shape else np.broadcast_to(array, shape)
+
     def take(self, array: Array) -> Array:
         """Rows of an array whose first axis is all rows."""
         return array if self.select is None else array[self.select]

@@ -16,6 +16,7 @@ from mirage.emulator.machine.memory import GlobalMemory, LocalMemory
 from mirage.emulator.machine.scheduler import Scheduler
 from mirage.emulator.machine.shared_memory import SharedMemory
 from mirage.emulator.machine.wgmma_state import WgmmaState
+from mirage.emulator.ptx.syntax import Register
 
 if TYPE_CHECKING:
     from mirage.emulator.compiled_kernel import Program
@@ -113,16 +114,20 @@ class Machine:
 
     def _make_registers(self) -> None:
         """Registers of all rows, full of what no program means."""
-        program = self.program
+        program, shape = self.program, (self.warps, 32)
+        by_size: dict[int, list[Register]] = {}  # 0: predicates
         for register in program.kernel.registers:
-            shape = (self.warps, 32)
-            if register.type == "pred":
-                register.data = np.zeros(shape, bool)
-            else:
-                register.data = np.full(shape, 0xFF, np.uint8).astype(f"u{min(8, register.bytes)}")
-                register.data[...] = np.iinfo(register.data.dtype).max
+            size = 0 if register.type == "pred" else min(8, register.bytes)
+            by_size.setdefault(size, []).append(register)
             register.written = np.zeros(shape, bool) if register.tracked else None
             register.async_state = None
+        for size, registers in by_size.items():  # one array for all: there may be thousands
+            whole = (len(registers), *shape)
+            data = (
+                np.full(whole, (1 << 8 * size) - 1, f"u{size}") if size else np.zeros(whole, bool)
+            )
+            for register, part in zip(registers, data, strict=True):
+                register.data = part
         for register in program.wgmma_registers:
             register.async_state = self.wgmma.track(register)
 

@@ -193,7 +193,7 @@ def _variable(operand: VariableRef, kind: str) -> Reader:
     variable, offset, dtype = operand.variable, operand.offset, UNSIGNED[TYPE_BYTES[kind]]
 
     def read(c: Cohort) -> Array:
-        return typed(np.full((1, 1), variable.address + offset, dtype), kind)
+        return typed(np.array([[variable.address + offset]], dtype), kind)
 
     return read
 
@@ -287,8 +287,8 @@ def address_reader(operand: Operand, instruction: Instruction) -> Reader:
         return lambda c: read_raw(register, c).astype(np.int64) + offset
     if isinstance(base, VariableRef):
         variable = base.variable
-        extra = np.int64(base.offset) + offset
-        return lambda c: np.full((1, 1), variable.address, np.int64) + extra
+        extra = base.offset + operand.offset
+        return lambda c: np.array([[variable.address + extra]], np.int64)
     if isinstance(base, Immediate) and isinstance(base.value, int):
         constant = np.full((1, 1), base.value, np.int64) + offset
         return lambda c: constant

@@ -28,7 +28,7 @@ class SharedMemory:
     def flatten(self, c: Cohort, address: Array, size: int, align: int = 0) -> Array:
         """Byte index in `data` for each lane [n, 32]; inactive lanes get a harmless one."""
         align = align or size
-        address = np.broadcast_to(address, (c.n, 32))
+        address = c.spread(address)
         block = self.machine.block_of_row[c.rows][:, None]
         own = address >> RANK_SHIFT
         if own.any():

@@ -84,7 +84,7 @@ def compile_ld(context: Context, instruction: Instruction, modifiers: Modifiers)
     load = _loader(space, total, sync)
 
     def run(c: Cohort) -> None:
-        value = load(c, np.broadcast_to(address(c), (c.n, 32)))
+        value = load(c, c.spread(address(c)))
         if count == 1:
             writes[0](c, value.view(dtype))
             return

@@ -105,13 +105,13 @@ def compile_bar(context: Context, instruction: Instruction, modifiers: Modifiers
 def _warp(instruction: Instruction, modifiers: Modifiers) -> Compiled:
     if modifiers.take("sync") is None:
         raise modifiers.unknown()
-    mask = reader(operands(instruction, 1)[0], "b32", instruction)
+    (mask,) = operands(instruction, 1)
 
     def run(c: Cohort) -> None:
         if c.machine.checks:
             c.machine.bump(c.rows)
 
-    return Compiled("synchronise", run=run, required=members(mask))
+    return Compiled("synchronise", run=run, required=members(mask, instruction))
 
 
 def _guarded_rows(c: Cohort, instruction: Instruction, *, aligned: bool) -> Array:

@@ -8,7 +8,13 @@ import numpy as np
 
 from mirage.emulator.errors import DivergenceError
 from mirage.emulator.machine.cohort import Array, Cohort
-from mirage.emulator.machine.operands import Reader, dtype_of, reader, split_pair, writer
+from mirage.emulator.machine.operands import (
+    dtype_of,
+    immediate_bits,
+    reader,
+    split_pair,
+    writer,
+)
 from mirage.emulator.ops.bits import COMBINE
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, Required, opcode, operands
 from mirage.emulator.ptx.syntax import Immediate, Instruction, Operand, Sink
@@ -16,8 +22,18 @@ from mirage.emulator.ptx.syntax import Immediate, Instruction, Operand, Sink
 _LANES = np.arange(32)
 
 
-def members(mask: Reader) -> Required:
+def members(operand: Operand, instruction: Instruction) -> Required:
     """`required` of instructions with a member mask: the lanes in it that the warp has."""
+    mask = reader(operand, "b32", instruction)
+    if isinstance(operand, Immediate):
+        bits = immediate_bits(operand.value, "b32").astype(np.int64)
+        known = ((bits >> _LANES) & 1).astype(bool)
+
+        def constant(c: Cohort) -> Array:
+            valid: Any = c.machine.valid
+            return known & valid[c.rows]
+
+        return constant
 
     def required(c: Cohort) -> Array:
         bits = np.broadcast_to(mask(c), (c.n, 32)).astype(np.int64)
@@ -45,6 +61,36 @@ def _full(operand: Operand) -> bool:
     return isinstance(operand, Immediate) and operand.value in (-1, 0xFFFFFFFF)
 
 
+def _source_lanes(mode: str, lane: Array, clamp: Array) -> tuple[Array, Array]:
+    """Of shfl: the lane whose value each lane gets, and whether that is in bounds, both
+    broadcastable to [n, 32]."""
+    b = (lane & np.uint32(31)).astype(np.int64)
+    k = clamp.astype(np.int64)
+    segment = (k >> 8) & 31
+    bound = k & 31
+    limit = (_LANES & segment) | (bound & ~segment)
+    floor = _LANES & segment
+    if mode == "up":
+        j = _LANES - b
+        good = j >= limit
+    else:
+        if mode == "down":
+            j = _LANES + b
+        elif mode == "bfly":
+            j = _LANES ^ b
+        else:
+            j = floor | (b & ~segment)
+        good = j <= limit
+    return np.where(good, j, _LANES), good
+
+
+def _from_lanes(value: Array, lanes: Array) -> Array:
+    """Elements [n, 32] of `value` [n, 32] at `lanes` [n, 32], or [1, 32] for all rows."""
+    if len(lanes) == 1:
+        return value.take(lanes[0], axis=1)
+    return np.take_along_axis(value, lanes, axis=1)
+
+
 @opcode("shfl")
 def compile_shfl(context: Context, instruction: Instruction, modifiers: Modifiers) -> Compiled:
     """shfl.sync.mode.b32 d|p, a, b, c, membermask"""
@@ -61,33 +107,17 @@ def compile_shfl(context: Context, instruction: Instruction, modifiers: Modifier
     clamp = reader(ops[3], "b32", instruction)
     mask = reader(ops[4], "b32", instruction)
     checked = not _full(ops[4])
+    known: tuple[Array, Array] | None = None
+    if isinstance(ops[2], Immediate) and isinstance(ops[3], Immediate):
+        constants = (immediate_bits(o.value, "b32") for o in (ops[2], ops[3]))
+        known = _source_lanes(mode, *constants)
 
     def run(c: Cohort) -> None:
         if checked:
             check_member(c, mask(c))
-        source = np.broadcast_to(value(c), (c.n, 32))
-        b = (lane_operand(c) & np.uint32(31)).astype(np.int64)
-        k = clamp(c).astype(np.int64)
-        segment = (k >> 8) & 31
-        bound = k & 31
-        limit = (_LANES & segment) | (bound & ~segment)
-        floor = _LANES & segment
-        if mode == "up":
-            j = _LANES - b
-            good = j >= limit
-        elif mode == "down":
-            j = _LANES + b
-            good = j <= limit
-        elif mode == "bfly":
-            j = _LANES ^ b
-            good = j <= limit
-        else:
-            j = floor | (b & ~segment)
-            good = j <= limit
-        j = np.broadcast_to(np.where(good, j, _LANES), (c.n, 32))
-        good = np.broadcast_to(good, (c.n, 32))
+        j, good = known or _source_lanes(mode, lane_operand(c), clamp(c))
         if c.machine.checks and c.mask is not None:
-            absent = c.mask & ~np.take_along_axis(c.mask, j, axis=1)
+            absent = c.mask & ~_from_lanes(c.mask, j)
             if absent.any():
                 c.machine.fail(
                     DivergenceError,
@@ -95,10 +125,11 @@ def compile_shfl(context: Context, instruction: Instruction, modifiers: Modifier
                     c,
                     absent,
                 )
-        write(c, np.take_along_axis(source, j, axis=1))
-        write_p(c, good.copy())
+        write(c, _from_lanes(c.spread(value(c)), j))
+        if predicate is not None:
+            write_p(c, c.spread(good).copy())
 
-    return Compiled("warp", run=run, required=members(mask))
+    return Compiled("warp", run=run, required=members(ops[4], instruction))
 
 
 @opcode("vote")
@@ -133,7 +164,7 @@ def compile_vote(context: Context, instruction: Instruction, modifiers: Modifier
             result = every | ~(p & inside).any(axis=1, keepdims=True)
         write(c, np.repeat(result, 32, axis=1))
 
-    return Compiled("warp", run=run, required=members(mask))
+    return Compiled("warp", run=run, required=members(ops[2], instruction))
 
 
 @opcode("activemask")
@@ -181,7 +212,7 @@ def compile_match(context: Context, instruction: Instruction, modifiers: Modifie
         write(c, np.where(same, word, 0).astype(np.uint32))
         write_p(c, same)
 
-    return Compiled("warp", run=run, required=members(mask))
+    return Compiled("warp", run=run, required=members(ops[2], instruction))
 
 
 @opcode("redux")
@@ -207,7 +238,7 @@ def compile_redux(context: Context, instruction: Instruction, modifiers: Modifie
         result = COMBINE[name].reduce(filled, axis=1).astype(v.dtype)
         write(c, np.repeat(result[:, None], 32, axis=1))
 
-    return Compiled("warp", run=run, required=members(mask))
+    return Compiled("warp", run=run, required=members(ops[2], instruction))
 
 
 @opcode("elect")
@@ -229,4 +260,4 @@ def compile_elect(context: Context, instruction: Instruction, modifiers: Modifie
         write(c, np.repeat(leader.astype(np.uint32), 32, axis=1))
         write_p(c, leader == _LANES)
 
-    return Compiled("warp", run=run, required=members(mask))
+    return Compiled("warp", run=run, required=members(ops[1], instruction))

@@ -15,13 +15,10 @@ class Cursor:
         self._lines = text.splitlines()
         self._tokens = tokenise(text)
         self._at = 0
+        self.token = self._tokens[0]
+        """The current token."""
         self.files = _files(self._tokens)
         self.location: str | None = None
-
-    @property
-    def token(self) -> Token:
-        """The current token."""
-        return self._tokens[self._at]
 
     @property
     def following(self) -> Token:
@@ -43,13 +40,17 @@ class Cursor:
         """The current token; goes on to the next."""
         token = self.token
         if token.kind != "end":
-            self._at += 1
+            self._move(1)
         return token
+
+    def _move(self, count: int) -> None:
+        self._at += count
+        self.token = self._tokens[self._at]
 
     def accept(self, text: str) -> bool:
         """Goes on if the current token is `text`."""
         if self.token.text == text and self.token.kind != "string":
-            self._at += 1
+            self._move(1)
             return True
         return False
 
@@ -85,7 +86,7 @@ class Cursor:
 
     def back(self) -> None:
         """Goes back by one token, so that an error names it."""
-        self._at -= 1
+        self._move(-1)
 
     def skip_pragma(self) -> None:
         """To the end of a .pragma."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mirage.emulator.errors import PtxSyntaxError, Site, UnknownInstructionError
 from mirage.emulator.ptx.cursor import Cursor, number
 from mirage.emulator.ptx.declarations import SPACES, parameters, variables
+from mirage.emulator.ptx.lexer import Token
 from mirage.emulator.ptx.scope import Scope, new_register
 from mirage.emulator.ptx.syntax import (
     TYPE_BYTES,
@@ -104,9 +105,11 @@ class KernelParser:
         scopes = 0
         while True:
             token = c.token
-            if token.kind == "end":
+            if token.text == "@" or (token.kind == "name" and token.text[0] != "."):
+                self._label_or_instruction(kernel, scope)
+            elif token.kind == "end":
                 raise c.error("'}'")
-            if c.accept("{"):
+            elif c.accept("{"):
                 scopes += 1
                 scope = Scope(scope, scopes)
             elif c.accept("}"):
@@ -127,21 +130,23 @@ class KernelParser:
                 for variable in variables(c, False):
                     kernel.variables.append(variable)
                     scope.names[variable.name] = variable
-            elif token.kind == "name" and c.following.text == ":":
-                if token.text in scope.labels:
-                    raise PtxSyntaxError(
-                        f"expected one label {token.text!r}, got two", site=c.site()
-                    )
-                c.next()
-                c.next()
-                if c.accept(".branchtargets"):
-                    scope.tables[token.text] = self._branch_targets()
-                else:
-                    scope.labels[token.text] = len(kernel.body)
-            elif token.text == "@" or (token.kind == "name" and not token.text.startswith(".")):
-                self._instruction(kernel, scope)
             else:
                 raise c.error("an instruction, label or declaration")
+
+    def _label_or_instruction(self, kernel: Kernel, scope: Scope) -> None:
+        c = self._c
+        if c.token.kind != "name" or c.following.text != ":":
+            self._instruction(kernel, scope)
+            return
+        label = c.token.text
+        if label in scope.labels:
+            raise PtxSyntaxError(f"expected one label {label!r}, got two", site=c.site())
+        c.next()
+        c.next()
+        if c.accept(".branchtargets"):
+            scope.tables[label] = self._branch_targets()
+        else:
+            scope.labels[label] = len(kernel.body)
 
     def _branch_targets(self) -> tuple[str, ...]:
         c = self._c
@@ -224,6 +229,9 @@ class KernelParser:
     ) -> Operand:
         c = self._c
         token = c.token
+        if token.kind == "name":
+            c.next()
+            return self._named(kernel, scope, instruction, position, token)
         if token.text == "[":
             return self._address(kernel, scope, instruction)
         if token.text == "{":
@@ -250,10 +258,16 @@ class KernelParser:
         if token.kind == "number":
             c.next()
             return Immediate(number(token.text))
-        if token.text == "_":
-            c.next()
+        raise c.error("an operand")
+
+    def _named(
+        self, kernel: Kernel, scope: Scope, instruction: Instruction, position: int, token: Token
+    ) -> Operand:
+        """What the name `token`, which was read, stands for."""
+        c = self._c
+        name = token.text
+        if name == "_":
             return Sink()
-        name = c.name("an operand")
         found = self._lookup(kernel, scope, name)
         if isinstance(found, Register):
             return found

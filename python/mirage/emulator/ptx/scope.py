@@ -18,6 +18,9 @@ class Scope:
 
     def lookup(self, kernel: Kernel, name: str) -> Register | Variable | None:
         """What a name stands for here; makes the register of a range that is named first."""
+        found = self.names.get(name)
+        if found is not None:
+            return found
         stem = name.rstrip("0123456789")
         search: Scope | None = self
         while search is not None:

@@ -28,6 +28,9 @@ TYPE_BYTES: dict[str, int] = {
 }
 
 
+_NOTHING = np.zeros((0, 32), np.uint32)
+
+
 @dataclass(eq=False)
 class Register:
     """A virtual register. `data` is [warps, 32] while a launch runs: bool for predicates, else an
@@ -37,9 +40,7 @@ class Register:
     name: str
     type: str
     index: int
-    data: np.ndarray[Any, Any] = field(
-        default_factory=lambda: np.zeros((0, 32), np.uint32), repr=False
-    )
+    data: np.ndarray[Any, Any] = field(default_factory=lambda: _NOTHING, repr=False)
     written: np.ndarray[Any, Any] | None = field(default=None, repr=False)
     tracked: bool = False
     async_state: Any = field(default=None, repr=False)
