@@ -45,10 +45,11 @@ class Tensor:
         return taken(self.planes, indices_of(region, self.region, shape))
 
 
-def taken(planes: Planes, indices: tuple[tuple[int, Array], ...]) -> Planes:
-    """What lies at the indices along each dimension that is named."""
+def taken(planes: Planes, indices: tuple[tuple[int, Array], ...], lead: int = 0) -> Planes:
+    """What lies at the indices along each dimension that is named, counted from the one after the
+    first ``lead`` array dimensions."""
     for dim, index in indices:
-        planes = map_planes(lambda p, i=index, d=dim: np.take(p, i, axis=d), planes)
+        planes = map_planes(lambda p, i=index, d=lead + dim: np.take(p, i, axis=d), planes)
     return planes
 
 
@@ -78,10 +79,17 @@ def locate(index: Array, have: Array | None) -> Array:
 
 
 class BlockEvaluator:
-    """Runs the blocks of ``launch`` at the given grid positions. Use once."""
+    """Runs the blocks of ``launch`` at the given grid positions. Use once. Arrays of tensors have
+    ``sets`` dimensions before their own, of which each is one of several sets of inputs; those of
+    tiles have dimensions for the grid axes after these."""
 
     def __init__(
-        self, domain: Domain, launch: Launch, params: Mapping[Value, Tensor], positions: Positions
+        self,
+        domain: Domain,
+        launch: Launch,
+        params: Mapping[Value, Tensor],
+        positions: Positions,
+        sets: int = 0,
     ) -> None:
         self.domain = domain
         self.launch = launch
@@ -89,7 +97,8 @@ class BlockEvaluator:
         self.positions = positions
         self.extents = axis_extents(launch)
         self.grid = tuple(a.name for a in launch.grid)
-        self.blocks = (slice(None),) * len(self.grid)
+        self.sets = sets
+        self.lead = sets + len(self.grid)  # array dimensions before a tile's own
         self.step: dict[str, int] = {}
         self.values: dict[Value, Planes] = {}
         self.before: dict[Value, Planes] = {}  # running maxima as they were one step ago
@@ -105,7 +114,7 @@ class BlockEvaluator:
         )
 
     def _run(self, ops: tuple[Op, ...]) -> None:
-        values, domain, lead = self.values, self.domain, len(self.grid)
+        values = self.values
         for op in ops:
             if isinstance(op, Load):
                 values[op.result] = self._load(op)
@@ -116,9 +125,8 @@ class BlockEvaluator:
             elif isinstance(op, Loop):
                 self._loop(op)
             else:
-                result = op.result
-                xs = [values[v] for v in op.operands]
-                values[result] = op.compute(domain, xs, lead, result.type.shape)
+                xs = [self.values[v] for v in op.operands]
+                self.values[op.result] = op.compute(self.domain, xs, self.lead, op.result.shape)
 
     # ---- loads -----------------------------------------------------------------------------------
 
@@ -126,11 +134,8 @@ class BlockEvaluator:
         if op not in self.tiles:
             self.tiles[op] = self._cut(op)
         planes, loops = self.tiles[op]
-        if not loops:
-            return planes
-        steps = [self.step[axis] for axis in loops]
-        key = (*self.blocks, *steps, ...)  # of rank 0 too an array
-        return tuple(p[key] for p in planes)
+        key = (slice(None),) * self.lead + tuple(self.step[axis] for axis in loops)
+        return map_planes(lambda p: p[(*key, ...)], planes)  # of rank 0 too an array
 
     def _cut(self, op: Load) -> tuple[Planes, tuple[str, ...]]:
         """All tiles of a load: dimensions for the grid axes, then for the loop axes (named), then
@@ -143,7 +148,7 @@ class BlockEvaluator:
             str | int
         ] = []  # of the array dimensions: an axis, or the number of a tile dimension
         for dim in range(len(source.shape)):
-            at = len(names)
+            at = self.sets + len(names)
             planes = self._cut_dim(planes, at, op, dim, tensor.region[dim])
             names.extend((*op.map[dim], dim))
         for axis in {n for n in names if isinstance(n, str)}:
@@ -152,12 +157,13 @@ class BlockEvaluator:
             ):  # one axis that splits two dimensions walks along the diagonal
                 i = names.index(axis)
                 j = names.index(axis, i + 1)
-                planes = map_planes(lambda p, i=i, j=j: np.diagonal(p, axis1=i, axis2=j), planes)
+                a, b = self.sets + i, self.sets + j
+                planes = map_planes(lambda p, a=a, b=b: np.diagonal(p, axis1=a, axis2=b), planes)
                 names = [n for k, n in enumerate(names) if k not in (i, j)] + [axis]
         loops = tuple(sorted({n for n in names if isinstance(n, str) and n not in self.grid}))
         wanted: list[str | int] = [*self.grid, *loops, *range(len(source.shape))]
-        order = [names.index(n) for n in wanted if n in names]
-        shape = tuple(i for i, n in enumerate(wanted) if n not in names)
+        order = [*range(self.sets), *(self.sets + names.index(n) for n in wanted if n in names)]
+        shape = tuple(self.sets + i for i, n in enumerate(wanted) if n not in names)
         return map_planes(lambda p: np.expand_dims(p.transpose(order), shape), planes), loops
 
     def _cut_dim(self, planes: Planes, at: int, op: Load, dim: int, have: Array | None) -> Planes:
@@ -180,7 +186,15 @@ class BlockEvaluator:
             return self.domain.select(np.zeros((), bool), planes, 0.0, op.result.dtype)
         first = 0 if have is None else int(have[0])
         at_index = locate(np.where(inside, index, first), have)
-        planes = map_planes(lambda p: np.take(p, at_index, axis=at), planes)
+        flat = at_index.ravel()
+        if (flat[1:] == flat[:-1] + 1).all():  # in one piece: nothing has to be copied
+            piece = (*(slice(None),) * at, slice(int(flat[0]), int(flat[-1]) + 1))
+            planes = map_planes(
+                lambda p: p[piece].reshape(p.shape[:at] + at_index.shape + p.shape[at + 1 :]),
+                planes,
+            )
+        else:
+            planes = map_planes(lambda p: np.take(p, at_index, axis=at), planes)
         if inside.all():
             return planes
         keep = inside.reshape(
@@ -220,7 +234,7 @@ class BlockEvaluator:
         for m in maxima:
             self.before.pop(m, None)
         totals: list[Planes | None] = [None] * len(op.accumulators)
-        around, started = self.started, np.zeros((1,) * len(self.grid), bool)
+        around, started = self.started, np.zeros((1,) * self.lead, bool)
         for step in range(op.axis.extent):
             takes = self._takes(op, step)
             if takes is not None and not takes.any():
@@ -242,7 +256,8 @@ class BlockEvaluator:
             self.values[result] = total
 
     def _takes(self, op: Loop, step: int) -> Array | None:
-        """Which blocks take a step, with a dimension for each grid axis; None where all do."""
+        """Which blocks take a step, with dimensions as those before a tile's own; None where all
+        do."""
         if op.steps is None:
             return None
         rank = len(self.grid)
@@ -252,10 +267,10 @@ class BlockEvaluator:
         }
         first, end = op.steps.range_at(positions, op.axis.extent, self._read(op))
         takes = np.asarray((first <= step) & (step < end))
-        return takes.reshape((1,) * (rank - takes.ndim) + takes.shape)
+        return takes.reshape((1,) * (self.lead - takes.ndim) + takes.shape)
 
     def _read(self, op: Loop) -> list[Array]:
-        """The integers that bound a loop, with a dimension for each grid axis."""
+        """The integers that bound a loop, with dimensions as those before a tile's own."""
         readings = () if op.steps is None else op.steps.readings
         found: list[Array] = []
         for load, reading in zip(op.reads, readings, strict=True):
@@ -273,7 +288,7 @@ class BlockEvaluator:
         """``x`` of some blocks, ``y`` of the others."""
         if blocks is None:
             return x
-        lead = len(self.grid)
+        lead = self.lead
 
         def chosen(p: Array, q: Array) -> Array:
             rank = max(p.ndim, q.ndim) - lead
@@ -292,7 +307,7 @@ class BlockEvaluator:
         if a.fn is AccumulateFn.MAX:
             return self.domain.binary(BinaryFn.MAX, total, value, dtype)
         if a.rescale is not None:
-            lead, rank = len(self.grid), len(a.value.shape)
+            lead, rank = self.lead, len(a.value.shape)
             before = pad_rank(self.before[a.rescale], lead, rank)
             total = self.domain.rescale(
                 total, before, pad_rank(self.values[a.rescale], lead, rank), dtype
@@ -302,15 +317,15 @@ class BlockEvaluator:
     # ---- stores ----------------------------------------------------------------------------------
 
     def _store(self, x: Planes, tile: tuple[int, ...], tile_map: TileMap, result: Value) -> Tensor:
-        lead = len(self.grid)
+        sets, lead = self.sets, self.lead
         named = [axis for axes in tile_map for axis in axes]
         if len(set(named)) != len(named):
             raise EvaluationError(
                 f"store map {tile_map}: an axis is named twice, so elements stay unwritten"
             )
         for i, axis in enumerate(self.grid):
-            if axis not in named and shape_of(x)[i] > 1:
-                first = map_planes(lambda p, i=i: np.take(p, [0], axis=i), x)
+            if axis not in named and shape_of(x)[sets + i] > 1:
+                first = map_planes(lambda p, i=sets + i: np.take(p, [0], axis=i), x)
                 if not self.domain.equal(x, first).all():
                     raise EvaluationError(
                         f"blocks along grid axis '{axis}' store different values to one element"
@@ -318,17 +333,20 @@ class BlockEvaluator:
                 x = first
         target = tuple(len(self.positions[a]) if a in named else 1 for a in self.grid)
         x = self.domain.cast(
-            map_planes(lambda p: np.broadcast_to(p, target + p.shape[lead:]), x), result.dtype
+            map_planes(lambda p: np.broadcast_to(p, p.shape[:sets] + target + p.shape[lead:]), x),
+            result.dtype,
         )
         order: list[int] = []
         for dim, axes in enumerate(tile_map):
-            order.extend((*(self.grid.index(a) for a in axes), lead + dim))
-        skipped = tuple(i for i, a in enumerate(self.grid) if a not in named)
+            order.extend((*(sets + self.grid.index(a) for a in axes), lead + dim))
+        skipped = (*range(sets), *(sets + i for i, a in enumerate(self.grid) if a not in named))
         flat = tuple(
             prod(len(self.positions[a]) for a in axes) * t
             for axes, t in zip(tile_map, tile, strict=True)
         )
-        planes = map_planes(lambda p: p.transpose((*skipped, *order)).reshape(flat), x)
+        planes = map_planes(
+            lambda p: p.transpose((*skipped, *order)).reshape(p.shape[:sets] + flat), x
+        )
         region: list[Array | None] = []
         for dim, (axes, t, size) in enumerate(zip(tile_map, tile, result.shape, strict=True)):
             parts = part_numbers(axes, self.extents, self.positions)
@@ -340,7 +358,9 @@ class BlockEvaluator:
             index = (parts[..., None] * t + np.arange(t)).ravel()
             inside = index < size
             if not inside.all():
-                planes = map_planes(lambda p, d=dim, i=inside: np.compress(i, p, axis=d), planes)
+                planes = map_planes(
+                    lambda p, d=sets + dim, i=inside: np.compress(i, p, axis=d), planes
+                )
                 index = index[inside]
             region.append(None if len(index) == size else index)
         return Tensor(planes, tuple(region))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from mirage.semantics.half import rounded_to_half
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.scalar import BINARY, REDUCE, UNARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 
@@ -28,6 +28,8 @@ def shape_of(x: Planes) -> tuple[int, ...]:
 
 def map_planes(function: Callable[[Array], Array], x: Planes) -> Planes:
     """``function`` applied to each plane."""
+    if len(x) == 1:  # as floats have it
+        return (function(x[0]),)
     return tuple(function(plane) for plane in x)
 
 
@@ -35,7 +37,7 @@ def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
     """``x`` with dimensions of size 1 put after its first ``lead`` ones, until ``rank`` others are
     there.
     """
-    shape = shape_of(x)
+    shape = x[0].shape
     missing = rank - (len(shape) - lead)
     if missing == 0:
         return x
@@ -43,9 +45,12 @@ def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
     return tuple(p.reshape(padded) for p in x)
 
 
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
 class Domain(ABC):
     """Arithmetic on tuples of planes. ``dtype`` is always the element type that the op's result
-    has.
+    has. What overflows, and what gives no number, is no error: evaluators ignore NumPy's warnings.
     """
 
     @abstractmethod
@@ -125,33 +130,26 @@ class Float64(Domain):
         return (np.asarray(nearest(value)),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            return (UNARY[fn].evaluate(x[0]),)
+        return (UNARY[fn].evaluate(x[0]),)
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            return (BINARY[fn].evaluate(a[0], b[0]),)
+        return (BINARY[fn].evaluate(a[0], b[0]),)
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            return (np.matmul(a[0], b[0]),)
+        return (np.matmul(a[0], b[0]),)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            return (np.asarray(REDUCE[fn](x[0], axis=dims, keepdims=True)),)
+        return (np.asarray(REDUCE[fn](x[0], axis=dims, keepdims=True)),)
 
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
         return _cut(x[0], given, dtype)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            difference = np.where(before[0] == now[0], 0.0, before[0] - now[0])
-            return (x[0] * np.exp(difference),)
+        difference = np.where(before[0] == now[0], 0.0, before[0] - now[0])
+        return (x[0] * np.exp(difference),)
 
 
-_CARRIER: dict[DType, np.dtype[Any]] = {
-    d: np.dtype(np.float64 if d is DType.F64 or d.is_integer else np.float32) for d in DType
-}
+_CARRIER = {d: _F64 if d is DType.F64 or d.is_integer else _F32 for d in DType}
 """What numbers of a type are computed in."""
 
 
@@ -163,48 +161,44 @@ class TypedFloat(Domain):
     """
 
     def _round(self, x: Array, dtype: DType) -> Planes:
+        x = np.asarray(x)
+        if dtype is DType.F16 and x.dtype == _F32:
+            return (rounded_to_half(x),)
         if dtype.is_half:
-            x = np.asarray(x).astype(dtype.numpy)
-        return (np.asarray(x).astype(_CARRIER[dtype], copy=False),)
+            x = x.astype(dtype.numpy)
+        return (x.astype(_CARRIER[dtype], copy=False),)
 
     def _in(self, x: Planes, dtype: DType) -> Array:
         carrier = _CARRIER[dtype]
-        return x[0] if x[0].dtype == carrier else x[0].astype(carrier)
+        return x[0] if x[0].dtype is carrier else x[0].astype(carrier, copy=False)
 
     def constant(self, value: Number, dtype: DType) -> Planes:
         # Scalars stay f32 (f64): PyTorch and our kernels keep them in the type of the computation,
         # not of the tensor.
-        with np.errstate(over="ignore"):
-            return (np.asarray(nearest(value), dtype=_CARRIER[dtype]),)
+        return (np.asarray(nearest(value), dtype=_CARRIER[dtype]),)
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            return self._round(UNARY[fn].evaluate(self._in(x, dtype)), dtype)
+        return self._round(UNARY[fn].evaluate(self._in(x, dtype)), dtype)
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            return self._round(BINARY[fn].evaluate(self._in(a, dtype), self._in(b, dtype)), dtype)
+        return self._round(BINARY[fn].evaluate(self._in(a, dtype), self._in(b, dtype)), dtype)
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            return self._round(np.matmul(self._in(a, dtype), self._in(b, dtype)), dtype)
+        return self._round(np.matmul(self._in(a, dtype), self._in(b, dtype)), dtype)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            return self._round(
-                np.asarray(REDUCE[fn](self._in(x, dtype), axis=dims, keepdims=True)), dtype
-            )
+        return self._round(
+            np.asarray(REDUCE[fn](self._in(x, dtype), axis=dims, keepdims=True)), dtype
+        )
 
     def cast(self, x: Planes, dtype: DType) -> Planes:
-        with np.errstate(over="ignore"):
-            return self._round(x[0], dtype)
+        return self._round(x[0], dtype)
 
     def cut(self, x: Planes, given: DType, dtype: DType) -> Planes | None:
         return _cut(x[0], given, dtype)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
-        with np.errstate(all="ignore"):
-            b, n = self._in(before, dtype), self._in(now, dtype)
-            return self._round(
-                self._in(x, dtype) * np.exp(np.where(b == n, np.zeros_like(b), b - n)), dtype
-            )
+        b, n = self._in(before, dtype), self._in(now, dtype)
+        return self._round(
+            self._in(x, dtype) * np.exp(np.where(b == n, np.zeros_like(b), b - n)), dtype
+        )

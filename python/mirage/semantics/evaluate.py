@@ -60,10 +60,11 @@ def evaluate_floats(
     fit.
     """
     domain = Float64() if domain is None else domain
-    planes = [
-        domain.cast((np.asarray(x, dtype=np.float64),), v.dtype)
-        for x, v in zip(inputs, graph.inputs, strict=True)
-    ]
+    with np.errstate(over="ignore"):
+        planes = [
+            domain.cast((np.asarray(x, dtype=np.float64),), v.dtype)
+            for x, v in zip(inputs, graph.inputs, strict=True)
+        ]
     return tuple(y[0] for y in evaluate(graph, domain, planes))
 
 
@@ -99,10 +100,13 @@ def evaluate_sampled(
     inputs: Sequence[Sampled],
     wanted: Demand,
     shared: Shared | None = None,
+    sets: int = 0,
 ) -> tuple[Sampled, ...]:
     """The wanted parts of the outputs; the inputs must contain at least their wanted parts.
 
     ``graph`` must be free of composite ops. Outputs may come back with more than what was wanted.
+    Several sets of inputs are evaluated side by side where arrays have ``sets`` dimensions before
+    their own, one entry for each set, or of size 1 where all sets have the same.
     """
     values: dict[Value, Tensor] = {
         v: Tensor(x.planes, x.region) for v, x in zip(graph.inputs, inputs, strict=True)
@@ -111,47 +115,57 @@ def evaluate_sampled(
     for number, op in enumerate(graph.ops):
         if not any(v in wanted.regions for v in op.results):
             continue
-        if isinstance(op, Launch):
-            values.update(zip(op.results, _launch(domain, op, values, wanted, shared), strict=True))
-        else:
-            values[op.result] = _primitive(domain, op, values, wanted)
+        with np.errstate(all="ignore"):
+            if isinstance(op, Launch):
+                found = _launch(domain, op, values, wanted, shared, sets)
+            else:
+                found = (_primitive(domain, op, values, wanted, sets),)
+        values.update(zip(op.results, found, strict=True))
         for v in last_use.get(number, ()):
             values.pop(v, None)
     return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
 
 
 def _launch(
-    domain: Domain, op: Launch, values: dict[Value, Tensor], wanted: Demand, shared: Shared | None
+    domain: Domain,
+    op: Launch,
+    values: dict[Value, Tensor],
+    wanted: Demand,
+    shared: Shared | None,
+    sets: int,
 ) -> tuple[Tensor, ...]:
     number = None if shared is None else shared.numbers.get(op)
     if shared is not None and number is not None and number in shared.known:
         return shared.known[number]
     params = {p: values[v] for p, v in zip(op.body.params, op.operands, strict=True) if v in values}
-    results = BlockEvaluator(domain, op, params, wanted.positions[op]).run()
+    results = BlockEvaluator(domain, op, params, wanted.positions[op], sets).run()
     if shared is not None and number is not None:
         shared.known[number] = results
     return results
 
 
-def _primitive(domain: Domain, op: Op, values: dict[Value, Tensor], wanted: Demand) -> Tensor:
+def _primitive(
+    domain: Domain, op: Op, values: dict[Value, Tensor], wanted: Demand, sets: int
+) -> Tensor:
     if isinstance(op, Iota):
         rank = len(op.result.shape)
-        return Tensor(op.compute(domain, (), 0, op.result.shape), whole(rank))
+        return Tensor(op.compute(domain, (), sets, op.result.shape), whole(rank))
     operands = [values[v] for v in op.operands]
     takes = wanted.takes.get(op)
     if takes is None or not all(map(_same, takes.have, (x.region for x in operands))):
         takes = wanted.takes[op] = _takes(op, operands, wanted.regions[op.result])
-    xs = [taken(x.planes, i) for x, i in zip(operands, takes.indices, strict=True)]
+    xs = [taken(x.planes, i, sets) for x, i in zip(operands, takes.indices, strict=True)]
     if isinstance(op, Slice):
         return Tensor(xs[0], takes.region)
     if isinstance(op, Reshape):
-        assert prod(takes.shape) == prod(shape_of(xs[0]))
-        return Tensor(map_planes(lambda p: p.reshape(takes.shape), xs[0]), takes.region)
-    planes = op.compute(domain, xs, 0, takes.shape)
+        assert prod(takes.shape) == prod(shape_of(xs[0])[sets:])
+        shaped = map_planes(lambda p: p.reshape(p.shape[:sets] + takes.shape), xs[0])
+        return Tensor(shaped, takes.region)
+    planes = op.compute(domain, xs, sets, takes.shape)
     if 0 in takes.shape:
         # Nothing of a dimension is wanted (of what others are joined with): where its size is 1,
         # operands that repeat their one index there, and sums over all of it, give that one.
-        nothing = tuple(slice(n) for n in takes.shape)
+        nothing = (*(slice(None) for _ in range(sets)), *(slice(n) for n in takes.shape))
         planes = map_planes(lambda p: p[nothing], planes)
     return Tensor(planes, takes.region)
 

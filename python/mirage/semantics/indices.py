@@ -29,9 +29,21 @@ def region_shape(region: Region, shape: tuple[int, ...]) -> tuple[int, ...]:
 def union(a: Region, b: Region, shape: tuple[int, ...]) -> Region:
     """The smallest region that contains both."""
     return tuple(
-        None if x is None or y is None else simplify(np.union1d(x, y), n)
+        None if x is None or y is None else simplify(either(x, y), n)
         for x, y, n in zip(a, b, shape, strict=True)
     )
+
+
+def either(x: Array, y: Array) -> Array:
+    """What is in one of two sorted arrays, sorted."""
+    if x is y or np.array_equal(x, y):
+        return x
+    return distinct(np.sort(np.concatenate((x, y))))
+
+
+def distinct(x: Array) -> Array:
+    """A sorted array without what is there twice."""
+    return x[np.concatenate(([True], x[1:] != x[:-1]))] if len(x) > 1 else x
 
 
 def simplify(index: Array, size: int) -> Indices:

@@ -21,7 +21,7 @@ from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.indices import Region
 from mirage.semantics.op import Lookup as Lookup
 from mirage.semantics.op import Source, TensorType, UnknownOp, Value
-from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import TileMap
 
 MAX_POSITIONS = 1 << 24
@@ -49,7 +49,8 @@ class Iota(Lookup):
     ) -> Planes:
         if shape != self.result.shape:
             raise UnknownOp("expected all positions to be wanted, got a part of them")
-        return positions(domain, shape, self.dim, self.result.dtype)
+        found = positions(domain, shape, self.dim, self.result.dtype)
+        return map_planes(lambda p: p.reshape((1,) * lead + p.shape), found)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return ()
@@ -69,18 +70,30 @@ class Gather(Lookup):
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
         table, indices = xs
-        if lead or len(indices) != 1:
+        if len(indices) != 1:
             # residues do not say which row they name
             raise UnknownOp("expected indices that are known numbers, got residues")
         rows = self.operands[0].shape[0]
         inside = (indices[0] >= 0) & (indices[0] < rows)
         at = np.where(inside, indices[0], 0).astype(np.int64)
         keep = inside.reshape(inside.shape + (1,) * (len(self.operands[0].shape) - 1))
-        return map_planes(lambda p: np.where(keep, p[at], np.nan), table)
+        return map_planes(lambda p: np.where(keep, _rows(p, at, lead), np.nan), table)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         rank = len(self.operands[1].shape)
         return ((None, *region[rank:]), tuple(region[:rank]))
+
+
+def _rows(table: Array, at: Array, lead: int) -> Array:
+    """Rows of each of several tables, along ``lead`` dimensions that tables and indices have before
+    their own and that broadcast."""
+    if not lead:
+        return table[at]
+    outer = np.broadcast_shapes(table.shape[:lead], at.shape[:lead])
+    tables = np.broadcast_to(table, outer + table.shape[lead:])
+    indices = np.broadcast_to(at, outer + at.shape[lead:])
+    found = np.stack([tables[i][indices[i]] for i in np.ndindex(*outer)])
+    return found.reshape(outer + found.shape[1:])
 
 
 def gathered(table: Value, indices: Value) -> TensorType:

@@ -6,16 +6,18 @@ walking the graph backwards with :func:`demand`; the evaluator then computes jus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from mirage.semantics.indices import Indices, distinct, either, simplify, union, whole
 from mirage.semantics.indices import Region as Region
 from mirage.semantics.indices import region_shape as region_shape
 from mirage.semantics.indices import reshape_groups as reshape_groups
-from mirage.semantics.indices import simplify, union, whole
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import (
     KernelGraph,
@@ -28,6 +30,8 @@ from mirage.semantics.ugraph import (
     all_ops,
     axis_extents,
 )
+
+_T = TypeVar("_T")
 
 Positions = Mapping[str, Array]
 """For each grid axis the sorted steps to execute."""
@@ -58,8 +62,40 @@ def part_numbers(axes: tuple[str, ...], extents: Mapping[str, int], positions: P
     return number
 
 
-def launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> dict[str, Array]:
+class OfLaunches(Generic[_T]):
+    """What is known of launches, by what it depends on: samples of programs are looked for by
+    asking the same of the same launch again and again. At most :data:`_REMEMBERED` of each; those
+    of a launch that is gone are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[Launch, dict[Hashable, _T]] = WeakKeyDictionary()
+
+    def get(self, launch: Launch, key: Hashable, compute: Callable[[], _T]) -> _T:
+        """What ``compute`` gives for the key, which it is not to be asked twice."""
+        known = self._known.setdefault(launch, {})
+        if key not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[key] = compute()
+        return known[key]
+
+
+_REMEMBERED = 64
+_POSITIONS: OfLaunches[dict[str, Array]] = OfLaunches()
+_DEMANDS: OfLaunches[dict[Value, Region]] = OfLaunches()
+
+
+def _by_content(indices: Iterable[Indices]) -> Hashable:
+    return tuple(None if x is None else x.tobytes() for x in indices)
+
+
+def launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> Mapping[str, Array]:
     """The steps of each grid axis that the wanted regions of the launch's results need."""
+    key = tuple(_by_content(regions[v]) if v in regions else None for v in launch.results)
+    return _POSITIONS.get(launch, key, lambda: _launch_positions(launch, regions))
+
+
+def _launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> dict[str, Array]:
     extents = axis_extents(launch)
     wanted: dict[str, Array] = {}
     for value, output in zip(launch.results, launch.body.outputs, strict=True):
@@ -68,19 +104,24 @@ def launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> dict[st
         for size, tile, axes, region in zip(
             value.shape, output.value.shape, output.map, regions[value], strict=True
         ):
-            parts = np.unique((np.arange(size) if region is None else region) // tile)
+            parts = np.arange(-(-size // tile)) if region is None else distinct(region // tile)
             stride = prod(extents[a] for a in axes)
             for axis in axes:
                 stride //= extents[axis]
-                steps = np.unique(parts // stride % extents[axis])
-                wanted[axis] = np.union1d(wanted[axis], steps) if axis in wanted else steps
+                steps = distinct(np.sort(parts // stride % extents[axis]))
+                wanted[axis] = either(wanted[axis], steps) if axis in wanted else steps
     # An axis that no wanted output names: every block stores the same, so running all of them
     # checks just that.
     return {a.name: wanted.get(a.name, np.arange(a.extent)) for a in launch.grid}
 
 
-def launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
+def launch_demand(launch: Launch, positions: Positions) -> Mapping[Value, Region]:
     """The region of each operand that the blocks at ``positions`` read."""
+    key = _by_content(positions[a.name] for a in launch.grid)
+    return _DEMANDS.get(launch, key, lambda: _launch_demand(launch, positions))
+
+
+def _launch_demand(launch: Launch, positions: Positions) -> dict[Value, Region]:
     extents = axis_extents(launch)
     operand = dict(zip(launch.body.params, launch.operands, strict=True))
     result: dict[Value, Region] = {}
@@ -98,7 +139,7 @@ def _loaded(
 ) -> Region:
     region: list[Array | None] = []
     for size, tile, axes in zip(shape, op.result.shape, op.cuts, strict=True):
-        parts = np.unique(part_numbers(axes, extents, positions))
+        parts = part_numbers(axes, extents, positions).ravel()  # each once, in order
         index = (parts[:, None] * tile + np.arange(tile)).ravel()
         region.append(simplify(index[index < size], size))
     return tuple(region)

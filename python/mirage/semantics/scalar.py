@@ -12,10 +12,11 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from mirage.semantics.half import rounded_to_half
 
 if TYPE_CHECKING:
     from mirage.semantics.builder import Builder
@@ -38,15 +39,15 @@ class DType(enum.Enum):
     I32 = "i32"
     I64 = "i64"
 
-    @cached_property
-    def bytes(self) -> int:
+    def __init__(self, spelling: str) -> None:
+        self.bits = int(spelling.lstrip("bfi"))
+        """Digits of an element: those of its spelling."""
+        self.bytes = max(1, self.bits // 8)
         """Size of one element in bytes."""
-        return {"bf16": 2, "i1": 1}.get(self.value) or int(self.value[1:]) // 8
-
-    @cached_property
-    def is_integer(self) -> bool:
+        self.is_integer = spelling.startswith("i")
         """Whether elements are integers; truth values count as 0 and 1."""
-        return self.value.startswith("i")
+        self.is_half = spelling in ("f16", "bf16")
+        """Whether tensor cores take the type as an operand with f32 accumulation."""
 
     def cuts(self, given: DType) -> bool:
         """Whether a conversion of ``given`` to this type may change a number that is no fraction
@@ -55,21 +56,11 @@ class DType(enum.Enum):
             return False
         return not given.is_integer or given.bits > self.bits
 
-    @cached_property
-    def bits(self) -> int:
-        """Digits of an element: those of its spelling."""
-        return int(self.value.lstrip("bfi"))
-
-    @cached_property
+    @property
     def in_tile(self) -> DType:
         """What a tile holds that is loaded from a tensor of this type: whole numbers and truth
         values become f32, which holds them exactly up to 2^24."""
         return DType.F32 if self.is_integer else self
-
-    @cached_property
-    def is_half(self) -> bool:
-        """Whether tensor cores take the type as an operand with f32 accumulation."""
-        return self in (DType.F16, DType.BF16)
 
     def round(self, x: Array) -> Array:
         """``x`` (any float array) rounded to this type, in float64 (round to nearest even).
@@ -77,7 +68,10 @@ class DType(enum.Enum):
         if self is DType.F64 or self.is_integer:
             return np.asarray(x, dtype=np.float64)
         with np.errstate(over="ignore"):
-            return np.asarray(x).astype(self.numpy).astype(np.float64)
+            x = np.asarray(x)
+            if self is DType.F16 and x.dtype == np.float32:
+                return rounded_to_half(x).astype(np.float64)
+            return x.astype(self.numpy).astype(np.float64)
 
     @property
     def numpy(self) -> np.dtype[Any]:

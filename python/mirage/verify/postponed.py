@@ -30,6 +30,8 @@ class Open:
     pieces: tuple[Piece, ...] = ()
     stored: Pairs = ()
     reason: str = ""
+    in_cells: bool = False
+    """Whether its tests at the real sizes were on inputs that are constant within cells."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ gives in each is computed once."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.first_rough import first_rough
+from mirage.verify.evidence.instance import TooMuchWork, make_joint
 from mirage.verify.evidence.rounding import Errors, Measured, measure_together
-from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.evidence.sampling import Sample, choose_sample
 from mirage.verify.evidence.situations import Turn
 from mirage.verify.kernel_by_kernel import Hint
 from mirage.verify.options import VerifyOptions
@@ -22,23 +23,26 @@ from mirage.verify.time_limit import OutOfTime, time_limit
 
 @dataclass(frozen=True)
 class Entry:
-    """A candidate, which of its outputs is which, and what its tensors are said to hold."""
+    """A candidate, which of its outputs is which, what its tensors are said to hold, and whether
+    it can be run on inputs only that are constant within cells."""
 
     candidate: KernelGraph
     permutation: tuple[int, ...]
     hint: Hint | None = None
+    in_cells: bool = False
 
 
 @dataclass(frozen=True)
 class Result:
     """Errors in the situations that were tried, up to the first in which they are too large
     (``failed``; ``rough`` is the op that is to blame, if that is known); ``cut`` where the time was
-    up before."""
+    up before, ``too_large`` says why nothing was measured, if it was too much work."""
 
     errors: tuple[Errors, ...] = ()
     failed: bool = False
     cut: bool = False
     rough: tuple[int, ...] = ()
+    too_large: str = ""
 
 
 def in_order(parts: Sequence[Result]) -> Result:
@@ -47,7 +51,8 @@ def in_order(parts: Sequence[Result]) -> Result:
     failed = [part for part in parts if part.failed]
     errors = sorted((e for part in parts for e in part.errors), key=lambda e: e.order)
     if not failed:
-        return Result(tuple(errors), cut=any(part.cut for part in parts))
+        why = next((part.too_large for part in parts if part.too_large), "")
+        return Result(tuple(errors), cut=any(part.cut for part in parts), too_large=why)
     first = min(failed, key=lambda part: part.errors[-1].order)
     last = first.errors[-1].order
     return Result(tuple(e for e in errors if e.order <= last), failed=True, rough=first.rough)
@@ -77,23 +82,61 @@ def _rounding_of(
     turn: Turn,
     deadline: float,
 ) -> list[Result]:
-    graphs = [decompose(g, stable=True) for g in (reference, *(e.candidate for e in entries))]
-    sample = choose_sample(
-        graphs, options.work * len(graphs) / 2.0, np.random.default_rng(options.rounding_seed)
-    )
-    measured = measure_together(
-        graphs,
-        sample,
-        options.rounding_seed,
-        [e.permutation for e in entries],
-        assumed=options.assume,
-        turn=turn,
-        left=lambda: deadline - time.time(),
-    )
-    return [
-        Result(tuple(m.errors), m.failed is not None, m.cut, _rough(entry, graphs[n + 1], n + 1, m))
-        for n, (entry, m) in enumerate(zip(entries, measured, strict=True))
-    ]
+    first = decompose(reference, stable=True)
+    found: dict[int, Result] = {}
+    for in_cells in (False, True):
+        places = [i for i, e in enumerate(entries) if e.in_cells is in_cells]
+        some = [entries[i] for i in places]
+        graphs = [decompose(e.candidate, stable=True) for e in some]
+        for number, joint in _programs(first, graphs, in_cells, options):
+            if isinstance(joint, TooMuchWork):
+                found[places[number]] = Result(too_large=str(joint))
+                continue
+            programs, sample = joint
+            mine = range(number, number + len(programs) - 1)
+            measured = measure_together(
+                programs,
+                sample,
+                options.rounding_seed,
+                [some[n].permutation for n in mine],
+                assumed=options.assume,
+                turn=turn,
+                left=lambda: deadline - time.time(),
+            )
+            for k, (n, m) in enumerate(zip(mine, measured, strict=True)):
+                rough = () if in_cells else _rough(some[n], graphs[n], k + 1, m)
+                failed = m.failed is not None
+                found[places[n]] = Result(tuple(m.errors), failed, m.cut, rough)
+    return [found[i] for i in range(len(entries))]
+
+
+def _programs(
+    reference: KernelGraph,
+    candidates: Sequence[KernelGraph],
+    in_cells: bool,
+    options: VerifyOptions,
+    number: int = 0,
+) -> Iterator[tuple[int, tuple[Sequence[KernelGraph], Sample] | TooMuchWork]]:
+    """The programs to run for the reference and as many candidates as possible together, with a
+    sample of them, and the number of the first of these candidates. Where candidates cut dimensions
+    in ways that do not fit each other, there may be no common cells: then they are shared out. It
+    says so where not even one candidate can be run."""
+    if not candidates:
+        return
+    graphs = [reference, *candidates]
+    rng = np.random.default_rng(options.rounding_seed)
+    if not in_cells:
+        yield number, (graphs, choose_sample(graphs, options.work * len(graphs) / 2.0, rng))
+        return
+    try:
+        yield number, make_joint(graphs, options.work, rng)
+    except TooMuchWork as reason:
+        if len(candidates) == 1:
+            yield number, reason
+            return
+        half = len(candidates) // 2
+        for first, some in ((0, candidates[:half]), (half, candidates[half:])):
+            yield from _programs(reference, some, in_cells, options, number + first)
 
 
 def _rough(entry: Entry, candidate: KernelGraph, number: int, m: Measured) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from mirage.verify.evidence.exact import accounts_of, show
 from mirage.verify.evidence.situations import Turn
 from mirage.verify.kernel_by_kernel import Hint, Pairs, Piece, Shown
 from mirage.verify.ledger import Ledger
-from mirage.verify.postponed import Open, Tested, rounding_evidence, with_tests
+from mirage.verify.postponed import REAL_SIZES, Open, Tested, rounding_evidence, with_tests
 from mirage.verify.shared_rounding import Entry, in_order, rounding_of
 from mirage.verify.time_limit import OutOfTime, time_limit
 from mirage.verify.verdict import Evidence, Kind, Verdict
@@ -200,7 +200,8 @@ def _measure(
         left = found[i]
         assert isinstance(left, Open)
         assert left.verdict.permutation is not None
-        entries.append(Entry(claims[i].candidate, left.verdict.permutation, claims[i].hint))
+        order = left.verdict.permutation
+        entries.append(Entry(claims[i].candidate, order, claims[i].hint, left.in_cells))
     jobs = [
         partial(rounding_of, reference, entries, options, Turn(k, turns), terms.deadline)
         for k in range(turns)
@@ -210,6 +211,9 @@ def _measure(
         left = found[i]
         assert isinstance(left, Open)
         result = in_order(parts)
+        if result.too_large:
+            found[i] = _not_measured(left.verdict, result.too_large)
+            continue
         if result.cut:
             found[i] = _undecided("its rounding errors were measured", options)
             continue
@@ -220,6 +224,12 @@ def _measure(
             numerics_hold=not result.failed,
             rough=result.rough,
         )
+
+
+def _not_measured(verdict: Verdict, reason: str) -> Verdict:
+    """The verdict where it is too much work to measure rounding errors."""
+    evidence = (*verdict.evidence, Evidence(REAL_SIZES, None, reason))
+    return replace(verdict, kind=Kind.UNKNOWN, bound_log2=None, permutation=None, evidence=evidence)
 
 
 def _each(jobs: Sequence[Callable[[], _T]], executor: Executor | None) -> Iterator[_T]:

@@ -247,8 +247,7 @@ class _Verification:
             verdict = self._verdict(kind, None if small.proved else small.bound, None, order)
             return replace(verdict, defined=False, holds_for=small.holds_for)
         numerics: bool | None = False if useless else None
-        later = postpone and instance.cells is None
-        if self.options.numerics and not useless and not later:
+        if self.options.numerics and not useless and not postpone:
             numerics = self._numerics(instance, order)
         if small.proved:
             verdict = self._verdict(Kind.PROVED, None, numerics, order)
@@ -256,8 +255,8 @@ class _Verification:
         else:
             verdict = self._verdict(Kind.PROBABLE, small.bound, numerics, order)
         verdict = replace(verdict, defined=True)
-        if later and self.options.numerics and not useless:
-            return Open(verdict, self.candidate)
+        if postpone and self.options.numerics and not useless:
+            return Open(verdict, self.candidate, in_cells=instance.cells is not None)
         return verdict
 
     def _defined(

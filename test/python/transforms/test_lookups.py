@@ -172,7 +172,7 @@ def test_positions_are_computed_and_token_ids_are_not() -> None:
     calls = [op.target for op in g.ops if isinstance(op, External)]
     assert calls == ["aten.add.Tensor"]  # what it gives is compared
     *_, part = (s for s in partition(g) if isinstance(s, Part))
-    assert [v.dtype for v in part.graph.inputs].count(DType.I1) >= 1
+    assert [v.dtype for v in part.graph.inputs].count(DType.I64) >= 1
     assert [v for v in part.graph.inputs if v.dtype is DType.I64] == [i]  # the ids are PyTorch's
 
 

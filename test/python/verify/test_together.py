@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -122,13 +123,15 @@ def test_what_is_refused_does_not_depend_on_the_number_of_turns(of: int) -> None
 
 def test_the_reference_is_run_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: Counter[int] = Counter()
-    real = rounding.outputs_of
+    real = rounding.outputs_of_each
 
-    def counted(graph: KernelGraph, number: int, *rest: object) -> object:
-        runs[number] += 1
-        return real(graph, number, *rest)  # type: ignore[arg-type]
+    def counted(
+        graph: KernelGraph, number: int, domain: object, sets: Sequence[object], *rest: object
+    ) -> object:
+        runs[number] += len(sets)
+        return real(graph, number, domain, sets, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rounding, "outputs_of", counted)
+    monkeypatch.setattr(rounding, "outputs_of_each", counted)
     (one,) = measured(Turn())
     alone = runs[0]
     runs.clear()

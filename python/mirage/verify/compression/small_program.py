@@ -165,7 +165,12 @@ def compress_all(
     graphs: Sequence[KernelGraph], cells: Cells
 ) -> tuple[list[KernelGraph], tuple[Weights, ...]]:
     """Small forms of several graphs that all take the same weights, which come back too."""
-    small = [compress(g, cells) for g in graphs]
+    return joined([compress(g, cells) for g in graphs])
+
+
+def joined(small: Sequence[SmallGraph]) -> tuple[list[KernelGraph], tuple[Weights, ...]]:
+    """The small forms, all with the same inputs: those of the real programs and the weights of all
+    of them, which come back too."""
     weights = tuple(dict.fromkeys(w for s in small for w in s.weights))
     result: list[KernelGraph] = []
     for s in small:

@@ -32,7 +32,8 @@ LOWEST, HIGHEST = -14, 12
 LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
 
 Rng = np.random.Generator
-Row = Callable[[Rng, int], Array]
+Rows = Callable[[Rng, int, int], Array]
+"""Draws so many rows of so many elements."""
 
 
 @dataclass(frozen=True)
@@ -48,45 +49,45 @@ class Situation:
 # ---- rows
 
 
-def _shifted(mean: float, std: float = 1.0) -> Row:
-    return lambda rng, n: mean + std * rng.standard_normal(n)
+def _shifted(mean: float, std: float = 1.0) -> Rows:
+    return lambda rng, rows, n: mean + std * rng.standard_normal((rows, n))
 
 
-def _constant(value: float) -> Row:
-    return lambda rng, n: np.full(n, value)
+def _constant(value: float) -> Rows:
+    return lambda rng, rows, n: np.full((rows, n), value)
 
 
-def _any_constant(rng: Rng, n: int) -> Array:
+def _any_constant(rng: Rng, rows: int, n: int) -> Array:
     """Whether the square of a mean is above the mean of squares depends on the number."""
-    return np.full(n, 2.0 ** rng.uniform(0.0, 7.0))
+    return np.repeat(2.0 ** rng.uniform(0.0, 7.0, (rows, 1)), n, axis=1)
 
 
-def _times(scale: float) -> Row:
-    return lambda rng, n: scale * rng.standard_normal(n)
+def _times(scale: float) -> Rows:
+    return lambda rng, rows, n: scale * rng.standard_normal((rows, n))
 
 
-def _single(rng: Rng, n: int) -> Array:
-    x = np.zeros(n)
-    x[rng.integers(n)] = 4.0
+def _single(rng: Rng, rows: int, n: int) -> Array:
+    x = np.zeros((rows, n))
+    x[np.arange(rows), rng.integers(n, size=rows)] = 4.0
     return x
 
 
-def _heavy(rng: Rng, n: int) -> Array:
-    return np.clip(rng.standard_t(1.5, n), -3e3, 3e3)
+def _heavy(rng: Rng, rows: int, n: int) -> Array:
+    return np.clip(rng.standard_t(1.5, (rows, n)), -3e3, 3e3)
 
 
-def _masked(value: float, share: float) -> Row:
+def _masked(value: float, share: float) -> Rows:
     """The first part of a row masked, as the first tiles of a causal or padded row are."""
 
-    def row(rng: Rng, n: int) -> Array:
-        x = rng.standard_normal(n)
-        x[: max(1, int(share * n))] = value
+    def draw(rng: Rng, rows: int, n: int) -> Array:
+        x = rng.standard_normal((rows, n))
+        x[:, : max(1, int(share * n))] = value
         return x
 
-    return row
+    return draw
 
 
-ROWS: tuple[tuple[str, Row], ...] = (
+ROWS: tuple[tuple[str, Rows], ...] = (
     ("mean 300", _shifted(300.0)),
     ("constant 20.3", _constant(20.3)),
     ("std 1e-3", _times(1e-3)),
@@ -111,7 +112,7 @@ _BOTH_SIGNS = ("mean 300", "mean -1000")
 """Scores of which all are far above zero in one and far below it in the other: tried first where
 all rows are alike."""
 
-MASKS: tuple[tuple[str, Row], ...] = (
+MASKS: tuple[tuple[str, Rows], ...] = (
     ("first half masked by -inf", _masked(-np.inf, 0.5)),
     ("all but the last masked by -inf", _masked(-np.inf, 0.99)),
     ("all masked by -inf", _constant(-np.inf)),
@@ -271,20 +272,24 @@ class Activations:
                 if not self.mine():
                     yield None
                     continue
-                kinds = [every[(first + int(k)) % len(every)] for k in numbers]
                 rng = self.stream("rows", i, first)
-                rows = [row(rng, shape[-1]) for _, row in kinds]
+                x = np.empty((len(numbers), shape[-1]))
+                kinds = (first + numbers) % len(every)
+                for k, (_, rows) in enumerate(every):
+                    (those,) = np.nonzero(kinds == k)
+                    if len(those):
+                        x[those] = rows(rng, len(those), shape[-1])
                 some = (every[(first + k) % len(every)] for k in range(together))
                 names = ", ".join(name for name, _ in some)
-                x = np.stack(rows).reshape(shape)
-                yield self.situation(f"rows of input {i}: {names}", {i: x})
+                special = {i: x.reshape(shape)}
+                yield self.situation(f"rows of input {i}: {names}", special)
 
     def alike(self) -> Iterator[Situation | None]:
         """All rows of one kind, where a program takes several of them together: a mean far from 0
         is none beside rows of other kinds."""
         inputs = [i for i in sorted(self.meeting.intersection(self.free)) if i not in self.gains]
         kinds = sorted(ROWS, key=lambda kind: kind[0] not in _BOTH_SIGNS)
-        for name, row in kinds:
+        for name, rows in kinds:
             for i in inputs:
                 shape = self.shapes[i]
                 if len(shape) < 2:
@@ -293,7 +298,7 @@ class Activations:
                     yield None
                     continue
                 rng = self.stream("alike", i, name)
-                x = np.stack([row(rng, shape[-1]) for _ in range(prod(shape[:-1]))])
+                x = rows(rng, prod(shape[:-1]), shape[-1])
                 yield self.situation(f"all rows of input {i}: {name}", {i: x.reshape(shape)})
 
     def beside_each_other(self) -> Iterator[Situation | None]:

@@ -24,6 +24,7 @@ import numpy as np
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluate import Sampled
+from mirage.semantics.half import rounded_to_digits
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import (
     Elementwise,
@@ -56,14 +57,14 @@ class WithCasts(Yardstick):
     def cast(self, x: Planes, dtype: DType) -> Planes:
         if not dtype.is_half:
             return x
-        return (dtype.round(x[0]) if self.ordinary else _without_underflow(x[0], dtype),)
+        return (dtype.round(x[0]) if self.ordinary else without_underflow(x[0], dtype),)
 
 
-def _without_underflow(x: Array, dtype: DType) -> Array:
-    """Rounded to the digits of the type, however small."""
-    _, exponent = np.frexp(x)
-    lift = np.where(np.isfinite(x) & (exponent < 0), -exponent, 0)
-    return np.asarray(np.ldexp(dtype.round(np.ldexp(x, lift)), -lift))
+def without_underflow(x: Array, dtype: DType) -> Array:
+    """Rounded to the digits of a type of 16 bits, however small."""
+    digits, end = (11, 16) if dtype is DType.F16 else (8, 128)
+    with np.errstate(over="ignore"):
+        return rounded_to_digits(np.asarray(x, np.float64), digits, end)
 
 
 def casts_inside(graph: KernelGraph) -> bool:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from mirage.semantics.domain import Float64, Planes
-from mirage.semantics.evaluate import Sampled
+from mirage.semantics.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.activations import HIGHEST, LOWEST, Activations, Situation
-from mirage.verify.evidence.floats import outputs_of
 from mirage.verify.evidence.sampling import Sample
+from mirage.verify.evidence.side_by_side import alike, chunks, stacked
 
 _OVER, _UNDER = 16.0, -14.0  # powers of two: the ends of f16's normal numbers
 _MARGIN = 1.0
@@ -34,19 +34,20 @@ _BASES = (0.0, -7.0)  # powers of two, of the natural scales: norms' epsilons ru
 
 
 class Sizes(Float64):
-    """float64 that notes the size of every value that is rounded to f16, in order."""
+    """float64 that notes the size of every value that is rounded to f16, in order: for each of
+    ``count`` sets of inputs, which are the first dimension of arrays."""
 
-    def __init__(self) -> None:
-        self.largest: list[float] = []
-        self.typical: list[float] = []
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.largest: list[Array] = []
+        self.typical: list[Array] = []
 
     def _note(self, x: Planes, dtype: DType) -> Planes:
         if dtype is DType.F16:
-            size = np.abs(x[0])
-            finite = size[np.isfinite(size) & (size > 0.0)] if size.size else size
-            self.largest.append(float(np.log2(finite.max())) if finite.size else -np.inf)
-            # Half of the numbers are smaller: single tiny ones do no harm.
-            self.typical.append(float(np.log2(np.median(finite))) if finite.size else np.inf)
+            each = [_size(part) for part in x[0]]  # of one set, where all have the same
+            largest, typical = np.array(each).T
+            self.largest.append(np.broadcast_to(largest, (self.count,)))
+            self.typical.append(np.broadcast_to(typical, (self.count,)))
         return x
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
@@ -63,6 +64,16 @@ class Sizes(Float64):
 
     def cast(self, x: Planes, dtype: DType) -> Planes:
         return self._note(super().cast(x, dtype), dtype)
+
+
+def _size(x: Array) -> tuple[float, float]:
+    """Of the largest number of a value and of a typical one, as powers of two."""
+    size = np.abs(x)
+    finite = size[np.isfinite(size) & (size > 0.0)] if size.size else size
+    if not finite.size:
+        return -np.inf, np.inf
+    # Half of the numbers are smaller: single tiny ones do no harm.
+    return float(np.log2(finite.max())), float(np.log2(np.median(finite)))
 
 
 def suspects(
@@ -85,10 +96,14 @@ def suspects(
         points = _points(natural + base, moved)
         places = [0, *(n + 1 for n in numbers if active(n))]
         sizes: dict[int, list[_Sizes]] = {place: [] for place in places}
-        for point in points:
-            inputs = draw.magnified(point.tolist())
+        for some in chunks(points, sample):
+            inputs = [draw.magnified(point.tolist()) for point in some]
             for place in places:
-                sizes[place].append(_sizes(graphs, place, sample, inputs))
+                found: dict[int, _Sizes] = {}
+                for those in alike(inputs):
+                    values = _sizes(graphs, place, sample, [inputs[k] for k in those])
+                    found.update(zip(those, values, strict=True))
+                sizes[place] += [found[k] for k in range(len(some))]
         for place in places[1:]:
             for what, powers in _found((sizes[0], sizes[place]), draw, points, moved):
                 yield (
@@ -110,7 +125,7 @@ def _points(base: Array, moved: list[int]) -> list[Array]:
     return points
 
 
-_Sizes = tuple[list[float], list[float]]
+_Sizes = tuple[Array, Array]
 """How large the values of a program are: the largest element of each, and the typical one."""
 
 
@@ -130,7 +145,7 @@ def _found(
     for number in range(2):
         rows: list[Array] = []
         for kind in range(2):
-            at = [np.array(s[kind]) for s in sizes[number]]
+            at = [s[kind] for s in sizes[number]]
             with np.errstate(invalid="ignore"):
                 slope = np.stack([(p - at[0]) / d for p, d in zip(at[1:], signs, strict=True)], 1)
                 estimate = at[0][:, None] + np.nan_to_num(slope) @ offsets.T
@@ -161,8 +176,11 @@ def _box(rng: np.random.Generator, base: Array, moved: list[int]) -> Array:
 
 
 def _sizes(
-    graphs: Sequence[KernelGraph], number: int, sample: Sample, inputs: Sequence[Sampled]
-) -> _Sizes:
-    domain = Sizes()
-    outputs_of(graphs[number], number, domain, inputs, sample)
-    return domain.largest, domain.typical
+    graphs: Sequence[KernelGraph], number: int, sample: Sample, sets: Sequence[Sequence[Sampled]]
+) -> list[_Sizes]:
+    """Of the values of one program, for each set of inputs."""
+    domain = Sizes(len(sets))
+    evaluate_sampled(graphs[number], domain, stacked(sets), sample.demands[number], sets=1)
+    shape = (len(domain.largest), len(sets))
+    largest, typical = (np.reshape(x, shape) for x in (domain.largest, domain.typical))
+    return list(zip(largest.T, typical.T, strict=True))

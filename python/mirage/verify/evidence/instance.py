@@ -8,8 +8,9 @@ constant within cells of indices: the same programs with the same sizes, maps, m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.readings import readings
-from mirage.verify.compression.small_program import Cells, compress_all
+from mirage.verify.compression.small_program import Cells, compress, joined
 from mirage.verify.evidence.sampling import Sample, Sampler
 
 _PATIENCE = 8.0  # times the work, where there is no cheaper way
@@ -61,16 +62,43 @@ def make_instance(
 
     Raises :class:`TooMuchWork`.
     """
+    groups, samples, cells = _small_enough((exact, stable), work, rng)
+    (a, b), (c, d) = groups
+    return Instance((a, b), (c, d), samples[0], samples[1], cells)
+
+
+def make_joint(
+    graphs: Sequence[KernelGraph], work: float, rng: np.random.Generator
+) -> tuple[Sequence[KernelGraph], Sample]:
+    """The same for a reference and several candidates: programs that stand for them, and a sample
+    of all of these.
+
+    Raises :class:`TooMuchWork`.
+    """
+    (programs,), (sample,), _ = _small_enough((tuple(graphs),), work * len(graphs) / 2.0, rng)
+    return programs, sample
+
+
+_Group = tuple[KernelGraph, ...]
+"""Programs that are evaluated on one sample."""
+
+
+def _small_enough(
+    groups: tuple[_Group, ...], work: float, rng: np.random.Generator
+) -> tuple[tuple[_Group, ...], list[Sample], int | None]:
+    """Groups that stand for those given, samples of them, and at most how many cells there are of
+    each digit, if inputs are to be constant within cells."""
     limit = 4.0 * work
-    samples = _samples((exact, stable), work, limit, rng)
-    if isinstance(samples, tuple):
-        return Instance(exact, stable, samples[0], samples[1])
+    samples = _samples(groups, work, limit, rng)
+    if isinstance(samples, list):
+        return groups, samples, None
+    every = tuple(g for group in groups for g in group)
     try:
-        reading = next(readings((*exact, *stable)))
+        reading = next(readings(every))
     except Irregular as reason:
-        samples = _samples((exact, stable), work, _PATIENCE * limit, rng)
-        if isinstance(samples, tuple):
-            return Instance(exact, stable, samples[0], samples[1])
+        samples = _samples(groups, work, _PATIENCE * limit, rng)
+        if isinstance(samples, list):
+            return groups, samples, None
         raise TooMuchWork(
             f"{samples:.2g} elements to compute, limit {_PATIENCE * limit:.2g}; {reason}"
         ) from reason
@@ -79,32 +107,38 @@ def make_instance(
         if hopeless and count != _CELLS[-1]:
             hopeless = False
             continue
-        small, weights = compress_all(reading.graphs, Cells.even(reading.structure, count))
+        cells = Cells.even(reading.structure, count)
+        # two of the programs alone may be too large
+        last = [compress(g, cells) for g in reading.graphs[-2:]]
+        two = joined(last)[0]
+        samples = Sampler(two[0].outputs, np.random.default_rng(0)).least_work(two)
+        if samples > limit:
+            least, hopeless = min(least, samples), samples > _FAR * limit
+            continue
+        small, weights = joined([*(compress(g, cells) for g in reading.graphs[:-2]), *last])
         first = len(small[0].inputs) - len(weights)
         fixed = {first + i: np.array(w, dtype=np.float64) for i, w in enumerate(weights)}
-        pairs = ((small[0], small[1]), (small[2], small[3]))
-        samples = _samples(pairs, work, limit, rng, fixed)
-        if isinstance(samples, tuple):
-            return Instance(pairs[0], pairs[1], samples[0], samples[1], count)
+        rest = iter(small)
+        cut = tuple(tuple(islice(rest, len(group))) for group in groups)
+        samples = _samples(cut, work, limit, rng, fixed)
+        if isinstance(samples, list):
+            return cut, samples, count
         least, hopeless = min(least, samples), samples > _FAR * limit
     raise TooMuchWork(f"{least:.2g} elements to compute, limit {limit:.2g}")
 
 
-_Pair = tuple[KernelGraph, KernelGraph]
-
-
 def _samples(
-    pairs: tuple[_Pair, _Pair],
+    groups: Sequence[_Group],
     work: float,
     limit: float,
     rng: np.random.Generator,
     fixed: Mapping[int, Array] | None = None,
-) -> tuple[Sample, Sample] | float:
-    """Samples of both pairs, or the work of one that is above the limit."""
-    sampler = Sampler(pairs[0][0].outputs, rng)
-    least = max(map(sampler.least_work, pairs))
+) -> list[Sample] | float:
+    """Samples of all groups, or the work of one that is above the limit."""
+    sampler = Sampler(groups[0][0].outputs, rng)
+    least = max(map(sampler.least_work, groups))
     if least > limit:
         return least
-    first, second = (sampler.sample(p, work, fixed) for p in pairs)
-    most = max(first.work, second.work)
-    return (first, second) if most <= limit else most
+    samples = [sampler.sample(group, work, fixed) for group in groups]
+    most = max(s.work for s in samples)
+    return samples if most <= limit else most

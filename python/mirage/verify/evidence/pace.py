@@ -23,20 +23,20 @@ class Pace:
     def __init__(self, left: Callable[[], float]) -> None:
         self.left = left
         self.expected = inf  # situations
-        self._done, self._since = 0, 0.0
+        self._done, self._before, self._since = 0, 0, 0.0
 
-    def keep(self, active: Sequence[Measurable]) -> None:
-        """To be asked after each situation: cuts the last of the candidates that are not decided
-        if there is no time for them."""
+    def keep(self, active: Sequence[Measurable], tried: int = 1) -> None:
+        """To be asked after so many situations that were ``tried`` at once: cuts the last of the
+        candidates that are not decided if there is no time for them."""
         if isinf(left := self.left()):
             return
-        self._done += 1
+        self._done += tried
         now = time.perf_counter()
         needed = 0.0
-        if self._done == _STEADY:
-            self._since = now
-        elif self._done > _STEADY and not isinf(self.expected):
-            each = (now - self._since) / (self._done - _STEADY)
+        if self._done >= _STEADY and not self._before:
+            self._before, self._since = self._done, now
+        elif self._before and not isinf(self.expected):
+            each = (now - self._since) / (self._done - self._before)
             needed = each * max(0.0, self.expected - self._done)
         rest = list(active)
         while rest and (left <= 0.0 or (needed > left and len(rest) > 1)):

@@ -85,13 +85,14 @@ def field_draw(
     return FieldDraw(tuple(equal), (primes.p, primes.q), undefined)
 
 
-def restrict(x: Sampled, region: Region, value: Value) -> Planes:
-    """The elements of ``region`` out of a sample that contains them."""
+def restrict(x: Sampled, region: Region, value: Value, sets: int = 0) -> Planes:
+    """The elements of ``region`` out of a sample that contains them; arrays have ``sets``
+    dimensions before their own."""
     planes = x.planes
     for dim, (want, have, size) in enumerate(zip(region, x.region, value.shape, strict=True)):
         if want is None and have is None:
             continue
         index: Array = np.arange(size) if want is None else want
         at = index if have is None else np.searchsorted(have, index)
-        planes = tuple(np.take(p, at, axis=dim) for p in planes)
+        planes = tuple(np.take(p, at, axis=sets + dim) for p in planes)
     return planes

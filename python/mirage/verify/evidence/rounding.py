@@ -12,15 +12,16 @@ candidate need not give one either; everywhere else it must.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 import numpy as np
 
 from mirage.semantics.block_evaluator import Tensor
-from mirage.semantics.domain import TypedFloat
-from mirage.semantics.evaluate import Sampled, Shared
+from mirage.semantics.domain import Domain, TypedFloat
+from mirage.semantics.evaluate import Sampled
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
@@ -34,10 +35,11 @@ from mirage.verify.evidence.explicit import (
     keeps_casts,
     nearby,
 )
-from mirage.verify.evidence.floats import Yardstick, outputs_of, permuted_outputs
+from mirage.verify.evidence.floats import Yardstick, outputs_of
 from mirage.verify.evidence.pace import Pace
 from mirage.verify.evidence.sampling import Sample
 from mirage.verify.evidence.shared_launches import common_launches
+from mirage.verify.evidence.side_by_side import alike, chunks, outputs_of_each
 from mirage.verify.evidence.situations import COLUMNS, EVERY, Situations, Turn
 
 _SMALLEST = dict.fromkeys(DType, 0.0) | {
@@ -108,16 +110,33 @@ def measure_together(
     results = [Measured() for _ in permutations]
     pace = Pace(left)
     every = Situations(graphs, sample, seed, contents, assumed, turn)
-    for test in every.tests(lambda number: results[number].active, pace):
-        active = [n for n, m in enumerate(results) if m.active and test.candidate in (None, n)]
-        for number, errors in gate.errors(test.situation, test.sample, active):
-            results[number].errors.append(replace(errors, order=test.order))
-            if not errors.holds:
-                results[number].failed = test.situation, test.sample
-        pace.keep([m for m in results if m.active])
+    for tests in every.tests(lambda number: results[number].active, pace):
+        only = tests[0].candidate
+        active = [n for n, m in enumerate(results) if m.active and only in (None, n)]
+        given = gate.computed([t.situation for t in tests], tests[0].sample, active)
+        for test, values in zip(tests, given, strict=True):
+            for number in active:
+                if not results[number].active:  # it failed in one before
+                    continue
+                errors = gate.errors(number, test.situation, test.sample, values)
+                results[number].errors.append(replace(errors, order=test.order))
+                if not errors.holds:
+                    results[number].failed = test.situation, test.sample
+        pace.keep([m for m in results if m.active], len(tests))
         if not any(m.active for m in results):
             break
     return results
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What programs give in a situation: the reference in float64, there with the casts that it
+    writes, and as it is computed; and the candidates as they are computed, by their numbers."""
+
+    exact: list[Array]
+    rounded: list[Array]
+    reference: list[Array]
+    candidates: Mapping[int, list[Array]]
 
 
 class _Gate:
@@ -132,22 +151,55 @@ class _Gate:
         self.casts = casts_inside(graphs[0])
         self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # of the last sample
 
-    def _typed(self, inputs: Sequence[Sampled], sample: Sample) -> list[Array]:
-        return outputs_of(self.graphs[0], 0, TypedFloat(), inputs, sample)
+    def computed(
+        self, situations: Sequence[Situation], sample: Sample, candidates: Sequence[int]
+    ) -> list[_Values]:
+        """What all programs give in each of several situations."""
+        if not candidates:
+            return [_Values([], [], [], {}) for _ in situations]
+        found: dict[int, _Values] = {}
+        for numbers in alike([s.inputs for s in situations]):
+            some = [situations[k] for k in numbers]
+            values = self._side_by_side(some, sample, candidates)
+            found.update(zip(numbers, values, strict=True))
+        return [found[k] for k in range(len(situations))]
 
-    def _candidate(
+    def _side_by_side(
+        self, situations: Sequence[Situation], sample: Sample, candidates: Sequence[int]
+    ) -> list[_Values]:
+        sets = [s.inputs for s in situations]
+        exact = self._of_reference(Yardstick, sets, sample)
+        reference = self._of_reference(TypedFloat, sets, sample)
+        rounded = exact
+        if self.casts:
+            domain = partial(WithCasts, situations[0].ordinary)
+            rounded = self._of_reference(domain, sets, sample)
+        known: dict[int, tuple[Tensor, ...]] = {}
+        found = {n: self._of_candidate(n, sets, sample, known) for n in candidates}
+        return [
+            _Values(exact[k], rounded[k], reference[k], {n: v[k] for n, v in found.items()})
+            for k in range(len(sets))
+        ]
+
+    def _of_reference(
+        self, domain: Callable[[], Domain], sets: Sequence[Sequence[Sampled]], sample: Sample
+    ) -> list[list[Array]]:
+        return outputs_of_each(self.graphs[0], 0, domain, sets, sample)
+
+    def _of_candidate(
         self,
         which: int,
-        inputs: Sequence[Sampled],
+        sets: Sequence[Sequence[Sampled]],
         sample: Sample,
         known: dict[int, tuple[Tensor, ...]] | None = None,
-    ) -> list[Array]:
+    ) -> list[list[Array]]:
         """A candidate's outputs; ``known`` has what others gave for the same inputs."""
-        shared = None
+        numbers = None
         if known is not None and len(self.permutations) > 1:
-            shared = Shared(self._common_launches(sample)[which], known)
+            numbers = self._common_launches(sample)[which]
         graph, order = self.graphs[which + 1], self.permutations[which]
-        return permuted_outputs(graph, which + 1, TypedFloat(), inputs, sample, order, shared)
+        number = which + 1
+        return outputs_of_each(graph, number, TypedFloat, sets, sample, order, numbers, known)
 
     def _common_launches(self, sample: Sample) -> list[Mapping[Op, int]]:
         if self._common is None or self._common[0] is not sample:
@@ -170,14 +222,17 @@ class _Gate:
         for count in _NEIGHBOURS:
             if count * work > _AROUND and found:
                 break
-            while len(found) < count:
-                inputs = situation.inputs
-                if found:
-                    inputs = beside(inputs, types, len(found))
-                candidate = self._candidate(which, inputs, sample)
-                exact = outputs_of(graph, 0, Yardstick(), inputs, sample)
-                each = exact[number], self._typed(inputs, sample)[number], candidate[number]
-                found.append([np.reshape(v, (-1, _row(np.shape(v)))) for v in each])
+            near = [
+                beside(situation.inputs, types, k) if k else situation.inputs
+                for k in range(len(found), count)
+            ]
+            for sets in chunks(near, sample):
+                exact = self._of_reference(Yardstick, sets, sample)
+                reference = self._of_reference(TypedFloat, sets, sample)
+                candidate = self._of_candidate(which, sets, sample)
+                for values in zip(exact, reference, candidate, strict=True):
+                    each = [v[number] for v in values]
+                    found.append([np.reshape(v, (-1, _row(np.shape(v)))) for v in each])
             x, r, c = (np.concatenate(each, axis=1) for each in zip(*found, strict=True))
             dtype = graph.outputs[number].dtype
             where = f"output {number}"
@@ -187,34 +242,24 @@ class _Gate:
             errors = compare_rows(x, r, c, dtype, situation.name, where, len(found))
         return errors
 
-    def errors(
-        self, situation: Situation, sample: Sample, candidates: Sequence[int]
-    ) -> Iterator[tuple[int, Errors]]:
-        """The errors of all outputs of each of the candidates."""
-        if not candidates:
-            return
-        exact = outputs_of(self.graphs[0], 0, Yardstick(), situation.inputs, sample)
-        reference = self._typed(situation.inputs, sample)
-        rounded = exact
-        if self.casts:
-            domain = WithCasts(situation.ordinary)
-            rounded = outputs_of(self.graphs[0], 0, domain, situation.inputs, sample)
-        known: dict[int, tuple[Tensor, ...]] = {}
-        for which in candidates:
-            candidate = self._candidate(which, situation.inputs, sample, known)
-            worst = Errors(situation.name, 0.0, 0.0, True)
-            for number, (x, r, c) in enumerate(zip(exact, reference, candidate, strict=True)):
-                dtype = self.graphs[0].outputs[number].dtype
-                found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
-                if not found.holds and not found.certain:
-                    found = self._around(which, number, situation, sample)
-                if found.holds:
-                    lost = self._lost(number, (x, rounded[number], r, c), situation, sample)
-                    if lost:
-                        found = replace(found, holds=False, where=f"output {number}: {lost}")
-                if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
-                    worst = found
-            yield which, worst
+    def errors(self, which: int, situation: Situation, sample: Sample, values: _Values) -> Errors:
+        """The errors of all outputs of a candidate."""
+        worst = Errors(situation.name, 0.0, 0.0, True)
+        each = zip(
+            values.exact, values.rounded, values.reference, values.candidates[which], strict=True
+        )
+        for number, (x, s, r, c) in enumerate(each):
+            dtype = self.graphs[0].outputs[number].dtype
+            found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
+            if not found.holds and not found.certain:
+                found = self._around(which, number, situation, sample)
+            if found.holds:
+                lost = self._lost(number, (x, s, r, c), situation, sample)
+                if lost:
+                    found = replace(found, holds=False, where=f"output {number}: {lost}")
+            if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
+                worst = found
+        return worst
 
     def _lost(
         self, number: int, values: Sequence[Array], situation: Situation, sample: Sample

@@ -13,7 +13,16 @@ from math import prod
 
 import numpy as np
 
-from mirage.semantics.region import Demand, Positions, Region, demand, region_shape, union, whole
+from mirage.semantics.region import (
+    Demand,
+    OfLaunches,
+    Positions,
+    Region,
+    demand,
+    region_shape,
+    union,
+    whole,
+)
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import (
     KernelGraph,
@@ -39,6 +48,8 @@ class Sample:
     fraction: float
     work: float
     elements: int
+    read: int = 0
+    """Elements of the inputs' part."""
     fixed: Mapping[int, Array] = field(default_factory=dict[int, Array])
     """Inputs that are not random, by number: the weights of a program over cells of indices."""
 
@@ -162,7 +173,7 @@ def _sample(
         prod(region_shape(r, v.shape)) for r, v in zip(outputs, graphs[0].outputs, strict=True)
     )
     work = sum(graph_work(g, d) for g, d in zip(graphs, demands, strict=True))
-    work += sum(
+    read = sum(
         prod(region_shape(r, v.shape)) for r, v in zip(inputs, graphs[0].inputs, strict=True)
     )
     return Sample(
@@ -170,8 +181,9 @@ def _sample(
         demands,
         tuple(inputs),
         computed / sum(v.type.size for v in graphs[0].outputs),
-        work,
+        work + read,
         computed,
+        read,
     )
 
 
@@ -196,6 +208,15 @@ def graph_work(graph: KernelGraph, wanted: Demand) -> float:
 
 def _launch_work(launch: Launch, positions: Positions) -> float:
     steps = {axis: len(p) for axis, p in positions.items()}
+    key = tuple(sorted(steps.items()))
+    return _WORK.get(launch, key, lambda: _work_of_blocks(launch, steps))
+
+
+_WORK: OfLaunches[float] = OfLaunches()
+
+
+def _work_of_blocks(launch: Launch, steps: Mapping[str, int]) -> float:
+    """The same for so many positions along each grid axis."""
     depends: dict[Value, frozenset[str]] = {}
 
     def run(ops: tuple[Op, ...], trips: int) -> float:

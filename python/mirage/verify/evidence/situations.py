@@ -20,6 +20,7 @@ from mirage.verify.evidence.floats import Yardstick, outputs_of
 from mirage.verify.evidence.growth import suspects
 from mirage.verify.evidence.pace import Pace
 from mirage.verify.evidence.sampling import Sample, choose_sample
+from mirage.verify.evidence.side_by_side import at_once
 
 COLUMNS = 32
 """Fewer elements of a row say too little about its error."""
@@ -81,14 +82,18 @@ class Situations:
         columns = self._columns_of(max(sample.work, self._pairs * _WORK), sample)
         self.sample = columns if columns.work <= _PATIENCE * sample.work else sample
 
-    def tests(self, active: Callable[[int], bool], pace: Pace) -> Iterator[Test]:
-        """Those whose turn it is. ``active`` says whether there is something left to measure of a
-        candidate."""
+    def tests(self, active: Callable[[int], bool], pace: Pace) -> Iterator[Sequence[Test]]:
+        """Those whose turn it is, in groups that can be evaluated at once: of one sample, for the
+        same candidates, and all or none of them ordinary. ``active`` says whether there is
+        something left to measure of a candidate."""
         whole = Activations(self.graphs[0], self.sample, self.seed, self.contents)
         unit = _moderate_scale(self.graphs[0], whole) if self.sample.fixed else 1.0
-        for number, situation in enumerate(self._of_the_whole(whole, unit)):
-            if situation is not None:
-                yield Test(situation, self.sample, (0, number))
+        first = (
+            Test(situation, self.sample, (0, number))
+            for number, situation in enumerate(self._of_the_whole(whole, unit))
+            if situation is not None
+        )
+        yield from _grouped(first)
         little = self._columns_of(self._pairs * _WORK, self.sample)
         if little.work > self.sample.work:
             little = self.sample
@@ -99,11 +104,13 @@ class Situations:
         seen: Counter[int] = Counter()
         own = suspects(self.graphs, little, draw, active, self.turn.number, self.turn.of)
         for candidate, situation in own:
-            yield Test(situation, little, (1, seen[candidate]), candidate)
+            yield (Test(situation, little, (1, seen[candidate]), candidate),)
             seen[candidate] += 1
-        for number, situation in enumerate(islice(_in_turns(self._kinds(draw)), most)):
-            if situation is not None:
-                yield Test(situation, little, (2, number))
+        yield from _grouped(
+            Test(situation, little, (2, number))
+            for number, situation in enumerate(islice(_in_turns(self._kinds(draw)), most))
+            if situation is not None
+        )
 
     def _kinds(self, draw: Activations) -> list[Iterator[Situation | None]]:
         return [
@@ -155,6 +162,19 @@ class Situations:
     def _columns_of(self, work: float, sample: Sample) -> Sample:
         rng = np.random.default_rng(self.seed)
         return choose_sample(self.graphs, work, rng, sample.fixed, COLUMNS)
+
+
+def _grouped(tests: Iterator[Test]) -> Iterator[Sequence[Test]]:
+    """Tests of one sample, as many together as are evaluated at once."""
+    for _, same in itertools.groupby(tests, lambda test: test.situation.ordinary):
+        group: list[Test] = []
+        for test in same:
+            group.append(test)
+            if len(group) >= at_once(test.sample):
+                yield group
+                group = []
+        if group:
+            yield group
 
 
 def _moderate_scale(reference: KernelGraph, draw: Activations) -> float:

@@ -1,0 +1,55 @@
+"""Rounding to f16 without leaving f32.
+
+NumPy converts to f16 element by element, which takes thirty times as long as an addition, and most
+of what a GPU's arithmetic is predicted with is rounded to f16. The same numbers come out of f32
+arithmetic, which is rounded to nearest, ties to even, as well: next to a number ``c`` of
+``[2^23 u, 2^24 u)`` the numbers of f32 are ``u`` apart, so ``(x + c) - c`` is ``x`` rounded to a
+multiple of ``u``, and ``x + c`` stays in that range for ``c = 1.5 * 2^23 u`` and ``|x| <= 2^22 u``.
+For ``|x|`` in ``[2^e, 2^(e+1))`` the numbers of f16 are ``u = 2^(e-10)`` apart (``2^-24`` below
+``2^-14``), so ``c = 1.5 * 2^(e+13)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_FEW = 4096
+"""Elements below which NumPy's conversion is quicker than several operations."""
+_EXPONENT = np.uint32(0x7F800000)
+_LEAST, _MOST = (np.float32(2.0**e).view(np.uint32) for e in (-14, 16))
+_TO_ULP = np.float32(1.5 * 2.0**13)
+_END = np.float32(2.0**112)
+"""What is at least 2^16, which is what rounding makes of all beyond f16's numbers, times this is
+beyond f32's."""
+
+
+def rounded_to_half(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """``x`` (of f32) rounded to f16, in f32: the same bits as NumPy's conversion there and back,
+    but for what a NaN carries. Overflow is the caller's to ignore."""
+    if x.size < _FEW:
+        return x.astype(np.float16).astype(np.float32)
+    bits = x.view(np.uint32) & _EXPONENT
+    np.clip(bits, _LEAST, _MOST, out=bits)
+    c = bits.view(np.float32)
+    c *= _TO_ULP
+    y = x + c
+    y -= c
+    y *= _END
+    y *= 1 / _END
+    return np.copysign(y, x, out=y)  # zeros have signs
+
+
+def rounded_to_digits(x: np.ndarray[Any, Any], digits: int, end: int) -> np.ndarray[Any, Any]:
+    """``x`` (of f64) rounded to so many binary digits, however small it is; what is ``2^end`` then
+    is infinite. Overflow is the caller's to ignore."""
+    bits = x.view(np.uint64) & np.uint64(0x7FF << 52)
+    np.minimum(bits, np.float64(2.0**end).view(np.uint64), out=bits)
+    c = bits.view(np.float64)
+    c *= 1.5 * 2.0 ** (53 - digits)
+    y = x + c
+    y -= c
+    y *= 2.0 ** (1024 - end)
+    y *= 2.0 ** (end - 1024)
+    return np.copysign(y, x, out=y)
