@@ -163,6 +163,11 @@ class OptimizeOptions:
             )
         return OptimizeOptions(**options)
 
+    @property
+    def processes(self) -> int:
+        """How many workers there are."""
+        return self.jobs or len(os.sched_getaffinity(0))
+
     @contextmanager
     def workers(self) -> Generator[Executor | None]:
         """Processes that share the work; None where there is one only.
@@ -170,7 +175,7 @@ class OptimizeOptions:
         They are forked, so that nothing is imported again and the caller's script needs no guard;
         they use NumPy alone.
         """
-        jobs = self.jobs or len(os.sched_getaffinity(0))
+        jobs = self.processes
         if jobs == 1 or "fork" not in multiprocessing.get_all_start_methods():
             yield None
             return
