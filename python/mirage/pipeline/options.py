@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import enum
+import gc
 import multiprocessing
 import os
 import signal
@@ -40,7 +41,9 @@ class NothingFoundError(MirageError):
 
 def _start_worker() -> None:
     """A worker leaves Ctrl-C to the process that started it, and ends with that (on Linux). It has
-    one thread for matrix products: there is a worker for each core."""
+    one thread for matrix products: there is a worker for each core. What it has inherited is not
+    looked at by the garbage collector, which would copy the memory of it."""
+    gc.freeze()
     threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
