@@ -9,6 +9,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -53,7 +54,7 @@ def _start_worker() -> None:
 
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = 0.5
-"""Seconds that a worker has to end by itself."""
+"""Seconds that workers have to end by themselves."""
 
 
 class Matters(enum.Enum):
@@ -190,8 +191,9 @@ class OptimizeOptions:
         finally:
             # whoever ends early does not wait for what is still under way
             pool.shutdown(wait=False, cancel_futures=True)
+            until = time.monotonic() + _PATIENCE
             for worker in set(multiprocessing.active_children()) - before:
-                worker.join(_PATIENCE)
+                worker.join(max(0.0, until - time.monotonic()))
                 worker.terminate()
 
     def limits(self) -> SearchLimits:

@@ -109,7 +109,7 @@ class PartSolver:
         self._refused_first: tuple[list[Pick], list[Pick]] = [], []
         self.took = 0.0
         """Seconds that the verification of the first answer took."""
-        self._out_of_time = False
+        self._out_of_time = self._left_out = False
         self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
 
     def begin(self, share: float, seconds: float, executor: Executor | None) -> None:
@@ -171,7 +171,7 @@ class PartSolver:
             self._search_and_verify()
         except KeyboardInterrupt:
             self.o.deadline.stop(INTERRUPTED)
-        self._out_of_time = not self.o.deadline.left
+        self._out_of_time = self._left_out or not self.o.deadline.left
         return self.solved()
 
     def go_on_without(self, broken: Mapping[int, Sequence[Launch]], deadline: Deadline) -> bool:
@@ -239,7 +239,8 @@ class PartSolver:
         kernels = self._products
         if self._first is not None:
             kernels = len(list(launches(self._first.tried[0].graph.ops)))
-        return self._compiling(kernels) + busy() * COMPILE_OP * len(self.graph.ops)
+        own = len(of_own_ops(self.graph).programs[1].ops)
+        return self._compiling(kernels) + busy() * COMPILE_OP * own
 
     @property
     def time(self) -> float:
@@ -296,7 +297,8 @@ class PartSolver:
         result = self._result
         if not o.deadline.left or o.deadline.left < self.took:
             self._judge_first()
-            return  # what comes now takes as long as the first answer did
+            self._left_out = True  # what comes now takes as long as the first answer did
+            return
         if result is None:
             result = self._searched(o.limits, self._searching(), o.executor)
             o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.reason}")

@@ -98,6 +98,26 @@ def test_the_first_answer_remains_where_the_time_is_up(
 
 
 @pytest.mark.usefixtures("hurried")
+def test_what_there_is_no_time_to_verify_is_not_looked_for(
+    monkeypatch: pytest.MonkeyPatch, two_parts: Program
+) -> None:
+    """With more time more may be found then, and what is kept says so."""
+    solvers: dict[int, Slow] = {}
+
+    class Slow(parts_module.PartSolver):
+        def await_first(self) -> None:
+            super().await_first()
+            self.took = 1e9
+            solvers[self.number] = self
+
+    monkeypatch.setattr(parts_module, "PartSolver", Slow)
+    result = optimize(two_parts, FAST)
+    assert kernels(result) > 0
+    assert len(result.verdicts) == len(solvers) == 2
+    assert all(solver.late for solver in solvers.values())
+
+
+@pytest.mark.usefixtures("hurried")
 def test_a_first_answer_is_compiled_while_the_search_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
