@@ -44,6 +44,7 @@ def measure(case: Case, width: Width, options: OptimizeOptions, execute: bool) -
     except MirageError as error:
         return {**row, "error": f"{clock.stage}: {_line(error)}", **clock.spent()}
     row |= {**clock.spent(), **account(optimized), "peak_mib": memory.most}
+    row["before_mib"] = memory.before
     if execute and optimized.steps:
         at = time.perf_counter()
         options.show("execute")

@@ -7,8 +7,9 @@
 Each layer at each width runs in a process of its own, for at most ``--limit`` seconds: import,
 search, verification, compilation; then it is executed without a GPU and compared with PyTorch
 (layer_run.py). The table says for each how long the stages took, how many kernels there are, how
-fast they are predicted to be, what the verdicts are, what stays with PyTorch, and how large the
-errors are. With ``--resume`` layers that an earlier run into the same folder measured are not
+fast they are predicted to be, how much memory all processes had at most together (and before: the
+layer's weights, Python and PyTorch), what the verdicts are, what stays with PyTorch, and how large
+the errors are. With ``--resume`` layers that an earlier run into the same folder measured are not
 measured again, also where it was interrupted, and those that are not asked for stay. The exit code
 is 1 if an executed layer is wrong.
 """
@@ -105,7 +106,7 @@ def rounded(value: Any) -> Any:
 
 HEADER = (
     "layer", "width", "ops", "search s", "verify s", "compile s", "total s", "kernels", "own ops",
-    "predicted µs", "verdicts", "stays with PyTorch", "error, ours / PyTorch", "",
+    "predicted µs", "MiB (before)", "verdicts", "stays with PyTorch", "error, ours / PyTorch", "",
 )  # fmt: skip
 
 
@@ -124,10 +125,12 @@ def cells(row: Row) -> list[str]:
         errors = f"{row['error_ours'][0]:.1e} / {row['error_torch'][0]:.1e}"
     time_us = "" if predicted is None else f"{predicted:.1f}"
     state = row.get("error") or {True: "ok", False: "WRONG", None: "not executed"}[row.get("right")]
+    memory = f"{row['peak_mib']:.0f}" if "peak_mib" in row else ""
+    memory += f" ({row['before_mib']:.0f})" if "before_mib" in row else ""
     return [
         row["case"], row["width"], str(row.get("ops", "")), seconds("search_s"),
         seconds("verify_s"), seconds("compile_s"), seconds("total_s"),
-        str(row.get("kernels", "")), str(row.get("own_ops", "")), time_us,
+        str(row.get("kernels", "")), str(row.get("own_ops", "")), time_us, memory,
         counted("verdicts"), counted("stays"), errors, state.replace("|", "\\|"),
     ]  # fmt: skip
 

@@ -21,14 +21,16 @@ def processor_time() -> float:
 
 class Memory:
     """The most memory of this process and all that it has started, at one time, in MiB; what they
-    share counts once. Looked up now and then, on Linux alone: elsewhere it stays 0."""
+    share counts once; and what it was ``before``. Looked up now and then, on Linux alone: elsewhere
+    it stays 0."""
 
     def __init__(self) -> None:
-        self.most = 0.0
+        self.most = self.before = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Memory:
+        self.before = self.most = _now()
         self._thread.start()
         return self
 
@@ -43,7 +45,11 @@ class Memory:
 
     def _watch(self) -> None:
         while not self._done.wait(PAUSE):
-            self.most = max(self.most, sum(map(_share, _family(os.getpid()))))
+            self.most = max(self.most, _now())
+
+
+def _now() -> float:
+    return sum(map(_share, _family(os.getpid())))
 
 
 def _family(process: int) -> Iterator[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from math import prod
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
@@ -11,6 +12,7 @@ from mirage.semantics.ugraph import (
     Broadcast,
     Concat,
     Constant,
+    Contraction,
     External,
     KernelGraph,
     Launch,
@@ -53,17 +55,29 @@ def is_unfused(op: Op, outputs: Container[Value]) -> bool:
 
 def unfused_report(op: Op, target: Target) -> CostReport:
     """The predicted cost of a kernel for one op: its operands read once (of a slice or join what
-    it keeps), its results written once."""
+    it keeps), its results written once, and its products as fast as all multiprocessors can."""
     written = float(sum(v.type.bytes for v in op.results))
     read = float(sum(v.type.bytes for v in op.operands))
     if isinstance(op, Slice | Concat):
         read = written
     chain, dram = target.latency + target.block_start, (read + written) / target.dram_bytes
+    compute = _multiplying(op, target)
     return CostReport(
-        time=target.launch + max(chain, dram),
+        time=target.launch + max(chain, dram, compute),
         dram=dram,
+        compute=compute,
         chain=chain,
         launch=target.launch,
         bytes_read=read,
         bytes_written=written,
     )
+
+
+def _multiplying(op: Op, target: Target) -> float:
+    """µs of the products that an op adds up."""
+    if not isinstance(op, Contraction) or not op.sums or len(op.operands) < 2:
+        return 0.0
+    first = op.operands[0]
+    flops = 2.0 * op.result.type.size * prod(first.shape[d] for d in op.over[0])
+    half = max(target.mma_half, target.mma_group)
+    return flops / (target.sms * (half if first.dtype.bytes == 2 else target.mma_f32))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mirage.cost.predict import predict
@@ -17,19 +17,21 @@ from mirage.transforms.lookups import fused
 from mirage.transforms.partition import Part, partition
 
 if TYPE_CHECKING:
-    from mirage.compiler import Compiled
+    from mirage.compiler import Compiled, CompileOptions, Names
+    from mirage.pipeline.ahead import Ahead
 
 
 @dataclass(frozen=True)
 class Builder:
     """How the kernels of a program are compiled. ``checked`` is the evidence that stays with the
-    artifacts."""
+    artifacts; ``ahead`` has what workers compile."""
 
     program: Program
     chip: str
     cubin: bool = True
     use_cache: bool = True
     checked: Sequence[Checked] = ()
+    ahead: Ahead | None = None
 
     def steps(self, selected: KernelGraph) -> Iterator[Step]:
         """The parts of ``selected`` in the order in which they run, each compiled, and the calls
@@ -41,10 +43,38 @@ class Builder:
             for call in calls_of(step):
                 yield Step(None, call, None)
 
+    def start(self, selected: KernelGraph) -> None:
+        """Has the same compiled by a worker, so that it is there when it is asked for."""
+        for step in partition(fused(selected)):
+            if isinstance(step, Part) and self.ahead is not None:
+                text, names = self._written(step)
+                self.ahead.start(text, self._options, names)
+
     def _compile(self, part: Part) -> Compiled:
-        from mirage import ir
-        from mirage.compiler import CompileOptions, Names, compile_module
-        from mirage.mlir_io import write_graph
+        from mirage.compiler import compile_text
+
+        text, names = self._written(part)
+        compiled = None if self.ahead is None else self.ahead.take(text, names)
+        if compiled is None:
+            compiled = compile_text(text, self._options, names=names)
+        prediction = predict(part.graph, target_for(self.chip))
+        manifest = replace(
+            compiled.artifact.manifest,
+            evidence={"verdicts": [c.verdict.to_json() for c in self.checked if c.kept]},
+            prediction={} if prediction is None else prediction.to_json(),
+        )
+        return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
+
+    @property
+    def _options(self) -> CompileOptions:
+        from mirage.compiler import CompileOptions
+
+        return CompileOptions(chip=self.chip, cubin=self.cubin, use_cache=self.use_cache)
+
+    def _written(self, part: Part) -> tuple[str, Names]:
+        """A part as text, and the names of what goes in and comes out."""
+        from mirage.compiler import Names
+        from mirage.mlir_io import graph_to_text
 
         weights = {self.program.graph.inputs[p.index]: p.name for p in self.program.parameters}
         parameters = {i: weights[v] for i, v in enumerate(part.graph.inputs) if v in weights}
@@ -53,15 +83,4 @@ class Builder:
             outputs=tuple(v.name or f"y{i}" for i, v in enumerate(part.graph.outputs)),
             parameters=parameters,
         )
-        with ir.Context():
-            module = ir.Module.create(ir.Location.unknown())
-            with ir.InsertionPoint(module.body):
-                write_graph(part.graph, form="selected")
-            prediction = predict(part.graph, target_for(self.chip))
-            return compile_module(
-                module,
-                CompileOptions(chip=self.chip, cubin=self.cubin, use_cache=self.use_cache),
-                names=names,
-                evidence={"verdicts": [c.verdict.to_json() for c in self.checked if c.kept]},
-                prediction={} if prediction is None else prediction.to_json(),
-            )
+        return graph_to_text(part.graph, form="selected"), names

@@ -18,7 +18,8 @@ from mirage.cache import PlainError, Store, as_plain, from_plain, key_of, kind_v
 from mirage.cost import CostReport
 from mirage.pipeline.graph_record import BadRecordError, GraphRecord, graph_of, record_of
 from mirage.pipeline.options import Matters, OptimizeOptions
-from mirage.pipeline.part import PartSolver, SolvedPart, of_own_ops
+from mirage.pipeline.part import PartSolver
+from mirage.pipeline.part_data import SolvedPart, of_own_ops
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, SearchReport, SearchResult
 from mirage.semantics.alternatives import Alternatives, VerdictNote

@@ -22,28 +22,27 @@ from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
+from mirage.pipeline.ahead import Ahead
 from mirage.pipeline.build import Builder
 from mirage.pipeline.check import CHECKED, Checker, failed
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.forms import Forms, Graphs
-from mirage.pipeline.kept_part import KeptParts, reference_of
+from mirage.pipeline.kept_part import KeptParts
 from mirage.pipeline.kept_program import found_before, keep
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
-from mirage.pipeline.part import INTERRUPTED, PartOptions, PartSolver, SolvedPart
-from mirage.pipeline.rank import finalist, finalists, outcome
+from mirage.pipeline.part import INTERRUPTED
+from mirage.pipeline.part_data import PartOptions
+from mirage.pipeline.parts import Parts
+from mirage.pipeline.rank import finalist, finalists, outcome, verdicts_at
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
-from mirage.pipeline.select import ranking
+from mirage.pipeline.select import ranking, select_cheapest
 from mirage.pipeline.verify import Checked
 from mirage.semantics.alternatives import Alternatives, parts_of, replaced
 from mirage.semantics.decompose import decompose
-from mirage.semantics.idle_steps import positions_of
-from mirage.semantics.op import Boundary
-from mirage.semantics.positions import Iota
-from mirage.semantics.ugraph import External, KernelGraph, Launch, Op, launches
+from mirage.semantics.ugraph import External, KernelGraph, Launch, launches
 from mirage.transforms.calls import as_calls
 from mirage.transforms.lookups import fused
-from mirage.transforms.partition import Part, parts_to_search
 from mirage.verify import VerifyOptions
 from mirage.verify.ledger import Ledger
 
@@ -56,9 +55,6 @@ COMPILE_ROUNDS = 3
 """Times that the search goes on without kernels that do not compile."""
 ANOTHER = 1.5
 """Times as long as the slowest candidate took to compile that must be left for one more."""
-SMALL_PART = 10
-"""Ops that each part counts for, besides its own, when parts share the time."""
-
 Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
 """What can be optimized: a built or imported graph, or one as data."""
 
@@ -122,93 +118,59 @@ class _Run:
         self.deadline = Deadline(options.budget)
         self.report = Report()
         self.forms = Forms(program)
-        self.steps = parts_to_search(program.graph)
-        self.solvers: dict[str, PartSolver] = {}  # of different parts, by their key
-        self.solved: dict[str, SolvedPart] = {}
         self.checker = Checker(program, options.chip, options.use_cache, self.deadline)
         self.broken: set[int] = set()  # places, by predicted time, of what does not compile
         self.longest = 0.0  # seconds that compiling a candidate took
         self.late = False  # whether candidates were not compiled for lack of time
+        self.executor: Executor | None = None
+        self.ahead: Ahead | None = None
+        self.first: Finalist | None = None  # the first answers, not compiled
         self.kept = KeptParts(shared_store(), options)
-        self.budgets: dict[str, float] = {}  # seconds of each part, if all take as long as they may
+        self.parts = Parts(program.graph, options, self._part_options(), self.kept)
 
     def optimize(self) -> Optimized:
         self.forms.add("reference", self.program.graph)
         o = self.options
-        with o.workers() as executor:
-            self._solve(executor)
+        with o.workers() as self.executor:
+            self.parts.solve(self.executor)
             verified, chosen = self._compiled(self._reported())
         if o.use_cache:
-            for key, solver in self.solvers.items():
-                self.kept.keep(solver, key, self.budgets[key])
+            self.parts.keep()
         optimized = self._choose(verified, chosen)
         if self.deadline.reason != INTERRUPTED:
-            late = not self.deadline.left or any(p.late for p in self.solved.values())
+            late = not self.deadline.left or any(p.late for p in self.parts.solved.values())
             keep(optimized, late or self.late)
         return optimized
 
     def forms_alone(self) -> Graphs:
         """The forms that come before the choice."""
         with self.options.workers() as executor:
-            self._solve(executor)
+            self.parts.solve(executor)
         self._reported()
         return self.forms.graphs
 
-    def _positions(self, part: Part) -> dict[int, Iota]:
-        """Which inputs of a part are positions, and which."""
-        made = positions_of(self.steps)
-        return {i: made[v] for i, v in enumerate(part.graph.inputs) if v in made}
-
-    def _key(self, part: Part) -> str:
-        """Equal for parts that have the same solutions."""
-        return reference_of(part.graph, self._positions(part))
-
-    def _solve(self, executor: Executor | None) -> None:
-        """Finds verified candidates of each part, the more ops the more of the time it has; equal
-        parts are searched once."""
+    def _part_options(self) -> PartOptions:
         o = self.options
-        ledger = Ledger(shared_store() if o.use_cache else None)
-        parts = [s for s in self.steps if isinstance(s, Part)]
-        sizes = {self._key(s): SMALL_PART + len(s.graph.ops) for s in parts}
-        left = every = sum(sizes.values())
-        reserved = 0.0  # seconds to compile what is solved
-        options = PartOptions(
+        return PartOptions(
             target=self.target,
             limits=o.limits(),
             wanted=o.candidates,
             enough=o.finalists,
             verify=VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics),
             deadline=self.deadline,
-            ledger=ledger,
-            executor=executor,
+            ledger=Ledger(shared_store() if o.use_cache else None),
+            stored=o.use_cache,
             watch_search=self._watch_search,
             watch_verdict=self._watch_verdict,
             say=o.say,
             timed=self._timed,
+            answered=self._compile_ahead,
         )
-        for step in parts:
-            key = self._key(step)
-            if key in self.solved:
-                continue
-            own, number = sizes[key], len(self.solved)
-            self.budgets[key] = budget = o.budget * own / every
-            found = self.kept.solved(step.graph, key, budget, number) if o.reuses else None
-            if found is None:
-                deadline = self.deadline.portion(own / left, but=reserved)
-                portion = replace(options, deadline=deadline, portion=own / every)
-                solver = PartSolver(step.graph, number, portion, self._positions(step))
-                found = solver.run()
-                reserved += solver.compiling()
-                self.solvers[key] = solver
-            else:
-                o.say(f"part {number} was found before: {len(found.checked)} verified candidates")
-            self.solved[key] = found
-            left -= own
 
     def _reported(self) -> KernelGraph:
         """The program with the verified candidates of each part, once the report and the forms have
         what was found."""
-        parts = self.solved.values()
+        parts = self.parts.solved.values()
         for number, part in enumerate(parts):
             note = f"part {number} keeps its own ops: {part.fell_back}"
             if part.fell_back and note not in self.report.notes:
@@ -216,25 +178,39 @@ class _Run:
         self.report.searches = tuple(p.search for p in parts)
         self.report.exponentials = tuple(e for p in parts for e in p.exponentials)
         self.report.checked = tuple(c for p in parts for c in p.checked)
-        whole = self.program.graph
-        graph = whole
-        first: set[str] = set()
-        places: list[SolvedPart | Boundary] = []
-        for step in self.steps:
-            if not isinstance(step, Part):
-                places.append(step)
-                continue
-            part = self.solved[key := self._key(step)]
-            places.append(part.applied_to(step.graph) if key in first else part)
-            first.add(key)
+        graph = self.program.graph
         for stage, form in (("candidates",) * 2, ("stabilized", "candidates"), ("verified",) * 2):
-            ops: list[Op] = [
-                getattr(place, stage) if isinstance(place, SolvedPart) else place
-                for place in places
-            ]
-            graph = KernelGraph(whole.name, whole.inputs, tuple(ops), whole.outputs)
+            graph = self.parts.together(stage)
             self.forms.add(stage, graph, form)
         return graph
+
+    def _compile_ahead(self) -> None:
+        """Has the first answers compiled by a worker, once there are some for all parts, so that
+        there is a compiled program whatever comes."""
+        if self.executor is None or self.ahead is not None or not self.options.compile:
+            return
+        verified = self.parts.so_far("verified")
+        if verified is None:
+            return
+        selected, without = select_cheapest(verified, self.target)
+        if without:
+            return
+        self.ahead = Ahead(self.executor)
+        verdicts = tuple(verdicts_at(verified, self.target, 0))
+        self.first = Finalist(selected, (), 0, None, 0, verdicts)
+        self._builder().start(selected)
+
+    def _first_compiled(self) -> list[Finalist]:
+        """The first answers, where they were compiled by now, and can be."""
+        first = self.first
+        if first is None or self.ahead is None or not self.ahead.done:
+            return []
+        self.longest = max(self.longest, self.ahead.seconds)
+        try:
+            compiled = self._finalist(first.graph)
+        except CompileError:
+            return []
+        return [replace(compiled, verdicts=first.verdicts)]
 
     def _compiled(self, verified: KernelGraph) -> tuple[KernelGraph, list[Finalist]]:
         """What is verified in the end, and the best candidates, compiled. What does not compile
@@ -246,13 +222,7 @@ class _Run:
                 break
             kernels, self.broken = self._broken_kernels(verified), set()
             self._need_current(kernels)
-            changed = False
-            for key, solver in self.solvers.items():
-                portion = self.deadline.portion(1.0 / len(self.solvers))
-                if solver.go_on_without(kernels, portion):
-                    self.solved[key] = solver.solved()
-                    changed = True
-            if not changed:
+            if not self.parts.go_on_without(kernels):
                 break
             verified = self._reported()
             chosen = self._finalists(verified)
@@ -261,7 +231,7 @@ class _Run:
     def _need_current(self, broken: Mapping[int, Sequence[Launch]]) -> None:
         """Raises :class:`_OutdatedError` where what an earlier run has found is among what does not
         compile (by the id of the program)."""
-        found = (p for key in self.kept.used for p in self.solved[key].verified.programs)
+        found = (p for key in self.kept.used for p in self.parts.solved[key].verified.programs)
         if any(broken.get(id(program)) for program in found):
             self.kept.drop()
             raise _OutdatedError
@@ -371,6 +341,7 @@ class _Run:
             self._note,
             self._goes_on,
             self.broken.add,
+            self._first_compiled(),
         )
 
     def _goes_on(self) -> bool:
@@ -386,12 +357,16 @@ class _Run:
         o = self.options
         if not o.compile:
             return ()
-        builder = Builder(self.program, o.chip, o.cubin, o.use_cache, self.report.checked)
         start = time.perf_counter()
-        with self._timed("compile"):
-            steps = tuple(builder.steps(selected))
-        self.longest = max(self.longest, time.perf_counter() - start)
-        return steps
+        try:
+            with self._timed("compile"):
+                return tuple(self._builder().steps(selected))
+        finally:
+            self.longest = max(self.longest, time.perf_counter() - start)
+
+    def _builder(self) -> Builder:
+        o = self.options
+        return Builder(self.program, o.chip, o.cubin, o.use_cache, self.report.checked, self.ahead)
 
     def _note(self, text: str) -> None:
         self.report.notes.append(text)

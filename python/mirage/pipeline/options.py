@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import enum
+import gc
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -40,7 +42,9 @@ class NothingFoundError(MirageError):
 
 def _start_worker() -> None:
     """A worker leaves Ctrl-C to the process that started it, and ends with that (on Linux). It has
-    one thread for matrix products: there is a worker for each core."""
+    one thread for matrix products: there is a worker for each core. What it has inherited is not
+    looked at by the garbage collector, which would copy the memory of it."""
+    gc.freeze()
     threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -50,7 +54,7 @@ def _start_worker() -> None:
 
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = 0.5
-"""Seconds that a worker has to end by itself."""
+"""Seconds that workers have to end by themselves."""
 
 
 class Matters(enum.Enum):
@@ -163,6 +167,11 @@ class OptimizeOptions:
             )
         return OptimizeOptions(**options)
 
+    @property
+    def processes(self) -> int:
+        """How many workers there are."""
+        return self.jobs or len(os.sched_getaffinity(0))
+
     @contextmanager
     def workers(self) -> Generator[Executor | None]:
         """Processes that share the work; None where there is one only.
@@ -170,7 +179,7 @@ class OptimizeOptions:
         They are forked, so that nothing is imported again and the caller's script needs no guard;
         they use NumPy alone.
         """
-        jobs = self.jobs or len(os.sched_getaffinity(0))
+        jobs = self.processes
         if jobs == 1 or "fork" not in multiprocessing.get_all_start_methods():
             yield None
             return
@@ -182,8 +191,9 @@ class OptimizeOptions:
         finally:
             # whoever ends early does not wait for what is still under way
             pool.shutdown(wait=False, cancel_futures=True)
+            until = time.monotonic() + _PATIENCE
             for worker in set(multiprocessing.active_children()) - before:
-                worker.join(_PATIENCE)
+                worker.join(max(0.0, until - time.monotonic()))
                 worker.terminate()
 
     def limits(self) -> SearchLimits:

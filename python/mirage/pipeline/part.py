@@ -1,5 +1,8 @@
 """From a part of a program to candidates that are verified.
 
+A part of a program that is large for its time is begun with a first answer: the best of a few plans
+is verified while other parts are begun, and while the search for better ones goes on.
+
 Search and verification take turns: a kernel that cannot be shown to be right is refused, and the
 search goes on without it. So what cannot be shown for one kernel costs that kernel only. Where
 nothing is left, the part's own ops remain, each a kernel of its own; they are what is to be
@@ -10,20 +13,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
 from mirage.cost.predict import predict
-from mirage.cost.target import Target
+from mirage.pipeline.apart import Awaited, Request
 from mirage.pipeline.deadline import Deadline
-from mirage.pipeline.search import search_part, side_by_side
+from mirage.pipeline.part_data import PartOptions, SolvedPart, of_own_ops
+from mirage.pipeline.search import Planners, search_part, side_by_side
 from mirage.pipeline.select import ranking
 from mirage.pipeline.shortlist import shortlist
 from mirage.pipeline.stabilize import stabilize_candidates
-from mirage.pipeline.verify import Checked, verify_candidates
+from mirage.pipeline.verify import Checked, judged, verify_candidates
 from mirage.search import (
     Candidate,
     Pick,
@@ -31,25 +34,19 @@ from mirage.search import (
     SearchLimits,
     SearchResult,
     StopReason,
-    Watch,
 )
 from mirage.semantics.alternatives import (
     Alternatives,
-    VerdictNote,
-    applied_to,
     joined,
     kept_of,
     parts_of,
 )
-from mirage.semantics.decompose import decompose
 from mirage.semantics.op import Contraction
 from mirage.semantics.positions import Iota
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
 from mirage.transforms import Exponential
 from mirage.transforms.skip_steps import skip_steps
-from mirage.verify import VerifyOptions
-from mirage.verify.ledger import Ledger
 
 ROUNDS = 6
 """Times that the search goes on without kernels that could not be shown to be right."""
@@ -57,65 +54,33 @@ SEARCHED = 0.5
 """The share of the time left that the search may take, so that what it finds can be verified."""
 VERIFIED = 0.85
 """The same of search and verification together, so that what is verified can be compiled."""
-COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.8, 0.25, 0.01
+COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.6, 0.1, 0.01
 """Seconds that compilation of a program takes, and more for each kernel, and for each op that
 becomes one (on two cores that do nothing else)."""
 LEAST = 0.05
 """Seconds of search, however late it is."""
+FIRST_PLANS = 4
+"""Sets of stored intermediates that are looked at for a first answer."""
+FIRST_CANDIDATES = 3
+"""Candidates that are written down then."""
+FIRST_SEARCHED = 0.6
+"""The share of the time left that the search for a first answer may take."""
 BUSIEST = 4.0
 HURRIED = 12.0
 """With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
 before others."""
 INTERRUPTED = "interrupted"
-OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 
 
 @dataclass(frozen=True)
-class PartOptions:
-    """How to solve a part: ``wanted`` candidates are verified of those found within ``limits``, or
-    fewer, once ``enough`` of them are accepted. ``portion`` is the part's share of the program."""
+class _First:
+    """A first answer: the number of its candidate among those of the search, the candidate, what is
+    verified, and the verdict to come."""
 
-    target: Target
-    limits: SearchLimits
-    wanted: int
-    enough: int
-    verify: VerifyOptions
-    deadline: Deadline
-    ledger: Ledger
-    portion: float = 1.0
-    executor: Executor | None = None
-    watch_search: Watch | None = None
-    watch_verdict: Callable[[Checked], None] | None = None
-    say: Callable[[str], None] = lambda text: None
-    timed: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
-
-
-@dataclass
-class SolvedPart:
-    """A part's programs in each form, with what was found out on the way. ``exponentials`` and
-    ``checked`` have an entry for each candidate of ``search`` that was verified."""
-
-    candidates: Alternatives
-    stabilized: Alternatives
-    verified: Alternatives
-    search: SearchResult
-    exponentials: tuple[tuple[Exponential, ...], ...]
-    checked: tuple[Checked, ...]
-    fell_back: str = ""
-    late: bool = False
-    """Whether the time was up before all was done."""
-
-    def applied_to(self, graph: KernelGraph) -> SolvedPart:
-        """The same for another part that is equal."""
-        forms = (self.candidates, self.stabilized, self.verified)
-        candidates, stabilized, verified = (applied_to(form, graph) for form in forms)
-        return replace(self, candidates=candidates, stabilized=stabilized, verified=verified)
-
-
-def of_own_ops(graph: KernelGraph) -> Alternatives:
-    """A part beside its own ops, each a kernel of its own."""
-    programs = (graph, decompose(graph, stable=True))
-    return Alternatives(graph.inputs, graph.outputs, programs, (OWN_OPS,), (None, None))
+    place: int
+    tried: list[Candidate]
+    stable: Alternatives
+    awaited: Awaited
 
 
 class PartSolver:
@@ -138,16 +103,75 @@ class PartSolver:
         self.exponentials: list[tuple[Exponential, ...]] = []
         self.checked: list[Checked] = []
         self._planner: Planner | None = None
-        self._out_of_time = False
+        self._planners: Planners = {}
+        self._first: _First | None = None
+        self._result: SearchResult | None = None  # of a search for better answers
+        self._refused_first: tuple[list[Pick], list[Pick]] = [], []
+        self.took = 0.0
+        """Seconds that the verification of the first answer took."""
+        self._out_of_time = self._left_out = False
         self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
+
+    def begin(self, share: float, seconds: float, executor: Executor | None) -> None:
+        """Finds a first answer soon, the best of a few plans, by workers of ``executor``, and has
+        it verified until the deadline, within so many ``seconds``. The search may take that
+        ``share`` of what it is given for all parts."""
+        o = self.o
+        few = min(o.limits.plans, FIRST_PLANS), min(o.limits.candidates, FIRST_CANDIDATES)
+        limits = replace(o.limits, plans=few[0], candidates=few[1])
+        try:
+            result = self._searched(limits, FIRST_SEARCHED * share * o.deadline.left, executor)
+            self._hand_over(result, seconds)
+        except KeyboardInterrupt:
+            o.deadline.stop(INTERRUPTED)
+
+    def better(self, share: float, seconds: float) -> None:
+        """The same with the best of all plans, if it promises more."""
+        o = self.o
+        try:
+            self._result = self._searched(o.limits, SEARCHED * share * o.deadline.left, o.executor)
+            if self._refused_first[0] and o.deadline.left:
+                self._result = self._without(*self._refused_first)
+            if self._promises_more(self._result):
+                self._hand_over(self._result, seconds)
+        except KeyboardInterrupt:
+            o.deadline.stop(INTERRUPTED)
+
+    def _hand_over(self, result: SearchResult, seconds: float) -> None:
+        """Has the cheapest new candidate verified by a worker."""
+        o = self.o
+        new, stable, exponentials = self._shortlisted(result, 1)
+        if new:
+            self.exponentials += exponentials
+            first, until = self._entered(new, stable), time.time() + o.deadline.left
+            request = Request(
+                stable, dict(self.known), o.verify, dict(o.ledger), o.stored, until, seconds
+            )
+            self._first = _First(first, new, stable, Awaited(request, o.executor))
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a worker verifies the first answer, or the verdict was not looked at."""
+        return self._first is not None and self._first.awaited.under_way
+
+    def await_first(self) -> None:
+        """Waits for the verdict on the first answer."""
+        try:
+            self._judge_first()
+        except KeyboardInterrupt:
+            self.o.deadline.stop(INTERRUPTED)
+
+    def within(self, deadline: Deadline) -> None:
+        """Gives it another deadline."""
+        self.o = replace(self.o, deadline=deadline)
 
     def run(self) -> SolvedPart:
         """The part with its candidates; at least its own ops."""
         try:
-            self._first_rounds()
+            self._search_and_verify()
         except KeyboardInterrupt:
             self.o.deadline.stop(INTERRUPTED)
-        self._out_of_time = not self.o.deadline.left
+        self._out_of_time = self._left_out or not self.o.deadline.left
         return self.solved()
 
     def go_on_without(self, broken: Mapping[int, Sequence[Launch]], deadline: Deadline) -> bool:
@@ -210,6 +234,20 @@ class PartSolver:
         kernels = len(list(launches(ops)))
         return self._compiling(kernels) + busy() * COMPILE_OP * (len(ops) - kernels)
 
+    def compiling_about(self) -> float:
+        """The same before it is known what is verified."""
+        kernels = self._products
+        if self._first is not None:
+            kernels = len(list(launches(self._first.tried[0].graph.ops)))
+        own = len(of_own_ops(self.graph).programs[1].ops)
+        return self._compiling(kernels) + busy() * COMPILE_OP * own
+
+    @property
+    def time(self) -> float:
+        """Predicted µs of what was found so far: the longer, the more there may be to gain."""
+        ranked = ranking(self.solved().verified, self.o.target)
+        return ranked[0][0] if ranked else 0.0
+
     @property
     def interrupted(self) -> bool:
         """Whether the user has ended it."""
@@ -244,38 +282,75 @@ class PartSolver:
 
     def _searching(self) -> float:
         """Seconds that the search may take now: what is found is to be verified, and compiled."""
-        products = sum(isinstance(op, Contraction) for op in self.graph.ops)
-        return SEARCHED * max(0.0, self.o.deadline.left - self._compiling(products))
+        return SEARCHED * max(0.0, self.o.deadline.left - self._compiling(self._products))
+
+    @property
+    def _products(self) -> int:
+        return sum(isinstance(op, Contraction) for op in self.graph.ops)
 
     def _compiling(self, kernels: int) -> float:
         """About how many seconds a candidate takes to compile, on a machine as busy as this one."""
         return busy() * (COMPILE * self.o.portion + COMPILE_KERNEL * kernels)
 
-    def _first_rounds(self) -> None:
+    def _search_and_verify(self) -> None:
         o = self.o
-        if not o.deadline.left:
+        result = self._result
+        if not o.deadline.left or o.deadline.left < self.took:
+            self._judge_first()
+            self._left_out = True  # what comes now takes as long as the first answer did
             return
-        limits = replace(o.limits, budget=max(LEAST, min(o.limits.budget, self._searching())))
+        if result is None:
+            result = self._searched(o.limits, self._searching(), o.executor)
+            o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.reason}")
+        if self._first is not None:
+            self._judge_first()
+            o.answered()
+        refused, blamed = self._refused_first
+        if refused and o.deadline.left:
+            result = self._without(refused, blamed)
+        if o.deadline.left and self._promises_more(result):
+            self._rounds(result)
+
+    def _searched(
+        self, limits: SearchLimits, seconds: float, executor: Executor | None
+    ) -> SearchResult:
+        o = self.o
+        limits = replace(limits, budget=max(LEAST, min(limits.budget, seconds)))
         with o.timed("search"):
             self._planner, result = search_part(
-                self.graph, o.target, limits, o.executor, o.watch_search
+                self.graph, o.target, limits, executor, o.watch_search, self._planners
             )
         self.search.report = result.report
-        o.say(f"search: {len(result.candidates)} candidates, stopped: {result.report.reason}")
-        self._rounds(result)
+        return result
+
+    def _without(self, refused: Sequence[Pick], blamed: Sequence[Pick]) -> SearchResult:
+        assert self._planner is not None
+        self.o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
+        with self.o.timed("search"):
+            return self._planner.again(refused, self._searching(), blamed)
 
     def _rounds(self, result: SearchResult) -> None:
-        o = self.o
-        assert self._planner is not None
         for number in range(ROUNDS):
             refused, blamed = self._round(result)
-            if not refused or not o.deadline.left or number == ROUNDS - 1:
+            if not refused or not self.o.deadline.left or number == ROUNDS - 1:
                 return
-            o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
-            with o.timed("search"):
-                result = self._planner.again(refused, self._searching(), blamed)
+            result = self._without(refused, blamed)
             if not self._promises_more(result):
                 return
+
+    def _judge_first(self) -> None:
+        """Keeps what was found out about the first answer."""
+        first, self._first = self._first, None
+        self._refused_first = [], []
+        if first is None:
+            return
+        with self.o.timed("verify"):
+            verdicts, pieces, self.took = first.awaited.result()
+        for piece, shown in pieces:
+            self.o.ledger.add(piece, shown)
+        mine, checked = judged(first.stable, verdicts, 0, partial(self._tell, first.place))
+        self._judged(first.place, mine, checked)
+        self._refused_first = self._refused(first.tried, first.stable, checked)
 
     def _promises_more(self, result: SearchResult) -> bool:
         """Whether something new is predicted to be faster than all that is verified."""
@@ -292,57 +367,89 @@ class PartSolver:
         gives the kernels of those that were dropped, as far as they are to blame, and those of them
         that are known to be."""
         o = self.o
+        new, stable, exponentials = self._shortlisted(result, o.wanted)
+        refused: list[Pick] = []
+        blamed: list[Pick] = []
+        passed = start = 0
+        while start < len(new) and passed < o.enough and (o.deadline.left or not start):
+            # several at once share work; one at first, where there may be no time for several
+            hurried = not start and o.deadline.left < busy() * HURRIED
+            batch = range(start, min(start + (1 if hurried else o.enough - passed), len(new)))
+            tried = [new[k] for k in batch]
+            self.exponentials += [exponentials[k] for k in batch]
+            some = kept_of(stable, [k + 1 for k in batch])
+            checked = self._verify(tried, some)
+            passed += sum(c.kept for c in checked)
+            for all_, found in zip((refused, blamed), self._refused(tried, some, checked)):
+                all_ += found
+            start = batch.stop
+        return _distinct(refused), _distinct(blamed)
+
+    def _shortlisted(
+        self, result: SearchResult, count: int
+    ) -> tuple[list[Candidate], Alternatives, list[tuple[Exponential, ...]]]:
+        """The ``count`` candidates that are new and most worth verifying, safe from overflow, with
+        their exponentials."""
+        o = self.o
         new = [c for c in result.candidates if signature(c.graph) not in self.seen]
-        self.seen.update(signature(c.graph) for c in new)
-        result = replace(result, candidates=new)
-        found = side_by_side(self.graph, result)
+        found = side_by_side(self.graph, replace(result, candidates=new))
         with o.timed("stabilize"):
             graph, exponentials = stabilize_candidates(self._around(found))
             graph = skip_steps(graph)
-            graph, kept = shortlist(graph, o.target, o.wanted, exponentials)
+            graph, kept = shortlist(graph, o.target, count, exponentials)
         places = kept[0] if kept else ()
+        seen = new
+        if count < o.wanted:  # others may be looked at later
+            seen, found = [new[k] for k in places], kept_of(found, [k + 1 for k in places])
+        self.seen.update(signature(c.graph) for c in seen)
         (stable,) = parts_of(graph)
         self.found = joined(self.found, found)
         self.stable = joined(self.stable, stable)
-        refused: dict[int, Pick] = {}
-        blamed: dict[int, Pick] = {}
-        passed = start = 0
-        while start < len(places) and passed < o.enough and (o.deadline.left or not start):
-            # several at once share work; one at first, where there may be no time for several
-            hurried = not start and o.deadline.left < busy() * HURRIED
-            batch = range(start, min(start + (1 if hurried else o.enough - passed), len(places)))
-            tried = [new[places[k]] for k in batch]
-            self.exponentials += [exponentials[places[k]] for k in batch]
-            for c in self._verify(tried, kept_of(stable, [k + 1 for k in batch])):
-                passed += c.kept
-                if c.kept or c.verdict.late:
-                    continue
-                picks = self._blamed(tried[c.index], stable.programs[start + c.index + 1], c)
-                refused.update((id(pick), pick) for pick in picks)
-                if c.verdict.unshown:
-                    blamed.update((id(pick), pick) for pick in picks)
-            start = batch.stop
-        return list(refused.values()), list(blamed.values())
+        return [new[k] for k in places], stable, [exponentials[k] for k in places]
 
-    def _verify(self, tried: list[Candidate], stable: Alternatives) -> tuple[Checked, ...]:
-        """Verifies some candidates; the results count them from 0."""
-        o = self.o
+    def _entered(self, tried: list[Candidate], stable: Alternatives) -> int:
+        """Enters candidates that are verified now; gives the number of the first."""
         first = len(self.search.candidates)
         self.search.candidates += tried
         programs = zip(tried, stable.programs[1:], strict=True)
         self._candidate_of.update((id(program), candidate) for candidate, program in programs)
-        watch = partial(self._tell, first)
+        return first
+
+    def _verify(self, tried: list[Candidate], stable: Alternatives) -> Sequence[Checked]:
+        """Verifies some candidates; the results count them from 0."""
+        o = self.o
+        first = self._entered(tried, stable)
         left = o.deadline.left
         kernels = max((len(list(launches(c.graph.ops))) for c in tried), default=0)
         until = time.time() + max(0.0, min(VERIFIED * left, left - self._compiling(kernels)))
+        watch = partial(self._tell, first)
         with o.timed("verify"):
             graph, checked = verify_candidates(
                 self._around(stable), o.verify, watch, o.executor, o.ledger, until
             )
-        self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
         (mine,) = parts_of(graph)
-        self.verified = joined(self.verified, mine)
+        self._judged(first, mine, checked)
         return checked
+
+    def _judged(self, first: int, kept: Alternatives, checked: Sequence[Checked]) -> None:
+        """Keeps what was said about candidates of which the first has that number."""
+        self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
+        self.verified = joined(self.verified, kept)
+
+    def _refused(
+        self, tried: Sequence[Candidate], stable: Alternatives, checked: Sequence[Checked]
+    ) -> tuple[list[Pick], list[Pick]]:
+        """The kernels because of which candidates were dropped, and those of them that are known to
+        be to blame."""
+        refused: list[Pick] = []
+        blamed: list[Pick] = []
+        for c in checked:
+            if c.kept or c.verdict.late:
+                continue
+            picks = self._blamed(tried[c.index], stable.programs[c.index + 1], c)
+            refused += picks
+            blamed += picks if c.verdict.unshown else []
+        return _distinct(refused), _distinct(blamed)
 
     def _tell(self, first: int, checked: Checked) -> None:
         if self.o.watch_verdict is not None:
@@ -354,7 +461,11 @@ class PartSolver:
         verdict = checked.verdict
         wrong = [graph.ops[i] for i in verdict.unshown or verdict.rough]
         picks = map(candidate.pick_of, launches(wrong or graph.ops))
-        return list({id(p): p for p in picks if p is not None}.values())
+        return _distinct([p for p in picks if p is not None])
+
+
+def _distinct(picks: Sequence[Pick]) -> list[Pick]:
+    return list({id(p): p for p in picks}.values())
 
 
 def busy() -> float:

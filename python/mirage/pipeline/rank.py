@@ -13,6 +13,7 @@ from mirage.pipeline.errors import StageError
 from mirage.pipeline.result import Finalist, Step
 from mirage.pipeline.select import ranking, select_cheapest
 from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of, parts_of, with_parts
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
 
 if TYPE_CHECKING:
@@ -30,32 +31,36 @@ def finalists(
     note: Callable[[str], None],
     goes_on: Callable[[], bool] = lambda: True,
     broken: Callable[[int], None] = lambda place: None,
+    known: Sequence[Finalist] = (),
 ) -> list[Finalist]:
     """The ``count`` candidates for the whole program with the least predicted times, compiled;
     the fastest once that is done first. The n-th takes of each part the n-th by predicted time.
 
     Those that do not compile are left out, with a ``note``, and ``broken`` gets their places; at
-    least one is tried before ``goes_on`` is asked. Empty where a part has no candidate.
+    least one is tried before ``goes_on`` is asked, unless others are ``known``, which count, too.
+    Empty where a part has no candidate.
     """
     from mirage.compiler import CompileError
 
-    found: list[Finalist] = []
+    found = list(known)
     for place in range(_places(verified)):
         if found and (len(found) == count or not goes_on()):
             break
         selected, without = select_cheapest(verified, target, place)
         if without:
             break
+        if any(signature(f.graph) == signature(selected) for f in known):
+            continue
         try:
             compiled = finalist(selected, place, target, build(selected), note)
-            found.append(replace(compiled, verdicts=tuple(_verdicts(verified, target, place))))
+            found.append(replace(compiled, verdicts=tuple(verdicts_at(verified, target, place))))
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
             broken(place)
     return sorted(found, key=lambda f: (f.predicted, f.place))
 
 
-def _verdicts(verified: KernelGraph, target: Target, place: int) -> Iterator[VerdictNote]:
+def verdicts_at(verified: KernelGraph, target: Target, place: int) -> Iterator[VerdictNote]:
     """Those of the candidates that are chosen at a place."""
     for op in parts_of(verified):
         if op.verdicts is not None:

@@ -65,23 +65,35 @@ def add_candidates(
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs), tuple(results)
 
 
+Planners = dict[bool, Planner]
+"""Searches of one part, without and with the maximum of each row, by :attr:`Planner.stable`."""
+
+
 def search_part(
     graph: KernelGraph,
     target: Target,
     limits: SearchLimits | None = None,
     executor: Executor | None = None,
     watch: Watch | None = None,
+    planners: Planners | None = None,
 ) -> tuple[Planner, SearchResult]:
     """What the search finds for a program without external calls, and the search itself, which can
-    be continued."""
+    be continued. ``planners`` are those of a search of the same program within other limits, which
+    go on, and get those that are added."""
     limits = limits or SearchLimits()
+    known: Planners = {} if planners is None else planners
+
+    def run(seconds: float, *, stable: bool = False) -> tuple[Planner, SearchResult]:
+        within = replace(limits, budget=seconds)
+        if stable in known:
+            return known[stable], known[stable].go_on(within, executor)
+        planner = known[stable] = Planner(graph, target, within, executor, watch, stable=stable)
+        return planner, planner.run()
+
     end = time.perf_counter() + limits.budget
-    exponentials = any(isinstance(op, Softmax) for op in graph.ops)
-    share = _FIRST * limits.budget if exponentials else limits.budget
-    planner = Planner(graph, target, replace(limits, budget=share), executor, watch)
-    result = planner.run()
-    if not exponentials:
-        return planner, result
+    if not any(isinstance(op, Softmax) for op in graph.ops):
+        return run(limits.budget)
+    planner, result = run(_FIRST * limits.budget)
     for _ in range(_ROUNDS):
         left = end - time.perf_counter()
         if not _overflows(result) or left <= 0.0:
@@ -92,9 +104,7 @@ def search_part(
         result = planner.again(kernels, _FIRST * left)
     left = end - time.perf_counter()
     if left > 0.0 and _overflows(result):
-        limits = replace(limits, budget=left)
-        safe_planner = Planner(graph, target, limits, executor, watch, stable=True)
-        safe = safe_planner.run()
+        safe_planner, safe = run(left, stable=True)
         if safe.candidates:
             safe.report.note("rows in several kernels: searched with their maximum")
             return safe_planner, safe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import count
@@ -76,29 +76,48 @@ def verify_candidates(
     terms = Terms(options or VerifyOptions(), ledger or Ledger(), deadline)
 
     def verified(op: Alternatives) -> Alternatives:
-        part = next(parts)
-        reference, *candidates = op.programs
         known = {i: made[v] for i, v in enumerate(op.operands) if v in made}
-        taken = [_all_steps_taken(c, known) for c in candidates]
-        claims = claims_of(replace(op, programs=(reference, *taken)))
-        mine: list[Checked] = []
-        verdicts = verify_all(reference, claims, terms, executor)
-        for index in range(len(candidates)):
-            try:
-                verdict = next(verdicts)
-            except (SignatureMismatch, InvalidGraph) as error:
-                raise StageError(f"verify: candidate {index}: {error}") from error
-            if taken[index] is not candidates[index] and verdict.accepted:
-                verdict = _with_steps(reference, candidates[index], verdict, known, terms)
-            mine.append(Checked(part, index, verdict))
-            if watch is not None:
-                watch(mine[-1])
-        kept = [c for c in mine if c.kept]
-        notes = tuple(note_of(c.verdict) for c in kept)
+        verdicts = verdicts_of(op, known, terms, executor)
+        kept, mine = judged(op, verdicts, next(parts), watch)
         checked.extend(mine)
-        return replace(kept_of(op, [c.index + 1 for c in kept]), verdicts=notes)
+        return kept
 
     return with_parts(graph, verified), tuple(checked)
+
+
+def verdicts_of(
+    op: Alternatives, known: Mapping[int, Iota], terms: Terms, executor: Executor | None = None
+) -> Iterator[Verdict]:
+    """A verdict for each candidate of a part, whose inputs ``known`` are positions."""
+    reference, *candidates = op.programs
+    taken = [_all_steps_taken(c, known) for c in candidates]
+    claims = claims_of(replace(op, programs=(reference, *taken)))
+    verdicts = verify_all(reference, claims, terms, executor)
+    for index, candidate in enumerate(candidates):
+        try:
+            verdict = next(verdicts)
+        except (SignatureMismatch, InvalidGraph) as error:
+            raise StageError(f"verify: candidate {index}: {error}") from error
+        if taken[index] is not candidate and verdict.accepted:
+            verdict = _with_steps(reference, candidate, verdict, known, terms)
+        yield verdict
+
+
+def judged(
+    op: Alternatives,
+    verdicts: Iterable[Verdict],
+    part: int = 0,
+    watch: Callable[[Checked], None] | None = None,
+) -> tuple[Alternatives, list[Checked]]:
+    """A part's candidates that go on, and what was said about each."""
+    checked: list[Checked] = []
+    for index, verdict in enumerate(verdicts):
+        checked.append(Checked(part, index, verdict))
+        if watch is not None:
+            watch(checked[-1])
+    kept = [c for c in checked if c.kept]
+    notes = tuple(note_of(c.verdict) for c in kept)
+    return replace(kept_of(op, [c.index + 1 for c in kept]), verdicts=notes), checked
 
 
 def _all_steps_taken(candidate: KernelGraph, known: Mapping[int, Iota]) -> KernelGraph:

@@ -100,8 +100,10 @@ class SearchReport:
         if self.stop is StopReason.EXHAUSTED:
             self.stop = StopReason.LIMIT
 
-    def go_on(self) -> None:
-        """The search is continued."""
+    def go_on(self, *bounds: str) -> None:
+        """The search is continued; what some bounds have left out is looked at again."""
+        for bound in bounds:
+            self.limits.pop(bound, None)
         self.stop = StopReason.LIMIT if self.limits else StopReason.EXHAUSTED
 
     @property

@@ -20,7 +20,7 @@ from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.joins import without_joins
 from mirage.search.program.parts import Program
-from mirage.search.program.plans import Kept, Plan, PlanSearch, Step, step_time
+from mirage.search.program.plans import PLANS, Kept, Plan, PlanSearch, Step, step_time
 from mirage.search.program.slices import with_early_slices
 from mirage.search.program.views import without_round_trips
 from mirage.semantics.check import check_graph
@@ -187,6 +187,18 @@ class Planner:
             self.memo[key] = []
         self._blamed |= again
         self.report.go_on()
+        return self.run()
+
+    def go_on(self, limits: SearchLimits, executor: Executor | None = None) -> SearchResult:
+        """The same search within other limits and with other workers, with all that is known
+        already."""
+        self.start = time.perf_counter()
+        self.limits = self.solver.limits = limits
+        self.solver.deadline = self.start + limits.budget
+        self.remote = Remote(executor, self.target, limits, self.report) if executor else None
+        if self._cuts is not None and self._cuts.hurried:
+            self._cuts = None
+        self.report.go_on(PLANS)
         return self.run()
 
     def _right(self, key: Key, picks: list[Pick]) -> list[Pick]:

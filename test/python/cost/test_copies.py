@@ -33,6 +33,22 @@ def test_bytes_decide_where_there_are_many(rows: int) -> None:
     assert cost.time > cost.launch + max(cost.dram, cost.chain) - 1e-9
 
 
+@pytest.mark.parametrize(
+    ("dtype", "rate"), [(DType.F16, H200.mma_group), (DType.F32, H200.mma_f32)]
+)
+def test_a_product_takes_as_long_as_its_flops(dtype: DType, rate: float) -> None:
+    """A small one as long as any kernel does."""
+    b = Builder()
+    for n in (16, 4096):
+        x, y = (Value(TensorType((n, n), dtype)) for _ in range(2))
+        b.matmul(x, y)
+    small, large = (unfused_report(op, H200) for op in b.ops)
+    assert small.bound == "latency"
+    assert large.bound == "compute"
+    assert large.compute == pytest.approx(2.0 * 4096**3 / (rate * H200.sms))
+    assert large.time == pytest.approx(H200.launch + large.compute)
+
+
 def test_the_prediction_of_a_program_counts_them() -> None:
     def predicted(joined: bool) -> float:
         x, y = (Value(TensorType((8, 32), DType.F16)) for _ in range(2))

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from built import linear
 from mirage.cost import Target
-from mirage.pipeline import optimize as optimize_module
 from mirage.pipeline import part as part_module
+from mirage.pipeline import parts as parts_module
+from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.part import BUSIEST
 from mirage.search import SearchLimits
@@ -82,16 +83,16 @@ def test_later_parts_leave_time_to_compile_earlier_ones(monkeypatch: pytest.Monk
     given: list[float] = []
     reserved: list[float] = []
 
-    class Noted(optimize_module.PartSolver):
-        def __init__(self, graph: KernelGraph, number: int, options: Any, *rest: Any) -> None:
-            given.append(options.deadline.seconds)
-            super().__init__(graph, number, options, *rest)
+    class Noted(parts_module.PartSolver):
+        def within(self, deadline: Deadline) -> None:
+            given.append(deadline.seconds)
+            super().within(deadline)
 
         def compiling(self) -> float:
             reserved.append(super().compiling())
             return reserved[-1]
 
-    monkeypatch.setattr(optimize_module, "PartSolver", Noted)
+    monkeypatch.setattr(parts_module, "PartSolver", Noted)
     monkeypatch.setattr(part_module, "busy", lambda: 1.0)
     monkeypatch.setattr(part_module, "COMPILE", 60.0)
     monkeypatch.setattr(part_module, "COMPILE_KERNEL", 200.0)
@@ -159,7 +160,7 @@ def test_equal_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     searched: list[KernelGraph] = []
-    real = optimize_module.PartSolver
+    real = parts_module.PartSolver
 
     def counted(graph: KernelGraph, *rest: Any) -> Any:
         searched.append(graph)
@@ -169,7 +170,7 @@ def test_equal_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
         y = torch.logcumsumexp(torch.relu(x @ a) * 0.5, 1)
         return torch.logcumsumexp(torch.relu(y @ b) * 0.5, 1) * 3.0
 
-    monkeypatch.setattr(optimize_module, "PartSolver", counted)
+    monkeypatch.setattr(parts_module, "PartSolver", counted)
     tensors = [torch.randn(16, 32), torch.randn(32, 32), torch.randn(32, 32)]
     imported = mi.from_torch(layers, *tensors, allow_fallback=True)
     result = optimize(imported.program, FAST)

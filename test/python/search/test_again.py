@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from mirage.cost import H200
 from mirage.search import Pick, Planner, SearchLimits, SearchResult
-from mirage.search.kernel.workers import Region
+from mirage.search.kernel.workers import Region, Remote
+from mirage.search.limits import SearchReport
 from mirage.search.program import plans
 from mirage.search.program.cuts import Cuts
 from mirage.semantics.builder import Builder
@@ -106,3 +110,40 @@ def test_parts_without_a_kernel_share_what_they_compute(
         check_graph(c.graph)
         for got, expected in zip(evaluate_floats(c.graph, inputs), want, strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_search_goes_on_within_other_limits() -> None:
+    """What a few plans have left out is found then, and nothing that is known is looked for
+    again."""
+    program = rms_swiglu_down(8, 256, 512)
+    whole = Planner(program, H200, LIMITS).run()
+    planner = Planner(program, H200, replace(LIMITS, plans=1))
+    few = planner.run()
+    assert "plans" in few.report.limits
+    known = dict(planner.memo)
+    more = planner.go_on(LIMITS)
+    assert [c.cost.time for c in more.candidates] == [c.cost.time for c in whole.candidates]
+    assert more.report.limits.keys() == whole.report.limits.keys()
+    assert all(planner.memo[key] is picks for key, picks in known.items())
+
+
+def test_what_was_cancelled_is_solved_when_it_is_wanted_again() -> None:
+    planner = Planner(rms_linear(8, 256, 256), H200, LIMITS)
+    waiting: list[Future[Any]] = []
+
+    class Waiting(Executor):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            waiting.append(Future())
+            if len(waiting) > 1:
+                waiting[-1].set_result(fn(*args, **kwargs))
+            return waiting[-1]
+
+    remote = Remote(Waiting(), H200, LIMITS, SearchReport())
+    value = planner.graph.outputs[0]
+    region = planner.program.region((value,), planner.program.live)
+    remote.submit(region, 2)
+    remote.cancel()
+    assert waiting[0].cancelled()
+    assert remote.result(region) is None
+    remote.submit(region, 2)
+    assert remote.result(region)

@@ -142,6 +142,5 @@ class Remote:
         return picks
 
     def cancel(self) -> None:
-        """Drops what nobody waits for."""
-        for future in self._futures.values():
-            future.cancel()
+        """Drops what nobody waits for; it is submitted anew where it is asked for again."""
+        self._futures = {key: f for key, f in self._futures.items() if not f.cancel()}

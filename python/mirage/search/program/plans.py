@@ -57,6 +57,8 @@ ENOUGH = 0.4
 the best one when it doubts its bounds less."""
 CUTTING = 0.4
 """The share of its time that the search takes at most to see how the program can be cut."""
+PLANS = "plans"
+"""What the report calls the bound of the plans that are looked at."""
 RANKED = 8
 """Plans for each candidate that is wanted: each may have kernels that cannot be written."""
 
@@ -225,7 +227,7 @@ class PlanSearch:
         return self._ended
 
     def _end(self, how: str) -> None:
-        self.report.cut("plans", how)
+        self.report.cut(PLANS, how)
         self._ended = True
 
     def _settled(self, doubt: float) -> bool:

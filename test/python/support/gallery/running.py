@@ -20,6 +20,8 @@ from mirage.semantics.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from gallery.case import Layer
 
@@ -31,6 +33,7 @@ _TYPES = {
     DType.F32: torch.float32,
     DType.F64: torch.float64,
 }
+HALVES = {torch.float16, torch.bfloat16}
 _FACTOR = 2.0
 """How many times PyTorch's error is allowed."""
 _ROUNDING = {
@@ -81,10 +84,31 @@ class Comparison:
         )
 
 
+class WideConvolutions(TorchDispatchMode):
+    """Convolutions of half types are computed in f32 and rounded once, as GPUs do: PyTorch's own
+    take minutes on a CPU."""
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = (args, kwargs or {})
+        halves = {x.dtype for x in tree_leaves(given) if isinstance(x, Tensor)} & HALVES
+        if func is not torch.ops.aten.convolution.default or not halves:
+            return func(*args, **given[1])
+        (dtype,) = halves
+        wide_args, wide = tree_map_only(Tensor, lambda x: x.float(), given)
+        return func(*wide_args, **wide).to(dtype)
+
+
 def compare(optimized: Optimized, layer: Layer, run: Runner) -> Comparison:
     """Runs the layer and its optimized program on the layer's inputs."""
-    ours = run_on_cpu(optimized, layer.inputs, run)
-    theirs = call(layer.module, layer.inputs)
+    with WideConvolutions():
+        ours = run_on_cpu(optimized, layer.inputs, run)
+        theirs = call(layer.module, layer.inputs)
     exact = call(copy.deepcopy(layer.module).double(), [x.double() for x in layer.inputs])
     rounding = max(_ROUNDING[x.dtype] for x in ours)
     return Comparison(Error.of(ours, exact), Error.of(theirs, exact), rounding)

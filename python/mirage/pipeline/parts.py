@@ -1,0 +1,188 @@
+"""All parts of a program, solved within the time that there is.
+
+With little time for so many ops no part is solved for long before each has a first answer: the
+best of a few plans, verified by workers side by side. Then better answers are looked for, first
+where most may be gained. So a part keeps its own ops because nothing was found for it, rather than
+because others took the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.kept_part import KeptParts, reference_of
+from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.part import PartSolver
+from mirage.pipeline.part_data import PartOptions, SolvedPart
+from mirage.semantics.idle_steps import positions_of
+from mirage.semantics.positions import Iota
+from mirage.semantics.ugraph import KernelGraph, Launch, Op
+from mirage.transforms.partition import Part, parts_to_search
+
+SMALL_PART = 10
+"""Ops that each part counts for, besides its own, when parts share the time."""
+AGAIN = 2.0
+"""Times as long as its first answer took to verify that a part has for the next one at least."""
+TURN = 1.5
+"""Times its share of the time of all workers that the verification of an answer may take, as others
+wait."""
+HURRIED = 1.0
+"""With fewer seconds for each op there is a first answer for every part before a better one is
+looked for."""
+
+
+class Parts:
+    """The parts of a program; equal ones are solved once."""
+
+    def __init__(
+        self,
+        whole: KernelGraph,
+        options: OptimizeOptions,
+        part_options: PartOptions,
+        kept: KeptParts,
+    ) -> None:
+        self.whole, self.options, self.part_options, self.kept = whole, options, part_options, kept
+        self.steps = parts_to_search(whole)
+        self.deadline = part_options.deadline
+        self.different: dict[str, Part] = {}
+        """Of equal parts the first, by their key."""
+        for step in self.steps:
+            if isinstance(step, Part):
+                self.different.setdefault(self._key(step), step)
+        self.sizes = {key: SMALL_PART + len(p.graph.ops) for key, p in self.different.items()}
+        every = sum(self.sizes.values())
+        self.hurried = options.budget < HURRIED * every
+        self.budgets = {key: options.budget * size / every for key, size in self.sizes.items()}
+        """Seconds of each part, if all take as long as they may."""
+        self.solvers: dict[str, PartSolver] = {}
+        self.solved: dict[str, SolvedPart] = {}
+
+    def solve(self, executor: Executor | None) -> None:
+        """Finds verified candidates of each part, the more ops the more of the time it has."""
+        o = self.options
+        options = replace(self.part_options, executor=executor)
+        for number, (key, part) in enumerate(self.different.items()):
+            found = None
+            if o.reuses:
+                found = self.kept.solved(part.graph, key, self.budgets[key], number)
+            if found is not None:
+                o.say(f"part {number} was found before: {len(found.checked)} verified candidates")
+                self.solved[key] = found
+                continue
+            share = replace(options, portion=self.budgets[key] / o.budget)
+            self.solvers[key] = PartSolver(part.graph, number, share, self._positions(part))
+        if self.hurried:
+            self._begin(executor)
+        self._finish()
+        self.solved = {key: self.solved[key] for key in self.different}
+
+    def so_far(self, stage: str) -> KernelGraph | None:
+        """The program with what each part has at a stage; None while a first answer is verified."""
+        if any(s.under_way for s in self.solvers.values()):
+            return None
+        return self._together({k: s.solved() for k, s in self.solvers.items()} | self.solved, stage)
+
+    def together(self, stage: str) -> KernelGraph:
+        """The program with what each part has at a stage, once all are solved."""
+        return self._together(self.solved, stage)
+
+    def go_on_without(self, broken: Mapping[int, Sequence[Launch]]) -> bool:
+        """Solves parts without kernels that do not compile; whether anything has changed."""
+        changed = False
+        for key, solver in self.solvers.items():
+            if solver.go_on_without(broken, self.deadline.portion(1.0 / len(self.solvers))):
+                self.solved[key] = solver.solved()
+                changed = True
+        return changed
+
+    def keep(self) -> None:
+        """Keeps what was found for each part."""
+        for key, solver in self.solvers.items():
+            self.kept.keep(solver, key, self.budgets[key])
+
+    # ---- rounds
+
+    def _begin(self, executor: Executor | None) -> None:
+        """A first answer for each part. While all workers verify, this process searches alone;
+        with several parts nothing else is begun before all of them are verified."""
+        solvers = self.solvers.values()
+        left = every = self._size(self.solvers)
+        for key, solver in self.solvers.items():
+            compiling = sum(s.compiling_about() for s in solvers)
+            solver.within(self.deadline.portion(1.0, but=compiling))
+            alone = sum(s.under_way for s in solvers) >= self.options.processes
+            seconds = self._turn(self.deadline, self.sizes[key] / every)
+            solver.begin(self.sizes[key] / left, seconds, None if alone else executor)
+            left -= self.sizes[key]
+        if len(solvers) > 1 or executor is None:
+            for solver in solvers:
+                solver.await_first()
+            self.part_options.answered()
+            self._improve()
+
+    def _improve(self) -> None:
+        """A better answer for each part that has a first one; it is verified by a worker while the
+        next part is searched. What there is no time to verify is not looked for."""
+        begun = self._begun()
+        compiling = sum(s.compiling() for s in begun.values())
+        order = sorted(begun, key=lambda key: -begun[key].time)
+        left = every = self._size(order)
+        for key in order:
+            solver, whole = begun[key], self.deadline.portion(1.0, but=compiling)
+            if whole.left > AGAIN * solver.took:
+                solver.within(whole)
+                share = max(self.sizes[key] / left, solver.took / whole.left)
+                solver.better(share, self._turn(whole, self.sizes[key] / every))
+            left -= self.sizes[key]
+        for key in order:
+            begun[key].await_first()
+
+    def _finish(self) -> None:
+        """Solves the parts, one after the other."""
+        reserved = {key: s.compiling() for key, s in self._begun().items()}  # seconds
+        left = self._size(self.solvers)
+        for key, solver in self.solvers.items():
+            reserved.pop(key, None)
+            others = sum(reserved.values())
+            solver.within(self.deadline.portion(self.sizes[key] / left, but=others))
+            self.solved[key] = solver.run()
+            reserved[key] = solver.compiling()
+            left -= self.sizes[key]
+
+    def _begun(self) -> dict[str, PartSolver]:
+        """The parts that have a first answer, or it is known that it is none."""
+        return {key: s for key, s in self.solvers.items() if s.took}
+
+    def _size(self, keys: Sequence[str] | Mapping[str, PartSolver]) -> int:
+        return sum(self.sizes[key] for key in keys)
+
+    def _turn(self, deadline: Deadline, share: float) -> float:
+        """Seconds that a worker has for an answer of a part."""
+        return TURN * self.options.processes * deadline.left * share
+
+    # ---- parts
+
+    def _positions(self, part: Part) -> dict[int, Iota]:
+        """Which inputs of a part are positions, and which."""
+        made = positions_of(self.steps)
+        return {i: made[v] for i, v in enumerate(part.graph.inputs) if v in made}
+
+    def _key(self, part: Part) -> str:
+        """Equal for parts that have the same solutions."""
+        return reference_of(part.graph, self._positions(part))
+
+    def _together(self, solved: Mapping[str, SolvedPart], stage: str) -> KernelGraph:
+        first: set[str] = set()
+        ops: list[Op] = []
+        for step in self.steps:
+            if not isinstance(step, Part):
+                ops.append(step)
+                continue
+            part = solved[key := self._key(step)]
+            ops.append(getattr(part.applied_to(step.graph) if key in first else part, stage))
+            first.add(key)
+        inputs, outputs = self.whole.inputs, self.whole.outputs
+        return KernelGraph(self.whole.name, inputs, tuple(ops), outputs)
