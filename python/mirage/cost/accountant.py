@@ -10,6 +10,7 @@ import numpy as np
 
 from mirage.cost.model import KernelFeatures
 from mirage.cost.shared_memory import ROW_PAD
+from mirage.semantics.ugraph import TensorType
 
 Num = Any
 LINE = 128.0  # bytes of a cache line
@@ -20,6 +21,15 @@ SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
+
+
+COPY_UNIT = 4  # bytes of the smallest asynchronous copy
+
+
+def is_odd(type_: TensorType) -> bool:
+    """Whether rows of a tensor start at places that no asynchronous copy can begin at."""
+    rows, width = type_.shape[-1:], type_.dtype.bytes
+    return any(n * width % COPY_UNIT != 0 and type_.size > n for n in rows)
 
 
 def _up(x: Num, multiple: int) -> Num:
@@ -81,8 +91,13 @@ class Accountant:
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
         self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)
 
-    def load(self, elements: Num, run: Num, width: int, in_loop: bool) -> None:
-        """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous."""
+    def load(
+        self, elements: Num, run: Num, width: int, in_loop: bool, odd: bool = False
+    ) -> None:
+        """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous. ``odd``: its rows
+        start at places that no asynchronous copy can begin at."""
+        if odd:
+            self._add("odd", elements, in_loop)
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.accountant import Accountant, Around, Operands, is_odd
 from mirage.cost.model import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, with_enough_warps
 from mirage.cost.shared_memory import shared_bytes
@@ -195,7 +195,8 @@ def _count(
             if source not in read:
                 read.add(source)
                 account.read(float(source.type.bytes), float(_run_of(op) * source.dtype.bytes))
-            account.load(size, float(_run_of(op)), source.dtype.bytes, in_loop)
+            run = float(_run_of(op))
+            account.load(size, run, source.dtype.bytes, in_loop, is_odd(source.type))
         case Matmul():
             a, b = op.operands
             half = a.dtype.is_half and b.dtype.is_half

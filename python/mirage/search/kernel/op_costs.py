@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.accountant import Accountant, Around, Operands, is_odd
 from mirage.cost.limits import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom
@@ -106,7 +106,8 @@ class EdgeAccounts:
         """Adds a load; returns where the sizes permit it."""
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
-        account.load(size, self._run(atom.dims), self.tensors[atom.tensor].dtype.bytes, inside)
+        own = self.tensors[atom.tensor].type
+        account.load(size, self._run(atom.dims), own.dtype.bytes, inside, is_odd(own))
         # whole numbers are no factors of products: they go to registers, or are computed there
         direct = self.tensors[atom.tensor].dtype.is_integer
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
