@@ -91,9 +91,7 @@ class Accountant:
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
         self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)
 
-    def load(
-        self, elements: Num, run: Num, width: int, in_loop: bool, odd: bool = False
-    ) -> None:
+    def load(self, elements: Num, run: Num, width: int, in_loop: bool, odd: bool = False) -> None:
         """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous. ``odd``: its rows
         start at places that no asynchronous copy can begin at."""
         if odd:

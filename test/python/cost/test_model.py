@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
-from mirage.cost.accountant import Accountant
-from mirage.cost.model import Known
+from mirage.cost.accountant import Accountant, is_odd
+from mirage.cost.model import ODD, Known
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
@@ -155,3 +155,33 @@ def test_check_launch_refuses_wide_tiles_and_large_matmuls() -> None:
     result = Value(TensorType((256, 16), DType.F16))
     with pytest.raises(CheckError, match="128 x 256, got 256 x 16"):
         check_launch(Launch((left, right), (result,), (), body), H200)
+
+
+def test_rows_at_odd_elements_cost_the_threads_that_copy_them() -> None:
+    """Element by element, and no step ahead: further stages are of no use."""
+
+    def time(stages: float, odd: float) -> float:
+        f = KernelFeatures(
+            blocks=132.0, steps=64.0, warps=8.0, stages=stages, load_step=16e3, shared_step=16e3,
+            odd_step=odd, mma_step=1e6,
+        )  # fmt: skip
+        return float(estimate(f, H200)["time"])
+
+    assert time(4.0, 0.0) < time(2.0, 0.0)
+    assert time(4.0, 8e3) == pytest.approx(time(2.0, 8e3), rel=0.01)
+    assert time(4.0, 8e3) - time(4.0, 0.0) > 0.9 * 64 * ODD * 8e3 / H200.clock
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "odd"),
+    [
+        ((64, 4095), DType.F16, True),
+        ((64, 4094), DType.F16, False),
+        ((1, 4095), DType.F16, False),
+        ((4095,), DType.F16, False),
+        ((64, 4095), DType.F32, False),
+        ((), DType.F16, False),
+    ],
+)
+def test_which_rows_start_at_odd_elements(shape: tuple[int, ...], dtype: DType, odd: bool) -> None:
+    assert is_odd(TensorType(shape, dtype)) == odd
