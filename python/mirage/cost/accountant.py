@@ -23,6 +23,7 @@ SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
 
 
+KEPT = float(32 << 20)  # bytes that L2 keeps while they are read again and again
 COPY_UNIT = 4  # bytes of the smallest asynchronous copy
 
 
@@ -91,11 +92,13 @@ class Accountant:
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
         self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)
 
-    def load(self, elements: Num, run: Num, width: int, in_loop: bool, odd: bool = False) -> None:
-        """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous. ``odd``: its rows
-        start at places that no asynchronous copy can begin at."""
-        if odd:
+    def load(self, elements: Num, run: Num, type_: TensorType, in_loop: bool) -> None:
+        """A tile of ``elements`` of a tensor, ``run`` of them contiguous."""
+        width = type_.dtype.bytes
+        if is_odd(type_):
             self._add("odd", elements, in_loop)
+        if type_.bytes > KEPT:
+            self._add("cold", elements * width, in_loop)
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)
@@ -105,6 +108,10 @@ class Accountant:
         else:
             self.features.shared_once = self.features.shared_once + held * self.around.slots
         self._add("alu", elements * width / 16.0 * narrow, in_loop)
+
+    def copy_odd(self, elements: Num, in_loop: bool) -> None:
+        """A factor whose rows start at odd elements: threads copy it to shared memory."""
+        self._add("copied", elements, in_loop)
 
     def matmul(
         self, m: Num, n: Num, k: Num, operands: Operands, in_loop: bool, shared: Num = None

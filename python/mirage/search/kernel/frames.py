@@ -227,7 +227,12 @@ def _for_warpgroups(
     if axis == kind.loop:
         return [o for o in options if o[0] in (64, 128)] or [o for o in options if o[0] == 32]
     if any(axis in side for m in use.matmuls for side in (m.rows, m.columns)):
-        between = [t for t in GROUP_TILES if axis in use.free and t < use.sizes[axis]]
+        tiles = (
+            (*GROUP_TILES, MAX_COLUMNS)
+            if MAX_COLUMNS not in {o[0] for o in options}
+            else GROUP_TILES
+        )
+        between = [t for t in tiles if axis in use.free and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]
         return [o for o in options if o[0] % 64 == 0 or o[0] == 1] + more
     return options
