@@ -186,10 +186,11 @@ def _exact(launch: Launch) -> set[Value]:
 
 def _odd(launch: Launch) -> set[Value]:
     """Tiles of tensors whose rows start at odd elements, as they are loaded."""
-    odd: set[Value] = set()
+    params = set(launch.body.params)
+    odd = {param for param in params if is_odd(param.type)}
     for op in all_ops(launch.body.ops):
-        loaded = isinstance(op, Load) and is_odd(op.operands[0].type)
-        if loaded or (isinstance(op, Movement) and op.operands[0] in odd):
+        own = params.intersection(op.operands) or isinstance(op, Movement)
+        if own and not odd.isdisjoint(op.operands):
             odd.update(op.results)
     return odd
 

@@ -50,10 +50,10 @@ IN_STEP = 1.6
 the same time, and L2 serves them together."""
 
 BOX_STEP, BOX_WAIT, BOX_WAIT_GROUP = 0.165, 1.25, 0.1
-"""µs of a step at least; from a slot's release to its next tile, where all blocks start together and what they read is
-in no cache; and further ones for each further group, all of which release it. (Blocks that start
-one after the other wait `Target.step_latency`.) From 24 products of 64, 256 and 1024 rows and of
-2048, within 0.83 to 1.13 times."""
+"""µs of a step at least; from a slot's release to its next tile, where all blocks start together
+and what they read is in no cache; and further ones for each further group, all of which release it.
+(Blocks that start one after the other wait `Target.step_latency`.) From 25 products of 64, 256 and
+1024 rows and of 2048, 24 of them within 0.88 to 1.11 times."""
 
 COLD = 0.05
 """Share of the time of L2 that tiles take besides which come from tensors that L2 does not hold."""
@@ -311,9 +311,7 @@ def _turns(f: KernelFeatures, target: Target, o: _Occupancy, busy: Num) -> Num:
     wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
     slots = np.maximum((f.stages - 1.0) * o.together, 0.5)
     turns = (f.steps * wait + busy) / slots
-    return np.maximum.reduce(
-        np.broadcast_arrays(busy, turns, f.steps * BOX_STEP)
-    )
+    return np.maximum.reduce(np.broadcast_arrays(busy, turns, f.steps * BOX_STEP))
 
 
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
