@@ -45,7 +45,7 @@ on its SM), and µs of a step for waits and the change of turns. From attention 
 4096 tokens with head sizes of 64, 128 and 256 (eight kernels, within 0.86 to 1.10 times)."""
 
 
-IN_STEP = 1.6
+IN_STEP = 1.8
 """How much faster boxes come where all blocks run at once: those that read the same ones do so at
 the same time, and L2 serves them together."""
 
@@ -309,7 +309,7 @@ def _turns(f: KernelFeatures, target: Target, o: _Occupancy, busy: Num) -> Num:
     slots, each of which is read, released, and waits for the next tile."""
     wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
     wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
-    slots = np.maximum((f.stages - 1.0) * o.together, 0.5)
+    slots = np.maximum(f.stages - 1.0, 0.5)
     turns = (f.steps * wait + busy) / slots
     return np.maximum.reduce(np.broadcast_arrays(busy, turns, f.steps * BOX_STEP))
 
