@@ -23,7 +23,6 @@ SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
 
 
-KEPT = float(32 << 20)  # bytes that L2 keeps while they are read again and again
 COPY_UNIT = 4  # bytes of the smallest asynchronous copy
 
 
@@ -97,8 +96,6 @@ class Accountant:
         width = type_.dtype.bytes
         if is_odd(type_):
             self._add("odd", elements, in_loop)
-        if type_.bytes > KEPT:
-            self._add("cold", elements * width, in_loop)
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)

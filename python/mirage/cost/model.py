@@ -55,9 +55,6 @@ and what they read is in no cache; and further ones for each further group, all 
 (Blocks that start one after the other wait `Target.step_latency`.) From 25 products of 64, 256 and
 1024 rows and of 2048, 24 of them within 0.88 to 1.11 times."""
 
-COLD = 0.05
-"""Share of the time of L2 that tiles take besides which come from tensors that L2 does not hold."""
-
 ODD, ODD_WAIT = 0.15, 2500.0
 """Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
 itself or as part of a word, shifted, and written to shared memory by the threads that compute
@@ -97,8 +94,6 @@ class KernelFeatures:
     odd_step: Num = 0.0
     copied_once: Num = 0.0  # those of them that threads copy to shared memory
     copied_step: Num = 0.0
-    cold_once: Num = 0.0  # bytes of loads from tensors that L2 does not hold
-    cold_step: Num = 0.0
     shared_once: Num = 0.0  # bytes of shared memory that stay for the whole block
     shared_step: Num = 0.0  # bytes of one pipeline stage
     scratch: Num = 0.0  # bytes in which warps exchange values while those tiles are there
@@ -328,8 +323,6 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     many = o.together * f.warps >= 8
     hide = np.where(many & ~np.asarray(f.warpgroups, dtype=bool), 0.75, 1.0)
     compute = o.per_sm * busy * hide / few
-    cold = f.blocks * (f.cold_once + f.cold_step * f.steps)
-    compute = compute + np.where(f.warpgroups, COLD * cold / target.box_l2_bytes, 0.0)
 
     steps, once = _dependent(f, target, o.threads)
     latency = np.where(load > 0, target.latency, 0.0)
