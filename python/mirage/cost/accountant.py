@@ -10,6 +10,7 @@ import numpy as np
 
 from mirage.cost.model import KernelFeatures
 from mirage.cost.shared_memory import ROW_PAD
+from mirage.semantics.ugraph import TensorType
 
 Num = Any
 LINE = 128.0  # bytes of a cache line
@@ -20,6 +21,15 @@ SHUFFLES = 60.0  # clocks of a reduction over four lanes
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
 SPLIT = 5.0  # lane operations that make two tf32 numbers of one of 32 bits
 HELD = 128.0  # f32 values of a result that a thread holds where warps share a contraction
+
+
+COPY_UNIT = 4  # bytes of the smallest asynchronous copy
+
+
+def is_odd(type_: TensorType) -> bool:
+    """Whether rows of a tensor start at places that no asynchronous copy can begin at."""
+    rows, width = type_.shape[-1:], type_.dtype.bytes
+    return any(n * width % COPY_UNIT != 0 and type_.size > n for n in rows)
 
 
 def _up(x: Num, multiple: int) -> Num:
@@ -81,8 +91,11 @@ class Accountant:
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
         self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)
 
-    def load(self, elements: Num, run: Num, width: int, in_loop: bool) -> None:
-        """A tile of ``elements`` of ``width`` bytes, ``run`` of them contiguous."""
+    def load(self, elements: Num, run: Num, type_: TensorType, in_loop: bool) -> None:
+        """A tile of ``elements`` of a tensor, ``run`` of them contiguous."""
+        width = type_.dtype.bytes
+        if is_odd(type_):
+            self._add("odd", elements, in_loop)
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)
@@ -92,6 +105,10 @@ class Accountant:
         else:
             self.features.shared_once = self.features.shared_once + held * self.around.slots
         self._add("alu", elements * width / 16.0 * narrow, in_loop)
+
+    def copy_odd(self, elements: Num, in_loop: bool) -> None:
+        """A factor whose rows start at odd elements: threads copy it to shared memory."""
+        self._add("copied", elements, in_loop)
 
     def matmul(
         self, m: Num, n: Num, k: Num, operands: Operands, in_loop: bool, shared: Num = None

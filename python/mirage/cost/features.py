@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.accountant import Accountant, Around, Operands, is_odd
 from mirage.cost.model import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, with_enough_warps
 from mirage.cost.shared_memory import shared_bytes
@@ -78,7 +78,14 @@ def features_of(
     account.features.steps, account.features.runs = trips[0], trips[0] / trips[1]
     account.features.uneven = max((s.uneven for s in taken.values()), default=1.0)
     counter = _Counter(
-        account, trips[0], account.features.stages, read, shared, _exact(launch), taken
+        account,
+        trips[0],
+        account.features.stages,
+        read,
+        shared,
+        _exact(launch),
+        _odd(launch),
+        taken,
     )
     counter.count(launch.body.ops, 1.0, 1.0)
     for value, out in zip(launch.results, launch.body.outputs, strict=True):
@@ -134,6 +141,7 @@ class _Counter:
     read: set[Value]
     shared: Mapping[Matmul, int]
     exact: set[Value]
+    odd: set[Value]
     taken: Mapping[Loop, _Steps]
 
     def count(self, ops: tuple[Op, ...], trips: float, extent: float, looped: bool = False) -> None:
@@ -148,7 +156,7 @@ class _Counter:
                 self._accumulators(op, inner)
             else:
                 self.account.around = around
-                _count(self.account, op, in_loop, self.read, self.shared, self.exact)
+                _count(self.account, op, in_loop, self.read, self.shared, self.exact, self.odd)
         self.account.around = Around()
 
     def _accumulators(self, op: Loop, trips: float) -> None:
@@ -176,6 +184,17 @@ def _exact(launch: Launch) -> set[Value]:
     return exact
 
 
+def _odd(launch: Launch) -> set[Value]:
+    """Tiles of tensors whose rows start at odd elements, as they are loaded."""
+    params = set(launch.body.params)
+    odd = {param for param in params if is_odd(param.type)}
+    for op in all_ops(launch.body.ops):
+        own = params.intersection(op.operands) or isinstance(op, Movement)
+        if own and not odd.isdisjoint(op.operands):
+            odd.update(op.results)
+    return odd
+
+
 def _count(
     account: Accountant,
     op: Op,
@@ -183,6 +202,7 @@ def _count(
     read: set[Value],
     shared: Mapping[Matmul, int],
     exact: set[Value],
+    odd: set[Value],
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
     if isinstance(op, Unary | Binary | Reduce):
@@ -195,11 +215,15 @@ def _count(
             if source not in read:
                 read.add(source)
                 account.read(float(source.type.bytes), float(_run_of(op) * source.dtype.bytes))
-            account.load(size, float(_run_of(op)), source.dtype.bytes, in_loop)
+            run = float(_run_of(op))
+            account.load(size, run, source.type, in_loop)
         case Matmul():
             a, b = op.operands
             half = a.dtype.is_half and b.dtype.is_half
             operands = Operands(half, (a in exact, b in exact))
+            for factor in (a, b):
+                if factor in odd:
+                    account.copy_odd(float(factor.type.size), in_loop)
             batch = float(prod(op.result.shape[:-2]))
             m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
             account.matmul(

@@ -53,7 +53,7 @@ def check_launch(launch: Launch, target: Target) -> None:
         if isinstance(op, Load):
             _check_map(op.operands[0].shape, op.result.shape, op.map, extents)
         if isinstance(op, Matmul):
-            _check_matmul(op)
+            _check_matmul(op, launch.schedule.warpgroups)
     for output, value in zip(launch.body.outputs, launch.results, strict=True):
         _check_map(value.shape, output.value.shape, output.map, extents)
         used = {name for dim in output.map for name in dim}
@@ -84,7 +84,7 @@ def _check_map(
             raise CheckError(f"expected {parts} parts of {t} to cover {n} elements")
 
 
-def _check_matmul(op: Matmul) -> None:
+def _check_matmul(op: Matmul, warpgroups: bool) -> None:
     a, b = op.operands
     if a.dtype is not b.dtype:
         raise CheckError(
@@ -93,7 +93,6 @@ def _check_matmul(op: Matmul) -> None:
     if wide_dims((*a.shape[:-2], *b.shape[:-2])):
         raise CheckError(f"expected matmul tiles without batch, got {a.shape} x {b.shape}")
     m, n = a.shape[-2], b.shape[-1]
-    if m > MAX_ROWS or n > MAX_COLUMNS:
-        raise CheckError(
-            f"expected a matmul tile of at most {MAX_ROWS} x {MAX_COLUMNS}, got {m} x {n}"
-        )
+    rows = MAX_COLUMNS if warpgroups and n <= MAX_ROWS else MAX_ROWS
+    if m > rows or n > MAX_COLUMNS:
+        raise CheckError(f"expected a matmul tile of at most {rows} x {MAX_COLUMNS}, got {m} x {n}")

@@ -45,6 +45,23 @@ on its SM), and µs of a step for waits and the change of turns. From attention 
 4096 tokens with head sizes of 64, 128 and 256 (eight kernels, within 0.86 to 1.10 times)."""
 
 
+IN_STEP = 1.8
+"""How much faster boxes come where all blocks run at once: those that read the same ones do so at
+the same time, and L2 serves them together."""
+
+BOX_STEP, BOX_WAIT, BOX_WAIT_GROUP = 0.165, 1.25, 0.1
+"""µs of a step at least; from a slot's release to its next tile, where all blocks start together
+and what they read is in no cache; and further ones for each further group, all of which release it.
+(Blocks that start one after the other wait `Target.step_latency`.) From 25 products of 64, 256 and
+1024 rows and of 2048, 24 of them within 0.88 to 1.11 times."""
+
+ODD, ODD_WAIT = 0.15, 2500.0
+"""Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
+itself or as part of a word, shifted, and written to shared memory by the threads that compute
+(matmul 4095^3: 0.19 with nothing hidden); and clocks that a thread waits for each 32 of those that
+it copies to shared memory at once (583x931x257 in two tilings)."""
+
+
 @dataclass(frozen=True)
 class Known:
     """Resources of a block, known from its ops or from the assembler."""
@@ -73,6 +90,10 @@ class KernelFeatures:
     pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0
+    odd_once: Num = 0.0  # elements of loads that go element by element, and through registers
+    odd_step: Num = 0.0
+    copied_once: Num = 0.0  # those of them that threads copy to shared memory
+    copied_step: Num = 0.0
     shared_once: Num = 0.0  # bytes of shared memory that stay for the whole block
     shared_step: Num = 0.0  # bytes of one pipeline stage
     scratch: Num = 0.0  # bytes in which warps exchange values while those tiles are there
@@ -235,8 +256,9 @@ def _memory(f: KernelFeatures, target: Target, o: _Occupancy, load: Num) -> tupl
     # bandwidth of what is in flight; near saturation more in flight still helps a little
     missing = np.minimum(target.flight_total / flight, 1e3)
     dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
-    l2 = f.blocks * load / np.where(f.warpgroups, target.box_l2_bytes, target.l2_bytes)
-    taken = np.where(f.warpgroups, target.box_sm_bytes, target.sm_bytes)
+    boxes = np.where(o.waves <= 1, IN_STEP, 1.0)
+    l2 = f.blocks * load / np.where(f.warpgroups, boxes * target.box_l2_bytes, target.l2_bytes)
+    taken = np.where(f.warpgroups, boxes * target.box_sm_bytes, target.sm_bytes)
     l2 = np.maximum(l2, o.per_sm * load / taken)
     return dram, l2 + f.pieces / (0.5 * target.l2_bytes)
 
@@ -252,6 +274,7 @@ def _busy(f: KernelFeatures, target: Target, together: Num) -> Num:
     # one warpgroup alone computes between products that depend on each other; several take turns
     beside = np.where(f.warpgroups & (together * f.warps >= 8), BESIDE, 1.0)
     busy = np.maximum(mma, move) + np.maximum(alu, sfu) * beside
+    busy = busy + ODD * (f.odd_once + f.odd_step * f.steps) / target.clock
     return busy + np.where(f.warpgroups & (np.asarray(f.sfu_step) > 0), BETWEEN * f.steps, 0.0)
 
 
@@ -261,17 +284,29 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
     barrier = np.where(f.warpgroups, target.ring_step, barrier)
     exchange = target.exchange + target.exchange_warp * f.warps
     gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
+    copied = ODD_WAIT / (32.0 * threads)
     once = f.clocks_once * target.chain + f.exchanges_once * exchange + f.sums_once * gather
     step = f.clocks_step * target.chain + f.exchanges_step * exchange + f.sums_step * gather
+    once, step = once + f.copied_once * copied, step + f.copied_step * copied
     # loads are issued as many steps ahead as there are further stages; the first ones' latency
     # counts by itself
     steps = f.steps * (step + barrier * (f.steps > 1))
-    ahead = np.maximum(f.stages - 1.0, 0.0)
+    ahead = np.where(np.asarray(f.odd_step) > 0, 0.0, np.maximum(f.stages - 1.0, 0.0))
     wait = np.where(f.load_step > 0, target.step_latency * target.clock, 0.0)
     waits = wait * np.maximum(f.steps - np.maximum(ahead, 1.0), 0.0)
     steps = np.where(ahead > 0, np.maximum(steps, waits / np.maximum(ahead, 1.0)), steps + waits)
     # a loop inside of another one starts its copies again at each of the other's steps
     return steps + np.where(ahead > 0, wait * (f.runs - 1.0), 0.0), once
+
+
+def _turns(f: KernelFeatures, target: Target, o: _Occupancy, busy: Num) -> Num:
+    """µs of a loop over rings that only multiplies: its products; its steps; or the turns of its
+    slots, each of which is read, released, and waits for the next tile."""
+    wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
+    wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
+    slots = np.maximum(f.stages - 1.0, 0.5)
+    turns = (f.steps * wait + busy) / slots
+    return np.maximum.reduce(np.broadcast_arrays(busy, turns, f.steps * BOX_STEP))
 
 
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
@@ -293,7 +328,12 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     latency = np.where(load > 0, target.latency, 0.0)
     chain = latency + (steps + once) / target.clock
     # latency and work of one block add up where only few warps are there to overlap them
-    chain = o.waves * (chain + np.where(many, 0.5, 1.0) * busy / few)
+    chain = chain + np.where(many, 0.5, 1.0) * busy / few
+    # rings that nothing but products reads: all of that goes on side by side
+    rings = f.warpgroups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
+    chain = o.waves * np.where(
+        rings, latency + _turns(f, target, o, busy) + once / target.clock, chain
+    )
     chain = chain + o.per_sm * target.block_start * np.maximum(f.warps, 4.0) / 4.0
     # the work on what was loaded last is hidden only by blocks that still load
     last = (busy / few + steps / target.clock) / f.steps + once / target.clock

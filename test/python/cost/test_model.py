@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
-from mirage.cost.accountant import Accountant
-from mirage.cost.model import Known
+from mirage.cost.accountant import Accountant, is_odd
+from mirage.cost.model import ODD, Known
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
     Axis,
     BlockGraph,
     KernelGraph,
@@ -155,3 +157,80 @@ def test_check_launch_refuses_wide_tiles_and_large_matmuls() -> None:
     result = Value(TensorType((256, 16), DType.F16))
     with pytest.raises(CheckError, match="128 x 256, got 256 x 16"):
         check_launch(Launch((left, right), (result,), (), body), H200)
+    check_launch(Launch((left, right), (result,), (), body, Schedule(8, 2, True)), H200)
+
+
+def product_kernel(
+    m: int, n: int, k: int, tile: tuple[int, int, int], stages: int, warps: int
+) -> Launch:
+    """``x @ w.T`` of warpgroups, in tiles of (rows, columns, depth)."""
+    tm, tn, tk = tile
+    x, w = Value(TensorType((m, k), DType.F16)), Value(TensorType((n, k), DType.F16))
+    b = Builder(in_block=True)
+    left = b.load(x, (("m",), ("k",)), (tm, tk))
+    right = b.transpose(b.load(w, (("n",), ("k",)), (tn, tk)), (1, 0))
+    total = Accumulator(AccumulateFn.SUM, b.matmul(left, right))
+    body = Builder(in_block=True)
+    (result,) = body.loop(Axis("k", -(-k // tk)), tuple(b.ops), (total,))
+    graph = BlockGraph((x, w), tuple(body.ops), (Output(result, (("m",), ("n",))),))
+    grid = (Axis("m", -(-m // tm)), Axis("n", -(-n // tn)))
+    out = Value(TensorType((m, n), DType.F16))
+    return Launch((x, w), (out,), grid, graph, Schedule(warps, stages, True))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tile", "stages", "warps", "measured"),
+    [
+        ((64, 4096, 4096), (64, 32, 128), 8, 4, 11.39),
+        ((64, 4096, 4096), (64, 32, 64), 8, 4, 13.19),
+        ((256, 4096, 4096), (128, 64, 64), 8, 8, 16.64),
+        ((256, 4096, 4096), (128, 64, 64), 6, 8, 20.40),
+        ((256, 4096, 4096), (128, 64, 128), 4, 8, 19.27),
+        ((256, 6144, 4096), (128, 96, 64), 8, 8, 20.56),
+        ((256, 6144, 4096), (128, 96, 128), 3, 8, 30.90),
+        ((2048, 28672, 4096), (128, 256, 64), 4, 8, 765.0),
+        ((2048, 28672, 4096), (128, 256, 128), 2, 8, 1096.0),
+        ((2048, 28672, 4096), (256, 128, 64), 4, 8, 768.0),
+    ],
+)
+def test_products_over_rings_as_measured(
+    sizes: tuple[int, int, int],
+    tile: tuple[int, int, int],
+    stages: int,
+    warps: int,
+    measured: float,
+) -> None:
+    """On an H200, cold: shallow rings wait for their slots, deep ones for device memory."""
+    launch = product_kernel(*sizes, tile, stages, warps)
+    predicted = float(estimate(features_of(launch), H200)["time"])
+    assert 0.85 < predicted / measured < 1.15
+
+
+def test_rows_at_odd_elements_cost_the_threads_that_copy_them() -> None:
+    """Element by element, and no step ahead: further stages are of no use."""
+
+    def time(stages: float, odd: float) -> float:
+        f = KernelFeatures(
+            blocks=132.0, steps=64.0, warps=8.0, stages=stages, load_step=16e3, shared_step=16e3,
+            odd_step=odd, mma_step=1e6,
+        )  # fmt: skip
+        return float(estimate(f, H200)["time"])
+
+    assert time(4.0, 0.0) < time(2.0, 0.0)
+    assert time(4.0, 8e3) == pytest.approx(time(2.0, 8e3), rel=0.01)
+    assert time(4.0, 8e3) - time(4.0, 0.0) > 0.9 * 64 * ODD * 8e3 / H200.clock
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "odd"),
+    [
+        ((64, 4095), DType.F16, True),
+        ((64, 4094), DType.F16, False),
+        ((1, 4095), DType.F16, False),
+        ((4095,), DType.F16, False),
+        ((64, 4095), DType.F32, False),
+        ((), DType.F16, False),
+    ],
+)
+def test_which_rows_start_at_odd_elements(shape: tuple[int, ...], dtype: DType, odd: bool) -> None:
+    assert is_odd(TensorType(shape, dtype)) == odd

@@ -46,8 +46,8 @@ static int64_t getVectorWidth(const LinearLayout &layout, int64_t elementBytes, 
 }
 
 double mirage::block::getGlobalAccessCost(const LinearLayout &layout, int64_t elementBytes,
-                                          int64_t contiguousDim) {
-  int64_t width = getVectorWidth(layout, elementBytes, contiguousDim);
+                                          int64_t contiguousDim, int64_t aligned) {
+  int64_t width = std::min(getVectorWidth(layout, elementBytes, contiguousDim), aligned);
   std::set<std::pair<int64_t, int64_t>> sectors;
   for (int64_t lane = 0; lane < 32; ++lane) {
     Coord at = layout.getLaneOffset(lane);

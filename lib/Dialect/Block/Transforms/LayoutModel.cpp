@@ -260,6 +260,14 @@ static int64_t getContiguousDim(TileType memoryTile, TileType matrix) {
   return rows ? 0 : 1;
 }
 
+/// Elements at multiples of which all rows of a tensor start: what vectors may
+/// have. (Tensors themselves start at multiples of any vector.)
+static int64_t getAlignedElements(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t row = tensor.getRank() > 0 ? tensor.getShape().back() : 1;
+  return row & -row;
+}
+
 /// Work per register of an op on a tile.
 static double getElementWork(Operation *op) {
   auto tile = dyn_cast<TileOpInterface>(op);
@@ -276,19 +284,27 @@ void LayoutModel::addUnaryCosts() {
         cost += times * (getElementWork(op) * layout.getNumRegisters() +
                          getSpillCost(layout, getElementBytes(value)));
         Value source = stripReshape(value);
-        if (source.getDefiningOp() && isa<LoadOp, GatherOp>(source.getDefiningOp()) &&
-            isa<LoadOp, GatherOp, ReshapeOp>(op))
+        Operation *read = source.getDefiningOp();
+        if (read && isa<LoadOp, GatherOp>(read) && isa<LoadOp, GatherOp, ReshapeOp>(op)) {
+          Value tensor = isa<LoadOp>(read) ? cast<LoadOp>(read).getSource()
+                                           : cast<GatherOp>(read).getTable();
           cost += times * getGlobalAccessCost(layout, getElementBytes(value),
-                                              getContiguousDim(getTile(source), getTile(value)));
-        for (Operation *user : value.getUsers()) {
+                                              getContiguousDim(getTile(source), getTile(value)),
+                                              getAlignedElements(tensor.getType()));
+        }
+        for (OpOperand &use : value.getUses()) {
           Value stored = value;
+          Operation *user = use.getOwner();
+          unsigned number = use.getOperandNumber();
           if (auto reshape = dyn_cast<ReshapeOp>(user); reshape && !reshape->use_empty()) {
             stored = reshape.getResult();
             user = *reshape->getUsers().begin();
+            number = reshape->getUses().begin()->getOperandNumber();
           }
           if (isa<StoreOp>(user))
             cost +=
-                getGlobalAccessCost(layout, 2, getContiguousDim(getTile(stored), getTile(value)));
+                getGlobalAccessCost(layout, 2, getContiguousDim(getTile(stored), getTile(value)),
+                                    getAlignedElements(launch.getResult(number).getType()));
         }
         // Tiles in shared memory that this op reads.
         for (Value operand : op->getOperands())

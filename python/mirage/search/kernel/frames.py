@@ -21,6 +21,9 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 RING_STAGES = (2, 3, 4, 6, 8)
 """Slots of the rings that warpgroups read: what is not in L2 takes long to come."""
+GROUP_TILES = (32, 96, 192)
+"""Tiles of warpgroups that are no multiples of their 64 rows, or between powers of two: 64 tiles of
+96 columns keep more multiprocessors busy than 48 of 128, and of 32 columns more than of 64."""
 MAX_NESTED_TILE = 256
 """Extent of a tile along an axis of one of two loops inside each other."""
 
@@ -224,7 +227,14 @@ def _for_warpgroups(
     if axis == kind.loop:
         return [o for o in options if o[0] in (64, 128)] or [o for o in options if o[0] == 32]
     if any(axis in side for m in use.matmuls for side in (m.rows, m.columns)):
-        return [o for o in options if o[0] % 64 == 0 or o[0] == 1]
+        tiles = (
+            (*GROUP_TILES, MAX_COLUMNS)
+            if MAX_COLUMNS not in {o[0] for o in options}
+            else GROUP_TILES
+        )
+        between = [t for t in tiles if axis in use.free and t < use.sizes[axis]]
+        more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]
+        return [o for o in options if o[0] % 64 == 0 or o[0] == 1] + more
     return options
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.accountant import Accountant, Around, Operands, is_odd
 from mirage.cost.limits import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom
@@ -106,7 +106,8 @@ class EdgeAccounts:
         """Adds a load; returns where the sizes permit it."""
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
-        account.load(size, self._run(atom.dims), self.tensors[atom.tensor].dtype.bytes, inside)
+        own = self.tensors[atom.tensor].type
+        account.load(size, self._run(atom.dims), own, inside)
         # whole numbers are no factors of products: they go to registers, or are computed there
         direct = self.tensors[atom.tensor].dtype.is_integer
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
@@ -158,6 +159,9 @@ class EdgeAccounts:
         shared = tuple(sorted((a & b) - {k}))
         m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
         half = self.half and not edge.wide
+        for child in edge.children:
+            if self._loaded_odd(child):
+                account.copy_odd(self.elements(self.labels(child)), self.in_loop(child))
         left, right = (not half and self._load_width(child) == 2 for child in edge.children)
         operands = Operands(half, (left, right))
         account.matmul(m, n, self.columns.tile[k], operands, inside)
@@ -179,6 +183,15 @@ class EdgeAccounts:
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
+
+    def _loaded_odd(self, goal: Goal) -> bool:
+        """Whether a goal is loaded from a tensor whose rows start at odd elements."""
+        atoms = (
+            self.derivations.algebra.atoms[edge.atom]
+            for edge in self.derivations.edges.get(goal, ())
+            if isinstance(edge, Load)
+        )
+        return any(isinstance(a, InAtom) and is_odd(self.tensors[a.tensor].type) for a in atoms)
 
     def _load_width(self, goal: Goal) -> int:
         """Bytes of an element of a goal that is loaded, else 0."""

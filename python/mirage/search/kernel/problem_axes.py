@@ -6,7 +6,8 @@ all sums, are *one* axis of a view of these tensors. Where a matmul has both as 
 a group and their query rows, which share keys and values; the sequences of a batch and their
 tokens) or both as columns, or where both are summed, they are merged: one tile then covers what
 two axes would have split, and the tensors are read through reshapes. A small tensor that has only
-one of the two (the mask of the rows of a group) can be repeated along the other one first.
+one of the two (the mask of the rows of a group) can be repeated along the other one first, and a
+factor whose rows start at odd places be copied into longer rows, which boxes can be copied from.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from mirage.search.algebra.normal_form import (
     SubAxis,
 )
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
+from mirage.search.kernel.aligned import aligned_copy, aligned_type, may_align
 from mirage.search.kernel.frames import AxisUse, FrameType
 from mirage.search.kernel.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problem import KernelProblem
@@ -56,7 +58,8 @@ class Analysis:
 
 
 def analyze(problem: KernelProblem) -> list[Analysis]:
-    """The problem as it is and, where that merges more axes, with small tensors repeated. Raises
+    """The problem as it is; where that merges more axes, with small tensors repeated; and, where
+    boxes could not be copied from some, with aligned copies of factors. Raises
     :class:`UnlabelableError`.
     """
     first = _output_dims(problem)
@@ -74,7 +77,19 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
     if not problem.combine:
         more = find_merges(problem, *plain[False], dims, roles, repeat=True)
         found.extend([more] if more.groups.keys() - found[0].groups.keys() else [])
-    return [_analysis(problem, plain, dims, roles, merges) for merges in found]
+    analyses = [_analysis(problem, plain, dims, roles, merges) for merges in found]
+    if not problem.combine:
+        first = analyses[0]
+        factors = {
+            atom.tensor
+            for atom in plain[False][0].atoms
+            if isinstance(atom, InAtom)
+            and any(a in m.contracted for m in roles for dim in atom.dims for a in dim)
+        }
+        odd = frozenset(i for i in factors if may_align(first.problem.leaves[i].type))
+        if odd:
+            analyses.append(_analysis(problem, plain, dims, roles, found[0], odd))
+    return analyses
 
 
 def _analysis(
@@ -83,10 +98,11 @@ def _analysis(
     dims: tuple[Dims, ...],
     roles: list[MatmulRoles],
     merges: Merges,
+    copied: frozenset[int] = frozenset(),
 ) -> Analysis:
     for name, group in merges.groups.items():
         problem.table.sizes[name] = prod(problem.table.sizes[a] for a in group)
-    viewed, before, after = _views(problem, plain[False][0], dims, merges)
+    viewed, before, after = _views(problem, plain[False][0], dims, merges, copied)
     merged_dims = tuple(merges.dims(d) for d in dims)
     relabelled = _Relabel(plain[False][0], merges, FrameType(None, None).levels)
     polys = [relabelled.poly(p) for p in plain[False][1]]
@@ -141,8 +157,15 @@ def _axis_use(
 
 
 def _views(
-    problem: KernelProblem, algebra: Algebra, dims: tuple[Dims, ...], merges: Merges
+    problem: KernelProblem,
+    algebra: Algebra,
+    dims: tuple[Dims, ...],
+    merges: Merges,
+    copied: frozenset[int],
 ) -> tuple[KernelProblem, tuple[Launch | Reshape, ...], tuple[Reshape, ...]]:
+    """The problem on views of its tensors (of aligned copies of those that ``copied`` numbers),
+    what makes these before, and the outputs out of theirs after."""
+
     def view(value: Value, its: Dims) -> Value:
         if not merges.viewed(its):
             return value
@@ -153,6 +176,7 @@ def _views(
     outputs = tuple(view(v, d) for v, d in zip(problem.outputs, dims, strict=True))
     before: list[Launch | Reshape] = []
     hot: set[Value] = set()
+    read: list[Value] = []
     for number, (value, seen) in enumerate(zip(problem.leaves, leaves, strict=True)):
         source = value
         if value is not seen and merges.repeated(reads[number]):
@@ -167,11 +191,16 @@ def _views(
             hot.add(seen)
         if source is not seen:
             before.append(Reshape((source,), (seen,)))
+        if number in copied:
+            copy = aligned_copy(seen, Value(aligned_type(seen.type), seen.name))
+            before.append(copy)
+            seen = copy.result
         if value in problem.hot:
             hot.add(seen)
+        read.append(seen)
     after = [(v, w) for v, w in zip(outputs, problem.outputs, strict=True) if v is not w]
     viewed = KernelProblem(
-        outputs, leaves, problem.definitions, problem.table, problem.combine, frozenset(hot),
+        outputs, tuple(read), problem.definitions, problem.table, problem.combine, frozenset(hot),
         problem.scales,
     )  # fmt: skip
     return viewed, tuple(before), tuple(Reshape((v,), (w,)) for v, w in after)

@@ -2,6 +2,9 @@
 // RUN: %execute %s
 
 // CHECK: #[[SHARES:[a-z0-9]+]] = #thread.layout<{{.*}} warp = {{\[\[}}2, 0], [4, 0]]>
+// CHECK: #[[SIDE:[a-z0-9]+]] = #thread.layout<{{.*}} lane = {{\[\[}}0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], {{.*}}>
+// CHECK: #[[PAIRS:[a-z0-9]+]] = #thread.layout<reg = {{\[\[}}0, 1], {{.*}} lane = {{\[\[}}0, 2], [0, 4], [0, 8], [0, 16], [0, 32]], {{.*}}>
+// CHECK: #[[ROWS:[a-z0-9]+]] = #thread.layout<{{.*}} lane = {{\[\[}}0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], {{.*}}>
 
 // The right operand streams through shared memory; warps share the columns.
 // CHECK-LABEL: kernel.graph @matmul
@@ -74,4 +77,49 @@ kernel.graph @attention(%q: tensor<64x64xf16>, %k: tensor<64x256xf16>, %v: tenso
     block.store %acc [[], []], %sum [[], []] : !block.tile<64x64xf32>, !block.tile<64x1xf32>
   }
   kernel.return %o, %l : tensor<64x64xf32>, tensor<64x1xf32>
+}
+
+// Rows that start at odd elements are loaded and stored element by element: the
+// lanes of a warp take neighbours, which are in one sector. Rows of an even
+// number are read in vectors, of two elements here.
+// CHECK-LABEL: kernel.graph @odd_rows
+// CHECK: block.load %{{.*}} -> !block.tile<4x93xf16, !thread.fragment<4x128xf16, #[[SIDE]]>>
+kernel.graph @odd_rows(%a: tensor<8x93xf16>) -> tensor<8x93xf16> {
+  %y = kernel.launch(%a) grid [m = 2] schedule <warps = 4, stages = 1> : (tensor<8x93xf16>) -> tensor<8x93xf16> {
+  ^bb0(%ga: tensor<8x93xf16>):
+    %x = block.load %ga [[m], []] : tensor<8x93xf16> -> !block.tile<4x93xf16>
+    block.store %x [[m], []] : !block.tile<4x93xf16>
+  }
+  kernel.return %y : tensor<8x93xf16>
+}
+
+// CHECK-LABEL: kernel.graph @even_rows
+// CHECK: block.load %{{.*}} -> !block.tile<4x94xf16, !thread.fragment<4x128xf16, #[[PAIRS]]>>
+kernel.graph @even_rows(%a: tensor<8x94xf16>) -> tensor<8x94xf16> {
+  %y = kernel.launch(%a) grid [m = 2] schedule <warps = 4, stages = 1> : (tensor<8x94xf16>) -> tensor<8x94xf16> {
+  ^bb0(%ga: tensor<8x94xf16>):
+    %x = block.load %ga [[m], []] : tensor<8x94xf16> -> !block.tile<4x94xf16>
+    block.store %x [[m], []] : !block.tile<4x94xf16>
+  }
+  kernel.return %y : tensor<8x94xf16>
+}
+
+// What a loop leaves is stored with lanes side by side, too: it goes through
+// shared memory once, instead of one element of eight rows at a time.
+// CHECK-LABEL: kernel.graph @odd_results
+// CHECK: %[[SUM:.*]] = block.loop
+// CHECK: %[[SIDEWAYS:.*]] = block.convert_layout %[[SUM]] : {{.*}} -> !block.tile<128x128xf32, !thread.fragment<128x128xf32, #[[ROWS]]>>
+// CHECK: block.store %[[SIDEWAYS]]
+kernel.graph @odd_results(%a: tensor<128x64xf16>, %b: tensor<64x136xf16>) -> tensor<128x131xf16> {
+  %y = kernel.launch(%a, %b) grid [n = 2] schedule <warps = 4, stages = 2> : (tensor<128x64xf16>, tensor<64x136xf16>) -> tensor<128x131xf16> {
+  ^bb0(%ga: tensor<128x64xf16>, %gb: tensor<64x136xf16>):
+    %c = block.loop [k = 4] {
+      %ta = block.load %ga [[], [k]] : tensor<128x64xf16> -> !block.tile<128x16xf16>
+      %tb = block.load %gb [[k], [n]] : tensor<64x136xf16> -> !block.tile<16x128xf16>
+      %p = block.matmul %ta, %tb : (!block.tile<128x16xf16>, !block.tile<16x128xf16>) -> !block.tile<128x128xf32>
+      block.accumulate sum %p : !block.tile<128x128xf32>
+    } : !block.tile<128x128xf32>
+    block.store %c [[], [n]] : !block.tile<128x128xf32>
+  }
+  kernel.return %y : tensor<128x131xf16>
 }

@@ -24,9 +24,9 @@ double getReductionCost(const thread::LinearLayout &from, int64_t dim, bool part
 
 /// Loads or stores of a row-major tile (`contiguousDim` = 1) or a column-major
 /// one (0) in global memory: instructions, and sectors of 32 bytes that they
-/// touch.
+/// touch. No access is wider than `aligned` elements.
 double getGlobalAccessCost(const thread::LinearLayout &layout, int64_t elementBytes,
-                           int64_t contiguousDim);
+                           int64_t contiguousDim, int64_t aligned);
 
 /// Loads from a shared tile that is row-major.
 double getSharedAccessCost(const thread::LinearLayout &layout, int64_t elementBytes);
