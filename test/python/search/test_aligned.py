@@ -121,3 +121,13 @@ def test_products_of_copies_compute_the_program(m: int, n: int, k: int) -> None:
 def test_copies_are_made_where_they_pay(name: str, target: Any, kernels: int) -> None:
     best = superoptimize(get(name).graph(), target).candidates[0].graph
     assert sum(isinstance(op, Launch) for op in best.ops) == kernels
+
+
+def test_scores_are_not_of_copies() -> None:
+    """Keys that are not there would have a score of zero, which may be the largest."""
+    q, k, v = tensor("q", 64, 32), tensor("k", 32, 101), tensor("v", 101, 36)
+    b = Builder()
+    y = b.matmul(b.softmax(b.matmul(q, k), -1), v)
+    found = analyze(problem_of(graph("attention", (q, k, v), b, y))[0])
+    copied = [op.operands[0] for f in found for op in f.before if isinstance(op, Launch)]
+    assert [c.name for c in copied] == ["v"]  # rows of 72 bytes

@@ -10,11 +10,12 @@ import torch
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.integer_ranges import ranges_of
 from mirage.semantics.op import UnknownOp
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Cast, External, KernelGraph, TensorType, Value
-from mirage.transforms.integers import integers_as_calls, ranges_of
+from mirage.transforms.integers import integers_as_calls
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.primes import draw
 

@@ -17,6 +17,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.indices import Region
+from mirage.semantics.integer_ranges import ranges_of
 from mirage.semantics.op import Lookup, no_rule
 from mirage.semantics.region import demand
 from mirage.semantics.scalar import DType, ReduceFn
@@ -45,7 +46,6 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.calls import as_calls, calls_of
 from mirage.transforms.expressions import Expressions
-from mirage.transforms.integers import ranges_of
 from mirage.transforms.padding import Padding
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.compression.index_relations import Slots

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from mirage.frontend.ops import POWERS
 from mirage.semantics.builder import Builder, normalize_dims
+from mirage.semantics.integer_ranges import ranges_of
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -19,12 +20,10 @@ from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
     KernelGraph,
-    Slice,
     TensorType,
     Value,
     View,
 )
-from mirage.transforms.integers import ranges_of
 
 
 class Unsupported(Exception):
@@ -148,7 +147,7 @@ class Lowering(Builder):
         """Whether ``x`` is what arithmetic gives, not a part of what is stored."""
         made = {v: op for op in self.ops for v in op.results}
         op = made.get(x)
-        while isinstance(op, View | Slice) or (isinstance(op, Elementwise) and op.identity):
+        while isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
             op = made.get(op.operands[0])
         return isinstance(op, Elementwise | Contraction)
 

@@ -79,17 +79,29 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
         found.extend([more] if more.groups.keys() - found[0].groups.keys() else [])
     analyses = [_analysis(problem, plain, dims, roles, merges) for merges in found]
     if not problem.combine:
-        first = analyses[0]
-        factors = {
-            atom.tensor
-            for atom in plain[False][0].atoms
-            if isinstance(atom, InAtom)
-            and any(a in m.contracted for m in roles for dim in atom.dims for a in dim)
-        }
-        odd = frozenset(i for i in factors if may_align(first.problem.leaves[i].type))
+        leaves = analyses[0].problem.leaves
+        factors = _factors(plain[False][0], found[0], roles)
+        odd = frozenset(i for i in factors if may_align(leaves[i].type))
         if odd:
             analyses.append(_analysis(problem, plain, dims, roles, found[0], odd))
     return analyses
+
+
+def _factors(algebra: Algebra, merges: Merges, roles: Sequence[MatmulRoles]) -> set[int]:
+    """Tensors that products contract, whose rows may end with zeros: of their columns nothing is
+    computed but sums of products. (The exponential of a score that is zero is one, and that score
+    may be far above the others.)"""
+    inputs = [atom for atom in algebra.atoms if isinstance(atom, InAtom)]
+    others = (x for x, atom in enumerate(algebra.atoms) if not isinstance(atom, InAtom))
+    computed = {a for x in others for a, _ in algebra.atom_free[x]}
+    contracted = {a for m in roles for a in m.contracted}
+    found: set[int] = set()
+    for atom in inputs:
+        columns = merges.dims(atom.dims)[-1] if atom.dims else ()
+        own = {a for name in columns for a in merges.groups.get(name, (name,))}
+        if computed.isdisjoint(own) and any(a in contracted for dim in atom.dims for a in dim):
+            found.add(atom.tensor)
+    return found
 
 
 def _analysis(

@@ -14,10 +14,10 @@ from math import isfinite
 import numpy as np
 
 from mirage.semantics.indices import Region, region_shape
+from mirage.semantics.integer_ranges import ranges_of
 from mirage.semantics.op import Value
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
-from mirage.semantics.ugraph import Binary, Elementwise, KernelGraph, View
-from mirage.transforms.integers import ranges_of
+from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 
 _TRUE = 0.7
 _SMALL = 8
@@ -32,11 +32,11 @@ def compared_with(graph: KernelGraph) -> Mapping[Value, int]:
         return found
     ranges = ranges_of(graph)
     for op in graph.ops:
-        chosen = isinstance(op, Binary) and op.fn is BinaryFn.KEEP
+        fn = op.function
         same = isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
-        if (chosen or same) and op.operands[-1] in origin:
+        if (same or fn is BinaryFn.KEEP) and op.operands[-1] in origin:
             origin[op.results[0]] = origin[op.operands[-1]]
-        if isinstance(op, Binary) and BINARY[op.fn].truth:
+        if isinstance(fn, BinaryFn) and BINARY[fn].truth:
             for x, y in (op.operands, op.operands[::-1]):
                 most = ranges.get(y, (0.0, 0.0))[1]
                 if x in origin and isfinite(most):
