@@ -27,7 +27,7 @@ Tensor = torch.Tensor
 Config = dict[str, int]
 
 LOG2E = 1.4426950408889634
-TRIED = 48
+TRIED = 24
 """Configurations tried of one program: those whose number of blocks suits the machine best."""
 BLOCKS = (132, 264, 528)
 """Numbers of blocks that fill the GPU once, twice, four times."""
