@@ -139,9 +139,7 @@ def situations(case: Case) -> Iterator[tuple[str, Inputs]]:
     for name, row in kinds:
         x = row(rng, case.rows, case.features)
         yield f"all rows {name}", case.inputs(made(x))
-    x = np.concatenate(
-        [kinds[i % len(kinds)][1](rng, 1, case.features) for i in range(case.rows)]
-    )
+    x = np.concatenate([kinds[i % len(kinds)][1](rng, 1, case.features) for i in range(case.rows)])
     yield "rows of all kinds", case.inputs(made(x))
     for value in (100.0, 300.0, 1000.0, 3000.0):
         for gain in (1.0, 24.0, 30.0):

@@ -114,3 +114,15 @@ def test_other_columns_stay_what_they_are() -> None:
         assert all((groups.tile[axis] % 32 == 0).all() for axis in ("m", "n"))
         assert groups.count <= limit
     assert columns_of(use, FrameType(None, None), 1000, 0, True) is not None
+
+
+def test_what_is_summed_and_stored_is_not_cut() -> None:
+    """A norm over the columns of a product needs all of them in one block."""
+    roles = MatmulRoles(frozenset("k"), frozenset("m"), frozenset("n"), frozenset())
+    use = AxisUse(("m", "n"), ("k",), ("n",), {"m": 1024, "n": 128, "k": 512}, (roles,))
+    found = columns_of(use, FrameType("k", None), 100_000, 0, warpgroups=True)
+    assert found is not None
+    columns, _ = found
+    assert columns.warpgroups.any()
+    assert set(columns.tile["n"].tolist()) == {128}
+    assert set(columns.grid["n"].tolist()) == {1}

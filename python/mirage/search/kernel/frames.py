@@ -232,7 +232,8 @@ def _for_warpgroups(
             if MAX_COLUMNS not in {o[0] for o in options}
             else GROUP_TILES
         )
-        between = [t for t in tiles if axis in use.free and t < use.sizes[axis]]
+        cut = axis in use.free and axis not in use.mixed  # those that are summed too stay whole
+        between = [t for t in tiles if cut and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]
         return [o for o in options if o[0] % 64 == 0 or o[0] == 1] + more
     return options
