@@ -286,8 +286,8 @@ void LayoutModel::addUnaryCosts() {
         Value source = stripReshape(value);
         Operation *read = source.getDefiningOp();
         if (read && isa<LoadOp, GatherOp>(read) && isa<LoadOp, GatherOp, ReshapeOp>(op)) {
-          Value tensor = isa<LoadOp>(read) ? cast<LoadOp>(read).getSource()
-                                           : cast<GatherOp>(read).getTable();
+          Value tensor =
+              isa<LoadOp>(read) ? cast<LoadOp>(read).getSource() : cast<GatherOp>(read).getTable();
           cost += times * getGlobalAccessCost(layout, getElementBytes(value),
                                               getContiguousDim(getTile(source), getTile(value)),
                                               getAlignedElements(tensor.getType()));
