@@ -72,12 +72,15 @@ class Reading:
 class StepNumber:
     """``floor((sum of factor * position + sum of factor * integer + constant) / divisor)`` of
     positions along grid axes, and of what the block reads, by its number in
-    :attr:`Steps.readings`."""
+    :attr:`Steps.readings`. Terms are in the order of their names."""
 
     terms: tuple[tuple[str, int], ...]
     constant: int = 0
     divisor: int = 1
     reads: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(sorted(self.terms)))
 
     def at(self, positions: Mapping[str, Array], read: Sequence[Array] = ()) -> Array:
         """The numbers at positions and for integers, whose arrays broadcast."""

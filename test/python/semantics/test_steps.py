@@ -192,3 +192,10 @@ def test_numbers_that_arithmetics_do_not_agree_about_decide_nothing() -> None:
     for x, y in ((third, number(0.0)), (large, number(0.0))):
         found = ranges.binary(BinaryFn.LT, y, x)
         assert (float(found.least), float(found.most)) == (0.0, 1.0)
+
+
+def test_terms_have_one_order() -> None:
+    """A graph that is read back is the same as the one that was written."""
+    one, other = StepNumber((("b", 1), ("a", 2))), StepNumber((("a", 2), ("b", 1)))
+    assert one == other
+    assert one.terms == (("a", 2), ("b", 1))
