@@ -22,8 +22,8 @@ import numpy as np
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from mirage.verify.evidence.exact import accounts_of, show
-from mirage.verify.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
-from mirage.verify.ledger import Ledger
+from mirage.verify.pieces.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
+from mirage.verify.pieces.ledger import Ledger
 from oracle import TooMuchWork
 from oracle_judge import Finding, Judge, place_of
 from program_mutants import Mutant, mutants

@@ -15,7 +15,7 @@ from mirage.search import SearchLimits
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import stabilize
 from mirage.transforms.partition import Part, partition
-from mirage.verify.kernel_by_kernel import Hint
+from mirage.verify.pieces.kernel_by_kernel import Hint
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from mirage.pipeline.verify import verdicts_of
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.positions import Iota
 from mirage.verify import Verdict, VerifyOptions
-from mirage.verify.kernel_by_kernel import Piece, Shown
-from mirage.verify.ledger import Ledger
-from mirage.verify.together import Terms
+from mirage.verify.candidates.together import Terms
+from mirage.verify.pieces.kernel_by_kernel import Piece, Shown
+from mirage.verify.pieces.ledger import Ledger
 
 Found = tuple[list[Verdict], list[tuple[Piece, Shown]], float]
 """A verdict for each candidate, what was found out about pieces, and the seconds that it took."""

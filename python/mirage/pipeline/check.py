@@ -17,7 +17,7 @@ from mirage.pipeline.result import Finalist, Step
 from mirage.runtime.manifest import KernelLaunch
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op
-from mirage.verify.time_limit import OutOfTime, time_limit
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 
 LONGEST = 10.0
 """Seconds for one kernel."""

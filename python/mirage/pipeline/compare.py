@@ -10,8 +10,8 @@ import numpy as np
 from mirage.frontend.program import Fixed, Program
 from mirage.semantics.scalar import Array
 from mirage.verify import Verdict, VerifyOptions
-from mirage.verify.bound import Bound, Result, Stated, align
-from mirage.verify.contents import verify_aligned
+from mirage.verify.shared_inputs.bound_tensors import Bound, Result, Stated, align
+from mirage.verify.verifier import verify_aligned
 
 
 def verify_programs(

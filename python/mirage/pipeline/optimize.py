@@ -44,7 +44,7 @@ from mirage.semantics.ugraph import External, KernelGraph, Launch, launches
 from mirage.transforms.calls import as_calls
 from mirage.transforms.lookups import fused
 from mirage.verify import VerifyOptions
-from mirage.verify.ledger import Ledger
+from mirage.verify.pieces.ledger import Ledger
 
 if TYPE_CHECKING:
     from mirage.frontend.kernel_graph import GraphBuilder

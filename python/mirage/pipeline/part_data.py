@@ -16,7 +16,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
-from mirage.verify.ledger import Ledger
+from mirage.verify.pieces.ledger import Ledger
 
 OWN_OPS = VerdictNote("proved", 0, "the program's own ops, each a kernel of its own")
 

@@ -23,12 +23,12 @@ from mirage.semantics.idle_steps import positions_of
 from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions
-from mirage.verify.kernel_by_kernel import Hint
-from mirage.verify.ledger import Ledger
-from mirage.verify.left_out import with_all_steps, with_steps
-from mirage.verify.lookups import Freed, numbers_of
-from mirage.verify.time_limit import OutOfTime, time_limit
-from mirage.verify.together import Claim, Terms, verify_all
+from mirage.verify.candidates.together import Claim, Terms, verify_all
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+from mirage.verify.pieces.kernel_by_kernel import Hint
+from mirage.verify.pieces.ledger import Ledger
+from mirage.verify.shared_inputs.free_positions import Freed, numbers_of
+from mirage.verify.shared_inputs.steps_left_out import with_all_steps, with_steps
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ class Elementwise(Op, kind=True):
 
     scalar: ClassVar[bool] = False
     """Whether it is one of the functions that analyses of exact arithmetic know; others are written
-    out in them (``mirage.verify.traced``)."""
+    out in them (``mirage.verify.normal_form.traced``)."""
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return tuple(aligned(region, v.shape) for v in self.operands)

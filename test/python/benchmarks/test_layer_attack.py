@@ -20,7 +20,7 @@ from layer_attack import (
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from mirage.verify.kernel_by_kernel import Piece, Shown
+from mirage.verify.pieces.kernel_by_kernel import Piece, Shown
 from oracle_judge import Judge
 
 

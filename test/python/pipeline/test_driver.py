@@ -32,7 +32,7 @@ from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value, all_ops
 from mirage.transforms.partition import Part
 from mirage.verify import Kind, Verdict, together
-from mirage.verify.verifier import examine
+from mirage.verify.pair.examine import examine
 from mirage.workloads import get
 
 FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1)

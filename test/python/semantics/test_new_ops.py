@@ -27,7 +27,7 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms import stabilize
 from mirage.verify import VerifyOptions, verify
-from mirage.verify.traced import traced
+from mirage.verify.normal_form.traced import traced
 from new_ops import Affine, Odd, SiluTwice, Twice
 
 

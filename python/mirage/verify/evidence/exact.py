@@ -30,10 +30,10 @@ from mirage.verify.evidence.small_model import (
     small_difference,
     small_pair,
 )
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.evidence.value_by_value import prove_in_segments
-from mirage.verify.kernel_by_kernel import Account, Hint, Piece, Prove, Shown, account_for
-from mirage.verify.normalize import normalize
-from mirage.verify.time_limit import OutOfTime, time_limit
+from mirage.verify.normal_form.normalize import normalize
+from mirage.verify.pieces.kernel_by_kernel import Account, Hint, Piece, Prove, Shown, account_for
 from mirage.verify.verdict import Evidence, HoldsFor
 
 ENOUGH_LOG2 = -60.0

@@ -22,7 +22,7 @@ from mirage.verify.evidence.floats import Yardstick
 from mirage.verify.evidence.real_sizes import restrict
 from mirage.verify.evidence.rounding import compare_rows
 from mirage.verify.evidence.sampling import Sample
-from mirage.verify.kernel_by_kernel import Pairs
+from mirage.verify.pieces.kernel_by_kernel import Pairs
 
 
 def first_rough(

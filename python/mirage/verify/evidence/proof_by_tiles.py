@@ -2,7 +2,7 @@
 
 Tiles that agree at a random point with values of the reference are guessed to be equal. The kernels
 are cut there (:mod:`mirage.verify.evidence.cut_kernels`), and what lies between is shown piece by
-piece (:mod:`mirage.verify.kernel_by_kernel`). As always, nothing rests on the guess.
+piece (:mod:`mirage.verify.pieces.kernel_by_kernel`). As always, nothing rests on the guess.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.cut_kernels import Site, cut_at, sites, with_stores
 from mirage.verify.evidence.value_by_value import find_guesses, prove_shortly
-from mirage.verify.kernel_by_kernel import Piece, Shown, account_for
+from mirage.verify.pieces.kernel_by_kernel import Piece, Shown, account_for
 from mirage.verify.verdict import Evidence
 
 NAME = "proof by tiles inside of kernels"

@@ -11,8 +11,8 @@ import torch
 from mirage.pipeline.compare import stated
 from mirage.semantics.substitute import without_dead_ops
 from mirage.verify import Verdict, VerifyOptions
-from mirage.verify.bound import Stated, align
-from mirage.verify.contents import verify_aligned
+from mirage.verify.shared_inputs.bound_tensors import Stated, align
+from mirage.verify.verifier import verify_aligned
 
 Program = Callable[..., object]
 DTYPES = {

@@ -21,7 +21,7 @@ from mirage.semantics.idle_steps import (
 from mirage.semantics.scalar import Array
 from mirage.semantics.tile_ranges import Positions
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop
-from mirage.verify.lookups import Freed, held_apart
+from mirage.verify.shared_inputs.free_positions import Freed, held_apart
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import Axis, Constant
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.constants import compiled, read_alike
+from mirage.verify.normal_form.constants import compiled, read_alike
 from one_liners import function, kernel
 
 F16, F32, F64 = DType.F16, DType.F32, DType.F64

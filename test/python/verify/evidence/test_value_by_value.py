@@ -18,7 +18,7 @@ from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence import value_by_value as segments
 from mirage.verify.evidence.small_model import small_pair
-from mirage.verify.normalize import normalize
+from mirage.verify.normal_form.normalize import normalize
 
 F32 = DType.F32
 WIDTH, DEPTH = 96, 3

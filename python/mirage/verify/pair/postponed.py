@@ -1,7 +1,7 @@
 """What is left to be measured of a candidate that is shown to be equivalent.
 
 Rounding errors and tests of pieces at their real sizes are wanted of several candidates of one
-program, which share much of the work (:mod:`mirage.verify.together`).
+program, which share much of the work (:mod:`mirage.verify.candidates.together`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.rounding import Errors
-from mirage.verify.kernel_by_kernel import Pairs, Piece
+from mirage.verify.pieces.kernel_by_kernel import Pairs, Piece
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
 REAL_SIZES = "tests at the real sizes"

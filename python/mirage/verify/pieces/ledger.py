@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mirage.cache import Store, key_of, kind_version
-from mirage.verify.kernel_by_kernel import Piece, Shown
+from mirage.verify.pieces.kernel_by_kernel import Piece, Shown
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor
 
 KIND = "verdict"

@@ -3,10 +3,10 @@
 Those with a definition in the table of scalar functions (``silu(x) = x sigmoid(x)``, ``rsqrt(x) =
 1 / sqrt(x)``, ``relu(x) = max(x, 0)``), powers with a constant exponent that is an integer or plus
 or minus a half, elementwise ops that are made of functions, comparisons and logic
-(:mod:`mirage.verify.predicates`), exponentials of logarithms (:mod:`mirage.verify.exponents`). A
-reshape of a reshape is one: what was joined between (the rows of all matrices of a batch) need not
-be understood. Only the verifier does this, to both programs, before it reads them in a finite
-field.
+(:mod:`~mirage.verify.normal_form.predicates`), exponentials of logarithms
+(:mod:`~mirage.verify.normal_form.exponents`). A reshape of a reshape is one: what was joined
+between (the rows of all matrices of a batch) need not be understood. Only the verifier does this,
+to both programs, before it reads them in a finite field.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from mirage.semantics.ugraph import (
     Unary,
     Value,
 )
-from mirage.verify.exponents import WRITTEN, exponential_rule
-from mirage.verify.predicates import predicate_rule
-from mirage.verify.traced import traced
+from mirage.verify.normal_form.exponents import WRITTEN, exponential_rule
+from mirage.verify.normal_form.predicates import predicate_rule
+from mirage.verify.normal_form.traced import traced
 
 _MAX_POWER = 8
 

@@ -11,7 +11,7 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Reshape, TensorType, Value
-from mirage.verify.normalize import normalize
+from mirage.verify.normal_form.normalize import normalize
 
 SHAPES = ((24,), (2, 12), (4, 6), (2, 3, 4), (3, 8), (24, 1), (1, 4, 6))
 

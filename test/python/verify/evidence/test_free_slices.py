@@ -10,7 +10,7 @@ from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.evidence.exact import show
 from mirage.verify.evidence.free_slices import with_free_slices
-from mirage.verify.kernel_by_kernel import Piece
+from mirage.verify.pieces.kernel_by_kernel import Piece
 
 
 def tensor(*shape: int) -> Value:

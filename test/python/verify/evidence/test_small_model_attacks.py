@@ -25,7 +25,7 @@ from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.exact import compare_exactly
 from mirage.verify.evidence.proof import prove
 from mirage.verify.evidence.small_model import run_small_model, small_pair
-from mirage.verify.normalize import normalize
+from mirage.verify.normal_form.normalize import normalize
 from one_liners import function, kernel
 from random_graphs import random_graph
 from small_programs import assert_exact

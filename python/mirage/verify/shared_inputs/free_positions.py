@@ -20,9 +20,9 @@ from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.bounds_in_place import bounds_in_place
-from mirage.verify.calls import cut_calls
 from mirage.verify.evidence.held import held_difference
+from mirage.verify.shared_inputs.cut_calls import cut_calls
+from mirage.verify.shared_inputs.loop_bounds import bounds_in_place
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
 IN_PLACE = "float64 with the positions as they are"

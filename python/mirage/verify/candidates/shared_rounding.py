@@ -16,9 +16,9 @@ from mirage.verify.evidence.instance import TooMuchWork, make_joint
 from mirage.verify.evidence.rounding import Errors, Measured, measure_together
 from mirage.verify.evidence.sampling import Sample, choose_sample
 from mirage.verify.evidence.situations import Turn
-from mirage.verify.kernel_by_kernel import Hint
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.options import VerifyOptions
-from mirage.verify.time_limit import OutOfTime, time_limit
+from mirage.verify.pieces.kernel_by_kernel import Hint
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.merged_dimensions import merged
 from mirage.verify.evidence.proof import prove
 from mirage.verify.evidence.small_model import run_small_model, small_pair
-from mirage.verify.normalize import normalize
+from mirage.verify.normal_form.normalize import normalize
 from random_programs import Generator
 
 F32 = DType.F32

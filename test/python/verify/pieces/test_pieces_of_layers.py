@@ -13,7 +13,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms import stabilize
 from mirage.verify.evidence.exact import accounts_of, show
-from mirage.verify.kernel_by_kernel import Hint, Piece, Shown
+from mirage.verify.pieces.kernel_by_kernel import Hint, Piece, Shown
 
 ADD, SUB, MUL, DIV = BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.DIV
 LIMITS = SearchLimits(budget=600.0, candidates=3, choices=2, plans=12)

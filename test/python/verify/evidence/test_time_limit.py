@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from mirage.verify.time_limit import OutOfTime, time_limit
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 
 
 def busy() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from mirage.verify.kernel_by_kernel import Piece
-from mirage.verify.postponed import Open, with_tests
-from mirage.verify.postponed import Tested as Outcome
+from mirage.verify.pair.postponed import Open, with_tests
+from mirage.verify.pair.postponed import Tested as Outcome
+from mirage.verify.pieces.kernel_by_kernel import Piece
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
 

@@ -16,21 +16,17 @@ from typing import TypeVar
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.idle_steps import leaves_out_steps
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.candidates.shared_rounding import Entry, in_order, rounding_of
 from mirage.verify.evidence.exact import accounts_of, show
 from mirage.verify.evidence.situations import Turn
-from mirage.verify.kernel_by_kernel import Hint, Pairs, Piece, Shown
-from mirage.verify.ledger import Ledger
-from mirage.verify.postponed import REAL_SIZES, Open, Tested, rounding_evidence, with_tests
-from mirage.verify.shared_rounding import Entry, in_order, rounding_of
-from mirage.verify.time_limit import OutOfTime, time_limit
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+from mirage.verify.options import SignatureMismatch, VerifyOptions
+from mirage.verify.pair.examine import examine, speaks_of
+from mirage.verify.pair.postponed import REAL_SIZES, Open, Tested, rounding_evidence, with_tests
+from mirage.verify.pair.verification import try_piece
+from mirage.verify.pieces.kernel_by_kernel import Hint, Pairs, Piece, Shown
+from mirage.verify.pieces.ledger import Ledger
 from mirage.verify.verdict import Evidence, Kind, Verdict
-from mirage.verify.verifier import (
-    SignatureMismatch,
-    VerifyOptions,
-    examine,
-    speaks_of,
-    try_piece,
-)
 
 _T = TypeVar("_T")
 

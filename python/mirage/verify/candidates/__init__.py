@@ -1,0 +1,1 @@
+"""Several candidates of one program, verified together."""

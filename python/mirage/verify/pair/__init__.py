@@ -1,0 +1,1 @@
+"""One candidate and its reference: what is tried in which order, and what follows from it."""

@@ -1,0 +1,114 @@
+"""One candidate against its reference: as it is, and read in other ways where that shows little."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from mirage.semantics.check import check_graph
+from mirage.semantics.decompose import decompose
+from mirage.semantics.numbers import Number, nearest
+from mirage.semantics.scalar import Array
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.normal_form.constants import read_alike
+from mirage.verify.normal_form.exponents import has_written
+from mirage.verify.normal_form.normalize import Depth
+from mirage.verify.options import SignatureMismatch, VerifyOptions
+from mirage.verify.pair.postponed import Open
+from mirage.verify.pair.verification import Verification
+from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
+from mirage.verify.shared_inputs.cut_calls import cut_calls
+from mirage.verify.shared_inputs.free_positions import free_positions, with_positions
+from mirage.verify.shared_inputs.steps_left_out import NOT_IDLE, all_steps_taken, with_steps
+from mirage.verify.verdict import Evidence, Kind, Verdict
+
+
+def examine(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    options: VerifyOptions,
+    hint: Hint | None = None,
+    known: Mapping[str, Shown] = {},
+    contents: Mapping[int, Array] = {},
+    *,
+    postpone: bool = True,
+) -> Verdict | Open:
+    """:func:`mirage.verify.verifier.verify`; with ``postpone`` up to what candidates of one program
+    can share."""
+    check_graph(reference)
+    check_graph(candidate)
+    _check_signature(reference, candidate, options.permute)
+    seed = secrets.randbits(128) if options.seed is None else options.seed
+    freed = free_positions(reference, candidate)
+    taken = all_steps_taken(freed)
+    if freed.positions or taken is not freed:
+        known_numbers = {**contents, **freed.positions}
+        options = replace(options, seed=seed)
+        verdict = NOT_IDLE
+        if taken is not None:
+            pair = taken.reference, taken.candidate
+            found = examine(*pair, options, None, known, known_numbers, postpone=False)
+            assert isinstance(found, Verdict)
+            verdict = found
+        verdict = with_positions(freed, replace(verdict, seed=seed), known_numbers, options.work)
+        if taken is None or taken is freed:
+            return verdict
+        return with_steps(freed, verdict, known_numbers, options.work)
+    reference, candidate = freed.reference, freed.candidate
+    first, second = cut_calls(reference), cut_calls(candidate)
+    if first.calls != second.calls:
+        text = f"expected the calls {list(first.calls)}, got {list(second.calls)}"
+        return Verdict(Kind.UNKNOWN, None, (Evidence("calls to the framework", None, text),), seed)
+    count = len(reference.outputs)
+    if hint is not None and (first.calls or not speaks_of(hint, reference)):
+        hint = None
+    held = partial(Verification, known=known, contents=contents)
+    found = held(first.graph, second.graph, count, options, seed, hint).run(
+        postpone and not first.calls and not contents
+    )
+    if isinstance(found, Open) or found.equivalent:
+        return found
+    source, alike, read = read_alike(decompose(first.graph), second.graph)
+    pairs = [(source, alike, read)] if read else []
+    tries = [(Depth.USUAL, pair) for pair in pairs]
+    if found.kind is Kind.UNKNOWN and has_written(first.graph, second.graph):
+        pairs.insert(0, (first.graph, second.graph, {}))
+        tries += [(Depth.EXPONENTIALS, pair) for pair in pairs]
+    for depth, (one, other, constants) in tries:
+        again = held(one, other, count, options, seed, None, depth=depth).run()
+        assert isinstance(again, Verdict)
+        if again.equivalent:
+            return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
+    return found
+
+
+def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidence]:
+    """How programs were read that are not shown to be equal as they are."""
+    if constants:
+        pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(constants.items()))
+        text = f"read what compiles to the same: {', '.join(pairs)}"
+        yield Evidence("constants", True, text)
+    if depth is not Depth.USUAL:
+        yield Evidence("functions", True, "read as what they are made of: exponentials, maxima")
+
+
+def speaks_of(hint: Hint, reference: KernelGraph) -> bool:
+    """Whether the hint's source is one of the decompositions of ``reference``: what its composite
+    ops mean, with or without the row maximum."""
+    text = signature(hint.source)
+    return any(signature(decompose(reference, stable=s)) == text for s in (False, True))
+
+
+def _check_signature(reference: KernelGraph, candidate: KernelGraph, permute: bool) -> None:
+    for what, first, second in (
+        ("inputs", reference.inputs, candidate.inputs),
+        ("outputs", reference.outputs, candidate.outputs),
+    ):
+        expected, actual = [str(v.type) for v in first], [str(v.type) for v in second]
+        if permute and what == "outputs":
+            expected, actual = sorted(expected), sorted(actual)
+        if expected != actual:
+            raise SignatureMismatch(f"{what}: expected types {expected}, got {actual}")

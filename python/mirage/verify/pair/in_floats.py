@@ -1,0 +1,51 @@
+"""Both programs in float64 on parts of their real sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.verify.evidence.floats import Difference, compare_floats, decisive
+from mirage.verify.evidence.instance import Instance
+from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.verdict import Evidence
+
+_OTHER_SAMPLES = 3
+
+
+def floats_at_real_sizes(
+    instance: Instance, work: float, source: np.random.Generator, order: tuple[int, ...] | None
+) -> tuple[list[Difference | None], Evidence]:
+    """Comparisons in float64 under an order of the candidate's outputs; where there is none, as
+    they are, and at more places."""
+    sample = instance.stable_sample
+    as_it_is = tuple(range(len(instance.stable[0].outputs)))
+    results = compare_floats(instance.stable, sample, source, order or as_it_is)
+    if order is None and decisive(results) is None:
+        results += _look_again(instance, work, source)
+    numbers = {"inputs": len(results), "fraction": sample.fraction, "cells": instance.cells}
+    return results, Evidence(
+        "float64 at the real sizes",
+        None if not results else decisive(results) is None,
+        f"{len(results)} random inputs, {instance.describe(sample)}",
+        numbers,
+    )
+
+
+def _look_again(
+    instance: Instance, work: float, source: np.random.Generator
+) -> list[Difference | None]:
+    """Comparisons where the finite field shows a difference or is undefined: there, and at some
+    other parts of the outputs.
+    """
+    order = range(len(instance.stable[0].outputs))
+    fixed = instance.stable_sample.fixed
+    samples = [(instance.exact, instance.exact_sample)]
+    for _ in range(_OTHER_SAMPLES):
+        pair = instance.stable
+        samples.append((pair, choose_sample(pair, work, source, fixed)))
+    results: list[Difference | None] = []
+    for pair, sample in samples:
+        results += compare_floats(pair, sample, source, order)
+        if decisive(results) is not None:
+            break
+    return results

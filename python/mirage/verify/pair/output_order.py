@@ -1,0 +1,108 @@
+"""Which output of one program is which of another: by draws over finite fields."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirage.verify.evidence.instance import Instance
+from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
+from mirage.verify.options import VerifyOptions
+from mirage.verify.verdict import Evidence
+
+
+@dataclass(frozen=True)
+class OutputOrder:
+    """The order of the candidate's outputs under which all draws agree, if any."""
+
+    order: tuple[int, ...] | None
+    evidence: Evidence
+
+
+def order_of_outputs(
+    instance: Instance, options: VerifyOptions, permutable: int, rng: random.Random
+) -> OutputOrder:
+    """By draws at the real sizes, with logarithms where nothing is found without them. The first
+    ``permutable`` outputs may change places where the options say so."""
+    found = _drawn(instance, options, permutable, rng, logarithms=False)
+    if found.order is None and any(map(takes_logarithms, instance.exact)):
+        found = _drawn(instance, options, permutable, rng, logarithms=True)
+    return found
+
+
+def _drawn(
+    instance: Instance,
+    options: VerifyOptions,
+    permutable: int,
+    rng: random.Random,
+    *,
+    logarithms: bool,
+) -> OutputOrder:
+    """``log`` is any function, or with ``logarithms`` what undoes ``exp``."""
+    sample = instance.exact_sample
+    draws: list[FieldDraw] = []
+    redrawn = 0
+    differ = False  # one draw is enough for that
+    while not differ and len(draws) < options.draws and redrawn <= options.redraws:
+        result = field_draw(instance.exact, sample, rng, logarithms=logarithms)
+        if result.undefined:
+            redrawn += 1  # a zero divisor: the draw says nothing
+            continue
+        draws.append(result)
+        equal = (row[i] for i, row in enumerate(result.equal))
+        differ = not options.permute and not all(equal)
+    count = len(instance.exact[0].outputs)
+    enough = len(draws) == options.draws and not differ
+    order = _common_order(draws, count, permutable if options.permute else 0) if enough else None
+    holds = order is not None if len(draws) == options.draws else None
+    if differ:
+        holds = False
+    text = f"{len(draws)} draws, {redrawn} redrawn, {instance.describe(sample)}"
+    if logarithms:
+        text += ", discrete logarithms"
+    numbers = {
+        "draws": len(draws),
+        "redrawn": redrawn,
+        "fraction": sample.fraction,
+        "cells": instance.cells,
+        "primes": [list(d.primes) for d in draws],
+    }
+    return OutputOrder(order, Evidence("finite field at the real sizes", holds, text, numbers))
+
+
+def _common_order(
+    draws: Sequence[FieldDraw], count: int, permutable: int
+) -> tuple[int, ...] | None:
+    """An order under which all draws agree, as it is where that does."""
+    allowed = [
+        [
+            (i == j or max(i, j) < permutable) and all(d.equal[i][j] for d in draws)
+            for j in range(count)
+        ]
+        for i in range(count)
+    ]
+    if all(allowed[i][i] for i in range(count)):
+        return tuple(range(count))
+    return match_outputs(allowed) if permutable else None
+
+
+def match_outputs(allowed: Sequence[Sequence[bool]]) -> tuple[int, ...] | None:
+    """A perfect matching (augmenting paths): ``result[i]`` is an allowed partner of ``i``, all
+    different.
+    """
+    partner: dict[int, int] = {}
+
+    def place(i: int, seen: set[int]) -> bool:
+        for j, ok in enumerate(allowed[i]):
+            if ok and j not in seen:
+                seen.add(j)
+                if j not in partner or place(partner[j], seen):
+                    partner[j] = i
+                    return True
+        return False
+
+    if not all(place(i, set()) for i in range(len(allowed))):
+        return None
+    matched = {i: j for j, i in partner.items()}
+    return tuple(matched[i] for i in range(len(allowed)))
