@@ -63,7 +63,7 @@ def verified(request: Request) -> Found:
     ledger = _Noting(request)
     until = min(request.deadline, time.time() + request.seconds)
     terms = Terms(request.options, ledger, until)
-    verdicts = list(verdicts_of(request.op, request.known, terms))
+    verdicts = verdicts_of(request.op, request.known, terms)
     return verdicts, ledger.added, time.perf_counter() - start
 
 

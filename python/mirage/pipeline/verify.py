@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import count
@@ -24,11 +23,11 @@ from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions
 from mirage.verify.candidates.together import Claim, Terms, verify_all
-from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+from mirage.verify.candidates.with_steps import in_their_steps
 from mirage.verify.pieces.kernel_by_kernel import Hint
 from mirage.verify.pieces.ledger import Ledger
-from mirage.verify.shared_inputs.free_positions import Freed, numbers_of
-from mirage.verify.shared_inputs.steps_left_out import with_all_steps, with_steps
+from mirage.verify.shared_inputs.free_positions import numbers_of
+from mirage.verify.shared_inputs.steps_left_out import with_all_steps
 
 
 @dataclass(frozen=True)
@@ -87,20 +86,24 @@ def verify_candidates(
 
 def verdicts_of(
     op: Alternatives, known: Mapping[int, Iota], terms: Terms, executor: Executor | None = None
-) -> Iterator[Verdict]:
+) -> list[Verdict]:
     """A verdict for each candidate of a part, whose inputs ``known`` are positions."""
     reference, *candidates = op.programs
     taken = [_all_steps_taken(c, known) for c in candidates]
     claims = claims_of(replace(op, programs=(reference, *taken)))
-    verdicts = verify_all(reference, claims, terms, executor)
-    for index, candidate in enumerate(candidates):
-        try:
-            verdict = next(verdicts)
-        except (SignatureMismatch, InvalidGraph) as error:
-            raise StageError(f"verify: candidate {index}: {error}") from error
-        if taken[index] is not candidate and verdict.accepted:
-            verdict = _with_steps(reference, candidate, verdict, known, terms)
-        yield verdict
+    found: list[Verdict] = []
+    try:
+        found.extend(verify_all(reference, claims, terms, executor))
+    except (SignatureMismatch, InvalidGraph) as error:
+        raise StageError(f"verify: candidate {len(found)}: {error}") from error
+    left = [n for n, c in enumerate(candidates) if taken[n] is not c and found[n].accepted]
+    if left:
+        contents = {i: numbers_of(iota.result.shape, iota.dim) for i, iota in known.items()}
+        some, verdicts = [candidates[n] for n in left], [found[n] for n in left]
+        compared = in_their_steps(reference, some, verdicts, contents, terms, executor)
+        for n, verdict in zip(left, compared, strict=True):
+            found[n] = verdict
+    return found
 
 
 def judged(
@@ -125,23 +128,6 @@ def _all_steps_taken(candidate: KernelGraph, known: Mapping[int, Iota]) -> Kerne
     that it is the same is not shown, the candidate as it is, of which nothing is shown then."""
     positions = {candidate.inputs[i]: iota for i, iota in known.items()}
     return with_all_steps(candidate, positions) or candidate
-
-
-def _with_steps(
-    reference: KernelGraph,
-    candidate: KernelGraph,
-    verdict: Verdict,
-    known: Mapping[int, Iota],
-    terms: Terms,
-) -> Verdict:
-    contents = {i: numbers_of(iota.result.shape, iota.dim) for i, iota in known.items()}
-    left = terms.deadline - time.time()
-    try:
-        with time_limit(left):
-            pair = Freed(reference, candidate)
-            return with_steps(pair, verdict, contents, terms.options.work)
-    except OutOfTime:
-        return replace(verdict, kind=Kind.UNKNOWN, late=True)
 
 
 def claims_of(op: Alternatives) -> list[Claim]:

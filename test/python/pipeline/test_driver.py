@@ -31,7 +31,8 @@ from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value, all_ops
 from mirage.transforms.partition import Part
-from mirage.verify import Kind, Verdict, together
+from mirage.verify import Kind, Verdict
+from mirage.verify.candidates import together
 from mirage.verify.pair.examine import examine
 from mirage.workloads import get
 

@@ -22,7 +22,8 @@ from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.ugraph import External, KernelGraph, Launch
-from mirage.verify import Kind, Verdict, together
+from mirage.verify import Kind, Verdict
+from mirage.verify.candidates import together
 from mirage.verify.pair.examine import examine
 
 FAST = mi.OptimizeOptions(candidates=2, compile=False, verify_seed=1, jobs=1)

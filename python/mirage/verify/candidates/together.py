@@ -3,19 +3,17 @@ tested) once, rounding errors are measured in the same situations, and workers s
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.idle_steps import leaves_out_steps
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.candidates.jobs import each, workers
 from mirage.verify.candidates.shared_rounding import Entry, in_order, rounding_of
 from mirage.verify.evidence.exact import accounts_of, show
 from mirage.verify.evidence.situations import Turn
@@ -27,8 +25,6 @@ from mirage.verify.pair.verification import try_piece
 from mirage.verify.pieces.kernel_by_kernel import Hint, Pairs, Piece, Shown
 from mirage.verify.pieces.ledger import Ledger
 from mirage.verify.verdict import Evidence, Kind, Verdict
-
-_T = TypeVar("_T")
 
 PIECE_SECONDS = 10.0
 """Processor time: a piece that takes longer is not shown."""
@@ -66,7 +62,7 @@ def verify_all(
     _show_pieces(claims, terms, executor)
     known = dict(terms.ledger)
     jobs = [partial(_examined, reference, c, terms.options, known, terms.deadline) for c in claims]
-    found = list(_each(jobs, executor))
+    found = list(each(jobs, executor))
     _try_pieces(found, terms, executor)
     _measure(reference, claims, found, terms, executor)
     for verdict in found:
@@ -105,7 +101,7 @@ def _show_pieces(claims: Sequence[Claim], terms: Terms, executor: Executor | Non
             return
         asked.update(p.key for p in pieces)
         jobs = [partial(_shown, p, secrets.randbits(128), terms.deadline) for p in pieces]
-        for piece, shown in zip(pieces, _each(jobs, executor), strict=True):
+        for piece, shown in zip(pieces, each(jobs, executor), strict=True):
             terms.ledger.add(piece, shown)
 
 
@@ -154,7 +150,7 @@ def _try_pieces(found: list[_Found], terms: Terms, executor: Executor | None) ->
                 for p in missing.values()
             ]
             tested.update(
-                (key, t) for key, t in zip(missing, _each(jobs, executor), strict=True) if t
+                (key, t) for key, t in zip(missing, each(jobs, executor), strict=True) if t
             )
         found[place] = with_tests(left, tested)
 
@@ -190,7 +186,7 @@ def _measure(
     if not places:
         return
     options = terms.options
-    turns = len(os.sched_getaffinity(0)) if executor is not None else 1
+    turns = workers(executor)
     entries: list[Entry] = []
     for i in places:
         left = found[i]
@@ -202,7 +198,7 @@ def _measure(
         partial(rounding_of, reference, entries, options, Turn(k, turns), terms.deadline)
         for k in range(turns)
     ]
-    measured = list(zip(*_each(jobs, executor), strict=True))
+    measured = list(zip(*each(jobs, executor), strict=True))
     for i, parts in zip(places, measured, strict=True):
         left = found[i]
         assert isinstance(left, Open)
@@ -226,18 +222,3 @@ def _not_measured(verdict: Verdict, reason: str) -> Verdict:
     """The verdict where it is too much work to measure rounding errors."""
     evidence = (*verdict.evidence, Evidence(REAL_SIZES, None, reason))
     return replace(verdict, kind=Kind.UNKNOWN, bound_log2=None, permutation=None, evidence=evidence)
-
-
-def _each(jobs: Sequence[Callable[[], _T]], executor: Executor | None) -> Iterator[_T]:
-    """What the jobs give, in order. If workers die, the rest is done here."""
-    done = 0
-    if executor is not None and len(jobs) > 1:
-        futures: list[Future[_T]] = []
-        with contextlib.suppress(BrokenExecutor):
-            futures.extend(executor.submit(job) for job in jobs)
-        with contextlib.suppress(BrokenExecutor):
-            for future in futures:
-                yield future.result()
-                done += 1
-    for job in jobs[done:]:
-        yield job()

@@ -99,20 +99,25 @@ def compare_floats(
     return results
 
 
-def compare_inputs(
+def compare_several(
     graphs: Sequence[KernelGraph],
     sample: Sample,
     inputs: Sequence[Sampled],
-    permutation: Sequence[int],
+    candidates: Sequence[int],
     scale: float,
-) -> Difference | None:
-    """The difference on given inputs, where the reference is defined; ``scale`` is theirs."""
+) -> dict[int, Difference | None]:
+    """The difference of each of some candidates (counted from 0; the first graph is the reference)
+    on given inputs, where the reference is defined; ``scale`` is theirs."""
     expected = outputs_of(graphs[0], 0, Float64(), inputs, sample)
-    actual = permuted_outputs(graphs[1], 1, Float64(), inputs, sample, permutation)
     defined = [np.isfinite(x) for x in expected]
     expected = [np.where(d, x, 0.0) for d, x in zip(defined, expected, strict=True)]
-    actual = [np.where(d, y, 0.0) for d, y in zip(defined, actual, strict=True)]
-    return _compare(expected, actual, sample, scale)
+    order = range(len(graphs[0].outputs))
+    found: dict[int, Difference | None] = {}
+    for n in candidates:
+        actual = permuted_outputs(graphs[n + 1], n + 1, Float64(), inputs, sample, order)
+        actual = [np.where(d, y, 0.0) for d, y in zip(defined, actual, strict=True)]
+        found[n] = _compare(expected, actual, sample, scale)
+    return found
 
 
 def find_difference(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from mirage.semantics.evaluate import Sampled
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.floats import Difference, compare_inputs, draw_inputs
+from mirage.verify.evidence.floats import Difference, compare_several, draw_inputs
 from mirage.verify.evidence.sampling import Sample, choose_sample
 
 _SCALES = (1.0, 0.05)
@@ -25,21 +25,39 @@ def held_difference(
 ) -> tuple[Difference | None, int]:
     """A difference in float64 on random inputs, those in ``contents`` as they are, and how many
     inputs were tried."""
+    (found,) = held_differences(graphs[0], graphs[1:], contents, work, seed)
+    return found
+
+
+def held_differences(
+    reference: KernelGraph,
+    candidates: Sequence[KernelGraph],
+    contents: Mapping[int, Array],
+    work: float,
+    seed: int,
+) -> list[tuple[Difference | None, int]]:
+    """The same for several candidates, on the same inputs: what the reference gives is computed
+    once. ``work`` is that of one candidate."""
     rng = np.random.default_rng(seed)
-    count = 0
+    graphs = (reference, *candidates)
+    all_work = work * len(graphs) / 2.0
+    found = dict[int, tuple[Difference | None, int]]()
+    found.update((n, (None, 0)) for n in range(len(candidates)))
     for _ in range(_PARTS):
-        sample = choose_sample(graphs, 4.0 * work, rng)
-        if sample.work > _AT_MOST * work:
+        sample = choose_sample(graphs, 4.0 * all_work, rng)
+        if sample.work > _AT_MOST * all_work:
+            if len(candidates) > 1:  # one alone may be too large
+                alone = (held_difference((reference, c), contents, work, seed) for c in candidates)
+                return list(alone)
             break
         for scale in _SCALES:
-            inputs = with_contents(draw_inputs(graphs[0], sample, rng, scale), sample, contents)
-            found = compare_inputs(graphs, sample, inputs, range(len(graphs[0].outputs)), scale)
-            count += 1
-            if found is not None:
-                return found, count
-        if sample.fraction == 1.0:
+            inputs = with_contents(draw_inputs(reference, sample, rng, scale), sample, contents)
+            active = [n for n, (difference, _) in found.items() if difference is None]
+            for n, difference in compare_several(graphs, sample, inputs, active, scale).items():
+                found[n] = difference, found[n][1] + 1
+        if sample.fraction == 1.0 or all(difference for difference, _ in found.values()):
             break
-    return None, count
+    return [found[n] for n in range(len(candidates))]
 
 
 def with_contents(

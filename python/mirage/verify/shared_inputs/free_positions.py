@@ -8,7 +8,7 @@ themselves, and only a difference there is one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,9 +20,10 @@ from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.held import held_difference
+from mirage.verify.evidence.floats import Difference
+from mirage.verify.evidence.held import held_differences
 from mirage.verify.shared_inputs.cut_calls import cut_calls
-from mirage.verify.shared_inputs.loop_bounds import bounds_in_place
+from mirage.verify.shared_inputs.loop_bounds import bounding_inputs, bounds_in_place
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
 IN_PLACE = "float64 with the positions as they are"
@@ -109,18 +110,41 @@ def held_apart(
 ) -> Verdict | int | None:
     """What float64 says with ``contents`` in place: a refutation, or how many inputs show no
     difference; None where calls differ."""
-    first, second = cut_calls(freed.reference), cut_calls(freed.candidate)
-    if first.calls != second.calls:
-        return None
-    graphs = (decompose(first.graph, stable=True), decompose(second.graph, stable=True))
-    d, count = None, 0
-    for held in bounds_in_place(freed.candidate, contents, seed):
-        d, tried = held_difference(graphs, held, work, seed)
-        count += tried
-        if d is not None:
-            break
-    if d is None:
-        return count
+    (found,) = all_held_apart(freed.reference, (freed.candidate,), contents, work, seed)
+    return found
+
+
+def all_held_apart(
+    reference: KernelGraph,
+    candidates: Sequence[KernelGraph],
+    contents: Mapping[int, Array],
+    work: float,
+    seed: int,
+) -> list[Verdict | int | None]:
+    """The same for several candidates of a program, on the same inputs."""
+    first = cut_calls(reference)
+    source = decompose(first.graph, stable=True)
+    found: list[Verdict | int | None] = [None] * len(candidates)
+    groups: dict[tuple[tuple[int, tuple[int, int]], ...], dict[int, KernelGraph]] = {}
+    for n, candidate in enumerate(candidates):
+        second = cut_calls(candidate)
+        if first.calls == second.calls:
+            ends = tuple(sorted(bounding_inputs(candidate).items()))
+            groups.setdefault(ends, {})[n] = decompose(second.graph, stable=True)
+    for graphs in groups.values():
+        counts = dict.fromkeys(graphs, 0)
+        for held in bounds_in_place(candidates[next(iter(graphs))], contents, seed):
+            left = [n for n in graphs if not isinstance(found[n], Verdict)]
+            pairs = [graphs[n] for n in left]
+            for n, (d, tried) in zip(
+                left, held_differences(source, pairs, held, work, seed), strict=True
+            ):
+                counts[n] += tried
+                found[n] = counts[n] if d is None else _apart(d, counts[n], seed)
+    return found
+
+
+def _apart(d: Difference, count: int, seed: int) -> Verdict:
     where = f"float64, inputs {d.scale:g} times standard normal, positions as they are"
     witness = Witness(seed, d.output, d.element, d.expected, d.actual, where)
     evidence = Evidence(IN_PLACE, False, f"{count} random inputs")

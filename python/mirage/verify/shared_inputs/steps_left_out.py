@@ -7,7 +7,7 @@ the same loop with all steps does, and that one is verified.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mirage.semantics.idle_steps import (
@@ -21,7 +21,7 @@ from mirage.semantics.idle_steps import (
 from mirage.semantics.scalar import Array
 from mirage.semantics.tile_ranges import Positions
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop
-from mirage.verify.shared_inputs.free_positions import Freed, held_apart
+from mirage.verify.shared_inputs.free_positions import Freed, all_held_apart
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
 
@@ -65,7 +65,25 @@ def with_steps(
     executes them."""
     if not verdict.equivalent:
         return verdict
-    found = held_apart(freed, contents, work, verdict.seed)
+    graph, candidates = freed.reference, (freed.candidate,)
+    (found,) = all_with_steps(graph, candidates, (verdict,), contents, work, verdict.seed)
+    return found
+
+
+def all_with_steps(
+    reference: KernelGraph,
+    candidates: Sequence[KernelGraph],
+    verdicts: Sequence[Verdict],
+    contents: Mapping[int, Array],
+    work: float,
+    seed: int,
+) -> list[Verdict]:
+    """The same for several candidates that are equal with all steps taken, on the same inputs."""
+    apart = all_held_apart(reference, candidates, contents, work, seed)
+    return [_in_steps(verdict, found) for verdict, found in zip(verdicts, apart, strict=True)]
+
+
+def _in_steps(verdict: Verdict, found: Verdict | int | None) -> Verdict:
     if isinstance(found, Verdict):
         return found
     text = f"they contribute nothing; no difference in float64 on {found or 0} random inputs"
