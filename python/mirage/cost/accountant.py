@@ -14,6 +14,7 @@ from mirage.semantics.ugraph import TensorType
 
 Num = Any
 LINE = 128.0  # bytes of a cache line
+START = 16.0  # bytes at whose multiples rows of boxes start
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
@@ -30,6 +31,11 @@ def is_odd(type_: TensorType) -> bool:
     """Whether rows of a tensor start at places that no asynchronous copy can begin at."""
     rows, width = type_.shape[-1:], type_.dtype.bytes
     return any(n * width % COPY_UNIT != 0 and type_.size > n for n in rows)
+
+
+def splits_lines(type_: TensorType) -> bool:
+    """Whether rows of a tensor start within lines of a cache."""
+    return any(n * type_.dtype.bytes % LINE != 0 and type_.size > n for n in type_.shape[-1:])
 
 
 def _up(x: Num, multiple: int) -> Num:
@@ -99,6 +105,10 @@ class Accountant:
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)
+        if splits_lines(type_):  # a row of a box that begins within a line ends in the next one
+            row = np.minimum(run * width, LINE)
+            boxes = np.where(self.features.warpgroups, elements * width, 0.0)
+            self._add("split", boxes * np.maximum(row - START, 0.0) / LINE, in_loop)
         held = _up(elements * width, 128)
         if in_loop:
             self.features.shared_step = self.features.shared_step + held

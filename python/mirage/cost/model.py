@@ -90,6 +90,8 @@ class KernelFeatures:
     pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0
+    split_once: Num = 0.0  # bytes more that boxes take whose rows lie in two lines of a cache
+    split_step: Num = 0.0
     odd_once: Num = 0.0  # elements of loads that go element by element, and through registers
     odd_step: Num = 0.0
     copied_once: Num = 0.0  # those of them that threads copy to shared memory
@@ -257,6 +259,7 @@ def _memory(f: KernelFeatures, target: Target, o: _Occupancy, load: Num) -> tupl
     missing = np.minimum(target.flight_total / flight, 1e3)
     dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
     boxes = np.where(o.waves <= 1, IN_STEP, 1.0)
+    load = load + f.split_once + f.split_step * f.steps
     l2 = f.blocks * load / np.where(f.warpgroups, boxes * target.box_l2_bytes, target.l2_bytes)
     taken = np.where(f.warpgroups, boxes * target.box_sm_bytes, target.sm_bytes)
     l2 = np.maximum(l2, o.per_sm * load / taken)
@@ -303,6 +306,8 @@ def _turns(f: KernelFeatures, target: Target, o: _Occupancy, busy: Num) -> Num:
     """µs of a loop over rings that only multiplies: its products; its steps; or the turns of its
     slots, each of which is read, released, and waits for the next tile."""
     wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
+    # what two lines hold takes as long as two rows
+    wait = wait * (1.0 + f.split_step / np.maximum(f.load_step, 1.0))
     wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
     slots = np.maximum(f.stages - 1.0, 0.5)
     turns = (f.steps * wait + busy) / slots

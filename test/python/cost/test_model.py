@@ -206,6 +206,22 @@ def test_products_over_rings_as_measured(
     assert 0.85 < predicted / measured < 1.15
 
 
+@pytest.mark.parametrize(
+    ("tile", "stages", "warps", "measured"),
+    [((128, 64, 64), 8, 4, 9.70), ((64, 128, 64), 8, 4, 9.83)],
+)
+def test_rows_that_two_lines_hold_are_read_twice(
+    tile: tuple[int, int, int], stages: int, warps: int, measured: float
+) -> None:
+    """1000^3 on an H200, whose rows of 2000 bytes start anywhere in a line; 1024^3 takes 6 µs."""
+    times = [
+        float(estimate(features_of(product_kernel(n, n, n, tile, stages, warps)), H200)["time"])
+        for n in (1000, 1024)
+    ]
+    assert times[0] > 1.35 * times[1]
+    assert 0.85 < times[0] / measured < 1.15
+
+
 def test_rows_at_odd_elements_cost_the_threads_that_copy_them() -> None:
     """Element by element, and no step ahead: further stages are of no use."""
 

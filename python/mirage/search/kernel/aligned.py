@@ -1,8 +1,9 @@
-"""A tensor copied into rows that start where the tensor memory accelerator can begin: a kernel of
+"""Tensors copied into rows that start where the tensor memory accelerator can begin: a kernel of
 its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, prod
 
 from mirage.semantics.builder import Builder
@@ -19,9 +20,13 @@ from mirage.semantics.ugraph import (
 
 ROW_BYTES = 16
 """Rows of tensors that are copied by boxes start at multiples of this."""
+LINE_BYTES = 128
+"""What a row of a box is read by: rows that start elsewhere take two of them."""
+MOST_LONGER = 1.25
+"""Rows are made longer for whole lines up to this factor."""
 TILE_COLUMNS = 512
-TILE = 4096
-"""Elements that a block copies."""
+TILE = 2048
+"""Elements that a block copies, of all tensors together."""
 
 
 def is_aligned(type_: TensorType) -> bool:
@@ -36,27 +41,57 @@ def may_align(type_: TensorType) -> bool:
 
 
 def aligned_type(type_: TensorType) -> TensorType:
-    """The type with its rows made longer, as little as it takes."""
-    unit = ROW_BYTES // type_.dtype.bytes
+    """The type with its rows made longer: to whole lines of a cache, or to as large a part of one
+    as does not make them much longer."""
     *leading, columns = type_.shape
-    return TensorType((*leading, ceil(columns / unit) * unit), type_.dtype)
+    unit = LINE_BYTES // type_.dtype.bytes
+    while unit * type_.dtype.bytes > ROW_BYTES and _up(columns, unit) > MOST_LONGER * columns:
+        unit //= 2
+    return TensorType((*leading, _up(columns, unit)), type_.dtype)
 
 
-def aligned_copy(tensor: Value, result: Value) -> Launch:
-    """Copies ``tensor`` into ``result``, whose rows are longer: what is loaded beyond the end of a
-    row is zero, so that their ends are zeros."""
-    *leading, columns = tensor.shape
-    width = min(TILE_COLUMNS, 1 << (columns.bit_length() - 1))
-    rows = leading[-1]
-    height = min(max(1, TILE // width), 1 << (rows.bit_length() - 1))
-    tile = (*(1 for _ in leading[:-1]), height, width)
-    names = tuple(f"d{i}" for i in range(len(tile)))
-    parts = tuple(ceil(n / t) for n, t in zip(result.shape, tile, strict=True))
+def aligned_copies(pairs: Sequence[tuple[Value, Value]]) -> list[Launch]:
+    """Copies each first value into the second, whose rows are longer: what is loaded beyond the end
+    of a row is zero, so that their ends are zeros. Tensors of the same batches are copied by one
+    launch, each block of which has a part of all of them."""
+    groups: dict[tuple[int, ...], list[tuple[Value, Value]]] = {}
+    for source, result in pairs:
+        groups.setdefault(source.shape[:-2], []).append((source, result))
+    return [_copies(group) for group in groups.values()]
+
+
+def _copies(pairs: Sequence[tuple[Value, Value]]) -> Launch:
+    batch = pairs[0][0].shape[:-2]
+    columns = max(
+        ceil(result.shape[-1] / min(TILE_COLUMNS, source.shape[-1])) for source, result in pairs
+    )
+    widths = [ceil(result.shape[-1] / columns) for _, result in pairs]
+    together = sum(
+        source.shape[-2] * _power(width) for (source, _), width in zip(pairs, widths, strict=True)
+    )
+    rows = min(max(source.shape[-2] for source, _ in pairs), ceil(together / TILE))
+    parts = (*batch, rows, columns)
+    names = tuple(f"d{i}" for i in range(len(parts)))
     grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
     maps: TileMap = tuple((name,) if n > 1 else () for name, n in zip(names, parts, strict=True))
     b = Builder(in_block=True)
-    param = Value(tensor.type, tensor.name)
-    x = b.load(param, maps, tile)
-    body = BlockGraph((param,), tuple(b.ops), (Output(x, maps),))
-    warps = 4 if prod(tile) >= TILE else 1
-    return Launch((tensor,), (result,), grid, body, Schedule(warps=warps, stages=1))
+    params = tuple(Value(source.type, source.name) for source, _ in pairs)
+    outputs: list[Output] = []
+    elements = 0
+    for param, width in zip(params, widths, strict=True):
+        tile = (*(1 for _ in batch), ceil(param.shape[-2] / rows), width)
+        elements += prod(tile)
+        outputs.append(Output(b.load(param, maps, tile), maps))
+    body = BlockGraph(params, tuple(b.ops), tuple(outputs))
+    schedule = Schedule(warps=4 if 2 * elements >= TILE else 1, stages=1)
+    sources, results = zip(*pairs, strict=True)
+    return Launch(sources, results, grid, body, schedule)
+
+
+def _up(x: int, multiple: int) -> int:
+    return -(-x // multiple) * multiple
+
+
+def _power(x: int) -> int:
+    """The next power of two: tiles are laid out as if they had as many columns."""
+    return 1 << (x - 1).bit_length()

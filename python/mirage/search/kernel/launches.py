@@ -110,7 +110,7 @@ def _needed(
     read = {v for op in ops for v in op.operands}
     needed: list[Launch | Reshape] = []
     for view in reversed(views):
-        if view.result in read:
+        if not read.isdisjoint(view.results):
             needed.insert(0, view)
             read.update(view.operands)
     return tuple(needed)

@@ -29,7 +29,7 @@ from mirage.search.algebra.normal_form import (
     SubAxis,
 )
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
-from mirage.search.kernel.aligned import aligned_copy, aligned_type, may_align
+from mirage.search.kernel.aligned import aligned_copies, aligned_type, may_align
 from mirage.search.kernel.frames import AxisUse, FrameType
 from mirage.search.kernel.merges import Merges, find_merges, view_sizes
 from mirage.search.kernel.problem import KernelProblem
@@ -189,6 +189,7 @@ def _views(
     before: list[Launch | Reshape] = []
     hot: set[Value] = set()
     read: list[Value] = []
+    aligned: list[tuple[Value, Value]] = []
     for number, (value, seen) in enumerate(zip(problem.leaves, leaves, strict=True)):
         source = value
         if value is not seen and merges.repeated(reads[number]):
@@ -204,12 +205,13 @@ def _views(
         if source is not seen:
             before.append(Reshape((source,), (seen,)))
         if number in copied:
-            copy = aligned_copy(seen, Value(aligned_type(seen.type), seen.name))
-            before.append(copy)
-            seen = copy.result
+            longer = Value(aligned_type(seen.type), seen.name)
+            aligned.append((seen, longer))
+            seen = longer
         if value in problem.hot:
             hot.add(seen)
         read.append(seen)
+    before.extend(aligned_copies(aligned))
     after = [(v, w) for v, w in zip(outputs, problem.outputs, strict=True) if v is not w]
     viewed = KernelProblem(
         outputs, tuple(read), problem.definitions, problem.table, problem.combine, frozenset(hot),
