@@ -4,7 +4,7 @@ its own."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, prod
+from math import ceil
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import (
@@ -62,30 +62,49 @@ def aligned_copies(pairs: Sequence[tuple[Value, Value]]) -> list[Launch]:
 
 def _copies(pairs: Sequence[tuple[Value, Value]]) -> Launch:
     batch = pairs[0][0].shape[:-2]
-    columns = max(
-        ceil(result.shape[-1] / min(TILE_COLUMNS, source.shape[-1])) for source, result in pairs
-    )
-    widths = [ceil(result.shape[-1] / columns) for _, result in pairs]
-    together = sum(
-        source.shape[-2] * _power(width) for (source, _), width in zip(pairs, widths, strict=True)
-    )
-    rows = min(max(source.shape[-2] for source, _ in pairs), ceil(together / TILE))
+    sizes = [(*source.shape[-2:], result.shape[-1]) for source, result in pairs]
+    columns = max(ceil(longer / min(TILE_COLUMNS, _below(n))) for _, n, longer in sizes)
+    widths = [min(_power(ceil(longer / columns)), _below(n)) for _, n, longer in sizes]
+    rows, heights = _rows([n for n, _, _ in sizes], widths)
     parts = (*batch, rows, columns)
     names = tuple(f"d{i}" for i in range(len(parts)))
     grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
     maps: TileMap = tuple((name,) if n > 1 else () for name, n in zip(names, parts, strict=True))
     b = Builder(in_block=True)
     params = tuple(Value(source.type, source.name) for source, _ in pairs)
-    outputs: list[Output] = []
-    elements = 0
-    for param, width in zip(params, widths, strict=True):
-        tile = (*(1 for _ in batch), ceil(param.shape[-2] / rows), width)
-        elements += prod(tile)
-        outputs.append(Output(b.load(param, maps, tile), maps))
+    tiles = [(*(1 for _ in batch), h, w) for h, w in zip(heights, widths, strict=True)]
+    outputs = [
+        Output(b.load(param, maps, tile), maps) for param, tile in zip(params, tiles, strict=True)
+    ]
     body = BlockGraph(params, tuple(b.ops), tuple(outputs))
+    elements = sum(h * w for h, w in zip(heights, widths, strict=True))
     schedule = Schedule(warps=4 if 2 * elements >= TILE else 1, stages=1)
     sources, results = zip(*pairs, strict=True)
     return Launch(sources, results, grid, body, schedule)
+
+
+def _rows(sizes: Sequence[int], widths: Sequence[int]) -> tuple[int, list[int]]:
+    """Parts of the rows of all tensors, which are as many, and each tensor's rows of a part: powers
+    of two (proofs cut tensors in steps that divide each other), of as little beyond their ends as
+    may be."""
+    usual = ceil(sum(n * w for n, w in zip(sizes, widths, strict=True)) / TILE)
+
+    def heights(parts: int) -> list[int]:
+        return [min(_power(ceil(n / parts)), _below(n)) for n in sizes]
+
+    def work(parts: int) -> int:
+        return parts * sum(h * w for h, w in zip(heights(parts), widths, strict=True))
+
+    options = {ceil(n / (1 << exponent)) for n in sizes for exponent in range(n.bit_length())}
+    fits = [
+        parts
+        for parts in sorted(options)
+        if all(parts * h >= n for h, n in zip(heights(parts), sizes, strict=True))
+    ]
+    near = [parts for parts in fits if usual <= 2 * parts <= 4 * usual] or fits
+    least = min(map(work, near))
+    best = min((p for p in near if work(p) <= 1.1 * least), key=lambda p: abs(p - usual))
+    return best, heights(best)
 
 
 def _up(x: int, multiple: int) -> int:
@@ -93,5 +112,10 @@ def _up(x: int, multiple: int) -> int:
 
 
 def _power(x: int) -> int:
-    """The next power of two: tiles are laid out as if they had as many columns."""
+    """The next power of two."""
     return 1 << (x - 1).bit_length()
+
+
+def _below(x: int) -> int:
+    """The last power of two up to ``x``."""
+    return 1 << (x.bit_length() - 1)

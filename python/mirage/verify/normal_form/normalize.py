@@ -5,8 +5,10 @@ Those with a definition in the table of scalar functions (``silu(x) = x sigmoid(
 or minus a half, elementwise ops that are made of functions, comparisons and logic
 (:mod:`~mirage.verify.normal_form.predicates`), exponentials of logarithms
 (:mod:`~mirage.verify.normal_form.exponents`). A reshape of a reshape is one: what was joined
-between (the rows of all matrices of a batch) need not be understood. Only the verifier does this,
-to both programs, before it reads them in a finite field.
+between (the rows of all matrices of a batch) need not be understood; and launches that compute
+several results of nothing in common are several
+(:mod:`~mirage.verify.normal_form.split_launches`). Only the verifier does this, to both programs,
+before it reads them in a finite field.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from mirage.semantics.ugraph import (
 )
 from mirage.verify.normal_form.exponents import WRITTEN, exponential_rule
 from mirage.verify.normal_form.predicates import predicate_rule
+from mirage.verify.normal_form.split_launches import with_launches_split
 from mirage.verify.normal_form.traced import traced
 
 _MAX_POWER = 8
@@ -52,7 +55,7 @@ def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     ops = state.rewrite(graph.ops)
     outputs = tuple(map(state.now, graph.outputs))
     ops = _without_dead_reshapes(ops, set(outputs))
-    return KernelGraph(graph.name, graph.inputs, ops, outputs)
+    return with_launches_split(KernelGraph(graph.name, graph.inputs, ops, outputs))
 
 
 class _Rewriter:
