@@ -25,4 +25,5 @@ void mirage::buildLowerBlock(OpPassManager &manager, const LowerBlockOptions &op
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(thread::createPlanSharedMemory({options.chip.getValue()}));
+  manager.addPass(thread::createOverlapLaunches({options.chip.getValue()}));
 }

@@ -224,6 +224,7 @@ class _Collector:
             shared_bytes=_integer(op, "shared") if "shared" in op.attributes else 0,
             arguments=arguments,
             cluster=None if cluster is None else _triple(op, cluster),
+            dependent="dependent" in op.attributes,
         )
 
 

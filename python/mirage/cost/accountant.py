@@ -190,6 +190,12 @@ class Accountant:
         self._add("move", 4.0 * elements, in_loop)
         self._add("clocks", 60.0, in_loop)
 
+    def turn(self, elements: Num, width: int, in_loop: bool) -> None:
+        """A tile whose rows become columns for ops in registers: warps exchange it."""
+        self._add("alu", 2.0 * elements, in_loop)
+        self._add("move", 2.0 * width * elements, in_loop)
+        self._add("exchanges", 1.0, in_loop)
+
     def reduce(self, elements: Num, in_loop: bool) -> None:
         """A reduction of a tile of ``elements``."""
         self._add("alu", elements, in_loop)

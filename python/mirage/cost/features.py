@@ -83,8 +83,7 @@ def features_of(
         account.features.stages,
         read,
         shared,
-        _exact(launch),
-        _odd(launch),
+        _Facts(_exact(launch), _odd(launch), _computed_with(launch, estimated.matmuls)),
         taken,
     )
     counter.count(launch.body.ops, 1.0, 1.0)
@@ -131,6 +130,15 @@ def _trips(
             yield from _trips(op.body, taken, trips)
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of values of a block."""
+
+    exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
+    odd: set[Value]  # tiles of tensors whose rows start at odd elements
+    computed_with: set[Value]  # what other ops than products read
+
+
 @dataclass
 class _Counter:
     """Counts ops; the loop of most steps is the one whose steps count as such."""
@@ -140,8 +148,7 @@ class _Counter:
     stages: float
     read: set[Value]
     shared: Mapping[Matmul, int]
-    exact: set[Value]
-    odd: set[Value]
+    facts: _Facts
     taken: Mapping[Loop, _Steps]
 
     def count(self, ops: tuple[Op, ...], trips: float, extent: float, looped: bool = False) -> None:
@@ -156,7 +163,7 @@ class _Counter:
                 self._accumulators(op, inner)
             else:
                 self.account.around = around
-                _count(self.account, op, in_loop, self.read, self.shared, self.exact, self.odd)
+                _count(self.account, op, in_loop, self.read, self.shared, self.facts)
         self.account.around = Around()
 
     def _accumulators(self, op: Loop, trips: float) -> None:
@@ -195,14 +202,26 @@ def _odd(launch: Launch) -> set[Value]:
     return odd
 
 
+def _computed_with(launch: Launch, products: Collection[Op]) -> set[Value]:
+    """Values that other ops than products read, in registers. (Products read shared memory, rows or
+    columns first.)"""
+    ops = list(all_ops(launch.body.ops))
+    movements = {op for op in ops if isinstance(op, Movement)}
+    read = {v for op in ops if op not in movements and op not in products for v in op.operands}
+    read.update(output.value for output in launch.body.outputs)
+    for op in reversed(ops):  # users first
+        if op in movements and not read.isdisjoint(op.results):
+            read.update(op.operands)
+    return read
+
+
 def _count(
     account: Accountant,
     op: Op,
     in_loop: bool,
     read: set[Value],
     shared: Mapping[Matmul, int],
-    exact: set[Value],
-    odd: set[Value],
+    facts: _Facts,
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
     if isinstance(op, Unary | Binary | Reduce):
@@ -220,9 +239,9 @@ def _count(
         case Matmul():
             a, b = op.operands
             half = a.dtype.is_half and b.dtype.is_half
-            operands = Operands(half, (a in exact, b in exact))
+            operands = Operands(half, (a in facts.exact, b in facts.exact))
             for factor in (a, b):
-                if factor in odd:
+                if factor in facts.odd:
                     account.copy_odd(float(factor.type.size), in_loop)
             batch = float(prod(op.result.shape[:-2]))
             m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
@@ -237,7 +256,10 @@ def _count(
         case Elementwise():
             account.elementwise(size, *op.work, in_loop)
         case Transpose():
-            if not isinstance_load(op):
+            wide = [d for d in op.permutation if op.operands[0].shape[d] > 1]
+            if op.result in facts.computed_with and wide != sorted(wide):
+                account.turn(size, op.result.dtype.bytes, in_loop)
+            elif not isinstance_load(op):
                 account.elementwise(size, 2.0, 0.0, in_loop)
         case Source() | Movement() | Structure():
             pass

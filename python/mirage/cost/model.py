@@ -38,12 +38,20 @@ replace it element by element (ptxas: 154 registers without, 168 with a bias and
 FEWEST_REGISTERS = 24
 """Of a thread (setmaxnreg)."""
 
+BASE, PER_ACCUMULATOR, PER_LIVE = 30.0, 0.93, 0.7
+"""Registers of a thread for addresses and counters, and for each f32 value that it sums, or
+computes (:mod:`mirage.cost.registers` says what they are fitted to)."""
+
 BESIDE, BETWEEN = 0.3, 0.2
 """What loops of warpgroups do beside products (and between those that depend on each other): the
 part of that arithmetic which counts where several groups take turns (all of it where one is alone
 on its SM), and µs of a step for waits and the change of turns. From attention of 32 heads and
 4096 tokens with head sizes of 64, 128 and 256 (eight kernels, within 0.86 to 1.10 times)."""
 
+
+FULL_RATE = 8.0
+"""Warps that keep the lanes of an SM busy: two for each scheduler. What loads last is alone there
+(softmax of 1024 columns: 5.9 µs with a row a warp, 6.3 with two, 7.6 with four)."""
 
 IN_STEP = 1.8
 """How much faster boxes come where all blocks run at once: those that read the same ones do so at
@@ -131,7 +139,15 @@ class KernelFeatures:
         """Registers of a thread."""
         if self.known is not None:
             return self.known.registers
-        return np.minimum(255.0, 40.0 + self.values)
+        held = PER_ACCUMULATOR * self.accumulators + PER_LIVE * self.live
+        alone = BASE + held / (32.0 * self.warps)
+        return np.minimum(255.0, np.where(self.multiplies, 40.0 + self.values, alone))
+
+    @property
+    def multiplies(self) -> Num:
+        """Whether it has matrix products."""
+        products = (self.mma_once, self.mma_step, self.mma32_once, self.mma32_step)
+        return sum(products[1:], start=np.asarray(products[0])) > 0
 
     @property
     def values(self) -> Num:
@@ -281,6 +297,13 @@ def _busy(f: KernelFeatures, target: Target, together: Num) -> Num:
     return busy + np.where(f.warpgroups & (np.asarray(f.sfu_step) > 0), BETWEEN * f.steps, 0.0)
 
 
+def _elementwise(f: KernelFeatures, target: Target) -> Num:
+    """µs in which a block's ops on elements keep an SM busy, where it multiplies nothing."""
+    alu = (f.alu_once + f.alu_step * f.steps) / target.alu
+    sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
+    return np.where(f.multiplies, 0.0, np.maximum(alu, sfu))
+
+
 def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Num]:
     """Clocks of what one block does one after the other: of all steps, and outside the loop."""
     barrier = target.step + target.step_warp * f.warps
@@ -314,6 +337,15 @@ def _turns(f: KernelFeatures, target: Target, o: _Occupancy, busy: Num) -> Num:
     return np.maximum.reduce(np.broadcast_arrays(busy, turns, f.steps * BOX_STEP))
 
 
+def _tail(f: KernelFeatures, target: Target, o: _Occupancy, memory: Num, chain: Num) -> Num:
+    """µs by which the last wave, where it is not full, takes longer than its part of what memory
+    gives: its blocks cannot be faster than one block is."""
+    resident = target.sms * o.together
+    full = np.floor(f.blocks / resident)
+    rest = np.where(full >= 1, f.blocks - full * resident, 0.0)
+    return np.where(rest > 0, np.maximum(chain - memory * rest / f.blocks, 0.0), 0.0)
+
+
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     """Time and its parts in µs; infinite where a limit of the target is broken."""
     o = _occupancy(f, target)
@@ -336,12 +368,12 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain = chain + np.where(many, 0.5, 1.0) * busy / few
     # rings that nothing but products reads: all of that goes on side by side
     rings = f.warpgroups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
-    chain = o.waves * np.where(
-        rings, latency + _turns(f, target, o, busy) + once / target.clock, chain
-    )
-    chain = chain + o.per_sm * target.block_start * np.maximum(f.warps, 4.0) / 4.0
+    chain = np.where(rings, latency + _turns(f, target, o, busy) + once / target.clock, chain)
+    tail = _tail(f, target, o, np.maximum(dram, l2), chain)
+    chain = o.waves * chain + o.per_sm * target.block_start * np.maximum(f.warps, 4.0) / 4.0
     # the work on what was loaded last is hidden only by blocks that still load
-    last = (busy / few + steps / target.clock) / f.steps + once / target.clock
+    ending = busy + _elementwise(f, target) * (FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
+    last = (ending / few + steps / target.clock) / f.steps + once / target.clock
     last = last / np.minimum(o.per_sm, 3.0) + 0.1 * compute
     alone = np.where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     # the first load and the last store are not hidden by the work of other blocks
@@ -349,7 +381,9 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
         target.launch
         + alone
         + latency * 0.6
-        + np.maximum.reduce(np.broadcast_arrays(dram + last, l2 + last, compute, chain))
+        + np.maximum.reduce(
+            np.broadcast_arrays(dram + last + tail, l2 + last + tail, compute, chain)
+        )
     )
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes

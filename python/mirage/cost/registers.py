@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mirage.cost.analysis import BlockAnalysis
-from mirage.cost.model import FEWEST_REGISTERS, IN_PLACE
+from mirage.cost.model import BASE, FEWEST_REGISTERS, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
 from mirage.cost.warps import WarpGrid
 from mirage.semantics.ugraph import (
     Elementwise,
@@ -21,11 +21,7 @@ from mirage.semantics.ugraph import (
     Value,
 )
 
-BASE = 30.0
-"""Addresses and counters."""
 PER_MATMUL = 4.2
-PER_ACCUMULATOR = 0.93
-PER_LIVE = 0.7
 PER_OPERAND = 1.53
 GATHERED_BYTES = 4.0
 """Bytes spilled for each value too many where warps add up the sums of others."""

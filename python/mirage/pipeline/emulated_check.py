@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from mirage.cost.copies import is_unfused
-from mirage.emulator.emulator import Emulator
+from mirage.emulator.emulator import Dependent, Emulator
 from mirage.emulator.errors import (
     EmulatorError,
     InstructionBudgetError,
@@ -120,14 +120,17 @@ def _run(
     blocks: Sequence[int],
     most: int,
 ) -> int:
-    """Runs some blocks; the warp-instructions that they took."""
+    """Runs some blocks; the warp-instructions that they took. What a kernel reads that starts early
+    is not there before it has waited."""
+    early = kernel.dependent
+    args = [Dependent(a) if early and isinstance(a, np.ndarray) else a for a in memory.arguments]
     ran = _parsed(artifact.ptx(kernel.module)).launch(
         kernel.entry,
         grid=kernel.grid,
         block=kernel.block,
         cluster=kernel.cluster or (1, 1, 1),
         shared_bytes=kernel.shared_bytes,
-        args=memory.arguments,
+        args=args,
         limits=Limits(max_instructions=most),
         stats=False,
         only=blocks,

@@ -126,7 +126,7 @@ class LoadedKernel:
         self._success = d.CUresult.CUDA_SUCCESS
         self._geometry = (*launch.grid, *launch.block, launch.shared_bytes)
         self._launch = d.cuLaunchKernel
-        self._config = None if launch.cluster is None else _cluster_config(launch, launch.cluster)
+        self._config = _config(launch) if launch.cluster or launch.dependent else None
 
     def __call__(self, stream: int) -> None:
         if self._config is None:
@@ -144,18 +144,28 @@ class LoadedKernel:
             )
 
 
-def _cluster_config(launch: KernelLaunch, cluster: tuple[int, int, int]) -> Any:
+def _config(launch: KernelLaunch) -> Any:
+    """What a launch says besides its geometry: clusters of blocks, an early start."""
     d = driver()
     config = d.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
     config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
     config.sharedMemBytes = launch.shared_bytes
-    attribute = d.CUlaunchAttribute()
-    attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    size = attribute.value.clusterDim
-    size.x, size.y, size.z = cluster
-    config.attrs = [attribute]
-    config.numAttrs = 1
+    attributes: list[Any] = []
+    if launch.cluster is not None:
+        attribute = d.CUlaunchAttribute()
+        attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        size = attribute.value.clusterDim
+        size.x, size.y, size.z = launch.cluster
+        attributes.append(attribute)
+    if launch.dependent:
+        attribute = d.CUlaunchAttribute()
+        kinds = d.CUlaunchAttributeID
+        attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    config.attrs = attributes
+    config.numAttrs = len(attributes)
     return config
 
 

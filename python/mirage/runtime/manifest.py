@@ -16,7 +16,7 @@ from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.reader import Json, Reader, opened
 
 FORMAT = "mirage-artifact"
-VERSION = 2
+VERSION = 3
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
 TORCH_NAMES = {
@@ -107,7 +107,8 @@ class Argument:
 @dataclass(frozen=True)
 class KernelLaunch:
     """One kernel: entry point, geometry (blocks, threads, blocks in a cluster), dynamic shared
-    memory and parameters.
+    memory and parameters. A ``dependent`` one may start before the kernel before it has ended: it
+    waits for that one's memory itself.
     """
 
     module: int
@@ -117,6 +118,7 @@ class KernelLaunch:
     shared_bytes: int
     arguments: tuple[Argument, ...]
     cluster: tuple[int, int, int] | None = None
+    dependent: bool = False
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,7 @@ def _kernel(r: Reader) -> KernelLaunch:
         shared_bytes=r.integer("shared_bytes"),
         arguments=tuple(map(_argument, r.items("arguments"))),
         cluster=r.triple("cluster") if has_cluster else None,
+        dependent=r.truth("dependent"),
     )
     r.finish()
     return kernel

@@ -11,6 +11,7 @@ from typing import Any
 import mirage as mi
 import pytest
 import torch
+from mirage.compiler import CompileOptions, compile_graph
 from mirage.emulator.artifact import run_artifact
 from mirage.emulator.emulator import Emulator
 from mirage.pipeline import build, check
@@ -22,8 +23,10 @@ from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Finalist, Step
 from mirage.runtime.artifact import Artifact, sha256
 from mirage.runtime.manifest import TORCH_NAMES
+from mirage.search.kernel.aligned import aligned_copies, aligned_type
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import External, KernelGraph, launches
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value, launches
 
 Damage = Callable[[str], str]
 
@@ -95,6 +98,33 @@ def test_wrong_ptx_fails(optimized: mi.Optimized, damage: Damage) -> None:
     wrong = damaged(step.compiled.artifact, damage)
     assert wrong.files != step.compiled.artifact.files
     assert any(c.outcome is Outcome.FAILED for c in checks_of(step, wrong))
+
+
+def copied_twice() -> KernelGraph:
+    """Two kernels, of which the second reads what the first one writes."""
+    x = Value(TensorType((33, 67), DType.F16), "x")
+    once, twice = (Value(aligned_type(x.type), name) for name in ("once", "twice"))
+    ops = (*aligned_copies([(x, once)]), *aligned_copies([(once, twice)]))
+    return KernelGraph("copied_twice", (x,), ops, (twice,))
+
+
+def impatient(ptx: str) -> str:
+    return ptx.replace("griddepcontrol.wait;", "")
+
+
+@pytest.mark.parametrize("chip", ["sm_90a", "sm_80"])
+def test_kernels_that_start_early_wait_for_what_they_read(chip: str) -> None:
+    graph = copied_twice()
+    artifact = compile_graph(graph, CompileOptions(chip)).artifact
+    early = chip == "sm_90a"
+    kernels = artifact.manifest.kernels
+    assert [k.dependent for k in kernels] == [False, early]
+    assert ("griddepcontrol" in artifact.ptx(0)) == early
+    for broken in (False, True):
+        run = damaged(artifact, impatient) if broken else artifact
+        checks = [emulated(*pair, run) for pair in zip(kernel_ops(graph), kernels, strict=True)]
+        wrong = Outcome.FAILED if broken and early else Outcome.PASSED
+        assert [c.outcome for c in checks] == [Outcome.PASSED, wrong]
 
 
 def break_compiler(

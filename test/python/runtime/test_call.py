@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from mirage.runtime import NoGpuError
 from mirage.runtime import driver as driver_module
+from mirage.runtime.artifact import Artifact
 from mirage.runtime.driver import load_kernels, runs_on
 from mirage.runtime.errors import (
     ArgumentCountError,
@@ -115,6 +117,16 @@ class RecordingDriver:
             "cuModuleGetFunction": lambda m, n: (ok, n.decode()),
             "cuFuncSetAttribute": lambda *a: (self.attributes.append(a), (ok,))[1],
             "cuLaunchKernel": self._launch,
+            "cuLaunchKernelEx": self._launch_with,
+            "CUstream": lambda stream: stream,
+            "CUlaunchConfig": SimpleNamespace,
+            "CUlaunchAttribute": lambda: SimpleNamespace(
+                value=SimpleNamespace(clusterDim=SimpleNamespace())
+            ),
+            "CUlaunchAttributeID": SimpleNamespace(
+                CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION="cluster",
+                CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="early",
+            ),
         }[name]
 
     def _load(
@@ -132,6 +144,14 @@ class RecordingDriver:
         values = tuple(ctypes.c_uint64.from_address(p).value for p in pointers)
         self.launches.append((function, tuple(geometry), stream, values, extra))
         return (self.CUresult.CUDA_SUCCESS,)
+
+    def _launch_with(self, config: Any, function: str, params: int, extra: int) -> tuple[Any]:
+        assert config.numAttrs == len(config.attrs)
+        self.attributes.append((function, [(a.id, vars(a.value)) for a in config.attrs]))
+        grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
+        block = (config.blockDimX, config.blockDimY, config.blockDimZ)
+        geometry = (*grid, *block, config.sharedMemBytes)
+        return self._launch(function, *geometry, config.hStream, params, extra)
 
 
 @pytest.fixture
@@ -159,6 +179,27 @@ def test_parameters_reach_the_kernels(recorder: RecordingDriver) -> None:
         ("twice", geometry, 77, (3000, 2000), 0),
     ]
     assert recorder.attributes == [("copy", "shared", 65536), ("twice", "shared", 65536)]
+
+
+def test_kernels_that_start_early(recorder: RecordingDriver) -> None:
+    """All that a launch says besides: of one that starts early, and of clusters."""
+    artifact = small_artifact()
+    first, second = artifact.manifest.kernels
+    kernels = (replace(first, cluster=(2, 1, 1)), replace(second, dependent=True))
+    artifact = Artifact(replace(artifact.manifest, kernels=kernels), artifact.files)
+    packing = Packing(kernels)
+    for kernel in load_kernels(artifact, 0, packing.params):
+        kernel(77)
+    geometry = (2, 1, 1, 32, 1, 1, 0)
+    assert [launch[:3] for launch in recorder.launches] == [
+        ("copy", geometry, 77),
+        ("twice", geometry, 77),
+    ]
+    (_, (clusters,)), (_, (early,)) = recorder.attributes
+    assert clusters[0] == "cluster"
+    assert vars(clusters[1]["clusterDim"]) == {"x": 2, "y": 1, "z": 1}
+    assert early[0] == "early"
+    assert early[1]["programmaticStreamSerializationAllowed"] == 1
 
 
 def test_wrong_chip(recorder: RecordingDriver) -> None:

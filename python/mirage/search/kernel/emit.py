@@ -251,15 +251,35 @@ class Emitter:
         upright = (
             row is None and (child, axis, None, self._place(child)) in self._memo
         )  # the operand is there, as a column
-        if col is not None or upright:
-            x, dim = self.get(child, axis, col), -2
+        kept = row or col
+        turned = kept is not None and self._lies(child, *((axis, kept) if row else (kept, axis)))
+        if turned != (col is not None or upright):
+            x, dim = self.get(child, axis, kept), -2
         else:
-            x, dim = self.get(child, row, axis), -1
+            x, dim = self.get(child, kept, axis), -1
         x = self._guard(build, x, edge, dim)
         rank = len(x.shape)
         if rank < 2:
             x, rank = build.reshape(x, (1, *x.shape)), 2
-        return build.reduce(edge.fn, x, (rank + dim,))
+        x = build.reduce(edge.fn, x, (rank + dim,))
+        return self._reshape(build, x, (*x.shape[:-2], *x.shape[:-3:-1])) if turned else x
+
+    def _lies(self, goal: Goal, row: str, col: str) -> bool:
+        """Whether a tile is there with these rows and columns, or is made of one that is, and not
+        the other way round."""
+        if self._wide(goal) != {row, col}:
+            return False
+        place = self._place(goal)
+        if (goal, row, col, place) in self._memo or (goal, col, row, place) in self._memo:
+            return (goal, col, row, place) not in self._memo
+        edge = self.choice[goal]
+        if isinstance(edge, Load):
+            atom = self.derivations.algebra.atoms[edge.atom]
+            assert isinstance(atom, InAtom)
+            return [a for dim in atom.dims for a in dim if self.sizes.tile[a] > 1] == [row, col]
+        made = (child for child in edge.children if self._wide(child) == {row, col})
+        first = next(made, None)
+        return first is not None and self._lies(first, row, col)
 
     def accumulate(self, edge: Accumulate, row: str | None, col: str | None) -> Value:
         """A value that a loop sums up."""

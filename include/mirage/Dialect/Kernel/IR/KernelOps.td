@@ -156,7 +156,8 @@ def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
     Launches `callee`, a `gpu.func` in a `gpu.module`, with the operands and
     then the results as parameters. `grid` and `block` are in blocks and
     threads, `shared` is the dynamic shared memory of a block in bytes. Tensor
-    maps are further parameters, after the tensors.
+    maps are further parameters, after the tensors. A `dependent` kernel may start
+    before the one before it has ended, and waits for its memory itself.
 
     ```mlir
     %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 4096
@@ -167,11 +168,12 @@ def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
                        DenseI64ArrayAttr:$grid, DenseI64ArrayAttr:$block,
                        DefaultValuedAttr<I64Attr, "0">:$shared,
                        OptionalAttr<DenseI64ArrayAttr>:$cluster,
-                       OptionalAttr<TypedArrayAttrBase<Kernel_TensorMapAttr, "tensor maps">>:$tensor_maps);
+                       OptionalAttr<TypedArrayAttrBase<Kernel_TensorMapAttr, "tensor maps">>:$tensor_maps,
+                       UnitAttr:$dependent);
   let results = (outs Variadic<Kernel_Tensor>:$results);
   let assemblyFormat = [{
     $callee `(` $inputs `)` `grid` $grid `block` $block (`cluster` $cluster^)? `shared` $shared
-    (`maps` $tensor_maps^)? attr-dict `:` functional-type($inputs, $results)
+    (`maps` $tensor_maps^)? (`dependent` $dependent^)? attr-dict `:` functional-type($inputs, $results)
   }];
   let hasVerifier = 1;
 }

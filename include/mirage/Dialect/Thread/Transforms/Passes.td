@@ -54,6 +54,25 @@ def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mirage::thread::ThreadDialect"];
 }
 
+def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
+  let summary = "let kernels start before those before them have ended";
+  let description = [{
+    On chips with dependent launches each kernel of a graph but the first becomes
+    `dependent`: its blocks start as soon as all blocks of the kernel before it
+    have started and there is room, and wait at their start (`thread.dependent_wait`)
+    until that kernel has ended and what it wrote can be seen. What a launch costs
+    is thus hidden behind the end of the kernel before.
+
+    *Order.* A kernel lets the next one start (`thread.dependent_launch`) after its
+    own wait only. So when a kernel has passed its wait, all kernels before the one
+    it waited for have ended as well: memory that is used again is used in order.
+    Nothing but views may stand between two kernels that overlap.
+  }];
+  let options = [Option<"chip", "chip", "std::string", "::mirage::defaultChip", "chip (sm_90a) or card (h200)">];
+  let statistics = [Statistic<"numDependent", "dependent", "kernels that start early">];
+  let dependentDialects = ["::mirage::thread::ThreadDialect"];
+}
+
 def CheckChip : Pass<"mirage-check-chip", "::mlir::ModuleOp"> {
   let summary = "refuse kernels that ask for more than the chip can do";
   let description = [{

@@ -1,0 +1,53 @@
+// Kernels that follow one another start early, and wait for what they read.
+// RUN: mirage-opt %s --mirage-overlap-launches | FileCheck %s
+// RUN: mirage-opt %s --mirage-overlap-launches=chip=sm_80 | FileCheck %s --check-prefix=OLD
+
+// OLD-NOT: dependent
+module attributes {gpu.container_module} {
+  // The first one lets the others start, and waits for nothing.
+  // CHECK-LABEL: gpu.func @first
+  // CHECK-NEXT: thread.dependent_launch
+  // CHECK-NEXT: gpu.return
+  // CHECK-LABEL: gpu.func @middle
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK-NEXT: thread.dependent_launch
+  // CHECK-NEXT: gpu.return
+  // CHECK-LABEL: gpu.func @last
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK-NEXT: gpu.return
+  // CHECK-LABEL: gpu.func @alone
+  // CHECK-NEXT: gpu.return
+  gpu.module @kernels {
+    gpu.func @first(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
+    gpu.func @middle(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
+    gpu.func @last(%x: memref<8x8xf16>, %y: memref<8x8xf16>) kernel { gpu.return }
+    gpu.func @alone(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
+  }
+
+  // CHECK-LABEL: kernel.graph @chain
+  // CHECK: kernel.invoke @kernels::@first({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 :
+  // CHECK: kernel.invoke @kernels::@middle({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
+  // CHECK: kernel.invoke @kernels::@middle({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
+  // CHECK: kernel.reshape
+  // CHECK: kernel.invoke @kernels::@last({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
+  kernel.graph @chain(%x: tensor<64xf16>) -> tensor<8x8xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@first(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %b = kernel.invoke @kernels::@middle(%a) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %c = kernel.invoke @kernels::@middle(%b) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %d = kernel.reshape %c : (tensor<64xf16>) -> tensor<8x8xf16>
+    %e = kernel.invoke @kernels::@last(%d) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<8x8xf16>) -> tensor<8x8xf16>
+    kernel.return %e : tensor<8x8xf16>
+  }
+
+  // CHECK-LABEL: kernel.graph @single
+  // CHECK: kernel.invoke @kernels::@alone({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 :
+  kernel.graph @single(%x: tensor<64xf16>) -> tensor<64xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@alone(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    kernel.return %a : tensor<64xf16>
+  }
+}
