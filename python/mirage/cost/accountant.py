@@ -15,6 +15,9 @@ from mirage.semantics.ugraph import TensorType
 Num = Any
 LINE = 128.0  # bytes of a cache line
 START = 16.0  # bytes at whose multiples rows of boxes start
+SPLIT_ROW = (
+    1.5  # rows more that one takes which two lines hold: two requests, five sectors for four
+)
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
@@ -108,7 +111,8 @@ class Accountant:
         if splits_lines(type_):  # a row of a box that begins within a line ends in the next one
             row = np.minimum(run * width, LINE)
             boxes = np.where(self.features.warpgroups, elements * width, 0.0)
-            self._add("split", boxes * np.maximum(row - START, 0.0) / LINE, in_loop)
+            split = np.maximum(row - START, 0.0) / LINE  # of the rows
+            self._add("split", SPLIT_ROW * boxes * split, in_loop)
         held = _up(elements * width, 128)
         if in_loop:
             self.features.shared_step = self.features.shared_step + held

@@ -53,6 +53,9 @@ FULL_RATE = 8.0
 """Warps that keep the lanes of an SM busy: two for each scheduler. What loads last is alone there
 (softmax of 1024 columns: 5.9 µs with a row a warp, 6.3 with two, 7.6 with four)."""
 
+HOT = 0.6
+"""Of the time until the first byte comes, where L2 has it."""
+
 IN_STEP = 1.8
 """How much faster boxes come where all blocks run at once: those that read the same ones do so at
 the same time, and L2 serves them together."""
@@ -329,7 +332,7 @@ def _turns(f: KernelFeatures, target: Target, o: _Occupancy, busy: Num) -> Num:
     """µs of a loop over rings that only multiplies: its products; its steps; or the turns of its
     slots, each of which is read, released, and waits for the next tile."""
     wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
-    # what two lines hold takes as long as two rows
+    # what two lines hold is asked for twice
     wait = wait * (1.0 + f.split_step / np.maximum(f.load_step, 1.0))
     wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
     slots = np.maximum(f.stages - 1.0, 0.5)
@@ -362,7 +365,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     compute = o.per_sm * busy * hide / few
 
     steps, once = _dependent(f, target, o.threads)
-    latency = np.where(load > 0, target.latency, 0.0)
+    first = np.where(np.asarray(f.dram_read) > 0, target.latency, HOT * target.latency)
+    latency = np.where(load > 0, first, 0.0)
     chain = latency + (steps + once) / target.clock
     # latency and work of one block add up where only few warps are there to overlap them
     chain = chain + np.where(many, 0.5, 1.0) * busy / few

@@ -121,7 +121,7 @@ def test_what_no_product_reads_is_not_copied() -> None:
     assert len(analyze(problem_of(graph("softmax", (x,), b, b.softmax(x, -1)))[0])) == 1
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(129, 131, 133), (67, 200, 133)])
+@pytest.mark.parametrize(("m", "n", "k"), [(193, 195, 261), (129, 200, 517)])
 def test_products_of_copies_compute_the_program(m: int, n: int, k: int) -> None:
     """Each kind of frame that has one: evaluated, verified, and the first one run."""
     program = matmul(m, k, n)
@@ -156,6 +156,8 @@ def test_products_of_copies_compute_the_program(m: int, n: int, k: int) -> None:
     [
         ("mm_4095x4095x4095", H200, 2),
         ("mm_583x931x257", H200, 2),
+        ("mm_1000_bf16", H200, 2),
+        ("mm_1024", H200, 1),
         ("mm_4096", H200, 1),
         ("mm_583x931x257", A100, 1),
     ],

@@ -361,7 +361,9 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     numVariables += problem.variables.size();
     numConversions +=
         LayoutWriter(launch, model, padding, solution->choices, staged, numWarps).run();
-    if (!fits(launch, target))
+    if (fits(launch, target))
+      moveLoadsFirst(launch);
+    else
       orderForRegisters(launch);
     Builder builder(&getContext());
     launch->setAttr("block.registers", builder.getI64IntegerAttr(estimateTileRegisters(launch)));

@@ -22,6 +22,8 @@ ROW_BYTES = 16
 """Rows of tensors that are copied by boxes start at multiples of this."""
 LINE_BYTES = 128
 """What a row of a box is read by: rows that start elsewhere take two of them."""
+LONG_ROW = 1024
+"""Bytes of a row that is worth a copy only to start at a line."""
 MOST_LONGER = 1.25
 """Rows are made longer for whole lines up to this factor."""
 TILE_COLUMNS = 512
@@ -35,9 +37,14 @@ def is_aligned(type_: TensorType) -> bool:
 
 
 def may_align(type_: TensorType) -> bool:
-    """Whether a copy with longer rows is of use: there are several, and tiles of them."""
+    """Whether a copy with longer rows is of use: there are several, and tiles of them; where boxes
+    can begin at all of them, but not in whole lines, they are long."""
     columns = type_.shape[-1] if type_.shape else 0
-    return not is_aligned(type_) and columns >= ROW_BYTES and type_.size > columns
+    row = columns * type_.dtype.bytes
+    useful = (
+        row % LINE_BYTES != 0 and row >= LONG_ROW if is_aligned(type_) else columns >= ROW_BYTES
+    )
+    return useful and type_.size > columns
 
 
 def aligned_type(type_: TensorType) -> TensorType:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.accountant import Accountant
-from mirage.cost.model import KernelFeatures, estimate
+from mirage.cost.model import HOT, KernelFeatures, estimate
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom
@@ -189,7 +189,7 @@ class Measure(EdgeAccounts):
                 size = size + self.partial_bytes(goal)
             t = self.target
             size = size + sum(out.type.bytes for out in outputs)
-            extra = t.launch + t.latency * 1.6 + t.combine + size / (0.5 * t.l2_bytes)
+            extra = t.launch + HOT * t.latency * 1.6 + t.combine + size / (0.5 * t.l2_bytes)
         else:
             for out in outputs:
                 account.store(float(out.type.bytes), self._run(out.dims) * out.type.dtype.bytes)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.limits import CheckError
+from mirage.cost.model import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.kernel.bodies import EmitError
@@ -157,7 +158,7 @@ class KernelSolver:
     def _combined_floor(self, analysis: Analysis) -> float:
         """µs that a kernel takes at least whose grid splits a sum, with the one that adds up."""
         t = self.target
-        combine = t.launch + 1.6 * t.latency + t.combine
+        combine = t.launch + 1.6 * HOT * t.latency + t.combine
         size = sum(v.type.bytes for v in analysis.problem.outputs)
         own = t.launch + 1.6 * t.latency + t.block_start
         return own + combine + size / (0.5 * t.l2_bytes) + time_before(analysis, t)

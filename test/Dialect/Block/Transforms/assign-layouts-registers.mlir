@@ -49,3 +49,38 @@ kernel.graph @order(%q: tensor<128x64xf16>, %k: tensor<64x1024xf16>, %v: tensor<
   }
   kernel.return %y#0, %y#1 : tensor<128x64xf32>, tensor<128x1xf32>
 }
+
+// -----
+
+// A load behind a barrier would wait for memory once more: it comes first. So
+// many values that fewer blocks would run at once stay where they are read.
+// CHECK-LABEL: kernel.graph @together
+// CHECK: block.load
+// CHECK-NEXT: block.load
+// CHECK: block.reduce
+// CHECK-LABEL: kernel.graph @apart
+// CHECK: block.load
+// CHECK: block.reduce
+// CHECK: block.load
+kernel.graph @together(%x: tensor<32x16xf32>, %w: tensor<1x32xf32>) -> tensor<1x32xf32> {
+  %y = kernel.launch(%x, %w) grid [] schedule <warps = 4, stages = 1> : (tensor<32x16xf32>, tensor<1x32xf32>) -> tensor<1x32xf32> {
+  ^bb0(%gx: tensor<32x16xf32>, %gw: tensor<1x32xf32>):
+    %tx = block.load %gx [[], []] : tensor<32x16xf32> -> !block.tile<32x16xf32>
+    %r = block.reduce sum %tx dims [0, 1] : (!block.tile<32x16xf32>) -> !block.tile<1x1xf32>
+    %tw = block.load %gw [[], []] : tensor<1x32xf32> -> !block.tile<1x32xf32>
+    %p = block.binary mul %tw, %r : (!block.tile<1x32xf32>, !block.tile<1x1xf32>) -> !block.tile<1x32xf32>
+    block.store %p [[], []] : !block.tile<1x32xf32>
+  }
+  kernel.return %y : tensor<1x32xf32>
+}
+kernel.graph @apart(%x: tensor<64x128xf32>, %w: tensor<64x128xf32>) -> tensor<64x128xf32> {
+  %y = kernel.launch(%x, %w) grid [] schedule <warps = 4, stages = 1> : (tensor<64x128xf32>, tensor<64x128xf32>) -> tensor<64x128xf32> {
+  ^bb0(%gx: tensor<64x128xf32>, %gw: tensor<64x128xf32>):
+    %tx = block.load %gx [[], []] : tensor<64x128xf32> -> !block.tile<64x128xf32>
+    %r = block.reduce sum %tx dims [0, 1] : (!block.tile<64x128xf32>) -> !block.tile<1x1xf32>
+    %tw = block.load %gw [[], []] : tensor<64x128xf32> -> !block.tile<64x128xf32>
+    %p = block.binary mul %tw, %r : (!block.tile<64x128xf32>, !block.tile<1x1xf32>) -> !block.tile<64x128xf32>
+    block.store %p [[], []] : !block.tile<64x128xf32>
+  }
+  kernel.return %y : tensor<64x128xf32>
+}

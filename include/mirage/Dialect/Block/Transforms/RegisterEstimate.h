@@ -33,6 +33,11 @@ int64_t getTileRegisterBudget(const Chip &chip, int64_t numWarps);
 /// everything else.
 void orderForRegisters(kernel::LaunchOp launch);
 
+/// Moves loads to registers in front of everything else, where that does not
+/// take many registers, so that the block waits for memory once: a load behind
+/// a barrier is not issued before all warps are there.
+void moveLoadsFirst(kernel::LaunchOp launch);
+
 /// Registers of a thread where the warps that do not compute give theirs to
 /// those that do: the copying warp and three idle ones make a group of four.
 struct RegisterShares {
