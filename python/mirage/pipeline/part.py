@@ -59,7 +59,7 @@ COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.6, 0.1, 0.01
 becomes one (on two cores that do nothing else)."""
 LEAST = 0.05
 """Seconds of search, however late it is."""
-FIRST_PLANS = 4
+FIRST_PLANS = 8
 """Sets of stored intermediates that are looked at for a first answer."""
 FIRST_CANDIDATES = 3
 """Candidates that are written down then."""
@@ -197,7 +197,7 @@ class PartSolver:
         self.o.say(f"search: goes on without {len(picks)} kernels that do not compile")
         try:
             with self.o.timed("search"):
-                result = self._planner.again(picks.values(), self._searching())
+                result = self._planner.again(picks.values(), self._searching(), sizes=True)
             if self._promises_more(result):
                 self._rounds(result)
         except KeyboardInterrupt:
