@@ -66,7 +66,9 @@ FIRST_CANDIDATES = 3
 FIRST_SEARCHED = 0.6
 """The share of the time left that the search for a first answer may take."""
 BUSIEST = 4.0
-HURRIED = 12.0
+"""Programs that share a processor, at most, as far as estimates of times go: with more of them a
+load average says less about the seconds to come."""
+ONE_FIRST = 12.0
 """With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
 before others."""
 INTERRUPTED = "interrupted"
@@ -373,7 +375,7 @@ class PartSolver:
         passed = start = 0
         while start < len(new) and passed < o.enough and (o.deadline.left or not start):
             # several at once share work; one at first, where there may be no time for several
-            hurried = not start and o.deadline.left < busy() * HURRIED
+            hurried = not start and o.deadline.left < busy() * ONE_FIRST
             batch = range(start, min(start + (1 if hurried else o.enough - passed), len(new)))
             tried = [new[k] for k in batch]
             self.exponentials += [exponentials[k] for k in batch]

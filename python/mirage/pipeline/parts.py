@@ -29,7 +29,7 @@ AGAIN = 2.0
 TURN = 1.5
 """Times its share of the time of all workers that the verification of an answer may take, as others
 wait."""
-HURRIED = 1.0
+FIRST_ANSWERS = 1.0
 """With fewer seconds for each op there is a first answer for every part before a better one is
 looked for."""
 
@@ -54,7 +54,7 @@ class Parts:
                 self.different.setdefault(self._key(step), step)
         self.sizes = {key: SMALL_PART + len(p.graph.ops) for key, p in self.different.items()}
         every = sum(self.sizes.values())
-        self.hurried = options.budget < HURRIED * every
+        self.hurried = options.budget < FIRST_ANSWERS * every
         self.budgets = {key: options.budget * size / every for key, size in self.sizes.items()}
         """Seconds of each part, if all take as long as they may."""
         self.solvers: dict[str, PartSolver] = {}

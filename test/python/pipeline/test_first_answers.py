@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts_module, "HURRIED", 1e9)
+    monkeypatch.setattr(parts_module, "FIRST_ANSWERS", 1e9)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_nothing_is_lost_by_a_first_answer(
     monkeypatch: pytest.MonkeyPatch, two_parts: Program
 ) -> None:
     calm = optimize(two_parts, FAST)
-    monkeypatch.setattr(parts_module, "HURRIED", 1e9)
+    monkeypatch.setattr(parts_module, "FIRST_ANSWERS", 1e9)
     assert calm.report.prediction is not None
     for options in (FAST, replace(FAST, jobs=2)):
         hurried = optimize(two_parts, options)
