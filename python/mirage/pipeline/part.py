@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from mirage.cost.predict import predict
 from mirage.pipeline.apart import Awaited, Request
@@ -212,6 +212,8 @@ class PartSolver:
         fell_back = ""
         if self.verified is None or len(self.verified.programs) == 1:
             fell_back = self.o.deadline.reason or self._why()
+        elif self.late and self._own_time < self._best():
+            fell_back = "they are predicted to be faster than what was found in time"
         own = fell_back or self.verified is None
         verified = of_own_ops(self.graph) if own or self.verified is None else self.verified
         reference = Alternatives(
@@ -358,6 +360,12 @@ class PartSolver:
         """Whether something new is predicted to be faster than all that is verified."""
         new = [c.cost.time for c in result.candidates if signature(c.graph) not in self.seen]
         return bool(new) and min(new) < self._best()
+
+    @cached_property
+    def _own_time(self) -> float:
+        """Predicted µs of the part's own ops; infinite where that is not known."""
+        cost = predict(of_own_ops(self.graph).programs[1], self.o.target)
+        return float("inf") if cost is None else cost.time
 
     def _best(self) -> float:
         programs = () if self.verified is None else self.verified.programs[1:]
