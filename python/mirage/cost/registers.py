@@ -158,7 +158,7 @@ class RegisterEstimator(BlockAnalysis):
             if op is None or op.result in seen:
                 continue
             seen.add(op.result)
-            if isinstance(op, Matmul):
+            if op in self.grid:
                 yield op.result
             else:
                 left += op.operands
