@@ -19,7 +19,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
@@ -91,9 +92,9 @@ def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
     own = [sys.executable, __file__, "--inside", "--artifacts", str(arguments.artifacts), "--only"]
     started = time.monotonic()
     running: dict[str, subprocess.Popen[str]] = {}
-    logs: dict[str, Any] = {}
+    logs: dict[str, IO[str]] = {}
     for tool, options in TOOLS.items():
-        logs[tool] = open(f"/tmp/sanitize-{tool}.log", "w+")  # noqa: SIM115 (read at the end)
+        logs[tool] = TemporaryFile("w+")  # noqa: SIM115 (read at the end)
         command = ["compute-sanitizer", "--tool", tool, *options, *own, *names]
         running[tool] = subprocess.Popen(
             command, stdout=logs[tool], stderr=subprocess.STDOUT, text=True

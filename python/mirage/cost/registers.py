@@ -6,9 +6,11 @@ reaching the limit (correlation 0.87 over all 335, mean error 21 registers).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mirage.cost.analysis import BlockAnalysis
+from mirage.cost.limits import CheckError
 from mirage.cost.model import BASE, FEWEST_REGISTERS, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
 from mirage.cost.warps import WarpGrid
 from mirage.semantics.ugraph import (
@@ -90,6 +92,19 @@ def _limit(schedule: Schedule, registers_sm: int) -> int:
     return max(even, min(MOST_MOVED, moved))
 
 
+def check_registers(launch: Launch, registers_sm: int = 65536) -> None:
+    """Raises :class:`CheckError` where warpgroups hold more between products that depend on each
+    other than threads have registers: nothing can be spilled while products run, so that the
+    assembler would make them wait for each other."""
+    if not launch.schedule.warpgroups:
+        return
+    held, limit = RegisterEstimator(launch).chained(), _limit(launch.schedule, registers_sm)
+    if held > limit:
+        raise CheckError(
+            f"expected at most {limit} registers between products of warpgroups, got {held:g}"
+        )
+
+
 class RegisterEstimator(BlockAnalysis):
     """Chooses how warps share each matmul, and counts what threads hold then."""
 
@@ -118,6 +133,31 @@ class RegisterEstimator(BlockAnalysis):
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
         limit = _limit(self.launch.schedule, registers_sm)
         return Registers(wanted, max(exchanged, default=0.0), limit)
+
+    def chained(self) -> float:
+        """Registers that a thread holds at least between two products of a loop of which one has
+        a factor that is computed from the other's result: both, and what the loop accumulates."""
+        between = [
+            self._held(x) + max(map(self._held, self._products_in(x)), default=0.0)
+            for op in self.matmuls
+            for x in op.operands
+            if self.trips[op.result] > 1 and self.trips.get(x, 1) > 1 and not self.loaded(x)
+        ]
+        return sum(self._held(v) for v in self.accumulated) + max(between, default=0.0)
+
+    def _products_in(self, value: Value) -> Iterator[Value]:
+        """Results of products from which a value is computed."""
+        seen: set[Value] = set()
+        left = [value]
+        while left:
+            op = self.definitions.get(left.pop())
+            if op is None or op.result in seen:
+                continue
+            seen.add(op.result)
+            if op in self.grid:
+                yield op.result
+            else:
+                left += op.operands
 
     def _held(self, value: Value) -> float:
         """Registers in which a thread holds its part of a tile."""

@@ -3,7 +3,8 @@ results that nobody has written.
 
 A kernel may have operands of gigabytes, of which its first blocks read little. Random numbers for
 all of it would cost more than the kernel: operands repeat a run of random numbers whose length is a
-prime, so that rows, tiles and columns all hold different ones.
+prime, so that rows, tiles and columns all hold different ones. Of large ones the pages repeat, too
+(:mod:`mirage.pipeline.repeated_memory`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from mirage.emulator.artifact import DTYPES, tensor_map
 from mirage.emulator.emulator import Uninitialised
 from mirage.emulator.tensor_map import TensorMap
+from mirage.pipeline.repeated_memory import RUN, repeated
 from mirage.runtime.manifest import Argument, KernelLaunch
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Op, Value
@@ -93,20 +95,35 @@ def _numbers(
     """Integers below 4 (any table has such rows), truth values that are true three times of four,
     floats of standard deviation 1/2. The first is large: lanes that are out of bounds read it and
     throw it away, so it should show where one does not."""
-    flat = _flat(size, dtype, offset)
     if dtype.is_integer:
         run = rng.integers(0, 4, _RUN)
     else:
         run = rng.standard_normal(_RUN) * 0.5
         run = np.abs(run) + 0.25 if positive else run
+    flat = _filled(size, dtype, offset, run)
+    if size and not dtype.is_integer:
+        flat[0] = 2.0
+    return flat
+
+
+def _filled(size: int, dtype: DType, offset: int, run: Array) -> Array:
+    """Memory for ``size`` elements that repeats a run; pages are repeated where it is large."""
+    kind = np.dtype(DTYPES[dtype.value])
+    if size * kind.itemsize > 2 * RUN:
+        skipped = offset % _LINE // kind.itemsize
+        pages = repeated(
+            _filled(RUN // kind.itemsize, dtype, 0, run).view(np.uint8),
+            (size + skipped) * kind.itemsize,
+        )
+        if pages is not None:
+            return pages.view(kind)[skipped:]
+    flat = _flat(size, dtype, offset)
     filled = min(size, _RUN)
     flat[:filled] = run[:filled].astype(flat.dtype)
     while filled < size:
         more = min(filled, size - filled)
         flat[filled : filled + more] = flat[:more]
         filled += more
-    if size and not dtype.is_integer:
-        flat[0] = 2.0
     return flat
 
 

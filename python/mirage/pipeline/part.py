@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from mirage.cost.predict import predict
 from mirage.pipeline.apart import Awaited, Request
@@ -59,14 +59,16 @@ COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.6, 0.1, 0.01
 becomes one (on two cores that do nothing else)."""
 LEAST = 0.05
 """Seconds of search, however late it is."""
-FIRST_PLANS = 4
+FIRST_PLANS = 8
 """Sets of stored intermediates that are looked at for a first answer."""
 FIRST_CANDIDATES = 3
 """Candidates that are written down then."""
 FIRST_SEARCHED = 0.6
 """The share of the time left that the search for a first answer may take."""
 BUSIEST = 4.0
-HURRIED = 12.0
+"""Programs that share a processor, at most, as far as estimates of times go: with more of them a
+load average says less about the seconds to come."""
+ONE_FIRST = 12.0
 """With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
 before others."""
 INTERRUPTED = "interrupted"
@@ -197,7 +199,7 @@ class PartSolver:
         self.o.say(f"search: goes on without {len(picks)} kernels that do not compile")
         try:
             with self.o.timed("search"):
-                result = self._planner.again(picks.values(), self._searching())
+                result = self._planner.again(picks.values(), self._searching(), sizes=True)
             if self._promises_more(result):
                 self._rounds(result)
         except KeyboardInterrupt:
@@ -210,6 +212,8 @@ class PartSolver:
         fell_back = ""
         if self.verified is None or len(self.verified.programs) == 1:
             fell_back = self.o.deadline.reason or self._why()
+        elif self.late and self._own_time < self._best():
+            fell_back = "they are predicted to be faster than what was found in time"
         own = fell_back or self.verified is None
         verified = of_own_ops(self.graph) if own or self.verified is None else self.verified
         reference = Alternatives(
@@ -357,6 +361,12 @@ class PartSolver:
         new = [c.cost.time for c in result.candidates if signature(c.graph) not in self.seen]
         return bool(new) and min(new) < self._best()
 
+    @cached_property
+    def _own_time(self) -> float:
+        """Predicted µs of the part's own ops; infinite where that is not known."""
+        cost = predict(of_own_ops(self.graph).programs[1], self.o.target)
+        return float("inf") if cost is None else cost.time
+
     def _best(self) -> float:
         programs = () if self.verified is None else self.verified.programs[1:]
         costs = (predict(p, self.o.target) for p in programs)
@@ -373,7 +383,7 @@ class PartSolver:
         passed = start = 0
         while start < len(new) and passed < o.enough and (o.deadline.left or not start):
             # several at once share work; one at first, where there may be no time for several
-            hurried = not start and o.deadline.left < busy() * HURRIED
+            hurried = not start and o.deadline.left < busy() * ONE_FIRST
             batch = range(start, min(start + (1 if hurried else o.enough - passed), len(new)))
             tried = [new[k] for k in batch]
             self.exponentials += [exponentials[k] for k in batch]

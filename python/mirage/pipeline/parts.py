@@ -8,6 +8,7 @@ because others took the time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -29,7 +30,7 @@ AGAIN = 2.0
 TURN = 1.5
 """Times its share of the time of all workers that the verification of an answer may take, as others
 wait."""
-HURRIED = 1.0
+FIRST_ANSWERS = 1.0
 """With fewer seconds for each op there is a first answer for every part before a better one is
 looked for."""
 
@@ -49,12 +50,15 @@ class Parts:
         self.deadline = part_options.deadline
         self.different: dict[str, Part] = {}
         """Of equal parts the first, by their key."""
+        self.places: Counter[str] = Counter()
+        """How many equal parts there are."""
         for step in self.steps:
             if isinstance(step, Part):
-                self.different.setdefault(self._key(step), step)
+                self.different.setdefault(key := self._key(step), step)
+                self.places[key] += 1
         self.sizes = {key: SMALL_PART + len(p.graph.ops) for key, p in self.different.items()}
         every = sum(self.sizes.values())
-        self.hurried = options.budget < HURRIED * every
+        self.hurried = options.budget < FIRST_ANSWERS * every
         self.budgets = {key: options.budget * size / every for key, size in self.sizes.items()}
         """Seconds of each part, if all take as long as they may."""
         self.solvers: dict[str, PartSolver] = {}
@@ -124,11 +128,12 @@ class Parts:
             self._improve()
 
     def _improve(self) -> None:
-        """A better answer for each part that has a first one; it is verified by a worker while the
-        next part is searched. What there is no time to verify is not looked for."""
+        """A better answer for each part that has a first one, first where most may be gained in a
+        second; it is verified by a worker while the next part is searched. What there is no time to
+        verify is not looked for."""
         begun = self._begun()
         compiling = sum(s.compiling() for s in begun.values())
-        order = sorted(begun, key=lambda key: -begun[key].time)
+        order = sorted(begun, key=lambda key: -self._promise(key))
         left = every = self._size(order)
         for key in order:
             solver, whole = begun[key], self.deadline.portion(1.0, but=compiling)
@@ -139,6 +144,10 @@ class Parts:
             left -= self.sizes[key]
         for key in order:
             begun[key].await_first()
+
+    def _promise(self, key: str) -> float:
+        """Predicted µs of a part in all of its places, for each op that a search looks at."""
+        return self.solvers[key].time * self.places[key] / self.sizes[key]
 
     def _finish(self) -> None:
         """Solves the parts, one after the other."""

@@ -102,7 +102,7 @@ def superoptimize(
     return Planner(graph, target, limits, executor, watch, stable=stable).run()
 
 
-def _structure(solution: Solution | None) -> tuple[object, ...] | None:
+def structure_of(solution: Solution | None) -> tuple[object, ...] | None:
     """What a kernel does whatever its sizes: kernels that differ in sizes only have the same."""
     if solution is None:
         return None
@@ -155,19 +155,28 @@ class Planner:
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
     def again(
-        self, refused: Iterable[Pick], seconds: float, blamed: Iterable[Pick] = ()
+        self,
+        refused: Iterable[Pick],
+        seconds: float,
+        blamed: Iterable[Pick] = (),
+        *,
+        sizes: bool = False,
     ) -> SearchResult:
-        """The best plans without some kernels and others of their structure, found within
-        ``seconds``. Kernels that are known are not looked for again. ``blamed`` are those of them
-        that are known to be wrong themselves: where that happens twice for what is the same to
-        compute, there are no kernels for it any more."""
+        """The best plans without some kernels and others of their structure (or, where their
+        ``sizes`` are to blame, those of other sizes remain), found within ``seconds``. Kernels that
+        are known are not looked for again. ``blamed`` are those of them that are known to be wrong
+        themselves: where that happens twice for what is the same to compute, there are no kernels
+        for it any more."""
         certain = {id(pick) for pick in blamed}
         again: set[Key] = set()
         touched: set[Key] = set()
         for pick in refused:
-            wrong = _structure(self.solver.write(pick))
+            wrong = structure_of(self.solver.write(pick))
             for key, picks in self.memo.items():
                 if any(p is pick for p in picks):
+                    if sizes and (others := self._other_sizes(pick, picks)):
+                        self.memo[key] = others
+                        break
                     self._wrong.setdefault(key, set()).add(wrong)
                     touched.add(key)
                     if id(pick) in certain:
@@ -189,6 +198,15 @@ class Planner:
         self.report.go_on()
         return self.run()
 
+    def _other_sizes(self, refused: Pick, picks: Sequence[Pick]) -> list[Pick]:
+        """The kernels without one of them, which gives way to the same at its next best sizes."""
+        left = [p for p in picks if p is not refused]
+        other = refused.next()
+        while other is not None and self.solver.write(other) is None:
+            other = other.next()
+        left += [] if other is None else [other]
+        return self._written_first(sorted(left, key=lambda p: p.time))
+
     def go_on(self, limits: SearchLimits, executor: Executor | None = None) -> SearchResult:
         """The same search within other limits and with other workers, with all that is known
         already."""
@@ -204,7 +222,7 @@ class Planner:
     def _right(self, key: Key, picks: list[Pick]) -> list[Pick]:
         """Kernels that can be written, and have no structure that was refused."""
         wrong = self._wrong.get(key, set())
-        found = ((p, _structure(self.solver.write(p))) for p in picks)
+        found = ((p, structure_of(self.solver.write(p))) for p in picks)
         return [p for p, s in found if s is not None and s not in wrong]
 
     def run(self) -> SearchResult:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts_module, "HURRIED", 1e9)
+    monkeypatch.setattr(parts_module, "FIRST_ANSWERS", 1e9)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_nothing_is_lost_by_a_first_answer(
     monkeypatch: pytest.MonkeyPatch, two_parts: Program
 ) -> None:
     calm = optimize(two_parts, FAST)
-    monkeypatch.setattr(parts_module, "HURRIED", 1e9)
+    monkeypatch.setattr(parts_module, "FIRST_ANSWERS", 1e9)
     assert calm.report.prediction is not None
     for options in (FAST, replace(FAST, jobs=2)):
         hurried = optimize(two_parts, options)
@@ -95,6 +95,50 @@ def test_the_first_answer_remains_where_the_time_is_up(
     result = optimize(two_parts, FAST)
     assert kernels(result) > 0
     assert result.report.prediction is not None
+
+
+@pytest.mark.usefixtures("hurried")
+def test_where_its_own_ops_are_faster_than_a_first_answer_a_part_keeps_them(
+    monkeypatch: pytest.MonkeyPatch, two_parts: Program
+) -> None:
+    class Late(parts_module.PartSolver):
+        def await_first(self) -> None:
+            super().await_first()
+            self.o.deadline.stop("it is late")
+            self.__dict__["_own_time"] = 0.0
+
+    monkeypatch.setattr(parts_module, "PartSolver", Late)
+    result = optimize(two_parts, FAST)
+    assert kernels(result) == 0
+    assert any("predicted to be faster" in note for note in result.report.notes)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_better_answers_are_looked_for_first_where_most_places_gain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second part is equal to the third."""
+    order: list[int] = []
+
+    class Noted(parts_module.PartSolver):
+        time = 1.0
+
+        def better(self, share: float, seconds: float) -> None:
+            order.append(self.number)
+
+    def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = torch.logcumsumexp(x, 1)
+            x = torch.relu(x @ w)
+        return x
+
+    monkeypatch.setattr(parts_module, "PartSolver", Noted)
+    x, w = torch.randn(16, 32), torch.randn(32, 32)
+    twice = mi.from_torch(
+        lambda x, w: layers(torch.tanh(x @ w), w), x, w, allow_fallback=True
+    ).program
+    optimize(twice, FAST)
+    assert order == [1, 0]
 
 
 @pytest.mark.usefixtures("hurried")

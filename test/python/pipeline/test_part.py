@@ -150,7 +150,7 @@ def test_in_a_hurry_the_cheapest_is_verified_first(
         return real(graph, *rest)
 
     monkeypatch.setattr(part_module, "verify_candidates", noted)
-    monkeypatch.setattr(part_module, "HURRIED", hurried)
+    monkeypatch.setattr(part_module, "ONE_FIRST", hurried)
     result = optimize(linear().program(), replace(FAST, budget=600.0, candidates=4, finalists=3))
     assert [c.kept for c in result.verdicts] == [True] * 3
     assert sizes == batches

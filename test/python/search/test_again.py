@@ -16,6 +16,7 @@ from mirage.search.kernel.workers import Region, Remote
 from mirage.search.limits import SearchReport
 from mirage.search.program import plans
 from mirage.search.program.cuts import Cuts
+from mirage.search.superoptimize import structure_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluate import evaluate_floats
@@ -41,6 +42,17 @@ def test_kernels_that_are_refused_give_way_to_others() -> None:
     assert second.candidates
     assert not {id(p) for p in kernels_of(second)} & {id(p) for p in wrong}
     assert second.candidates[0].cost.time >= first.candidates[0].cost.time
+
+
+def test_kernels_whose_sizes_are_to_blame_give_way_to_other_sizes() -> None:
+    """Not all kernels of their structure are of no use."""
+    planner = Planner(rms_linear(8, 256, 256), H200, LIMITS)
+    wrong = kernels_of(planner.run())
+    others = planner.again(wrong, 60.0, sizes=True)
+    assert not {id(p) for p in kernels_of(others)} & {id(p) for p in wrong}
+    shapes = [structure_of(p.written) for p in wrong]
+    assert any(structure_of(p.written) in shapes for p in kernels_of(others))
+    assert [p.written for p in kernels_of(others)] != [p.written for p in wrong]
 
 
 def test_how_the_program_can_be_cut_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport
+from mirage.search.kernel.frames import Columns
+from mirage.search.kernel.measure import Measure
 from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Region
 from mirage.search.program.parts import Program
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from search_programs import graph, tensor
 
 
@@ -58,3 +60,44 @@ def test_kernels_read_views_of_tensors_that_elementwise_ops_read() -> None:
     program = graph("rows", (x, bias, w), b, y)
     region = Program(program, H200, SearchReport()).region(program.outputs, ())
     assert KernelSolver(H200, SearchLimits(), SearchReport()).solve(region.problem(), 4)
+
+
+def attention_and_projection() -> Region:
+    """The weight of the projection has rows for each head and channel: a kernel that sums over both
+    cannot load it as a tile with two wide dimensions."""
+    q, k, v = (tensor(name, 2, 4, 64, 32) for name in ("q", "k", "v"))
+    w, b = tensor("w", 4 * 32, 64), Builder()
+    scores = b.unary(UnaryFn.EXP, b.matmul(q, b.transpose(k, (0, 1, 3, 2))))
+    heads = b.transpose(b.matmul(scores, v), (0, 2, 1, 3))
+    program = graph("block", (q, k, v, w), b, b.matmul(b.reshape(heads, (2, 64, 128)), w))
+    return Program(program, H200, SearchReport()).region(program.outputs, ())
+
+
+def solved(region: Region) -> tuple[list[float], SearchReport]:
+    report = SearchReport()
+    picks = KernelSolver(H200, SearchLimits(), report).solve(region.problem(), 4)
+    return [p.time for p in picks[:4]], report
+
+
+def test_sizes_at_which_a_tensor_is_no_tile_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times, report = solved(attention_and_projection())
+    monkeypatch.setattr(Columns, "suiting", lambda self, *_: self)
+    all_times, all_sizes = solved(attention_and_projection())
+    assert times == all_times
+    assert report.frames < all_sizes.frames
+    assert report.frame_types < all_sizes.frame_types
+
+
+def test_partial_results_bound_kernels_from_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores of all heads in parts take longer to store and add than anything else."""
+    q, k, b = tensor("q", 8, 512, 128), tensor("k", 8, 512, 128), Builder()
+    scores = b.unary(UnaryFn.EXP, b.matmul(q, b.transpose(k, (0, 2, 1))))
+    program = graph("scores", (q, k), b, b.reduce(ReduceFn.SUM, scores, (2,)))
+    region = Program(program, H200, SearchReport()).region(program.outputs, ())
+    times, report = solved(region)
+    monkeypatch.setattr(Measure, "least_partial_bytes", lambda *_: 0.0)
+    all_times, every = solved(region)
+    assert times == all_times
+    assert report.frames < every.frames

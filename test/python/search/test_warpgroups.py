@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mirage.cost.registers import RegisterEstimator
 from mirage.cost.target import A100, H200, Target
 from mirage.frontend.kernel_graph import new_kernel_graph
 from mirage.search.algebra.normalizer import MatmulRoles
+from mirage.search.kernel import launches as launches_module
 from mirage.search.kernel.frames import AxisUse, FrameType, columns_of
-from mirage.search.limits import SearchLimits
+from mirage.search.kernel.solver import KernelSolver
+from mirage.search.limits import SearchLimits, SearchReport
+from mirage.search.program.parts import Program
 from mirage.search.superoptimize import superoptimize
+from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, all_ops
+from search_programs import attention
 
 FAST = SearchLimits(candidates=3, columns=1500)
 
@@ -32,6 +38,29 @@ def launches(graph: KernelGraph, target: Target = H200) -> list[Launch]:
     """Those of the best candidate."""
     found = superoptimize(graph, target, FAST).candidates[0]
     return [op for op in found.graph.ops if isinstance(op, Launch)]
+
+
+@pytest.mark.parametrize("keys", [64, 1536])
+def test_what_is_between_products_of_warpgroups_fits_their_registers(
+    keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """256 rows by 128 scores, with the weights of the next product and the sums, do not; the
+    assembler would make the products wait for each other."""
+    program = Program(decompose(attention(20, 1536, keys, 64)), H200, SearchReport())
+    region = program.region(program.graph.outputs, ())
+
+    def most() -> float:
+        solver = KernelSolver(H200, SearchLimits(), SearchReport())
+        picks = solver.solve(region.problem(), 8)
+        written = [s for p in picks[:8] if (s := solver.write(p)) is not None]
+        assert written
+        kernels = (op for s in written for op in s.ops if isinstance(op, Launch))
+        groups = (RegisterEstimator(x).chained() for x in kernels if x.schedule.warpgroups)
+        return max(groups, default=0.0)
+
+    assert most() <= 240
+    monkeypatch.setattr(launches_module, "check_registers", lambda *_: None)
+    assert (most() > 240) == (keys > 64)
 
 
 def test_large_products_use_warpgroups() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain, count
 from math import prod
 
 from mirage.semantics.ugraph import (
@@ -177,7 +178,7 @@ class AxisTable:
             for v in self._resolve(items):
                 if v in self._names:
                     continue
-                names = (c + n for n in ("", *map(str, range(1, 10_000))) for c in pool)
+                names = (c + n for n in chain(("",), map(str, count(1))) for c in pool)
                 name = next(n for n in names if n not in used)
                 used.add(name)
                 self._names[v] = name

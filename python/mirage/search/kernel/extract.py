@@ -18,6 +18,8 @@ class Choices:
     def __init__(self, derivations: Derivations, targets: Sequence[Goal]) -> None:
         places = {goal: place for place, goal in enumerate(derivations.order)}
         self.edges: list[Edge] = []
+        self.needs: list[list[tuple[Edge, list[int]]]] = []
+        """For each goal its edges themselves, and the goals that each needs."""
         self.of_goal: list[list[tuple[int, list[int]]]] = []
         """For each goal its edges, and the goals that each needs."""
         for goal in derivations.order:
@@ -26,6 +28,7 @@ class Choices:
                 own.append((len(self.edges), [places[c] for c in edge.children]))
                 self.edges.append(edge)
             self.of_goal.append(own)
+            self.needs.append([(self.edges[n], children) for n, children in own])
         self.targets = [places[t] for t in targets]
         self.dropped = False  # whether there were more derivations than asked for
         self._goals = targets

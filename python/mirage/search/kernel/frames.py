@@ -8,13 +8,15 @@ of sizes, as NumPy arrays with one entry per choice.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
 import numpy as np
 
-from mirage.cost.limits import MAX_COLUMNS, MAX_ROWS
+from mirage.cost.limits import MAX_COLUMNS, MAX_ROWS, MAX_WIDE_DIMS
+from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normalizer import MatmulRoles
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -118,9 +120,35 @@ class Columns:
             out = out * g
         return out
 
-    def exact(self, axis: str, size: int) -> IntArray:
+    def exact(self, axis: str, size: int) -> BoolArray:
         """Whether the parts of an axis divide it exactly."""
         return self.tile[axis] * self.steps[axis] * self.grid[axis] == size
+
+    def wide(self, axes: Iterable[str]) -> IntArray:
+        """Along how many of the axes a tile is larger than one."""
+        out = np.zeros(self.count, dtype=np.int64)
+        for a in axes:
+            out = out + (self.tile[a] > 1)
+        return out
+
+    def contiguous(self, dims: Dims, sizes: Mapping[str, int]) -> BoolArray:
+        """Whether tiles along merged dimensions are contiguous blocks of them."""
+        ok = np.ones(self.count, dtype=bool)
+        for dim in dims:
+            for i, inner in enumerate(dim[1:], start=1):
+                split = self.grid[inner] * self.steps[inner] > 1
+                ok = ok & self.exact(inner, sizes[inner])
+                for outer in dim[:i]:
+                    ok = ok & (~split | (self.tile[outer] == 1))
+        return ok
+
+    def suiting(self, tensors: Iterable[Dims], sizes: Mapping[str, int]) -> Columns:
+        """The choices at which all of these tensors can be tiles."""
+        ok = np.ones(self.count, dtype=bool)
+        for dims in tensors:
+            ok &= self.wide(a for dim in dims for a in dim) <= MAX_WIDE_DIMS
+            ok &= self.contiguous(dims, sizes)
+        return self if ok.all() else self.take(np.flatnonzero(ok))
 
 
 def _powers(low: int, high: int) -> list[int]:

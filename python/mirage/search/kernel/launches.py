@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mirage.cost.features import features_of
 from mirage.cost.limits import check_launch
 from mirage.cost.model import CostReport, report
+from mirage.cost.registers import check_registers
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, Dims
 from mirage.search.kernel.combine import combine_program
@@ -80,6 +81,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
     kernels = list(launches(ops))
     for launch in kernels:
         check_launch(launch, target)
+        check_registers(launch, target.registers_sm)
     hot = set(problem.hot) | {v for launch in kernels[:-1] for v in launch.results}
     hot = {v for v in hot if v.type.bytes < target.l2_size / 2}
     parts = tuple(report(features_of(launch, hot), target) for launch in kernels)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.accountant import Accountant
+from mirage.cost.limits import MAX_WIDE_DIMS
 from mirage.cost.model import HOT, KernelFeatures, estimate
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims
@@ -35,20 +36,33 @@ _Work = tuple[dict[str, Num], Num]
 
 
 @dataclass
+class Known:
+    """What is known of kinds of edges at some columns, whatever the derivations."""
+
+    work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"])
+    costs: dict[_Kind, tuple[Num, bool]] = field(default_factory=dict["_Kind", tuple[Num, bool]])
+
+    def clear(self) -> None:
+        """Forgets it."""
+        self.work.clear()
+        self.costs.clear()
+
+
+@dataclass
 class Measure(EdgeAccounts):
-    """Costs derivations of one AND-OR graph over columns of sizes."""
+    """Costs derivations of one AND-OR graph over columns of sizes. ``known`` is shared with other
+    graphs of the same problem and loops, at the same columns."""
 
     target: Target
     hot: frozenset[int] = frozenset()  # tensors that a kernel before has just written
-    _work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"], init=False)
-    _costs: dict[_Kind, Num] = field(default_factory=dict["_Kind", Num], init=False)
+    known: Known = field(default_factory=Known)
 
     def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
         """What an edge adds to each feature, and where sizes permit it."""
         return self._work_of(edge, self._kind(edge))
 
     def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
-        found = self._work.get(kind)
+        found = self.known.work.get(kind)
         if found is None:
             columns = self.columns
             account = Accountant(
@@ -61,45 +75,74 @@ class Measure(EdgeAccounts):
                 for k, v in vars(account.features).items()
                 if k not in given and (isinstance(v, np.ndarray) or v)
             }
-            found = self._work[kind] = (added, feasible)
+            found = self.known.work[kind] = (added, feasible)
         return found
 
-    def edge_cost(self, edge: Edge) -> Num:
-        """µs of one block on its own, as a guide for extraction; infinite where sizes forbid the
-        edge."""
+    def edge_costs(self, edges: Sequence[Sequence[tuple[Edge, Sequence[int]]]]) -> Num:
+        """µs of one block on its own for each edge, a row each, as a guide for extraction; infinite
+        where sizes forbid the edge. ``edges`` are those of each goal, with the places of the goals
+        that each needs, which come before it: where there are no sizes for one of them, there are
+        none for the edge."""
+        rows: list[Num] = []
+        possible: list[bool] = []
+        for own in edges:
+            some = False
+            for edge, children in own:
+                row: Num = None
+                if all(possible[c] for c in children):
+                    row, fits = self._edge_cost(edge)
+                    some |= fits
+                rows.append(self._never if row is None else row)
+            possible.append(some)
+        return np.array(rows)
+
+    @cached_property
+    def _never(self) -> Num:
+        return np.full(self.columns.count, np.inf)
+
+    def _edge_cost(self, edge: Edge) -> tuple[Num, bool]:
+        """The cost of an edge, and whether any sizes permit it."""
         kind = self._kind(edge)
-        found = self._costs.get(kind)
+        found = self.known.costs.get(kind)
         if found is None:
-            found = self._costs[kind] = self._cost_of(edge, kind)
+            found = self.known.costs[kind] = self._cost_of(edge, kind)
         return found
 
     def _kind(self, edge: Edge) -> _Kind:
         """Edges of one kind do the same work on other values."""
-        free = self.derivations.algebra.free
-        children = tuple((free(c[0]), self._load_width(c)) for c in edge.children)
-        return (
-            type(edge),
-            *edge.sort,
-            free(edge.goal[0]),
-            edge.goal[1],
-            children,
-        )
+        free, atoms = self.derivations.algebra.free, self.derivations.algebra.atoms
+        children = tuple((free(c[0]), self._loaded(c)) for c in edge.children)
+        sort = (atoms[edge.atom],) if isinstance(edge, Load) else edge.sort
+        return type(edge), sort, free(edge.goal[0]), edge.goal[1], children
 
-    def _cost_of(self, edge: Edge, kind: _Kind) -> Num:
+    def _cost_of(self, edge: Edge, kind: _Kind) -> tuple[Num, bool]:
+        labels = self.labels(edge.goal)
+        if edge.goal[1] != 2 and self.wide(labels).min() > MAX_WIDE_DIMS:
+            return self._never, False
         added, ok = self._work_of(edge, kind)
-        time = np.full(self.columns.count, 1e-6)
+        once: Num = 1e-6
+        step: Num = 0.0
         for name, amount in added.items():
             what, _, when = name.rpartition("_")
             if what in self._rates:
                 own = amount / self._rates[what]
-                time = time + (own * self.steps() if when == "step" else own)
+                if when == "step":
+                    step = step + own
+                else:
+                    once = once + own
+        time: Num = once + step * self._steps
         if "accumulators" in added:
             time = time + added["accumulators"] * 1e-6
         if edge.goal[1] == 2:
             time = time + 0.01
         if isinstance(edge, Gather):
             time = time + self.partial_bytes(edge.children[0]) / self.target.l2_bytes
-        return np.where(ok, time, np.inf)
+        fits = bool(np.any(ok))
+        return np.where(ok, time, self._never), fits
+
+    @cached_property
+    def _steps(self) -> Num:
+        return self.steps()
 
     @cached_property
     def _rates(self) -> dict[str, Num]:
@@ -134,6 +177,22 @@ class Measure(EdgeAccounts):
             elif level == "G":
                 out = out * self.columns.grid[a]
         return out
+
+    def least_partial_bytes(self, target: Goal) -> float:
+        """Bytes of partial results that every derivation of a goal stores at least: some path of
+        each leads to a goal that is gathered."""
+        least: dict[Goal, float] = {}
+        for goal in self.derivations.order:  # children first
+            least[goal] = min(
+                (
+                    float(self.partial_bytes(edge.children[0]).min())
+                    if isinstance(edge, Gather)
+                    else max((least[child] for child in edge.children), default=0.0)
+                    for edge in self.derivations.edges[goal]
+                ),
+                default=0.0,
+            )
+        return least[target]
 
     def features(
         self, edges: list[Edge], outputs: Sequence[Stored]

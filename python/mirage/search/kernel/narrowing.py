@@ -32,6 +32,8 @@ class Narrowing:
     """Tensors of 32 bits."""
     _polys: dict[int, Sizes] = field(default_factory=dict[int, "Sizes"], init=False)
     """Of the normal forms of ``_algebra``, whose numbers mean others in another one."""
+    _may: dict[int, bool] = field(default_factory=dict[int, bool], init=False)
+    """Whether those may be rounded."""
     _algebra: Algebra | None = field(default=None, init=False)
 
     def may_round(self, algebra: Algebra, poly: int) -> bool:
@@ -41,7 +43,10 @@ class Narrowing:
             return True
         if self.half is DType.BF16 and not self._is_full(algebra, poly):
             return True
-        return bool(np.all(self._of(algebra, poly) <= self.scales.kept + _EQUAL))
+        sizes = self._of(algebra, poly)
+        if poly not in self._may:
+            self._may[poly] = bool(np.all(sizes <= self.scales.kept + _EQUAL))
+        return self._may[poly]
 
     def _is_full(self, algebra: Algebra, poly: int) -> bool:
         """Whether a normal form is a tensor of 32 bits."""
@@ -54,7 +59,7 @@ class Narrowing:
 
     def _of(self, algebra: Algebra, poly: int) -> Sizes:
         if algebra is not self._algebra:
-            self._algebra, self._polys = algebra, {}
+            self._algebra, self._polys, self._may = algebra, {}, {}
         if poly not in self._polys:
             nothing = np.zeros_like(self.scales.kept)
             terms = [

@@ -35,7 +35,7 @@ class EdgeAccounts:
         self._labels: dict[Goal, tuple[str, ...]] = {}
         self._elements: dict[tuple[str, ...], Num] = {}
         self._wide: dict[tuple[str, ...], Num] = {}
-        self._widths: dict[Goal, int] = {}
+        self._loads: dict[Goal, tuple[int, bool]] = {}
         self._innermost = Where.LOOP if kind.inner is None else Where.INNER
         self._around = {where: Around() for where in Where}
         if kind.loop is not None and kind.inner is not None:
@@ -70,10 +70,7 @@ class EdgeAccounts:
         """Number of axes along which a tile is larger than one."""
         found = self._wide.get(labels)
         if found is None:
-            found = np.zeros(self.columns.count, dtype=np.int64)
-            for a in labels:
-                found = found + (self.columns.tile[a] > 1)
-            self._wide[labels] = found
+            found = self._wide[labels] = self.columns.wide(labels)
         return found
 
     def account(self, account: Accountant, edge: Edge) -> Num:
@@ -141,16 +138,9 @@ class EdgeAccounts:
                 whole = whole & (self.columns.tile[a] >= self.sizes[a])
         return run
 
-    def map_ok(self, dims: tuple[tuple[str, ...], ...]) -> Num:
+    def map_ok(self, dims: Dims) -> Num:
         """Whether tiles along merged dimensions are contiguous blocks of them."""
-        ok: Num = np.ones(self.columns.count, dtype=bool)
-        for dim in dims:
-            for i, inner in enumerate(dim[1:], start=1):
-                split = self.columns.grid[inner] * self.columns.steps[inner] > 1
-                ok = ok & self.columns.exact(inner, self.sizes[inner])
-                for outer in dim[:i]:
-                    ok = ok & (~split | (self.columns.tile[outer] == 1))
-        return ok
+        return self.columns.contiguous(dims, self.sizes)
 
     def matmul(self, account: Accountant, edge: Product, inside: bool) -> Num:
         """Adds a matrix product; returns where the sizes permit it."""
@@ -160,7 +150,7 @@ class EdgeAccounts:
         m, n = self.elements(tuple(sorted(a - b))), self.elements(tuple(sorted(b - a)))
         half = self.half and not edge.wide
         for child in edge.children:
-            if self._loaded_odd(child):
+            if self._loaded(child)[1]:
                 account.copy_odd(self.elements(self.labels(child)), self.in_loop(child))
         left, right = (not half and self._load_width(child) == 2 for child in edge.children)
         operands = Operands(half, (left, right))
@@ -184,24 +174,21 @@ class EdgeAccounts:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
 
-    def _loaded_odd(self, goal: Goal) -> bool:
-        """Whether a goal is loaded from a tensor whose rows start at odd elements."""
-        atoms = (
-            self.derivations.algebra.atoms[edge.atom]
-            for edge in self.derivations.edges.get(goal, ())
-            if isinstance(edge, Load)
-        )
-        return any(isinstance(a, InAtom) and is_odd(self.tensors[a.tensor].type) for a in atoms)
-
     def _load_width(self, goal: Goal) -> int:
         """Bytes of an element of a goal that is loaded, else 0."""
-        if goal not in self._widths:
-            self._widths[goal] = self._width(goal)
-        return self._widths[goal]
+        return self._loaded(goal)[0]
 
-    def _width(self, goal: Goal) -> int:
-        for edge in self.derivations.edges.get(goal, ()):
-            atom = self.derivations.algebra.atoms[edge.atom] if isinstance(edge, Load) else None
-            if isinstance(atom, InAtom):
-                return self.tensors[atom.tensor].dtype.bytes
-        return 0
+    def _loaded(self, goal: Goal) -> tuple[int, bool]:
+        """Bytes of an element of a goal that is loaded, else 0; and whether it is from a tensor
+        whose rows start at odd elements."""
+        found = self._loads.get(goal)
+        if found is None:
+            atoms = (
+                self.derivations.algebra.atoms[edge.atom]
+                for edge in self.derivations.edges.get(goal, ())
+                if isinstance(edge, Load)
+            )
+            tensors = [self.tensors[a.tensor] for a in atoms if isinstance(a, InAtom)]
+            width = tensors[0].dtype.bytes if tensors else 0
+            found = self._loads[goal] = width, any(is_odd(t.type) for t in tensors)
+        return found

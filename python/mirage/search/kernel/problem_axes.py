@@ -12,8 +12,9 @@ factor whose rows start at odd places be copied into longer rows, which boxes ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from mirage.search.algebra.axes import Dims, UnlabelableError
@@ -55,6 +56,43 @@ class Analysis:
         relabelled = _Relabel(algebra, self._merged, kind.levels)
         new = tuple(relabelled.poly(p) for p in polys)
         return relabelled.algebra, new
+
+    @cached_property
+    def reads(self) -> tuple[InAtom, ...]:
+        """What every derivation loads: the tensors, with their axes, in the normal forms, sums kept
+        as factors or not."""
+        kept, expanded = (dict.fromkeys(_inputs(*self._plain[e])) for e in (False, True))
+        both = (atom for atom in kept if atom in expanded)
+        return tuple(InAtom(atom.tensor, self._merged.dims(atom.dims)) for atom in both)
+
+    def reads_first(self, kind: FrameType) -> tuple[InAtom, ...]:
+        """Those that the first kernel loads: the one that combines its results may load what has
+        neither steps nor parts."""
+        cut = {kind.loop, kind.split, kind.inner}
+        return tuple(
+            atom
+            for atom in self.reads
+            if kind.split is None or any(a in cut for dim in atom.dims for a in dim)
+        )
+
+
+def _inputs(algebra: Algebra, polys: Iterable[int]) -> Iterator[InAtom]:
+    """The inputs in some normal forms."""
+    seen: set[int] = set()
+    left = list(polys)
+    while left:
+        poly = left.pop()
+        if poly in seen:
+            continue
+        seen.add(poly)
+        for x in {x for (atoms, _), _ in algebra.polys[poly] for x in atoms}:
+            match algebra.atoms[x]:
+                case InAtom() as atom:
+                    yield atom
+                case FnAtom(_, arg) | IdAtom(arg) | MaxAtom(_, arg):
+                    left.append(arg)
+                case Fn2Atom(_, a, b):
+                    left += (a, b)
 
 
 def analyze(problem: KernelProblem) -> list[Analysis]:

@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.limits import CheckError
-from mirage.cost.model import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.kernel.bodies import EmitError
 from mirage.search.kernel.cancellation import cancels
 from mirage.search.kernel.derive import LEFT_OUT, Derivations, Goal
 from mirage.search.kernel.extract import Choices
+from mirage.search.kernel.floors import combined_floor
 from mirage.search.kernel.frames import Columns, FrameType, columns_of
 from mirage.search.kernel.launches import Draft, time_before, write_draft
-from mirage.search.kernel.measure import Measure, Stored, half_type
+from mirage.search.kernel.measure import Known, Measure, Stored, half_type
 from mirage.search.kernel.moves import Edge, Gather
 from mirage.search.kernel.narrowing import Narrowing, narrowing_of
 from mirage.search.kernel.nested import nested_types
 from mirage.search.kernel.problem import KernelProblem, Solution
 from mirage.search.kernel.problem_axes import Analysis, analyze
+from mirage.search.kernel.sizing import Sizing
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
@@ -46,8 +47,6 @@ OTHER_COLUMNS = 64
 """Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
 PASSES = 3
 """Loops over one axis that may follow one another: for a mean, for a variance, for a product."""
-SURROGATE_COLUMNS = 384
-"""Choices of sizes at which all edges are costed to pick those for extraction."""
 
 
 @dataclass(eq=False)
@@ -141,11 +140,11 @@ class KernelSolver:
                 continue
             if late():
                 return picks
-            floor = 0.0 if count is None or kind.split is None else self._combined_floor(analysis)
-            if floor >= _limit([p.time for p in (*others, *picks)], count):
+            limit = _limit([p.time for p in (*others, *picks)], count)
+            if combined_floor(analysis, kind, self.target) >= limit:
                 self._left_out += 1
                 continue
-            picks.extend(self._solve_type(analysis, kind, narrowing))
+            picks.extend(self._solve_type(analysis, kind, narrowing, limit))
         if analysis.problem.combine:
             return picks
         best = min((p.time for p in (*picks, *others)), default=inf)
@@ -155,18 +154,18 @@ class KernelSolver:
             picks.extend(self._solve_type(analysis, kind, narrowing))
         return picks
 
-    def _combined_floor(self, analysis: Analysis) -> float:
-        """µs that a kernel takes at least whose grid splits a sum, with the one that adds up."""
-        t = self.target
-        combine = t.launch + 1.6 * HOT * t.latency + t.combine
-        size = sum(v.type.bytes for v in analysis.problem.outputs)
-        own = t.launch + 1.6 * t.latency + t.block_start
-        return own + combine + size / (0.5 * t.l2_bytes) + time_before(analysis, t)
-
     # ---- one frame type
 
-    def _solve_type(self, analysis: Analysis, kind: FrameType, narrowing: Narrowing) -> list[Pick]:
+    def _solve_type(
+        self, analysis: Analysis, kind: FrameType, narrowing: Narrowing, limit: float = inf
+    ) -> list[Pick]:
+        """Ways to compute the outputs in a frame type; those that take ``limit`` µs are of no
+        use."""
         picks: list[Pick] = []
+        with Timer(self.report, "size"):
+            sizes = self._sizes(analysis, kind)
+        if sizes is None:
+            return picks
         with Timer(self.report, "derive"):
             graphs, doubtful = self.derive(analysis, kind, narrowing)
             again = kind.loop is not None and kind.inner is None and not analysis.problem.combine
@@ -174,8 +173,44 @@ class KernelSolver:
             if again and (doubtful or not graphs):
                 tried.extend(self._in_passes(analysis, kind, narrowing, not doubtful))
         for its, found in tried:
-            picks.extend(self._size(analysis, its, found))
+            hopeful = [g for g in found if self._floor(analysis, its, *g, sizes) < limit]
+            self._left_out += len(hopeful) < len(found)
+            if hopeful and sizes.cut:
+                self.report.cut("columns", "of some types of frame a sample of the tile sizes")
+            picks.extend(self._size(analysis, its, hopeful, sizes))
+        sizes.forget()
         return picks
+
+    def _floor(
+        self,
+        analysis: Analysis,
+        kind: FrameType,
+        derivations: Derivations,
+        targets: tuple[Goal, ...],
+        sizes: Sizing,
+    ) -> float:
+        """µs that the derivations of a type take at least."""
+        if kind.split is None:
+            return 0.0
+        measure = self._measure(analysis.problem, derivations, sizes.columns, sizes.known)
+        partial = measure.least_partial_bytes(targets[0])
+        return combined_floor(analysis, kind, self.target, partial)
+
+    def _sizes(self, analysis: Analysis, kind: FrameType) -> Sizing | None:
+        """The choices of sizes of a type at which what every derivation loads can be tiles, and
+        what it stores; None where there is none."""
+        problem = analysis.problem
+        halves = half_type(list(problem.leaves)) is not None
+        found = columns_of(
+            analysis.use, kind, self.limits.columns, self.limits.seed,
+            self.target.has_warpgroups and halves,
+        )  # fmt: skip
+        if found is None:
+            return None
+        columns, cut = found
+        loaded = (atom.dims for atom in analysis.reads_first(kind))
+        columns = columns.suiting((analysis.dims[0], *loaded), problem.table.sizes)
+        return Sizing(columns, cut) if not columns.warpgroups.all() else None
 
     def _in_passes(
         self, analysis: Analysis, kind: FrameType, narrowing: Narrowing, allow_wide: bool
@@ -194,28 +229,17 @@ class KernelSolver:
         analysis: Analysis,
         kind: FrameType,
         graphs: list[tuple[Derivations, tuple[Goal, ...]]],
+        sizes: Sizing,
     ) -> list[Pick]:
         """The best sizes of the derivations of a type."""
         picks: list[Pick] = []
-        with Timer(self.report, "size"):
-            found = columns_of(
-                analysis.use,
-                kind,
-                self.limits.columns,
-                self.limits.seed,
-                self.target.has_warpgroups and half_type(list(analysis.problem.leaves)) is not None,
-            )
-        if found is None:
-            return []
-        columns, cut = found
-        if cut:
-            self.report.cut("columns", "of some types of frame a sample of the tile sizes")
         for derivations, targets in graphs:
-            self.report.frames += columns.count
-            measure = self._measure(analysis.problem, derivations, columns)
+            self.report.frames += sizes.columns.count
+            measure = self._measure(analysis.problem, derivations, sizes.columns, sizes.known)
             with Timer(self.report, "extract"):
-                alone = self._measure(analysis.problem, derivations, columns.with_warps_alone())
-                structures = self._extract(analysis, alone, targets)
+                few, known = sizes.few, sizes.known_few
+                rough = self._measure(analysis.problem, derivations, few, known)
+                structures = self._extract(analysis, rough, targets)
                 if kind.inner is not None:
                     structures = [s for s in structures if derivations.is_nest(s)]
             with Timer(self.report, "cost"):
@@ -291,24 +315,22 @@ class KernelSolver:
             self.report.cut("terms", "a product of sums is not multiplied out")
 
     def _measure(
-        self, problem: KernelProblem, derivations: Derivations, columns: Columns
+        self, problem: KernelProblem, derivations: Derivations, columns: Columns, known: Known
     ) -> Measure:
         tensors = list(problem.leaves)
         half = half_type(tensors)
         hot = frozenset(i for i, v in enumerate(tensors) if v in problem.hot)
         return Measure(
-            derivations, columns, tensors, problem.table.sizes, half is not None, self.target, hot
-        )
+            derivations, columns, tensors, problem.table.sizes, half is not None, self.target, hot,
+            known,
+        )  # fmt: skip
 
     def _extract(
-        self, analysis: Analysis, measure: Measure, targets: tuple[Goal, ...]
+        self, analysis: Analysis, rough: Measure, targets: tuple[Goal, ...]
     ) -> list[list[Edge]]:
         """The best derivations at a few promising choices of sizes."""
-        derivations, count = measure.derivations, measure.columns.count
-        few = np.unique(np.linspace(0, count - 1, min(count, SURROGATE_COLUMNS)).astype(np.int64))
-        rough = self._measure(analysis.problem, derivations, measure.columns.take(few))
-        choices = Choices(derivations, targets)
-        costs = np.array([rough.edge_cost(edge) for edge in choices.edges])
+        choices = Choices(rough.derivations, targets)
+        costs = rough.edge_costs(choices.needs)
         structures: dict[frozenset[Edge], list[Edge]] = {}
         k = (
             self.limits.derivations

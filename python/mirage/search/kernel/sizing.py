@@ -1,0 +1,31 @@
+"""The choices of sizes of a frame type, and what is known at them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.search.kernel.frames import Columns
+from mirage.search.kernel.measure import Known
+
+SURROGATE_COLUMNS = 384
+"""Choices of sizes at which all edges are costed to pick those for extraction."""
+
+
+class Sizing:
+    """The choices of sizes of a type (a sample if ``cut``), at some of which each warp multiplies
+    on its own. What is known of kinds of edges at them serves all derivations of the type."""
+
+    def __init__(self, columns: Columns, cut: bool) -> None:
+        self.columns, self.cut = columns, cut
+        alone = columns.with_warps_alone()
+        places = np.linspace(0, alone.count - 1, min(alone.count, SURROGATE_COLUMNS))
+        places = np.unique(places.astype(np.int64))
+        self.few = alone if len(places) == alone.count else alone.take(places)
+        """Those at which edges are costed to pick derivations."""
+        self.known = Known()
+        self.known_few = self.known if self.few is columns else Known()
+
+    def forget(self) -> None:
+        """Drops what is known: derivations that are kept need it no more."""
+        self.known.clear()
+        self.known_few.clear()
