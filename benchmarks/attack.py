@@ -18,6 +18,9 @@ equal and numerically fine should be accepted.
 ``prepare`` needs all of mirage; ``run`` needs Python, NumPy and PyTorch only. A run ends after
 ``--seconds`` and says how far it came; each seed has other mutants, and ``merge`` adds them up.
 
+With ``--positions`` all mutants have faults of positions: off by one, ``<`` for ``<=``, another
+axis, a shifted window, a head for a batch, another row or page, steps left out.
+
 Exit code 1 if there is a failure.
 """
 
@@ -48,11 +51,21 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python" / "support")]
 
-from attack_subjects import CATALOGUE, SMALL, Subject, catalogue_subjects, prepare, small_subjects
+from attack_subjects import (
+    CATALOGUE,
+    POSITIONS,
+    SMALL,
+    Subject,
+    catalogue_subjects,
+    position_subjects,
+    prepare,
+    small_subjects,
+)
 from attack_verdicts import FAILURES, Outcome, attack, is_accepted
 from layer_attack import WRONG, LayerOutcome, attack_layer, kept_layers, layer_summary
 from oracle import TooMuchWork, Unsupported
 from oracle_judge import Judge
+from program_mutants import misplaced
 
 CHUNK = 12  # mutants that a process judges at a time
 LAYER = "layer"
@@ -65,7 +78,7 @@ class Task:
     """Some mutants (or variants) of a subject, by its number in the lists of :func:`_subjects`.
     ``sizes`` chooses the sizes of small ones."""
 
-    kind: str  # "small", "catalogue" or "layer"
+    kind: str  # "small", "catalogue", "positions" (and faults of those alone) or "layer"
     number: int
     sizes: int
     seed: int
@@ -84,6 +97,8 @@ def _subjects(kind: str, sizes: int, folder: Path | None) -> list[Any]:
     if key not in _LISTS:
         if kind == SMALL:
             _LISTS[key] = list(small_subjects(sizes))
+        elif kind == POSITIONS:
+            _LISTS[key] = list(position_subjects(folder))
         elif folder is None:
             _LISTS[key] = []
         elif kind == CATALOGUE:
@@ -120,7 +135,12 @@ def work(task: Task, folder: Path | None, deadline: float) -> tuple[Task, list[d
     judge = _judge(subject, task.sizes)
     if judge is None or (task.variants and not is_accepted(subject)):
         return task, []
-    found = attack(subject, judge, task.seed, task.count, variants=task.variants, deadline=deadline)
+    own: dict[str, Any] = {}
+    if task.kind == POSITIONS:  # there are fewer of these: two of them make more
+        own = {"faults": misplaced, "twice": 0.6}
+    found = attack(
+        subject, judge, task.seed, task.count, variants=task.variants, deadline=deadline, **own
+    )
     return task, [asdict(o) for o in found]
 
 
@@ -139,6 +159,16 @@ def tasks(seed: int, count: int, variants: int, layers: int, folder: Path | None
                 found += _split(kind, number, seed, each, equal)
     for number in range(there[LAYER]):
         found += _split(LAYER, number, seed, ceil(layers / there[LAYER]), False)
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def position_tasks(seed: int, count: int, folder: Path | None) -> list[Task]:
+    """Mutants with faults of positions alone."""
+    number = len(_subjects(POSITIONS, 0, folder))
+    found = [
+        t for n in range(number) for t in _split(POSITIONS, n, seed, ceil(count / number), False)
+    ]
     random.Random(seed).shuffle(found)
     return found
 
@@ -278,6 +308,7 @@ def main() -> int:
     )
     second.add_argument("--seed", type=int, default=0, help="each seed makes other mutants")
     second.add_argument("--count", type=int, default=10000, help="mutants")
+    second.add_argument("--positions", action="store_true", help="faults of positions alone")
     second.add_argument("--variants", type=int, default=500, help="equal variants, besides")
     second.add_argument("--layers", type=int, default=500, help="mutants of layers, besides")
     second.add_argument("--processes", type=int, default=2)
@@ -294,7 +325,11 @@ def main() -> int:
         return 0
     if arguments.way == "run":
         a = arguments
-        todo = tasks(a.seed, a.count, a.variants, a.layers, a.candidates)
+        todo = (
+            position_tasks(a.seed, a.count, a.candidates)
+            if a.positions
+            else tasks(a.seed, a.count, a.variants, a.layers, a.candidates)
+        )
         result = run(todo, a.candidates, a.processes, a.seconds)
         _write(a.out, result, None)
         parts = [result]

@@ -48,9 +48,7 @@ def small_subjects(seed: int) -> Iterator[Subject]:
         for other, candidate in pair.candidates.items():
             yield _small(f"{name}/{other}", pair.reference, candidate)
         yield _small(f"{name}/itself", pair.reference, pair.reference)
-    for name, (mask, n, split) in STEPPED.items():
-        whole = looped(mask, n, split)
-        yield _small(f"{name}/steps left out", whole, skip_steps(whole))
+    yield from stepped_subjects()
     made, number = 0, 0
     while made < 6:
         number += 1
@@ -58,6 +56,13 @@ def small_subjects(seed: int) -> Iterator[Subject]:
         if program is not None and _is_small(program):
             made += 1
             yield _small(f"random {1000 * seed + number}", program, program)
+
+
+def stepped_subjects() -> Iterator[Subject]:
+    """Loops over what masks of positions leave."""
+    for name, (mask, n, split) in STEPPED.items():
+        whole = looped(mask, n, split)
+        yield _small(f"{name}/steps left out", whole, skip_steps(whole))
 
 
 def _small(name: str, reference: KernelGraph, candidate: KernelGraph) -> Subject:
@@ -114,6 +119,7 @@ def prepare(names: Sequence[str], folder: Path) -> None:
     masks made of positions, and the layers of the gallery."""
     from found import found_candidates
     from layer_attack import LAYERS, layer_subjects
+    from lookup_programs import LOOKUPS, lookup_candidates
     from position_programs import MASKS
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -126,6 +132,10 @@ def prepare(names: Sequence[str], folder: Path) -> None:
         if not file.exists():
             reference, *found = (s.candidate for s in masked_subjects(name))
             _keep(file, reference, found)
+    for name in LOOKUPS:
+        file = folder / f"{POSITIONS}_{name}.subject"
+        if not file.exists():
+            _keep(file, *lookup_candidates(name))
     for name in LAYERS:
         layer_subjects(name, folder)  # kept with what their tensors hold
 
@@ -154,6 +164,23 @@ def masked_subjects(name: str) -> Iterator[Subject]:
         if number == 0:
             fewer = skip_steps(stable)
             yield Subject(f"{name}/{number}, fewer steps", POSITIONS, reference, fewer)
+
+
+def lookup_subjects(name: str) -> Iterator[Subject]:
+    """A program with lookups or heads, searched now."""
+    from lookup_programs import lookup_candidates
+
+    reference, found = lookup_candidates(name)
+    yield Subject(f"{name}/itself", POSITIONS, reference, reference)
+    for number, candidate in enumerate(_taken(name, found)):
+        yield Subject(f"{name}/{number}", POSITIONS, reference, candidate)
+
+
+def position_subjects(folder: Path | None) -> Iterator[Subject]:
+    """Those whose results depend on positions: from a folder (without one, small ones)."""
+    yield from stepped_subjects()
+    if folder is not None:
+        yield from (s for s in catalogue_subjects(folder) if s.group == POSITIONS)
 
 
 def _keep(file: Path, reference: KernelGraph, found: Sequence[KernelGraph]) -> None:

@@ -15,7 +15,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from oracle import TooMuchWork
 from oracle_judge import FAR, Finding, Judge, place_of
-from program_mutants import Mutant, every_fault, mutants
+from program_mutants import Faults, Mutant, every_fault, mutants
 from rounding_faults import ROUNDING
 
 TWICE = 0.3
@@ -103,17 +103,19 @@ def attack(
     deadline: float = float("inf"),
     effort: Effort = FULL,
     decide: Verify = verify,
+    faults: Faults = every_fault,
+    twice: float = TWICE,
 ) -> Iterator[Outcome]:
-    """Outcomes of ``count`` mutants of one candidate, or of variants that should be equal; none
-    after ``deadline`` (of ``time.time``)."""
+    """Outcomes of ``count`` mutants (of those ``faults``, a part of them with two) of one
+    candidate, or of variants that should be equal; none after ``deadline`` (of ``time.time``)."""
     rng = random.Random(f"{subject.name} {seed} {variants}")
-    faults = equal_variants if variants else every_fault
+    faults = equal_variants if variants else faults
     seen: set[str] = set()
     for mutant in mutants(subject.candidate, rng, count, faults):
         if time.time() > deadline:
             return
-        if not variants and rng.random() < TWICE:
-            mutant = _once_more(mutant, rng)
+        if not variants and rng.random() < twice:
+            mutant = _once_more(mutant, rng, faults)
         text = signature(subject.reference) + "\n" + signature(mutant.graph)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         if key in seen:
@@ -128,8 +130,8 @@ def is_accepted(subject: Subject) -> bool:
     return verify(subject.reference, subject.candidate, options).accepted
 
 
-def _once_more(mutant: Mutant, rng: random.Random) -> Mutant:
-    for again in mutants(mutant.graph, rng, 1, every_fault):
+def _once_more(mutant: Mutant, rng: random.Random, faults: Faults) -> Mutant:
+    for again in mutants(mutant.graph, rng, 1, faults):
         what = f"{mutant.description}; {again.kind}: {again.description}"
         return Mutant(mutant.kind, what, again.graph, {}, ())
     return mutant

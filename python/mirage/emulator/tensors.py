@@ -26,7 +26,9 @@ def run_on_tensors(
     :func:`~mirage.emulator.artifact.run_artifact` raises."""
     import torch
 
-    run = run_artifact(artifact, [x.detach().double().numpy() for x in inputs], checks=checks)
+    # Integers as they are: not all of 64 bits are floats.
+    given = [x.detach() if not x.is_floating_point() else x.detach().double() for x in inputs]
+    run = run_artifact(artifact, [x.numpy() for x in given], checks=checks)
     if counters is not None:
         counters.extend(run.counters)
     return [

@@ -17,14 +17,17 @@ from attack_subjects import (
     POSITIONS,
     SMALL,
     Subject,
+    lookup_subjects,
     masked_subjects,
     searched,
     small_subjects,
 )
 from attack_verdicts import FAILURES, Effort, Outcome, attack, is_accepted
+from lookup_programs import LOOKUPS
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions
 from oracle_judge import Judge
+from program_mutants import misplaced
 
 CATALOGUE_PROGRAMS = ("lora_m1", "softmax_n256", "ntrans_bs1")
 EACH = {SMALL: 9, CATALOGUE: 12, POSITIONS: 12}
@@ -132,3 +135,17 @@ def test_equal_mutants_count_once() -> None:
     assert total["seconds"] == 2.0
     assert not failed(total)
     assert {name: total[name] for name in FAILURES} == dict.fromkeys(FAILURES, 0)
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_rows_heads_and_windows_that_are_not_the_right_ones(name: str) -> None:
+    """Mutants with faults of positions alone."""
+    found: list[Outcome] = []
+    for number, subject in enumerate(lookup_subjects(name)):
+        assert is_accepted(subject)
+        judge = Judge(subject.reference, work=5e5)
+        found += attack(subject, judge, number, 12, effort=LIGHT, faults=misplaced)
+    wrong = [o for o in found if o.failure]
+    assert not wrong, "\n".join(f"{o.failure}: {o}" for o in wrong)
+    assert len(found) >= 20
+    assert sum(o.wrong for o in found) > len(found) / 2

@@ -342,14 +342,14 @@ def test_locations_are_the_users() -> None:
 
 def test_unknown_op_is_named_with_its_place() -> None:
     def program(x: Tensor) -> Tensor:
-        return torch.cumprod(x, 1) + 1
+        return torch.logcumsumexp(x, 1) + 1
 
     line = line_of(-2)
     with pytest.raises(UnsupportedOpError) as caught:
         mi.from_torch(program, X)
-    assert caught.value.op == "aten.cumprod"
+    assert caught.value.op == "aten.logcumsumexp"
     assert str(caught.value).startswith(
-        f"{__file__}:{line}: aten.cumprod on 4x6xf64 is not supported"
+        f"{__file__}:{line}: aten.logcumsumexp on 4x6xf64 is not supported"
     )
     assert "allow_fallback=True" in str(caught.value)
 
@@ -362,19 +362,21 @@ def test_unknown_op_in_code_of_pytorch_is_named_with_its_submodule() -> None:
 
 
 def test_fallback_keeps_the_op() -> None:
-    imported = mi.from_torch(lambda x: torch.cumprod(torch.exp(x), 1) + 1, X, allow_fallback=True)
+    imported = mi.from_torch(
+        lambda x: torch.logcumsumexp(torch.exp(x), 1) + 1, X, allow_fallback=True
+    )
     (external,) = [op for op in imported.graph.ops if isinstance(op, External)]
-    assert external.target == "aten.cumprod"
-    assert external.arguments == (("dim", 1), ("dtype", None))
+    assert external.target == "aten.logcumsumexp"
+    assert external.arguments == (("dim", 1),)
     assert external.result.shape == (4, 6)
 
 
 def test_fallback_passes_integers_one_by_one() -> None:
     imported = mi.from_torch(
-        lambda x: torch.gather(x, 1, torch.cummax(x, 1).indices) * 2, X, allow_fallback=True
+        lambda x: torch.gather(x, 1, torch.mode(x, 1, True).indices) * 2, X, allow_fallback=True
     )
     calls = [op.target for op in imported.graph.ops if isinstance(op, External)]
-    assert calls == ["aten.cummax"]
+    assert calls == ["aten.mode"]
     assert len(imported.graph.ops) > len(calls)  # the lookup and the product stay ours
 
 
@@ -413,7 +415,7 @@ REFUSED: list[tuple[str, Callable[..., object], tuple[object, ...], type[Fronten
         "do not depend on the data",
     ),
     ("complex", lambda x: x.abs(), (torch.ones(4) * 1j,), GraphTypeError, "complex"),
-    ("bits", lambda x: x & 3, (torch.arange(4),), UnsupportedOpError, "an op without"),
+    ("bits", lambda x: x & 5, (torch.arange(4),), UnsupportedOpError, "by the mask 5"),
     ("no tensor", "module", (X,), GraphTypeError, "expected a torch.nn.Module, a function"),
     ("wrong shapes", lambda x: x @ x, (X,), ImportFailedError, "could not capture"),
     ("nothing", lambda x: None, (X,), FrontendError, ""),

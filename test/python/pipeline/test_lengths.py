@@ -82,7 +82,7 @@ def test_a_step_of_decoding(batch: int, chip: str) -> None:
     assert any(s is not None and s.readings for s in steps_of(found))
     kept = [c.verdict for c in found.report.checked if c.kept]
     assert any(v.evidence[-1].name == "steps left out" for v in kept)
-    for position in ([0, 511], [255, 256], [1 << 40, 63]):
+    for position in ([0, 511], [255, 256], [1 << 40, 63], [2**63 - 1, 2**32]):
         check(found, decoded, *inputs, torch.tensor(position[:batch]))
 
 

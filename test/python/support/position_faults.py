@@ -1,5 +1,5 @@
-"""Faults of positions: comparisons, windows, numbers of elements off by one or of another axis, and
-steps of loops that are left out."""
+"""Faults of positions: comparisons, windows, numbers of elements off by one or of another axis,
+heads for batches, rows of other indices, and steps of loops that are left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from faults import Change, Fault, Scope, Site, sites
-from mirage.semantics.positions import Iota, TileIota
+from mirage.semantics.builder import Builder
+from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gather
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import (
     Axis,
@@ -19,6 +20,7 @@ from mirage.semantics.ugraph import (
     Loop,
     Op,
     StepNumber,
+    Transpose,
     Value,
 )
 
@@ -46,6 +48,14 @@ def position_faults(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
             yield from _comparisons(op, rng)
         if isinstance(op, (Iota, TileIota)):
             yield from _axes(site, op)
+            for by in (-2, -1, 1):
+                yield Fault("shifted window", f"by {by}", op, lambda s, n=by: _shifted(s, n))
+        if isinstance(op, Gather):
+            yield from _rows(op)
+        if isinstance(op, TileGather):
+            yield from _tiles(op)
+        if isinstance(op, Transpose):
+            yield from _heads(op)
         if isinstance(op, Constant) and any(_compares(u) for u in site.users.get(op.result, ())):
             for by in (-1, 1, 2):
                 yield Fault(
@@ -58,6 +68,7 @@ def position_faults(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
             yield from _steps(op)
         if isinstance(op, Launch):
             yield from _grids(op)
+            yield from _given(op)
 
 
 def _compares(op: Op) -> bool:
@@ -102,6 +113,97 @@ def _axes(site: Site, op: Iota | TileIota) -> Iterator[Fault]:
     choices |= {(*op.axes[:-1], axis) for axis in site.axes}
     for axes in sorted(choices - {op.axes}):
         yield Fault("wrong axis", f"positions by {axes}", op, _as(op, axes=axes))
+
+
+def _shifted(s: Scope, by: int) -> Value:
+    """All that reads the positions sees others: both ends of a window move."""
+    position = replace(s.op, operands=(), results=(Value(s.op.results[0].type),))
+    s.builder.ops.append(position)
+    number = s.builder.constant(by, position.results[0].dtype)
+    return s.builder.binary(BinaryFn.ADD, position.results[0], number)
+
+
+def _rows(op: Gather) -> Iterator[Fault]:
+    """Rows of other pages: the one beside, in another order, of an index of another line."""
+    table, index = op.operands
+    for by in (-1, 1):
+        yield Fault(
+            "wrong row", f"{by} beside", op,
+            lambda s, n=by: gather(s.builder, s.operands[0], _beside(s, n)),
+        )  # fmt: skip
+    for d, size in enumerate(index.shape):
+        if size > 1:
+            yield Fault(
+                "wrong row", f"rolled along {d}", op, lambda s, d=d: _rows_rolled(s, 1, d)
+            )  # fmt: skip
+    if len(table.shape) > 1 and table.shape[1] > 1:
+        yield Fault(
+            "wrong row", "rolled inside of rows", op, lambda s: _rows_rolled(s, 0, 1)
+        )  # fmt: skip
+
+
+def _rows_rolled(s: Scope, operand: int, dim: int) -> Value:
+    operands = list(s.operands)
+    operands[operand] = _rolled(s.builder, operands[operand], dim)
+    return gather(s.builder, *operands)
+
+
+def _beside(s: Scope, by: int) -> Value:
+    index = s.operands[1]
+    return s.builder.binary(BinaryFn.ADD, index, s.builder.constant(by, index.dtype))
+
+
+def _rolled(b: Builder, x: Value, dim: int) -> Value:
+    """``x`` with its first part along ``dim`` last."""
+    first = tuple(1 if d == dim else n for d, n in enumerate(x.shape))
+    rest = tuple(n - 1 if d == dim else n for d, n in enumerate(x.shape))
+    start = tuple(int(d == dim) for d in range(len(x.shape)))
+    return b.concat((b.slice(x, start, rest), b.slice(x, (0,) * len(x.shape), first)), dim)
+
+
+def _given(op: Launch) -> Iterator[Fault]:
+    """A kernel that gets other indices."""
+    for i, v in enumerate(op.operands):
+        if v.dtype.is_integer and v.dtype is not DType.I1:
+            for by in (-1, 1):
+                yield Fault("wrong row", f"{by} beside", op, lambda s, i=i, n=by: _get(s, i, n))
+            for d, size in enumerate(v.shape):
+                if size > 1:
+                    change = lambda s, i=i, d=d: _get(s, i, 0, d)  # noqa: E731
+                    yield Fault("wrong row", f"rolled along {d}", op, change)
+
+
+def _get(s: Scope, i: int, by: int, dim: int = 0) -> Op:
+    b, operands = s.builder, list(s.operands)
+    v = operands[i]
+    new = b.binary(BinaryFn.ADD, v, b.constant(by, v.dtype)) if by else _rolled(b, v, dim)
+    operands[i] = new
+    return replace(s.op, operands=tuple(operands))
+
+
+def _tiles(op: TileGather) -> Iterator[Fault]:
+    """Rows of an index of another tile, and another part of rows."""
+    names = [a for axes in op.map for a in axes]
+    for d, axes in enumerate(op.map):
+        if axes:
+            without = (*op.map[:d], (), *op.map[d + 1 :])
+            yield Fault("wrong row", f"always the first along {d}", op, _as(op, map=without))
+        for other in sorted({*names} - {*axes}):
+            instead = (*op.map[:d], (other,), *op.map[d + 1 :])
+            yield Fault("wrong row", f"{other} along {d}", op, _as(op, map=instead))
+
+
+def _heads(op: Transpose) -> Iterator[Fault]:
+    """Dimensions of one size are taken for each other."""
+    shape, order = op.result.shape, op.permutation
+    for d in range(len(order)):
+        for e in range(d + 1, len(order)):
+            if shape[d] == shape[e] > 1:
+                swapped = list(order)
+                swapped[d], swapped[e] = swapped[e], swapped[d]
+                yield Fault(
+                    "head for batch", f"{d} for {e}", op, _as(op, permutation=tuple(swapped))
+                )
 
 
 def _as(op: Op, **fields: object) -> Change:

@@ -13,6 +13,7 @@ from mirage.semantics.positions import Lookup, iota
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms import stabilize
 from mirage.transforms.lookups import fused
 from mirage.transforms.partition import Part, partition
 from position_masks import Mask, blocks, causal, prefix, value, window
@@ -45,14 +46,20 @@ MASKS: dict[str, Mask] = {
 
 @cache
 def candidates(name: str) -> tuple[KernelGraph, ...]:
-    """What the search finds for attention under a mask, with positions found in its kernels."""
-    reference = attention(MASKS[name])
+    """What the search finds for attention under a mask."""
+    return searched(attention(MASKS[name]))
+
+
+def searched(reference: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, ...]:
+    """What the search finds (with running maxima where ``stable``), its kernels with positions and
+    lookups of their own."""
     (part,) = (s.graph for s in partition(reference) if isinstance(s, Part))
     _, result = search_part(part, target_for("h200"), SearchLimits(budget=20))
     found: list[KernelGraph] = []
     for candidate in result.candidates[:2]:
         names = dict(zip(candidate.graph.inputs, part.inputs, strict=True))
-        graph = rename_graph(candidate.graph, names)
+        found_graph = stabilize(candidate.graph).graph if stable else candidate.graph
+        graph = rename_graph(found_graph, names)
         lookups = tuple(op for op in reference.ops if isinstance(op, Lookup))
         whole = KernelGraph("c", reference.inputs, (*lookups, *graph.ops), graph.outputs)
         found.append(fused(whole))

@@ -56,6 +56,15 @@ def every_fault(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
     yield from position_faults(graph, rng)
 
 
+_OF_PLACES = ("wrong axis", "off-by-one map", "mask off by one", "wrong steps")
+
+
+def misplaced(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
+    """Faults of positions, and those of structure that take something from elsewhere."""
+    yield from position_faults(graph, rng)
+    yield from (f for f in faults_of(graph, rng) if f.kind in _OF_PLACES)
+
+
 def mutants(
     graph: KernelGraph, rng: random.Random, count: int, faults: Faults = faults_of
 ) -> Iterator[Mutant]:

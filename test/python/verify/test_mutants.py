@@ -8,6 +8,7 @@ from collections import Counter
 
 import graphs
 from equal_variants import equal_variants
+from lookup_programs import LOOKUPS
 from mirage.transforms.skip_steps import skip_steps
 from oracle_judge import Judge
 from position_faults import position_faults
@@ -31,10 +32,13 @@ KINDS = {
     "wrong scale",
 }
 POSITIONS = {
+    "head for batch",
     "off-by-one map",
     "position off by one",
     "wrong axis",
+    "shifted window",
     "wrong comparison",
+    "wrong row",
     "wrong steps",
 }
 VARIANTS = {
@@ -70,6 +74,8 @@ def test_all_kinds_of_faults_of_positions_are_made():
     for mask, n, split in STEPPED.values():
         for graph in (looped(mask, n, split), skip_steps(looped(mask, n, split))):
             kinds.update(m.kind for m in mutants(graph, random.Random(0), 20, position_faults))
+    for graph in (program() for program in LOOKUPS.values()):
+        kinds.update(m.kind for m in mutants(graph, random.Random(0), 40, position_faults))
     assert set(kinds) == POSITIONS
 
 

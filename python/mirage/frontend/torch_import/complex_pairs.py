@@ -147,6 +147,34 @@ def _product(p: _Pairs, a: Any, b: Any) -> Node:
     return p.joined(re, p.call(aten.add.Tensor, times(ar, bi), times(ai, br)))
 
 
+def _quotient(p: _Pairs, a: Any, b: Any) -> Node:
+    """``a / b`` as ``a conj(b) / |b|^2``."""
+    if not isinstance(b, Node) or not _is_complex(b):
+        if isinstance(b, complex):
+            raise _NoRule
+        real = p.call(aten.unsqueeze.default, b, -1) if isinstance(b, Node) else b
+        return p.call(aten.div.Tensor, p.pair(a), real)
+    if not isinstance(a, Node) or not _is_complex(a):
+        raise _NoRule
+    (ar, ai), (br, bi) = p.parts(a), p.parts(b)
+
+    def times(x: Node, y: Node) -> Node:
+        return p.call(aten.mul.Tensor, x, y)
+
+    def total(x: Node, y: Node) -> Node:
+        return p.call(aten.add.Tensor, x, y)
+
+    size = total(times(br, br), times(bi, bi))
+    re = total(times(ar, br), times(ai, bi))
+    im = p.call(aten.sub.Tensor, times(ai, br), times(ar, bi))
+    return p.joined(*(p.call(aten.div.Tensor, part, size) for part in (re, im)))
+
+
+def _sum_over(p: _Pairs, z: Node, dims: Any = None, keep: bool = False) -> Node:
+    given = range(_rank(z)) if not dims else [_dim(z, d) for d in dims]
+    return p.call(aten.sum.dim_IntList, p.pair(z), list(given), keep)
+
+
 def _sum(op: Any) -> Callable[..., Node]:
     return lambda p, a, b: p.call(op, p.pair(a), p.pair(b))
 
@@ -202,6 +230,11 @@ _RULES: dict[Any, Rule] = {
     aten.polar.default: _polar,
     aten.real.default: lambda p, z: p.parts(z)[0],
     aten.imag.default: lambda p, z: p.parts(z)[1],
+    aten.abs.default: lambda p, z: p.call(aten.hypot.default, *p.parts(z)),
+    aten.angle.default: lambda p, z: p.call(aten.atan2.default, *reversed(p.parts(z))),
+    aten.sum.default: _sum_over,
+    aten.sum.dim_IntList: _sum_over,
+    aten.div.Tensor: _quotient,
     aten.mul.Tensor: _product,
     aten.add.Tensor: _sum(aten.add.Tensor),
     aten.sub.Tensor: _sum(aten.sub.Tensor),

@@ -42,7 +42,7 @@ def _linear(b: Lowering, c: Call) -> Value:
 
 def _addmm(b: Lowering, c: Call) -> Value:
     """``beta * a + alpha * (x @ y)``."""
-    a, z = c.value(0), b.matmul(c.value(1), c.value(2))
+    a, z = c.value(0), _matmul(b, Call(c.op, c.args[1:3], c.results, c.used))
     beta, alpha = c.number(3, 1.0), c.number(4, 1.0)
     z = z if alpha == 1.0 else b.combine(BinaryFn.MUL, z, alpha)
     if beta == 0.0:
@@ -59,22 +59,14 @@ def _dims(c: Call, index: int) -> tuple[int, ...]:
     return () if c.arg(index) is None else c.integers(index)
 
 
-def _reduce(fn: ReduceFn, sign: bool = False) -> Row:
-    """``op(x, dims, keepdim)``; with ``sign`` of the negative, negated (a minimum)."""
-
-    def row(b: Lowering, c: Call) -> Value:
-        x = _in_type(b, c, c.value(0))
-        if sign and x.dtype.is_integer and math.isinf(b.range_of(x)[0]):
-            raise Unsupported("a minimum of integers whose negatives may not be")  # -(-2^63)
-        x = b.unary(UnaryFn.NEG, x) if sign else x
-        y = b.reduced(fn, x, _dims(c, 1), bool(c.arg(2, False)))
-        return b.unary(UnaryFn.NEG, y) if sign else y
-
-    return row
+def _sum(b: Lowering, c: Call) -> Value:
+    """``op(x, dims, keepdim)``."""
+    x = _in_type(b, c, c.value(0))
+    return b.reduced(ReduceFn.SUM, x, _dims(c, 1), bool(c.arg(2, False)))
 
 
-def _reduce_all(fn: ReduceFn) -> Row:
-    return lambda b, c: b.reduced(fn, _in_type(b, c, c.value(0)), (), False)
+def _sum_all(b: Lowering, c: Call) -> Value:
+    return b.reduced(ReduceFn.SUM, _in_type(b, c, c.value(0)), (), False)
 
 
 def _mean(b: Lowering, c: Call) -> Value:
@@ -103,6 +95,9 @@ def _variance(b: Lowering, c: Call) -> tuple[Value, Value]:
 
 
 def _softmax(b: Lowering, c: Call) -> Value:
+    if not c.value(0).shape:
+        x = _in_type(b, c, c.value(0))
+        return b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, x, x))
     return b.softmax(_in_type(b, c, c.value(0)), c.integer(1))
 
 
@@ -227,12 +222,10 @@ CONTRACTION: dict[str, Row] = {
     "aten.linear": _linear,
     "aten.addmm": _addmm,
     "aten.baddbmm": _addmm,
+    "aten.addmv": _addmm,
     "aten.convolution": _convolution,
-    "aten.sum": _reduce_all(ReduceFn.SUM),
-    "aten.sum.dim_IntList": _reduce(ReduceFn.SUM),
-    "aten.amax": _reduce(ReduceFn.MAX),
-    "aten.amin": _reduce(ReduceFn.MAX, sign=True),
-    "aten.max": _reduce_all(ReduceFn.MAX),
+    "aten.sum": _sum_all,
+    "aten.sum.dim_IntList": _sum,
     "aten.mean": _mean_all,
     "aten.mean.dim": _mean,
     "aten.var.correction": lambda b, c: _variance(b, c)[0],

@@ -27,7 +27,12 @@ def _operand(b: Lowering, c: Call, index: int) -> Value | Number:
     return x
 
 
-_LOGIC = {BinaryFn.MUL: BinaryFn.AND, BinaryFn.MAX: BinaryFn.OR, BinaryFn.MIN: BinaryFn.AND}
+_LOGIC = {
+    BinaryFn.ADD: BinaryFn.OR,
+    BinaryFn.MUL: BinaryFn.AND,
+    BinaryFn.MAX: BinaryFn.OR,
+    BinaryFn.MIN: BinaryFn.AND,
+}
 """What arithmetic with truth values is."""
 
 
@@ -48,7 +53,9 @@ def _scaled(fn: BinaryFn, *, swap: bool = False) -> Row:
 
     def row(b: Lowering, c: Call) -> Value:
         if c.result.dtype is DType.I1:
-            raise Unsupported("arithmetic with truth values")
+            if fn not in _LOGIC or not c.number(2, 1.0):
+                raise Unsupported("arithmetic with truth values")
+            return b.combine(_LOGIC[fn], c.operand(0), c.operand(1))
         x, y = _operand(b, c, 1 if swap else 0), _operand(b, c, 0 if swap else 1)
         alpha = c.number(2, 1.0)
         if alpha != 1.0:
@@ -60,6 +67,8 @@ def _scaled(fn: BinaryFn, *, swap: bool = False) -> Row:
 
 def _power(b: Lowering, c: Call) -> Value:
     x, y = _operand(b, c, 0), _operand(b, c, 1)
+    if c.result.dtype.is_integer and (b.range_of(y)[0] if isinstance(y, Value) else y) < 0:
+        raise Unsupported("a power of integers whose exponent may be less than zero")
     return (
         b.power(x, y)
         if isinstance(x, Value) and not isinstance(y, Value)
@@ -87,8 +96,8 @@ def _exp2(b: Lowering, c: Call) -> Value:
 
 
 def _log1p(b: Lowering, c: Call) -> Value:
-    x = c.value(0)
-    return b.typed(b.unary(UnaryFn.LOG, b.combine(BinaryFn.ADD, wide(b, x), 1.0)), x.dtype)
+    more = b.combine(BinaryFn.ADD, wide(b, c.value(0)), 1.0)
+    return b.typed(b.unary(UnaryFn.LOG, more), c.result.dtype)
 
 
 def _softplus(b: Lowering, c: Call) -> Value:

@@ -9,13 +9,15 @@ from collections.abc import Callable
 
 from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.positions import truth
+from mirage.frontend.torch_import.reductions import channels_scaled
+from mirage.frontend.torch_import.rounding import sign_of
 from mirage.semantics.builder import normalize_dims
-from mirage.semantics.numbers import as_number
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
-MOST_FACTORS = 64
-"""Elements that are multiplied with each other one by one."""
+MOST_FACTORS = 1 << 16
+"""Elements of which a product is made of halves."""
 
 
 def _in_f32(made: Callable[[Lowering, Value, Call], Value]) -> Row:
@@ -71,23 +73,10 @@ def _logarithm(base: float) -> Callable[[Lowering, Value, Call], Value]:
     return lambda b, x, c: b.combine(BinaryFn.MUL, b.unary(UnaryFn.LOG, x), factor)
 
 
-def _truncated(b: Lowering, x: Value, c: Call) -> Value:
-    """What is before the point: the floor of the absolute value, with the sign."""
-    size = b.unary(UnaryFn.FLOOR, b.unary(UnaryFn.ABS, x))
-    below = b.combine(BinaryFn.LT, x, 0.0)
-    above = b.binary(BinaryFn.KEEP, b.unary(UnaryFn.NOT, below), size)
-    return b.binary(BinaryFn.SUB, above, b.binary(BinaryFn.KEEP, below, size))
-
-
 def _sign(b: Lowering, c: Call) -> Value:
     """1, 0 or -1, whether fraction or integer."""
     x = c.value(0)
-    if x.dtype is DType.I1:
-        return x
-    zero = as_number(0)
-    over, under = b.combine(BinaryFn.LT, zero, x), b.combine(BinaryFn.LT, x, zero)
-    counted = (b.cast(v, DType.F32) for v in (over, under))
-    return b.typed(b.binary(BinaryFn.SUB, *counted), c.result.dtype)
+    return x if x.dtype is DType.I1 else b.typed(sign_of(b, x), c.result.dtype)
 
 
 def _is_nan(b: Lowering, c: Call) -> Value:
@@ -98,7 +87,7 @@ def _is_nan(b: Lowering, c: Call) -> Value:
 def _is_infinite(b: Lowering, c: Call) -> Value:
     x = c.value(0)
     if x.dtype.is_integer:
-        raise Unsupported("infinities among integers")
+        return b.spread(b.constant(0, DType.I1), x.shape)
     return b.combine(BinaryFn.EQ, b.unary(UnaryFn.ABS, x), math.inf)
 
 
@@ -119,10 +108,8 @@ def _product(*, over: bool) -> Row:
     with each other until one is left."""
 
     def row(b: Lowering, c: Call) -> Value:
-        x = c.value(0)
-        if x.dtype is DType.I1 or c.result.dtype.is_integer:
-            raise Unsupported("a product of integers")
-        y = wide(b, x)
+        x, dtype = c.value(0), c.result.dtype
+        y = b.typed(x, dtype) if dtype.is_integer else wide(b, b.typed(x, dtype))
         y = y if over else b.reshaped(y, (y.type.size,))
         if not y.shape:
             return b.typed(y, c.result.dtype)
@@ -148,72 +135,50 @@ def _diagonal(b: Lowering, c: Call) -> Value:
     order = tuple(d for d in range(len(x.shape)) if d not in (first, second))
     x = b.permuted(x, (*order, first, second))
     start, n = max(0, -offset), c.result.shape[-1]
-    if x.dtype.is_integer or not n or x.type.size > MOST_COMPARED:
+    if not n or x.type.size > MOST_COMPARED:
         raise Unsupported(f"a diagonal of {x.type}")
     x = b.cut(b.cut(x, -2, start, n), -1, max(0, offset), n)
     row, col = b.grid(n, n)
-    kept = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.EQ, row, col), x)
-    return b.reduced(ReduceFn.SUM, kept, (-1,), False)
+    y = b.cast(x, DType.F32) if x.dtype is DType.I1 else x
+    kept = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.EQ, row, col), y)
+    total = b.reduced(ReduceFn.SUM, kept, (-1,), False)
+    return truth(b, total) if x.dtype is DType.I1 else b.typed(total, x.dtype)
 
 
 def _batch_statistics(b: Lowering, c: Call) -> Value:
     """``op(x, weight, bias, training, momentum, eps)``: a batch norm with the statistics of its
     own input."""
-    if any(c.used[1:]):
-        raise Unsupported("the statistics that a batch norm returns")
     x = wide(b, c.value(0))
     dims = tuple(d for d in range(len(x.shape)) if d != 1)
-    centred = b.binary(BinaryFn.SUB, x, b.mean(x, dims, True))
-    variance = b.mean(b.unary(UnaryFn.SQUARE, centred), dims, True)
-    scale = b.unary(UnaryFn.RSQRT, b.combine(BinaryFn.ADD, variance, c.number(5)))
-    y = b.binary(BinaryFn.MUL, centred, scale)
-    for fn, index in ((BinaryFn.MUL, 1), (BinaryFn.ADD, 2)):
-        v = c.optional(index)
-        if v is not None:
-            y = b.binary(fn, y, b.reshape(wide(b, v), (v.type.size, *(1 for _ in x.shape[2:]))))
-    return b.typed(y, c.result.dtype)
-
-
-def _pooled(b: Lowering, c: Call, sizes: tuple[int, int]) -> Value:
-    """The mean of each window of that size, side by side."""
-    x = wide(b, c.value(0))
-    height, width = x.shape[-2:]
-    h, w = sizes
-    if not x.type.size or height % h or width % w:
-        raise Unsupported(f"windows of {h}x{w} that do not cover {height}x{width}")
-    tiles = b.reshaped(x, (*x.shape[:-2], height // h, h, width // w, w))
-    return b.typed(b.reshaped(b.mean(tiles, (-3, -1), False), c.result.shape), c.result.dtype)
-
-
-def _average(b: Lowering, c: Call) -> Value:
-    """``op(x, size, stride, padding, ceil, count_padding, divisor)`` where windows do not overlap
-    and nothing is left over."""
-    sizes = c.integers(1) * (2 // len(c.integers(1)))
-    stride = c.integers(2) if c.arg(2) else sizes
-    if (stride * (2 // len(stride)), any(c.integers(3))) != (sizes, False) or c.arg(6) is not None:
-        raise Unsupported("a mean over windows that overlap or are padded")
-    return _pooled(b, c, (sizes[0], sizes[1]))
-
-
-def _adaptive_average(b: Lowering, c: Call) -> Value:
-    """``op(x, size)`` where all windows are equal."""
-    height, width = c.value(0).shape[-2:]
-    rows, cols = c.result.shape[-2:]
-    if not rows or not cols or height % rows or width % cols:
-        raise Unsupported(f"{rows}x{cols} windows of {height}x{width}")
-    return _pooled(b, c, (height // rows, width // cols))
+    mean = b.mean(x, dims, True)
+    squares = b.unary(UnaryFn.SQUARE, b.binary(BinaryFn.SUB, x, mean))
+    return channels_scaled(b, c, mean, b.mean(squares, dims, True), c.number(5))
 
 
 def _buckets(b: Lowering, c: Call) -> Value:
     """``op(x, boundaries, out_int32, right)``: how many boundaries are below each element (or at
     it, with ``right``)."""
-    x, boundaries = c.value(0), c.value(1)
-    if x.dtype is not boundaries.dtype or x.type.size * boundaries.type.size > MOST_COMPARED:
-        raise Unsupported(f"{x.type} among {boundaries.type}")
+    return _counted(b, c, c.value(0), c.value(1), bool(c.arg(3, False)))
+
+
+def _searched(b: Lowering, c: Call) -> Value:
+    """``op(sorted, x, out_int32, right, side, sorter)``: the same, of a sorted line for all or of
+    one for each line of ``x``."""
+    if c.arg(5) is not None:
+        raise Unsupported("a line that is sorted by indices")
+    return _counted(b, c, c.value(1), c.value(0), bool(c.arg(3, False)) or c.arg(4) == "right")
+
+
+def _counted(b: Lowering, c: Call, x: Value, bounds: Value, or_at: bool) -> Value:
+    if x.dtype is not bounds.dtype or x.type.size * bounds.shape[-1] > MOST_COMPARED:
+        raise Unsupported(f"{x.type} among {bounds.type}")
+    if len(bounds.shape) > 1:
+        bounds = b.reshape(bounds, (*bounds.shape[:-1], 1, bounds.shape[-1]))
     column = b.reshape(x, (*x.shape, 1))
-    fn = BinaryFn.LE if c.arg(3, False) else BinaryFn.LT
-    below = b.cast(b.binary(fn, boundaries, column), DType.F32)
-    return b.typed(b.reduced(ReduceFn.SUM, below, (-1,), False), c.result.dtype)
+    # What is no number is beyond all boundaries.
+    beyond = b.binary(BinaryFn.LT if or_at else BinaryFn.LE, column, bounds)
+    count = b.cast(b.unary(UnaryFn.NOT, beyond), DType.F32)
+    return b.typed(b.reduced(ReduceFn.SUM, count, (-1,), False), c.result.dtype)
 
 
 FUNCTIONS: dict[str, Row] = {
@@ -224,7 +189,6 @@ FUNCTIONS: dict[str, Row] = {
     "aten.sinh": _in_f32(_sinh),
     "aten.log2": _in_f32(_logarithm(2.0)),
     "aten.log10": _in_f32(_logarithm(10.0)),
-    "aten.trunc": _in_f32(_truncated),
     "aten.sign": _sign,
     "aten.isnan": _is_nan,
     "aten.isinf": _is_infinite,
@@ -232,8 +196,7 @@ FUNCTIONS: dict[str, Row] = {
     "aten.prod.dim_int": _product(over=True),
     "aten.diagonal": _diagonal,
     "aten._native_batch_norm_legit.no_stats": _batch_statistics,
-    "aten.avg_pool2d": _average,
-    "aten._adaptive_avg_pool2d": _adaptive_average,
     "aten.bucketize.Tensor": _buckets,
+    "aten.searchsorted.Tensor": _searched,
 }
 """Torch ops that are made of several of ours."""

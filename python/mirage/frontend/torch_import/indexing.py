@@ -79,10 +79,10 @@ def _index_select(b: Lowering, c: Call) -> Value:
     """``op(x, dim, index)``; indices below zero are refused by PyTorch."""
     x, index = c.value(0), c.value(2)
     (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-    return b.reshaped(_along(b, x, dim, b.reshaped(index, (index.type.size,))), c.result.shape)
+    return b.reshaped(along(b, x, dim, b.reshaped(index, (index.type.size,))), c.result.shape)
 
 
-def _along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
+def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     """The parts of ``x`` that an index of rank 1 names along ``dim``."""
     if not dim:
         return gather(b, x, index)
@@ -99,7 +99,7 @@ def _flip(b: Lowering, c: Call) -> Value:
         size = x.shape[dim]
         if size > 1:
             back = b.combine(BinaryFn.SUB, size - 1, iota(b, (size,), 0))
-            x = _along(b, x, dim, back)
+            x = along(b, x, dim, back)
     return x
 
 
@@ -202,10 +202,16 @@ def _scatter(b: Lowering, c: Call) -> Value:
     if not rank or not index.shape:
         raise Unsupported("a tensor without dimensions")
     (dim,) = normalize_dims((c.integer(1),), rank)
-    if any(index.shape[d] != x.shape[d] for d in range(rank) if d != dim):
-        raise Unsupported(f"indices of {index.shape} for a part of {x.shape}")
     if not index.type.size:
         return x
+    for d in range(rank):
+        if d != dim and index.shape[d] != x.shape[d]:  # of a part of the lines
+            part, rest = (
+                b.cut(x, d, *bounds)
+                for bounds in ((0, index.shape[d]), (index.shape[d], x.shape[d] - index.shape[d]))
+            )
+            inner = Call(c.op, (part, *c.args[1:]), (part.type,), c.used)
+            return b.concat((_scatter(b, inner), rest), d)
     own = b.swapped(index, dim, -1)
     last = _stored_at(b, own, x.shape[dim])
     hit = b.combine(BinaryFn.LT, 0, last)
@@ -244,7 +250,7 @@ def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
     last = _stored_at(b, index, size)
     hit = b.combine(BinaryFn.LT, 0, last)
     number = b.combine(BinaryFn.SUB, last, 1)
-    parts = _along(b, values, dim, b.combine(BinaryFn.MAX, number, 0))
+    parts = along(b, values, dim, b.combine(BinaryFn.MAX, number, 0))
     return choose(b, b.reshape(hit, column), parts, x, x.dtype)
 
 

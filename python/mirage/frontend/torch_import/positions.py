@@ -18,11 +18,20 @@ def _compare(fn: BinaryFn, *, swap: bool = False) -> Row:
         x, y = c.value(0), c.operand(1)
         if isinstance(y, Value):
             return b.binary(fn, y, x) if swap else b.binary(fn, x, y)
-        if x.dtype.is_integer and int(y) != y:
-            raise Unsupported(f"a comparison of integers with {float(y):g}")
+        if x.dtype.is_integer and math.isfinite(y) and int(y) != y:
+            return _beside(b, fn, x, y, swap)
         return b.combine(fn, y, x) if swap else b.combine(fn, x, y)
 
     return row
+
+
+def _beside(b: Lowering, fn: BinaryFn, x: Value, y: Number, swap: bool) -> Value:
+    """Integers compared with a number between two of them: with the one below."""
+    if fn in (BinaryFn.EQ, BinaryFn.NE):
+        return b.spread(b.constant(0 if fn is BinaryFn.EQ else 1, DType.I1), x.shape)
+    below = math.floor(y)
+    x = b.cast(x, DType.F32) if x.dtype is DType.I1 else x
+    return b.combine(BinaryFn.LT, below, x) if swap else b.combine(BinaryFn.LE, x, below)
 
 
 def _logic(fn: BinaryFn, *, bits: bool = False) -> Row:
@@ -46,7 +55,7 @@ def truth(b: Lowering, x: Value) -> Value:
 def _not(b: Lowering, c: Call) -> Value:
     x = c.value(0)
     if c.op == "aten.bitwise_not" and x.dtype is not DType.I1:
-        raise Unsupported("bits of integers")
+        return b.combine(BinaryFn.SUB, -1, x)
     return b.unary(UnaryFn.NOT, truth(b, x))
 
 
@@ -118,25 +127,6 @@ def _masked_fill(b: Lowering, c: Call) -> Value:
     return choose(b, c.value(1), c.operand(2), c.value(0), c.result.dtype)
 
 
-def _floor_divide(b: Lowering, c: Call) -> Value:
-    """``op(x, y)`` or ``op(x, y, rounding_mode)``."""
-    mode = c.arg(2, "floor")
-    x, y = c.value(0), c.operand(1)
-    if mode is None:
-        return b.combine(BinaryFn.DIV, b.typed(x, c.result.dtype), y)
-    if mode != "floor":
-        raise Unsupported(f"a division with rounding_mode={mode!r}")
-    if x.dtype.is_integer:
-        return b.combine(BinaryFn.FLOOR_DIV, x, y)
-    return b.unary(UnaryFn.FLOOR, b.combine(BinaryFn.DIV, x, y))
-
-
-def _remainder(b: Lowering, c: Call) -> Value:
-    if not c.value(0).dtype.is_integer:
-        raise Unsupported("a remainder of fractions")
-    return b.combine(BinaryFn.REMAINDER, c.value(0), c.operand(1))
-
-
 def _triangle(upper: bool) -> Row:
     """``op(x, diagonal)``: zero above (below) a diagonal."""
 
@@ -178,12 +168,6 @@ POSITIONS: dict[str, Row] = {
     "aten.where.Scalar": _where,
     "aten.masked_fill.Scalar": _masked_fill,
     "aten.masked_fill.Tensor": _masked_fill,
-    "aten.div.Tensor_mode": _floor_divide,
-    "aten.div.Scalar_mode": _floor_divide,
-    "aten.floor_divide": _floor_divide,
-    "aten.floor_divide.Scalar": _floor_divide,
-    "aten.remainder.Tensor": _remainder,
-    "aten.remainder.Scalar": _remainder,
     "aten.tril": _triangle(upper=False),
     "aten.triu": _triangle(upper=True),
 }

@@ -10,9 +10,10 @@ results that ``topk`` and other sorts may give. What is no number is larger than
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
-from mirage.frontend.torch_import.positions import truth
+from mirage.frontend.torch_import.positions import choose, truth
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -98,6 +99,67 @@ def _picked(b: Lowering, has: Value, x: Value) -> Value:
     return b.reduced(ReduceFn.SUM, b.binary(BinaryFn.KEEP, has, x), (-1,), False)
 
 
+def _at_rank(rank: Callable[[Call, int], int]) -> Row:
+    """``op(x, …, dim, keepdim)``: the element of each line that has that rank, and where it is."""
+
+    def row(b: Lowering, c: Call) -> list[Value]:
+        x = c.value(0)
+        dim = c.integer(len(c.args) - 2)
+        if not x.shape:
+            return [x, b.constant(0, DType.I64)]
+        (dim,) = normalize_dims((dim,), len(x.shape))
+        place = rank(c, x.shape[dim])
+        if not 0 <= place < x.shape[dim]:
+            raise Unsupported(f"element {place} of {x.shape[dim]} in order")
+        return [b.reshaped(v, c.result.shape) for v in _ranked(b, x, dim, lambda _: place)]
+
+    return row
+
+
+def _median(*, ignored: bool) -> Row:
+    """``op(x)`` or ``op(x, dim, keepdim)``: the lower one of two in the middle. What is no number
+    is the median where there is one, or is ``ignored`` where there are others."""
+
+    def row(b: Lowering, c: Call) -> list[Value]:
+        x = c.value(0)
+        if not x.shape:
+            return [x, b.constant(0, DType.I64)]
+        whole = len(c.args) == 1
+        x = b.reshaped(x, (x.type.size,)) if whole else x
+        (dim,) = normalize_dims((0 if whole else c.integer(1),), len(x.shape))
+
+        def middle(line: Value) -> Value | int:
+            size = line.shape[-1]
+            if is_number(b, line):
+                return (size - 1) // 2
+            number = b.cast(b.binary(BinaryFn.EQ, line, line), DType.F32)
+            count = b.reduce(ReduceFn.SUM, number, (-1,))
+            if not ignored:  # the first that is no number comes after those that are
+                all_are = b.combine(BinaryFn.EQ, count, size)
+                return choose(b, all_are, (size - 1) // 2, count, DType.F32)
+            half = b.combine(BinaryFn.MUL, b.combine(BinaryFn.SUB, count, 1.0), 0.5)
+            return b.combine(BinaryFn.MAX, b.unary(UnaryFn.FLOOR, half), 0.0)
+
+        found = _ranked(b, x, dim, middle)
+        return [b.reshaped(v, c.result.shape) for v in (found[:1] if whole else found)]
+
+    return row
+
+
+def _ranked(b: Lowering, x: Value, dim: int, rank: Callable[[Value], Value | int]) -> list[Value]:
+    """The element of each line along ``dim`` of that rank (of the line, which keeps size 1), and
+    where it is."""
+    size = x.shape[dim]
+    if size > MOST_IN_LINE or not 0 < x.type.size * size <= MOST_RANKED:
+        raise Unsupported(f"an order of {size} elements of {x.type} is not made of pairs")
+    line = _line(b, b.swapped(x, dim, -1))
+    has = b.combine(BinaryFn.EQ, _ranks(b, line, False), rank(line))
+    places = b.typed(iota(b, (size,), 0), DType.F32)
+    found = [b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, has, v), (-1,)) for v in (line, places)]
+    value = truth(b, found[0]) if x.dtype is DType.I1 else b.typed(found[0], x.dtype)
+    return [b.swapped(v, dim, -1) for v in (value, b.typed(found[1], DType.I64))]
+
+
 def _histogram(b: Lowering, c: Call) -> Value:
     """``op(x, bins, min, max)`` of whole numbers, between whole limits: bin ``i`` has those from
     ``min + i * (max - min) / bins`` on that are below the next one's; the last one has ``max``."""
@@ -158,6 +220,11 @@ RANKING: dict[str, Row] = {
     "aten.topk": _topk,
     "aten.sort": _sort,
     "aten.sort.stable": _sort,
+    "aten.kthvalue": _at_rank(lambda c, size: c.integer(1) - 1),
+    "aten.median": _median(ignored=False),
+    "aten.median.dim": _median(ignored=False),
+    "aten.nanmedian": _median(ignored=True),
+    "aten.nanmedian.dim": _median(ignored=True),
     "aten.histc": _histogram,
 }
 """Torch ops that order, and count by size."""

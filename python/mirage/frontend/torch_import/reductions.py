@@ -1,5 +1,4 @@
-"""Rows of reductions to truth values and norms, of statistics that are given, and of running
-sums."""
+"""Rows of reductions to truth values, norms and extremes, and of statistics that are given."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
 from mirage.frontend.torch_import.positions import truth
 from mirage.semantics.builder import normalize_dims
+from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
@@ -25,6 +25,8 @@ def _any(*, all_of: bool, over: bool) -> Row:
         x = truth(b, c.value(0))
         x = b.unary(UnaryFn.NOT, x) if all_of else x
         dims, keep = (_dims(c, 1), bool(c.arg(2, False))) if over else ((), False)
+        if x.shape == c.result.shape:  # over no dimensions
+            return b.unary(UnaryFn.NOT, x) if all_of else x
         count = b.reduced(ReduceFn.SUM, b.cast(x, DType.F32), dims, keep)
         return b.combine(BinaryFn.EQ if all_of else BinaryFn.NE, count, 0)
 
@@ -33,60 +35,53 @@ def _any(*, all_of: bool, over: bool) -> Row:
 
 def _vector_norm(b: Lowering, c: Call) -> Value:
     """``op(x, ord, dims, keepdim, dtype)``."""
-    x, order = wide(b, c.value(0)), float(c.number(1, 2.0))
-    dims, keep = _dims(c, 2), bool(c.arg(3, False))
-    if order == 2:
-        total = b.reduced(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, x), dims, keep)
-        y = b.unary(UnaryFn.SQRT, total)
-    elif order == 1:
-        y = b.reduced(ReduceFn.SUM, b.unary(UnaryFn.ABS, x), dims, keep)
-    elif order == math.inf:
-        y = b.reduced(ReduceFn.MAX, b.unary(UnaryFn.ABS, x), dims, keep)
-    else:
-        raise Unsupported(f"a norm of order {order:g}")
+    x = wide(b, b.typed(c.value(0), c.result.dtype))
+    y = norm(b, x, float(c.number(1, 2.0)), _dims(c, 2), bool(c.arg(3, False)))
     return b.typed(y, c.result.dtype)
 
 
+def norm(b: Lowering, x: Value, order: float, dims: tuple[int, ...], keep: bool) -> Value:
+    """The norm of that order over ``dims`` (all where empty), of fractions in f32 or f64."""
+    if order == 2:
+        total = b.reduced(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, x), dims, keep)
+        return b.unary(UnaryFn.SQRT, total)
+    if order == 0:
+        other = b.cast(b.combine(BinaryFn.NE, x, 0), x.dtype)
+        return b.reduced(ReduceFn.SUM, other, dims, keep)
+    size = b.unary(UnaryFn.ABS, x)
+    if order == 1:
+        return b.reduced(ReduceFn.SUM, size, dims, keep)
+    if order == math.inf:
+        return b.reduced(ReduceFn.MAX, size, dims, keep)
+    if order == -math.inf:
+        least = b.reduced(ReduceFn.MAX, b.unary(UnaryFn.NEG, size), dims, keep)
+        return b.unary(UnaryFn.NEG, least)
+    if order < 0:
+        raise Unsupported(f"a norm of order {order:g}")
+    total = b.reduced(ReduceFn.SUM, b.power(size, as_number(order)), dims, keep)
+    return b.power(total, as_number(1 / order))
+
+
 def _batch_norm(b: Lowering, c: Call) -> Value:
-    """``op(x, weight, bias, mean, variance, momentum, eps)``: with statistics that are given; the
-    results that only gradients need must be unused."""
+    """``op(x, weight, bias, mean, variance, momentum, eps)``: with statistics that are given."""
+    column = (c.value(3).type.size, *(1 for _ in c.value(0).shape[2:]))
+    mean, variance = (b.reshape(wide(b, c.value(i)), column) for i in (3, 4))
+    return channels_scaled(b, c, mean, variance, c.number(6))
+
+
+def channels_scaled(b: Lowering, c: Call, mean: Value, variance: Value, epsilon: Number) -> Value:
+    """Of ``op(x, weight, bias, …)``, a batch norm: ``x`` less the mean, divided by the deviation
+    and scaled for each channel. Results that only gradients need must be unused."""
     if any(c.used[1:]):
         raise Unsupported("the statistics that a batch norm returns")
     x = c.value(0)
-
-    def column(v: Value) -> Value:
-        return b.reshape(wide(b, v), (v.type.size, *(1 for _ in x.shape[2:])))
-
-    scale = b.unary(UnaryFn.RSQRT, b.combine(BinaryFn.ADD, column(c.value(4)), c.number(6)))
-    y = b.binary(BinaryFn.SUB, wide(b, x), column(c.value(3)))
-    y = b.binary(BinaryFn.MUL, y, scale)
+    scale = b.unary(UnaryFn.RSQRT, b.combine(BinaryFn.ADD, variance, epsilon))
+    y = b.binary(BinaryFn.MUL, b.binary(BinaryFn.SUB, wide(b, x), mean), scale)
     for fn, index in ((BinaryFn.MUL, 1), (BinaryFn.ADD, 2)):
         v = c.optional(index)
-        y = y if v is None else b.binary(fn, y, column(v))
-    return b.typed(y, x.dtype)
-
-
-def _running_sum(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, dtype)``: each element is added to those that do not come before it, which takes
-    work that grows with the square of their number. Sums of whole numbers that f32 holds, as counts
-    of tokens, are those of floats."""
-    x, dtype = c.value(0), c.result.dtype
-    if not x.shape:
-        return b.typed(x, dtype)
-    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-    size = x.shape[dim]
-    if x.type.size * size > MOST_COMPARED:
-        raise Unsupported(f"a running sum along {size} elements, in {x.type.size // size} rows")
-    most = size * max(map(abs, b.range_of(x)))
-    if dtype.is_integer:
-        x = b.typed(x, DType.F32 if most <= MAX_POSITIONS else DType.I64)
-    else:
-        x = wide(b, b.typed(x, dtype))
-    x = b.swapped(x, dim, -1)
-    row, col = b.grid(size, size)
-    seen = b.binary(BinaryFn.LE, col, row)
-    terms = b.binary(BinaryFn.KEEP, seen, b.reshape(x, (*x.shape[:-1], 1, size)))
-    return b.typed(b.swapped(b.reduced(ReduceFn.SUM, terms, (-1,), False), dim, -1), dtype)
+        if v is not None:
+            y = b.binary(fn, y, b.reshape(wide(b, v), (v.type.size, *(1 for _ in x.shape[2:]))))
+    return b.typed(y, c.result.dtype)
 
 
 def _extreme_at(*, least: bool) -> Row:
@@ -95,7 +90,7 @@ def _extreme_at(*, least: bool) -> Row:
 
     def row(b: Lowering, c: Call) -> Value:
         x = c.value(0)
-        if c.arg(1) is None:
+        if c.arg(1) is None or not x.shape:
             y = first_extreme(b, b.reshaped(x, (x.type.size,)), 0, least)
             return b.reshaped(y, c.result.shape)
         (dim,) = normalize_dims((c.integer(1),), len(x.shape))
@@ -110,10 +105,9 @@ def _extreme_along(*, least: bool) -> Row:
     def row(b: Lowering, c: Call) -> list[Value]:
         x = c.value(0)
         if not x.shape:
-            raise Unsupported("a maximum along no dimension")
+            return [x, b.constant(0, DType.I64)]
         (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-        values = b.reduce(ReduceFn.MAX, _negative(b, x) if least else x, (dim,))
-        values = b.reshaped(b.unary(UnaryFn.NEG, values) if least else values, c.result.shape)
+        values = b.reshaped(extreme(b, x, (dim,), True, least), c.result.shape)
         if not c.used[1]:
             return [values]
         return [values, b.reshaped(first_extreme(b, x, dim, least), c.result.shape)]
@@ -121,28 +115,67 @@ def _extreme_along(*, least: bool) -> Row:
     return row
 
 
-def _negative(b: Lowering, x: Value) -> Value:
-    if x.dtype.is_integer and math.isinf(b.range_of(x)[0]):
-        raise Unsupported("a minimum of integers whose negatives may not be")  # -(-2^63)
-    return b.unary(UnaryFn.NEG, x)
+def _extreme(*, least: bool, over: bool) -> Row:
+    """``op(x)`` or, ``over`` dimensions, ``op(x, dims, keepdim)``: the largest (least) element."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        dims, keep = (_dims(c, 1), bool(c.arg(2, False))) if over else ((), False)
+        return extreme(b, c.value(0), dims, keep, least)
+
+    return row
+
+
+def extreme(b: Lowering, x: Value, dims: tuple[int, ...], keep: bool, least: bool) -> Value:
+    """The largest or least element over ``dims`` (all where empty)."""
+    y = b.cast(x, DType.F32) if x.dtype is DType.I1 else x
+    y = b.reduced(ReduceFn.MAX, flipped(b, y) if least else y, dims, keep)
+    y = flipped(b, y) if least else y
+    return truth(b, y) if x.dtype is DType.I1 else y
+
+
+def flipped(b: Lowering, x: Value) -> Value:
+    """The numbers in opposite order, and of those again ``x``. Not all integers have a negative:
+    there it is the one below."""
+    if not x.dtype.is_integer or not math.isinf(b.range_of(x)[0]):
+        return b.unary(UnaryFn.NEG, x)
+    return b.combine(BinaryFn.SUB, -1, x)
 
 
 def first_extreme(b: Lowering, x: Value, dim: int, least: bool) -> Value:
     """Along ``dim``, which keeps size 1: the first position of the largest or least element."""
     if not x.type.size:
         raise Unsupported("a maximum of no elements")
-    if x.dtype is DType.I1:
-        raise Unsupported("a maximum of truth values")
-    x = _negative(b, x) if least else x
-    found = b.binary(BinaryFn.EQ, x, b.reduce(ReduceFn.MAX, x, (dim,)))
-    if not x.dtype.is_integer:
-        found = b.binary(BinaryFn.OR, found, b.binary(BinaryFn.NE, x, x))  # not a number
+    x = b.cast(x, DType.F32) if x.dtype is DType.I1 else x
+    x = flipped(b, x) if least else x
+    found = _equals(b, x, b.reduce(ReduceFn.MAX, x, (dim,)))
     size = x.shape[dim]
     left = b.combine(BinaryFn.SUB, size, iota(b, (size,), 0))  # the first has the most after it
     left = b.reshape(left, (size, *(1 for _ in x.shape[dim + 1 :])))
     left = b.typed(left, DType.F32) if size <= MAX_POSITIONS else left  # as kernels hold it
     most = b.reduce(ReduceFn.MAX, b.binary(BinaryFn.KEEP, found, left), (dim,))
     return b.typed(b.combine(BinaryFn.SUB, size, most), DType.I64)
+
+
+def _equals(b: Lowering, x: Value, most: Value) -> Value:
+    """Where ``x`` is the largest, or not a number."""
+    found = b.binary(BinaryFn.EQ, x, most)
+    return (
+        found if x.dtype.is_integer else b.binary(BinaryFn.OR, found, b.binary(BinaryFn.NE, x, x))
+    )
+
+
+def place_of_last(b: Lowering, x: Value, most: Value, dim: int) -> Value:
+    """For each place along ``dim`` the last one up to it whose element is the largest up to it."""
+    size = x.shape[dim]
+    if not 0 < x.type.size * size <= MOST_COMPARED or size > MAX_POSITIONS:
+        raise Unsupported(f"the places of running maxima of {x.type}")
+    x, most = b.swapped(x, dim, -1), b.swapped(most, dim, -1)
+    row, col = b.grid(size, size)
+    line, place = b.reshape(x, (*x.shape[:-1], 1, size)), b.reshape(most, (*most.shape, 1))
+    found = b.binary(BinaryFn.AND, _equals(b, line, place), b.binary(BinaryFn.LE, col, row))
+    last = b.binary(BinaryFn.KEEP, found, b.typed(col, DType.F32))
+    at = b.reduced(ReduceFn.MAX, last, (-1,), False)
+    return b.typed(b.swapped(at, dim, -1), DType.I64)
 
 
 REDUCTIONS: dict[str, Row] = {
@@ -154,10 +187,13 @@ REDUCTIONS: dict[str, Row] = {
     "aten.all.dims": _any(all_of=True, over=True),
     "aten.linalg_vector_norm": _vector_norm,
     "aten._native_batch_norm_legit_no_training": _batch_norm,
-    "aten.cumsum": _running_sum,
+    "aten.amax": _extreme(least=False, over=True),
+    "aten.amin": _extreme(least=True, over=True),
+    "aten.max": _extreme(least=False, over=False),
+    "aten.min": _extreme(least=True, over=False),
     "aten.max.dim": _extreme_along(least=False),
     "aten.min.dim": _extreme_along(least=True),
     "aten.argmax": _extreme_at(least=False),
     "aten.argmin": _extreme_at(least=True),
 }
-"""Torch ops that reduce to truth values, norms, positions, and running sums."""
+"""Torch ops that reduce to truth values, norms, extremes and positions."""

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+
+from mirage.frontend.torch_import.indexing import along
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
 from mirage.semantics.numbers import read
 from mirage.semantics.positions import iota
@@ -60,16 +63,32 @@ def _bilinear(b: Lowering, c: Call) -> Value:
 
 
 def _nearest(b: Lowering, c: Call) -> Value:
-    """``op(x[N, C, H, W], output_size, scale_factors)``, each pixel several times."""
+    """``op(x[N, C, H, W], output_size, scale_factors)``: each pixel several times, or the one that
+    a place falls into."""
     x = c.value(0)
     times = [1 / scale for scale in _scales(c, 2)]
     sizes = [n * t for n, t in zip(x.shape[-2:], times, strict=True)]
     if any(t.denominator != 1 for t in times) or sizes != list(c.result.shape[-2:]):
-        raise Unsupported(f"the nearest of {x.shape[-2:]} pixels for {c.result.shape[-2:]}")
+        for dim, scale in zip((-2, -1), _scales(c, 2), strict=True):
+            x = _rows_at(b, x, len(x.shape) + dim, c.result.shape[dim], scale)
+        return x
     front, (high, across) = x.shape[:-2], x.shape[-2:]
     y = b.reshape(x, (*front, high, 1, across, 1))
     y = b.broadcast(y, (*front, high, int(times[0]), across, int(times[1])))
     return b.reshape(y, c.result.shape)
+
+
+def _rows_at(b: Lowering, x: Value, dim: int, new: int, scale: Fraction) -> Value:
+    """Along ``dim`` the pixels at ``floor(i scale)``, the last one beyond it. PyTorch multiplies in
+    f32, which must fall into the same pixels."""
+    old = x.shape[dim]
+    theirs = np.floor(np.arange(new, dtype=np.float32) * np.float32(float(scale)))
+    ours = [i * scale.numerator // scale.denominator for i in range(new)]
+    if [min(int(i), old - 1) for i in theirs] != [min(i, old - 1) for i in ours]:
+        raise Unsupported(f"the nearest of {old} pixels for {new}")
+    at = b.combine(BinaryFn.MUL, iota(b, (new,), 0), scale.numerator)
+    at = b.combine(BinaryFn.FLOOR_DIV, at, scale.denominator)
+    return along(b, x, dim, b.combine(BinaryFn.MIN, at, old - 1))
 
 
 RESIZE: dict[str, Row] = {

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
+from mirage.frontend.torch_import.positions import choose
 from mirage.semantics.builder import normalize_dims
+from mirage.semantics.positions import iota
+from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Concat, TensorType, Value
+
+MOST_WINDOWED = 64
+"""Elements of a window that is a view of its own: each is a slice."""
 
 
 def _reshape(b: Lowering, c: Call) -> Value:
@@ -49,10 +55,10 @@ def _slice(b: Lowering, c: Call) -> Value:
         *(None if c.arg(i) is None else c.integer(i) for i in (2, 3, 4))
     ).indices(x.shape[dim])
     count = c.result.shape[dim]
-    return b.cut(x, dim, start, count) if step == 1 else _strided(b, x, dim, start, step, count)
+    return b.cut(x, dim, start, count) if step == 1 else strided(b, x, dim, start, step, count)
 
 
-def _strided(b: Lowering, x: Value, dim: int, start: int, step: int, count: int) -> Value:
+def strided(b: Lowering, x: Value, dim: int, start: int, step: int, count: int) -> Value:
     """``count`` (at least one) elements along ``dim``, each ``step`` after the one before: the
     dimension as groups of ``step``, one column of them.
     """
@@ -62,7 +68,7 @@ def _strided(b: Lowering, x: Value, dim: int, start: int, step: int, count: int)
         return b.cut(x, dim, start, 1)
     if span > size:  # the last group is not complete, wherever groups start
         last = b.cut(x, dim, start + span - step, 1)
-        return b.concat((_strided(b, x, dim, start, step, count - 1), last), dim)
+        return b.concat((strided(b, x, dim, start, step, count - 1), last), dim)
     column = max(start % step, start + span - size)  # in its group; groups may begin anywhere
     groups = b.cut(x, dim, start - column, span)
     y = b.reshape(groups, (*x.shape[:dim], count, step, *x.shape[dim + 1 :]))
@@ -79,14 +85,35 @@ def _slice_scatter(b: Lowering, c: Call) -> Value:
     start, stop, step = slice(
         *(None if c.arg(i) is None else c.integer(i) for i in (3, 4, 5))
     ).indices(x.shape[dim])
-    if step != 1:
-        raise Unsupported(f"a store into a slice with step {step}")
     if stop <= start:
         return x
+    if step != 1:
+        return _stored_in_steps(b, x, source, dim, start, step)
     before = _part(b, x, dim, 0, start)
     after = _part(b, x, dim, stop, x.shape[dim] - stop)
     parts = (*before, source, *after)
     return source if len(parts) == 1 else b.concat(parts, dim)
+
+
+def _stored_in_steps(
+    b: Lowering, x: Value, source: Value, dim: int, start: int, step: int
+) -> Value:
+    """``x`` with the elements along ``dim`` replaced that are ``step`` apart: the source with each
+    element ``step`` times is as long as the part of ``x`` that it is chosen from."""
+    size, count = x.shape[dim], source.shape[dim]
+    span = min(count * step, size - start)
+    apart = b.reshape(source, (*source.shape[: dim + 1], 1, *source.shape[dim + 1 :]))
+    shape = (*source.shape[: dim + 1], step, *source.shape[dim + 1 :])
+    repeated = b.reshape(
+        b.spread(apart, shape), (*x.shape[:dim], count * step, *x.shape[dim + 1 :])
+    )
+    place = b.reshape(iota(b, (span,), 0), (span, *(1 for _ in x.shape[dim + 1 :])))
+    hit = b.combine(BinaryFn.EQ, b.combine(BinaryFn.REMAINDER, place, step), 0)
+    new = b.cut(repeated, dim, 0, span)
+    stored = choose(b, hit, new, b.cut(x, dim, start, span), x.dtype)
+    after = _part(b, x, dim, start + span, size - start - span)
+    parts = (*_part(b, x, dim, 0, start), stored, *after)
+    return stored if len(parts) == 1 else b.concat(parts, dim)
 
 
 def _select_scatter(b: Lowering, c: Call) -> Value:
@@ -150,6 +177,17 @@ def _select(b: Lowering, c: Call) -> Value:
 def _narrow(b: Lowering, c: Call) -> Value:
     x, dim, start = c.value(0), c.integer(1), c.integer(2)
     return b.cut(x, dim, start % x.shape[dim], c.integer(3))
+
+
+def _unfold(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, size, step)``: the windows along ``dim``, their elements last."""
+    x, size, step = c.value(0), c.integer(2), c.integer(3)
+    if not x.shape or not c.result.size or size > MOST_WINDOWED:
+        raise Unsupported(f"windows of {size} elements (limit {MOST_WINDOWED})")
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+    slices = [strided(b, x, dim, i, step, c.result.shape[dim]) for i in range(size)]
+    columns = tuple(b.reshape(y, (*y.shape, 1)) for y in slices)
+    return columns[0] if size == 1 else b.concat(columns, -1)
 
 
 def _pieces(b: Lowering, x: Value, dim: int, sizes: list[int]) -> list[Value]:
@@ -227,6 +265,7 @@ VIEWS: dict[str, Row] = {
     "aten.cat": _cat,
     "aten.stack": _stack,
     "aten.slice.Tensor": _slice,
+    "aten.unfold": _unfold,
     "aten.select_scatter": _select_scatter,
     "aten.slice_scatter": _slice_scatter,
     "aten.copy": _copy,

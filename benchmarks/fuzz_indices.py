@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Index inputs of all kinds (inside, at the ends, below zero, beyond, huge) for compiled programs.
+
+    python benchmarks/fuzz_indices.py --inputs 10000 --out benchmarks/results [--keep DIR]
+    compute-sanitizer python benchmarks/fuzz_indices.py --run DIR        # the same ones, on a GPU
+
+Each program is compiled once and its PTX executed in the emulator, which stops at any access
+outside of a tensor. Every row of an index tensor is an input. What comes out is compared with
+PyTorch, and where PyTorch raises with what docs/frontend.md says (fuzz_subjects.py). A lookup that
+stays a call of PyTorch raises as PyTorch does. Index tensors of another type or shape have to be
+refused by name.
+
+``--keep`` writes the programs, and the inputs and results of the runs that did not raise, for a
+GPU: ``--run`` needs mirage.runtime and torch alone. Exit code 1 if anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shlex
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+
+from fuzz_subjects import ROWS, SUBJECTS, Subject, draw, outside  # noqa: E402
+
+Tensor = torch.Tensor
+RUNS = "runs.pt"
+COUNTS = ("inputs", "outside", "raised", "refused")
+
+
+@dataclass
+class Outcome:
+    """What a program did."""
+
+    inputs: int = 0
+    outside: int = 0
+    """Inputs of which an index is none of its dimension."""
+    raised: int = 0
+    """Inputs of runs that raised, as PyTorch did."""
+    refused: int = 0
+    """Inputs of another type or shape, all refused by name."""
+    kinds: Counter[str] = field(default_factory=lambda: Counter())
+    wrong: list[str] = field(default_factory=list)
+    kept: list[tuple[list[Tensor], Tensor]] = field(default_factory=list)
+
+
+def fuzz(name: str, inputs: int, seed: int, folder: Path, keep: int = 0) -> Outcome:
+    """At least so many inputs of a program, which is compiled into ``folder``. Of the runs that did
+    not raise, ``keep`` are kept."""
+    import mirage
+    import mirage.runtime
+
+    subject, found = SUBJECTS[name], Outcome()
+    rng = random.Random(f"{name} {seed}")
+    generator = torch.Generator().manual_seed(seed)
+    data = [torch.randn(*shape, generator=generator) for shape in subject.data]
+    data = [x.half() for x in data] if subject.half else data
+    target = folder / f"{name}.mirage"
+    example = [torch.zeros(shape, dtype=subject.dtype) for shape in subject.shapes]
+    mirage.export(
+        subject.program, *data, *example, path=target, options={"candidates": 1, "cubin": False}
+    )
+    model = mirage.runtime.load(target, device="cpu")
+    refuse(found, model, data, example)
+    while found.inputs < inputs:
+        inside = rng.random() < 0.3  # where a call of PyTorch raises, the others are not seen
+        numbers = range(len(subject.shapes))
+        indices = [draw(subject, i, rng, found.kinds, inside) for i in numbers]
+        run(found, subject, model, data, indices, keep)
+    return found
+
+
+def run(
+    found: Outcome, subject: Subject, model: Any, data: Sequence[Tensor], indices: list[Tensor],
+    keep: int,
+) -> None:  # fmt: skip
+    bad = [outside(subject, i, index) for i, index in enumerate(indices)]
+    inside = [
+        torch.where(b, 0, index).to(index.dtype) for b, index in zip(bad, indices, strict=True)
+    ]
+    any_bad = any(bool(b.any()) for b in bad)
+    found.inputs += ROWS * len(indices)
+    found.outside += sum(int(b.reshape(ROWS, -1).any(-1).sum()) for b in bad)
+    theirs = raised_by(subject.program, data, indices)
+    if (theirs is not None) != any_bad:
+        found.wrong.append(f"PyTorch: {theirs!r}, where the subject says {any_bad}")
+    try:
+        got = model(*data, *indices)
+    except (IndexError, RuntimeError) as error:
+        if type(error) not in (IndexError, RuntimeError) or not any_bad:
+            found.wrong.append(f"{indices}: {type(error).__name__}: {error}"[:500])
+        found.raised += ROWS * len(indices)
+        return
+    expected = subject.expected(subject.program, data, inside, bad)
+    most = subject.tolerance
+    right = torch.isclose(got.double(), expected.double(), rtol=most, atol=most, equal_nan=True)
+    if not right.all():
+        at = tuple(int(n) for n in (~right).nonzero()[0])
+        rows = [index.tolist() for index in indices]
+        found.wrong.append(f"at {at}: {got[at]} for {expected[at]}, indices {rows}"[:500])
+    elif len(found.kept) < keep:
+        found.kept.append(([*data, *indices], expected))
+
+
+def raised_by(program: Any, data: Sequence[Tensor], indices: Sequence[Tensor]) -> Exception | None:
+    """What PyTorch raises, if it does."""
+    try:
+        program(*data, *indices)
+    except (IndexError, RuntimeError) as error:
+        return error
+    return None
+
+
+def refuse(found: Outcome, model: Any, data: Sequence[Tensor], example: list[Tensor]) -> None:
+    """Index tensors of other types and shapes, and none at all: an error that says which."""
+    for number, index in enumerate(example):
+        name = f"args_{len(data) + number}:"
+        others = [index.to(t) for t in (torch.int16, torch.uint8, torch.float32, torch.bool)]
+        others += [index[:-1], index[..., None], index[:0], index.to_sparse()]
+        for other in others:
+            given = [*example[:number], other, *example[number + 1 :]]
+            found.refused += 1
+            try:
+                model(*data, *given)
+                found.wrong.append(f"{name} of {other.dtype} {tuple(other.shape)} is accepted")
+            except Exception as error:  # whatever it is: it has to say which
+                if name not in str(error):
+                    found.wrong.append(f"{name} of {other.dtype}: {error!r}"[:300])
+
+
+def on_gpu(folder: Path) -> int:
+    """The kept runs of each program on a GPU; how many differ from what is expected."""
+    import mirage.runtime
+
+    wrong = 0
+    for path in sorted(folder.glob("*.mirage")):
+        runs: list[Any] = torch.load(path / RUNS)
+        model = mirage.runtime.load(path, device="cuda")
+        tolerance = max(SUBJECTS[path.stem].tolerance, 1e-6)
+        for inputs, expected in runs:
+            (got,) = tree_leaves(model(*(x.cuda() for x in inputs)))
+            got = got.cpu()
+            same = torch.isclose(
+                got.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True
+            )
+            wrong += int(not same.all())
+        print(f"ran {path.stem}: {len(runs)} runs", flush=True)
+    print(f"{wrong} runs are wrong")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--inputs", type=int, default=10_000, help="of all programs together")
+    parser.add_argument("--only", nargs="*", default=(), help="programs by name (default: all)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="folder for the summary")
+    parser.add_argument("--keep", type=Path, help="folder for the programs and their runs")
+    parser.add_argument("--runs", type=int, default=8, help="that are kept of a program")
+    parser.add_argument("--run", type=Path, help="run what was kept, on a GPU")
+    arguments = parser.parse_args()
+    if arguments.run:
+        return 1 if on_gpu(arguments.run) else 0
+    names = arguments.only or list(SUBJECTS)
+    started, rows = time.perf_counter(), {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.keep or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            runs = arguments.runs if arguments.keep else 0
+            found = fuzz(name, -(-arguments.inputs // len(names)), arguments.seed, folder, runs)
+            if runs:
+                torch.save(found.kept, folder / f"{name}.mirage" / RUNS)
+            rows[name] = {
+                **{k: getattr(found, k) for k in COUNTS},
+                "kinds": dict(sorted(found.kinds.items())),
+                "wrong": found.wrong[:3],
+            }
+            print(f"{name}: {rows[name]}", flush=True)
+    wrong = sum(bool(row["wrong"]) for row in rows.values())
+    total = {
+        k: sum(r[k] for r in rows.values()) for k in ("inputs", "outside", "raised", "refused")
+    }
+    print(f"{total}, {wrong} programs wrong")
+    if arguments.out:
+        summary = {
+            "command": shlex.join(["python", "benchmarks/fuzz_indices.py", *sys.argv[1:]]),
+            **total,
+            "wrong": wrong,
+            "seconds": round(time.perf_counter() - started),
+            "programs": rows,
+        }
+        text = json.dumps(summary, indent=1) + "\n"
+        (arguments.out / "index_fuzz.json").write_text(text)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

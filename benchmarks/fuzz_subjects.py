@@ -1,0 +1,263 @@
+"""Programs that look up and store by index, or read a length at run time, and what they have to
+give for any index: PyTorch's result, or what docs/frontend.md says where PyTorch raises.
+
+An index outside of its dimension reads no number (NaN; of what the program computes minus infinity)
+and is written nowhere. Sizes are primes, so that what lies beyond a line is not the next tile.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+Tensor = torch.Tensor
+Program = Callable[..., Tensor]
+ROWS = 32
+"""Index inputs that one run has: each row of an index tensor is one."""
+SIZE, WIDTH, EACH = 37, 24, 3
+KINDS = ("valid", "edge", "negative", "beyond", "huge", "mixed")
+HUGE = (2**31 - 1, -(2**31), 2**31, 2**32, 2**32 + 1, 2**40, 2**62, 2**63 - 1, -(2**63), 2**24 + 1)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """``program(*data, *indices)``. ``lengths`` may be any numbers; other indices lie in
+    ``[low, size)``. ``expected(program, data, indices, outside)`` gets indices that are moved
+    inside, and where they were not."""
+
+    program: Program
+    data: tuple[tuple[int, ...], ...]
+    expected: Callable[[Program, Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Tensor]
+    shapes: tuple[tuple[int, ...], ...] = ((ROWS, EACH),)
+    sizes: tuple[int, ...] = (SIZE,)
+    from_the_end: bool = False
+    lengths: tuple[int, ...] = ()
+    """Which of the index tensors are lengths, or wrap around: any number is right."""
+    dtype: torch.dtype = torch.int64
+    half: bool = False
+    tolerance: float = 0.0
+
+
+def draw(
+    subject: Subject, number: int, rng: random.Random, counts: Counter[str], inside: bool
+) -> Tensor:
+    """Index tensor ``number``: the numbers of a row are of one kind, of dimensions or of any."""
+    shape, size = subject.shapes[number], subject.sizes[number]
+    low = -size if subject.from_the_end and number not in subject.lengths else 0
+    rows: list[list[int]] = []
+    for _ in range(ROWS):
+        kind = rng.choice(KINDS[:2] if inside else KINDS)
+        counts[kind] += 1
+        rows.append([_number(kind, low, size, rng) for _ in range(math.prod(shape) // ROWS)])
+    limits = torch.iinfo(subject.dtype)
+    held = [[max(limits.min, min(limits.max, n)) for n in row] for row in rows]
+    return torch.tensor(held, dtype=subject.dtype).reshape(shape)
+
+
+def _number(kind: str, low: int, size: int, rng: random.Random) -> int:
+    if kind == "mixed":
+        kind = rng.choice((*KINDS[:-1], "valid", "valid", "valid", "valid"))
+    if kind == "edge":
+        return rng.choice([low, size - 1, 0])
+    if kind == "negative":
+        return rng.choice([-1, -size, -size - 1, -rng.randrange(1, 4 * size)])
+    if kind == "beyond":
+        return rng.choice([size, size + 1, size + rng.randrange(4 * size)])
+    return rng.choice(HUGE) if kind == "huge" else rng.randrange(low, size)
+
+
+def outside(subject: Subject, number: int, index: Tensor) -> Tensor:
+    """Where an index is none of its dimension; lengths may be anything."""
+    if number in subject.lengths:
+        return torch.zeros_like(index, dtype=torch.bool)
+    size = subject.sizes[number]
+    low = -size if subject.from_the_end else 0
+    return (index < low) | (index >= size)
+
+
+def nothing_read(
+    program: Program, data: Sequence[Tensor], indices: Sequence[Tensor], outside: Sequence[Tensor]
+) -> Tensor:
+    """No number where one of the indices is outside."""
+    y = program(*data, *indices)
+    bad = outside[0]
+    for more in outside[1:]:
+        bad = bad | more
+    return torch.where(bad.reshape(*bad.shape, *(1 for _ in y.shape[bad.dim() :])), torch.nan, y)
+
+
+def columns_nothing(
+    program: Program, data: Sequence[Tensor], indices: Sequence[Tensor], outside: Sequence[Tensor]
+) -> Tensor:
+    return torch.where(outside[0], torch.nan, program(*data, *indices))
+
+
+def as_pytorch(
+    program: Program, data: Sequence[Tensor], indices: Sequence[Tensor], outside: Sequence[Tensor]
+) -> Tensor:
+    return program(*data, *indices)
+
+
+def value_outside(value: float) -> Callable[..., Tensor]:
+    def expected(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+        return torch.where(outside[0], value, program(*data, *indices))
+
+    return expected
+
+
+def nowhere(dim: int, *, grown: Sequence[int]) -> Callable[..., Tensor]:
+    """What is outside is stored in a place of its own, which is cut off again."""
+
+    def expected(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+        size = data[0].shape[dim]
+        data = [
+            torch.cat([x, torch.zeros_like(x.narrow(dim, 0, 1))], dim) if i in grown else x
+            for i, x in enumerate(data)
+        ]
+        index = torch.where(outside[0], size, indices[0])
+        return program(*data, index).narrow(dim, 0, size)
+
+    return expected
+
+
+def classes(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    y = program(*data, *indices)
+    return torch.where(outside[0][..., None], torch.zeros_like(y), y)
+
+
+def norm(x: Tensor) -> Tensor:
+    return F.rms_norm(x, (WIDTH,))
+
+
+def by_length(x: Tensor, lengths: Tensor) -> Tensor:
+    return torch.where(torch.arange(x.shape[-1]) < lengths[:, None], x, 0.0).sum(-1)
+
+
+def ragged(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
+    mask = torch.arange(k.shape[-2]) < lengths.view(-1, 1, 1, 1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def attended(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    """0 / 0 where nothing is seen, as the formula has it; PyTorch's fused kernels give 0."""
+    y = program(*data, *indices)
+    return torch.where((indices[0] <= 0).view(-1, 1, 1, 1), torch.nan, y)
+
+
+def paged(pool: Tensor, pages: Tensor, lengths: Tensor) -> Tensor:
+    """Keys of pages, of which as many count as there are."""
+    keys = pool[pages].flatten(1, 2)
+    seen = torch.arange(keys.shape[1]) < lengths[:, None]
+    return torch.where(seen[..., None], keys, 0.0).sum(1)
+
+
+def paged_nothing(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    """A page that is not there is no number, where any of it counts."""
+    pages, lengths = indices
+    first = torch.arange(pages.shape[1]) * data[0].shape[1]
+    bad = (outside[0] & (first < lengths[:, None])).any(-1, keepdim=True)
+    return torch.where(bad, torch.nan, program(*data, *indices))
+
+
+def best(table: Tensor, scores: Tensor, limit: Tensor) -> Tensor:
+    """Rows of the best ones up to a limit."""
+    seen = torch.arange(scores.shape[1]) < limit[:, None]
+    return norm(table[torch.where(seen, scores, scores - 100).topk(2, -1).indices]).sum(1)
+
+
+def windowed(q: Tensor, k: Tensor, v: Tensor, position: Tensor) -> Tensor:
+    """The last 20 keys up to a position, which wraps around as integers do."""
+    i, last = torch.arange(k.shape[-2]), position[:, None]
+    mask = (i <= last) & (i > last - 20)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+
+
+def in_window(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    i, last = torch.arange(64), indices[0][:, None]
+    unseen = ~((i <= last) & (i > last - 20)).any(-1)
+    return torch.where(unseen.view(-1, 1, 1, 1), torch.nan, program(*data, *indices))
+
+
+def decayed(x: Tensor, y: Tensor, index: Tensor) -> Tensor:
+    return x.index_copy(0, index, y) * 0.5
+
+
+TABLE, LINES, OWN = (SIZE, WIDTH), (ROWS, SIZE), (ROWS,)
+
+SUBJECTS: dict[str, Subject] = {
+    "embedding": Subject(lambda w, i: F.embedding(i, w), (TABLE,), nothing_read),
+    "embedding_i32": Subject(
+        lambda w, i: F.embedding(i, w), (TABLE,), nothing_read, dtype=torch.int32
+    ),
+    "embedding_norm": Subject(
+        lambda w, i: norm(F.embedding(i, w)), (TABLE,), nothing_read, tolerance=1e-5
+    ),
+    "rows": Subject(
+        lambda x, i: norm(x[i]), (TABLE,), nothing_read, from_the_end=True,
+        tolerance=1e-5,
+    ),
+    "elements": Subject(
+        lambda x, i, j: x[i, j].sin(), (TABLE,), nothing_read, ((ROWS, EACH),) * 2, (SIZE, WIDTH),
+        True, tolerance=1e-5
+    ),
+    "columns": Subject(
+        lambda x, i: x.index_select(1, i).sin(), ((5, SIZE),), columns_nothing, (OWN,),
+        tolerance=1e-5
+    ),
+    "gather": Subject(lambda x, i: x.gather(1, i).sin(), (LINES,), nothing_read, tolerance=1e-5),
+    "take_along": Subject(
+        lambda x, i: torch.take_along_dim(x, i, 1).sin(), (LINES,), as_pytorch, lengths=(0,),
+        tolerance=1e-5,
+    ),
+    "picked": Subject(
+        lambda x, i: torch.softmax(x, 1).gather(1, i), (LINES,), value_outside(-torch.inf),
+        ((ROWS, 1),), tolerance=1e-5,
+    ),
+    "cross_entropy": Subject(
+        lambda x, i: F.cross_entropy(x, i, reduction="none", ignore_index=SIZE - 2), (LINES,),
+        value_outside(torch.inf), (OWN,), tolerance=1e-5,
+    ),
+    "scatter": Subject(
+        lambda x, i: x.scatter(1, i, 2.5), (LINES,), nowhere(1, grown=(0,))
+    ),
+    "index_add": Subject(
+        lambda x, y, i: x.index_add(0, i, y), (TABLE, (ROWS, WIDTH)), nowhere(0, grown=(0,)),
+        (OWN,), tolerance=1e-5,
+    ),
+    "scatter_add": Subject(
+        lambda x, y, i: x.scatter_add(1, i, y), (LINES, (ROWS, EACH)), nowhere(1, grown=(0,)),
+        tolerance=1e-5,
+    ),
+    "one_hot": Subject(
+        lambda x, i: F.one_hot(i, SIZE) * x[:, None], (LINES,), classes
+    ),
+    "lengths": Subject(
+        by_length, (LINES,), as_pytorch, (OWN,), lengths=(0,), tolerance=1e-5
+    ),
+    "ragged": Subject(
+        ragged, ((ROWS, 1, 1, 16), (ROWS, 1, 64, 16), (ROWS, 1, 64, 16)), attended, (OWN,), (64,),
+        lengths=(0,), half=True, tolerance=5e-3,
+    ),
+    "windowed": Subject(
+        windowed, ((ROWS, 1, 1, 16), (ROWS, 1, 64, 16), (ROWS, 1, 64, 16)), in_window, (OWN,),
+        (64,), lengths=(0,), half=True, tolerance=5e-3,
+    ),
+    "index_copy": Subject(
+        decayed, (TABLE, (ROWS, WIDTH)), nowhere(0, grown=(0,)), (OWN,), tolerance=1e-6
+    ),
+    "topk_rows": Subject(
+        best, (TABLE, LINES), as_pytorch, (OWN,), lengths=(0,), tolerance=1e-5
+    ),
+    "paged": Subject(
+        paged, ((SIZE, 4, 8),), paged_nothing, ((ROWS, EACH), OWN), (SIZE, 4 * EACH), True,
+        lengths=(1,), tolerance=1e-5,
+    ),
+}  # fmt: skip
+"""By name."""

@@ -1,0 +1,180 @@
+"""Rows of pooling: maxima and means of windows, side by side or overlapping, along any number of
+dimensions.
+
+A window is a product of intervals, so dimensions are pooled one after the other. Along one, windows
+of ``size`` elements are as many slices with the stride as step, which are combined; where windows
+lie side by side they are a dimension of a reshape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+
+from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.views import strided
+from mirage.semantics.positions import iota
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.ugraph import TensorType, Value
+
+MOST_SLICES = 64
+"""Slices that are combined along one dimension, and windows of different sizes."""
+_BINARY = {ReduceFn.MAX: BinaryFn.MAX, ReduceFn.SUM: BinaryFn.ADD}
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Along one dimension of ``old`` elements: ``new`` windows of ``size`` elements that are
+    ``dilation`` apart, each ``stride`` after the one before, the first one ``before`` elements
+    before the tensor."""
+
+    old: int
+    new: int
+    size: int
+    stride: int
+    before: int = 0
+    dilation: int = 1
+
+    @property
+    def end(self) -> int:
+        """How many elements there are up to the end of the last window."""
+        return (self.new - 1) * self.stride + (self.size - 1) * self.dilation + 1 - self.before
+
+    def counts(self, padded: bool) -> list[int]:
+        """How many elements each window has, those that are ``padded`` too."""
+        begin = [i * self.stride - self.before for i in range(self.new)]
+        low, high = (-self.before, self.old + self.before) if padded else (0, self.old)
+        return [min(at + self.size, high) - max(at, low) for at in begin]
+
+
+def _along(b: Lowering, x: Value, dim: int, fn: ReduceFn, windows: Windows) -> Value:
+    """``x`` with ``fn`` of each window along ``dim``."""
+    w, front, back = windows, x.shape[:dim], x.shape[dim + 1 :]
+    if w.size == w.stride and w.dilation == 1 and not w.before and w.end <= w.old:
+        tiles = b.reshaped(b.cut(x, dim, 0, w.end), (*front, w.new, w.size, *back))
+        return b.reduced(fn, tiles, (dim + 1,), False)
+    if w.size > MOST_SLICES:
+        raise Unsupported(f"windows of {w.size} elements that overlap (limit {MOST_SLICES})")
+    if w.before or w.end > w.old:
+        if fn is ReduceFn.MAX and x.dtype.is_integer:
+            raise Unsupported("a maximum of integers over windows that are padded")
+        parts = [x]
+        for length, place in ((w.before, 0), (w.end - w.old, 1)):
+            if length > 0:
+                fill = TensorType((*front, length, *back), x.dtype)
+                none = b.filled(0 if fn is ReduceFn.SUM else float("-inf"), fill)
+                parts.insert(place * len(parts), none)
+        x = b.concat(tuple(parts), dim)
+    slices = [strided(b, x, dim, i * w.dilation, w.stride, w.new) for i in range(w.size)]
+    return reduce(lambda y, z: b.binary(_BINARY[fn], y, z), slices)
+
+
+def _given(c: Call, index: int, rank: int, default: Sequence[int]) -> tuple[int, ...]:
+    """Argument ``index``: one number for each of ``rank`` dimensions, or one for all of them."""
+    given = c.integers(index) if c.arg(index) not in (None, []) else tuple(default)
+    return given * rank if len(given) == 1 else given
+
+
+def _windows(c: Call, rank: int, dilation: int | None = None) -> list[tuple[int, Windows]]:
+    """Of ``op(x, size, stride, padding, …)``: the windows along each dimension that is pooled."""
+    x, y = c.value(0).shape, c.result.shape
+    if not c.value(0).type.size:
+        raise Unsupported("windows of no elements")
+    sizes = _given(c, 1, rank, ())
+    columns = (sizes, _given(c, 2, rank, sizes), _given(c, 3, rank, (0,)))
+    apart = (1,) * rank if dilation is None else _given(c, dilation, rank, (1,))
+    rows = zip(*columns, apart, strict=True)
+    dims = range(len(x) - rank, len(x))
+    return [(d, Windows(x[d], y[d], *row)) for d, row in zip(dims, rows, strict=True)]
+
+
+def _largest(rank: int) -> Row:
+    """``op(x, size, stride, padding, dilation, ceil)``, without the places of the maxima."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        if any(c.used[1:]):
+            raise Unsupported("the places of maxima of windows")
+        x = c.value(0)
+        for dim, windows in _windows(c, rank, 4):
+            x = _along(b, x, dim, ReduceFn.MAX, windows)
+        return x
+
+    return row
+
+
+def _mean(rank: int) -> Row:
+    """``op(x, size, stride, padding, ceil, count_padding, divisor)``."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        x = c.value(0)
+        if x.dtype.is_integer:
+            raise Unsupported("a mean of integers")
+        y = wide(b, x)
+        given, share = c.arg(6), Fraction(1)
+        for dim, windows in _windows(c, rank):
+            y = _along(b, y, dim, ReduceFn.SUM, windows)
+            counts = windows.counts(padded=bool(c.arg(5, True)))
+            if given is None and len(set(counts)) == 1:
+                share /= counts[0]
+            elif given is None:
+                y = b.binary(BinaryFn.DIV, y, _column(b, y, dim, windows, c))
+        share = share if given is None else 1 / Fraction(c.integer(6))
+        return b.typed(y if share == 1 else b.combine(BinaryFn.MUL, y, share), x.dtype)
+
+    return row
+
+
+def _column(b: Lowering, y: Value, dim: int, w: Windows, c: Call) -> Value:
+    """How many elements each window along ``dim`` has, as a function of its position."""
+    before = w.before if c.arg(5, True) else 0
+    begin = b.typed(iota(b, (w.new,), 0), DType.F32)
+    begin = b.combine(BinaryFn.SUB, b.combine(BinaryFn.MUL, begin, w.stride), w.before)
+    end = b.combine(BinaryFn.ADD, begin, w.size)
+    end = b.combine(BinaryFn.MIN, end, w.old + before)
+    count = b.binary(BinaryFn.SUB, end, b.combine(BinaryFn.MAX, begin, -before))
+    return b.typed(b.reshape(count, (w.new, *(1 for _ in y.shape[dim + 1 :]))), y.dtype)
+
+
+def _adaptive(fn: ReduceFn, rank: int) -> Row:
+    """``op(x, size)``: window ``i`` of ``n`` reaches from ``floor(i old / n)`` to
+    ``ceil((i + 1) old / n)``."""
+
+    def row(b: Lowering, c: Call) -> Value:
+        x, y = c.value(0), c.result.shape
+        if any(c.used[1:]) or not x.type.size:
+            raise Unsupported("the places of maxima of windows, or windows of no elements")
+        if x.dtype.is_integer:
+            raise Unsupported("windows of integers")
+        z = wide(b, x) if fn is ReduceFn.SUM else x
+        for dim in range(len(y) - rank, len(y)):
+            z = _in_parts(b, z, dim, y[dim], fn)
+        return b.typed(z, x.dtype)
+
+    return row
+
+
+def _in_parts(b: Lowering, x: Value, dim: int, new: int, fn: ReduceFn) -> Value:
+    old = x.shape[dim]
+    if old % new == 0:
+        y = _along(b, x, dim, fn, Windows(old, new, old // new, old // new))
+        mean = fn is ReduceFn.SUM and old != new
+        return b.combine(BinaryFn.MUL, y, Fraction(new, old)) if mean else y
+    if new > MOST_SLICES:
+        raise Unsupported(f"{new} windows of {old} elements (limit {MOST_SLICES})")
+    bounds = [(i * old // new, -(-(i + 1) * old // new)) for i in range(new)]
+    parts = [b.cut(x, dim, low, high - low) for low, high in bounds]
+    if fn is ReduceFn.SUM:
+        return b.concat(tuple(b.mean(part, (dim,), True) for part in parts), dim)
+    return b.concat(tuple(b.reduced(fn, part, (dim,), True) for part in parts), dim)
+
+
+POOLING: dict[str, Row] = {
+    **{f"aten.max_pool{n}d_with_indices": _largest(n) for n in (2, 3)},
+    **{f"aten.max_pool{n}d": _largest(n) for n in (1, 2, 3)},
+    **{f"aten.avg_pool{n}d": _mean(n) for n in (1, 2, 3)},
+    **{f"aten._adaptive_avg_pool{n}d": _adaptive(ReduceFn.SUM, n) for n in (2, 3)},
+    **{f"aten.adaptive_max_pool{n}d": _adaptive(ReduceFn.MAX, n) for n in (2, 3)},
+}
+"""Torch ops that pool."""

@@ -1,0 +1,87 @@
+"""Rows of what runs along a dimension: sums, products and maxima of all elements up to each.
+
+A running sum is a sum of choices, in one kernel. Products and maxima take ``log2`` steps: after
+step ``k`` each element is combined with the ``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data
+parallel algorithms, 1986).
+"""
+
+from __future__ import annotations
+
+from mirage.frontend.torch_import.indexing import MOST_COMPARED
+from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.reductions import flipped, place_of_last
+from mirage.semantics.builder import normalize_dims
+from mirage.semantics.positions import MAX_POSITIONS
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.ugraph import Value
+
+
+def _running_sum(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, dtype)``: each element is added to those that do not come before it, which takes
+    work that grows with the square of their number. Sums of whole numbers that f32 holds, as counts
+    of tokens, are those of floats."""
+    x, dtype = c.value(0), c.result.dtype
+    if not x.shape:
+        return b.typed(x, dtype)
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+    size = x.shape[dim]
+    if x.type.size * size > MOST_COMPARED:
+        raise Unsupported(f"a running sum along {size} elements, in {x.type.size // size} rows")
+    most = size * max(map(abs, b.range_of(x)))
+    if dtype.is_integer:
+        x = b.typed(x, DType.F32 if most <= MAX_POSITIONS else DType.I64)
+    else:
+        x = wide(b, b.typed(x, dtype))
+    x = b.swapped(x, dim, -1)
+    row, col = b.grid(size, size)
+    seen = b.binary(BinaryFn.LE, col, row)
+    terms = b.binary(BinaryFn.KEEP, seen, b.reshape(x, (*x.shape[:-1], 1, size)))
+    return b.typed(b.swapped(b.reduced(ReduceFn.SUM, terms, (-1,), False), dim, -1), dtype)
+
+
+def _scan(b: Lowering, fn: BinaryFn, x: Value, dim: int) -> Value:
+    """``fn`` of all elements up to each along ``dim``."""
+    step, size = 1, x.shape[dim]
+    while step < size:
+        later, earlier = b.cut(x, dim, step, size - step), b.cut(x, dim, 0, size - step)
+        x = b.concat((b.cut(x, dim, 0, step), b.binary(fn, later, earlier)), dim)
+        step *= 2
+    return x
+
+
+def _running_product(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, dtype)``."""
+    x, dtype = c.value(0), c.result.dtype
+    y = b.typed(x, dtype) if dtype.is_integer else wide(b, b.typed(x, dtype))
+    if not x.shape:
+        return b.typed(y, dtype)
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+    return b.typed(_scan(b, BinaryFn.MUL, y, dim), dtype)
+
+
+def _running_extreme(*, least: bool) -> Row:
+    """``op(x, dim)``: the largest (least) element up to each, and where the last such one is."""
+
+    def row(b: Lowering, c: Call) -> list[Value]:
+        x = c.value(0)
+        if not x.shape:
+            return [x, b.constant(0, DType.I64)]
+        (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+        truth = x.dtype is DType.I1
+        y = b.cast(x, DType.F32) if truth else x
+        y = flipped(b, y) if least else y
+        most = _scan(b, BinaryFn.MAX, y, dim)
+        values = flipped(b, most) if least else most
+        values = b.combine(BinaryFn.NE, values, 0) if truth else values
+        return [values, place_of_last(b, y, most, dim)] if c.used[1] else [values]
+
+    return row
+
+
+SCANS: dict[str, Row] = {
+    "aten.cumsum": _running_sum,
+    "aten.cumprod": _running_product,
+    "aten.cummax": _running_extreme(least=False),
+    "aten.cummin": _running_extreme(least=True),
+}
+"""Torch ops that run along a dimension."""

@@ -1,0 +1,72 @@
+"""Windows: maxima and means, pixels that are nearest, elements at steps."""
+
+from __future__ import annotations
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from imported_values import Program, Tensor, outputs, rand
+
+IMAGE = rand(2, 3, 7, 11)
+
+
+def stored(x: Tensor) -> tuple[Tensor, ...]:
+    y = x.clone()
+    y[:, :, ::2] = 0
+    z = x.clone()
+    z[..., 1:9:3] = x[..., :3] * 2
+    return y, z
+
+
+CASES: dict[str, Program] = {
+    "side by side": lambda x: F.max_pool2d(x, 2),
+    "overlapping": lambda x: F.max_pool2d(x, 3, 1, 1),
+    "with a stride": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "of other sizes": lambda x: F.max_pool2d(x, (2, 3), (1, 2)),
+    "up to the end": lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+    "apart": lambda x: F.max_pool2d(x, 2, 1, dilation=2),
+    "of a line": lambda x: F.max_pool1d(x[0], 3, 2, 1),
+    "of a line, apart": lambda x: F.max_pool1d(x[0], 3, 2, 0, 2),
+    "of a volume": lambda x: F.max_pool3d(x[None], (1, 2, 3)),
+    "means": lambda x: F.avg_pool2d(x, 2),
+    "means, overlapping": lambda x: F.avg_pool2d(x, 3, 1, 1),
+    "means of what is there": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "means up to the end": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+    "sums": lambda x: F.avg_pool2d(x, 2, divisor_override=1),
+    "means of a line": lambda x: F.avg_pool1d(x[0], 3, 1, 1),
+    "means of a volume": lambda x: F.avg_pool3d(x[None], (3, 2, 2), 1),
+    "any number of windows": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+    "any number of maxima": lambda x: F.adaptive_max_pool2d(x, (3, 5)),
+    "one": lambda x: F.adaptive_max_pool2d(x, 1),
+    "areas": lambda x: F.interpolate(x, (3, 5), mode="area"),
+    "response": lambda x: F.local_response_norm(x, 2),
+    "nearest, smaller": lambda x: F.interpolate(x, (5, 9)),
+    "nearest, larger": lambda x: F.interpolate(x, scale_factor=1.5),
+    "nearest, half": lambda x: F.interpolate(x, scale_factor=0.5),
+    "windows": lambda x: (x.unfold(3, 3, 2), x.unfold(-2, 4, 1)),
+    "stores at steps": stored,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_windows(name: str) -> None:
+    for ours, expected in outputs(CASES[name], (IMAGE,), typed=False):
+        np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_maxima_are_exact_and_keep_what_is_no_number() -> None:
+    x = IMAGE.half()
+    x[0, 0, 2, 3], x[0, 1] = torch.nan, -torch.inf
+    for name in ("side by side", "with a stride", "any number of maxima"):
+        ((ours, expected),) = outputs(CASES[name], (x,), typed=True)
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_places_stay_with_pytorch() -> None:
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        return F.max_pool2d_with_indices(x, 2)
+
+    imported = mi.from_torch(program, IMAGE.float(), allow_fallback=True)
+    assert [s.op for s in imported.stays] == ["aten.max_pool2d_with_indices"]

@@ -1,0 +1,37 @@
+"""What an imported program computes, beside what PyTorch does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mirage as mi
+import torch
+from mirage.frontend.dtypes import as_dtype
+from mirage.semantics.check import check_graph
+from mirage.semantics.domain import TypedFloat
+from mirage.semantics.evaluate import evaluate_floats
+
+Tensor = torch.Tensor
+Program = Callable[..., Any]
+
+
+def rand(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, dtype=torch.float64, generator=generator).to(dtype)
+
+
+def outputs(program: Program, inputs: tuple[Tensor, ...], typed: bool) -> list[Any]:
+    """Pairs of what the imported program gives and what PyTorch does."""
+    imported = mi.from_torch(program, *inputs)
+    check_graph(imported.graph)
+    expected: Any = program(*inputs)
+    expected = list(expected) if isinstance(expected, tuple | list) else [expected]
+    arrays = [x.double().numpy() for x in inputs]
+    domain = (TypedFloat(),) if typed else ()
+    ours = imported.program.returned(evaluate_floats(imported.graph, arrays, *domain))
+    if len(imported.graph.outputs) == len(expected):
+        for value, b in zip(imported.graph.outputs, expected, strict=True):
+            assert value.shape == tuple(b.shape)
+            assert value.dtype is as_dtype(b.dtype)
+    return [(a, b.double().numpy()) for a, b in zip(ours, expected, strict=True)]
