@@ -38,7 +38,7 @@ def apply(op: str, *arrays: Array, constant: float | None = None) -> Array:
     )
     names = ", ".join(f"%x{i}" for i in range(len(arrays)))
     if constant is not None:
-        loads += f"\n    %y = thread.constant {constant:e} : {fragment}"
+        loads += f"\n    %y = thread.constant {constant:.17e} : {fragment}"
         names += ", %y"
     body = f"""
 {loads}
@@ -225,3 +225,15 @@ def test_casts(name: str) -> None:
     with np.errstate(over="ignore"):
         assert np.array_equal(narrow, x.astype(dtype))
         assert np.array_equal(wide, x.astype(dtype).astype(np.float32))
+
+
+@pytest.mark.parametrize("count", [3, 7, 10, 1000, 4097])
+def test_a_product_with_one_over_a_count_is_the_rounded_quotient(count: int) -> None:
+    """So that the mean of equal numbers is that number."""
+    x = everywhere(-1e30, 1e30)
+    x[0, :8] = [0.0, -0.0, np.inf, -np.inf, count, -3.0 * count, 1.0, 2.0**-60]
+    got = apply("binary mul", x, constant=1.0 / count)
+    np.testing.assert_array_equal(got, x / np.float32(count))
+    plain = x * np.float32(1.0 / count)
+    # A product alone is another number now and then, but where 1/count is nearly one of f32.
+    assert count == 4097 or (plain[np.isfinite(x)] != got[np.isfinite(x)]).any()

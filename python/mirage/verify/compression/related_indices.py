@@ -72,8 +72,10 @@ class RelatedIndices:
         cells: Cells,
         *,
         reciprocals_as_symbols: bool = False,
+        signs: bool = False,
     ) -> None:
         self._reciprocals_as_symbols = reciprocals_as_symbols
+        self._signs = signs
         self.cells = cells
         self.structure = cells.structure
         self.needs = Requirements()
@@ -273,6 +275,11 @@ class RelatedIndices:
             if x.exps != (0, 0):
                 return self._uninterpreted(x, free)
             return TermBounds(exps=(1, 0), power=x.top, power_degree=x.degree[0])
+        if self._signs and op.fn in (UnaryFn.ABS, UnaryFn.SQRT, UnaryFn.LOG):
+            # Arguments are compared up to a factor that is one of their terms.
+            self._arguments.append((multiply(x, x), free))
+            if op.fn is not UnaryFn.LOG:  # it times a sign, a root whose square it is
+                return multiply(x, TermBounds(degree=(1, 0)))
         result = self._uninterpreted(x, free)
         if op.fn is UnaryFn.LOG:
             # log(e^c a) = c + log(a): a part of an exponent comes out.

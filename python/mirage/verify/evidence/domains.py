@@ -116,7 +116,10 @@ class Defined(Domain):
         bad = a[2] | b[2]
         if fn in (BinaryFn.DIV, BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
             bad = bad | self._unsettled(b, ZERO)
-        signs = of_binary(fn, a[1], b[1])
+        if fn is BinaryFn.MUL and a[0] is b[0]:  # of a value with itself
+            signs = of_unary(UnaryFn.SQUARE, a[1])
+        else:
+            signs = of_binary(fn, a[1], b[1])
         if fn is BinaryFn.POW:
             base, exponent = np.broadcast_arrays(a[0], b[0])
             whole = exponent == np.floor(exponent)

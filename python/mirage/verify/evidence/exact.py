@@ -21,7 +21,7 @@ from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.attempts import attempts
 from mirage.verify.evidence.floats import Difference
 from mirage.verify.evidence.free_slices import with_free_slices
-from mirage.verify.evidence.proof import prove
+from mirage.verify.evidence.proof import prove, prove_with_signs
 from mirage.verify.evidence.proof_by_tiles import prove_opened
 from mirage.verify.evidence.proof_for_all_sizes import prove_for_extents
 from mirage.verify.evidence.small_model import (
@@ -84,6 +84,16 @@ def compare_exactly(
             found.agrees = found.proved = True
         return found
     return _compare_small(first, second, pair, rng, proofs, max_error_log2)
+
+
+def compare_real_functions(first: KernelGraph, second: KernelGraph) -> Exact:
+    """The same by identities that hold for real numbers only; there is a proof or nothing."""
+    try:
+        proof = prove_with_signs(small_pair(first, second, signs=True))
+    except Irregular as reason:
+        return Exact(evidence=[Evidence("small model", None, str(reason))])
+    holds = proof.holds is True
+    return Exact(None, holds or None, None, holds, evidence=[proof])
 
 
 def _compare_small(

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirage.semantics.domain import Planes
-from mirage.verify.arithmetic.symbolic import MOST_WORK, NoProof, Symbolic
+from mirage.verify.arithmetic.real_identities import AnotherSign, RealNumbers
+from mirage.verify.arithmetic.symbolic import LITTLE_WORK, MOST_WORK, NoProof, Symbolic
 from mirage.verify.compression.small_program import Weights
 from mirage.verify.evidence.small_model import SmallPair
 from mirage.verify.verdict import Evidence
 
 NAME = "proof by normal forms"
+_MOST_SIGNS = 5
+"""Of as many the cases are looked at one by one."""
 
 
 def prove(
@@ -37,10 +40,47 @@ def prove(
     return compare(name, pair, domain, domain.integers)
 
 
+def prove_with_signs(pair: SmallPair) -> Evidence:
+    """:func:`prove` with what real numbers have and a field has not: signs, and roots of what is
+    not negative. ``pair`` is made for that
+    (:func:`~mirage.verify.evidence.small_model.small_pair`)."""
+    name = "proof with signs and roots"
+    domain = RealNumbers(most_work=LITTLE_WORK)
+    evidence = compare(name, pair, domain, domain.integers)
+    if evidence.holds:
+        return evidence
+    return _in_each_case(name, pair) or evidence
+
+
+def _in_each_case(name: str, pair: SmallPair) -> Evidence | None:
+    """The same with each sign known, for all that they may be."""
+    open_cases: list[tuple[int, ...]] = [()]
+    proved = 0
+    while open_cases:
+        signs = open_cases.pop()
+        domain = RealNumbers(most_work=LITTLE_WORK, signs=signs)
+        try:
+            case = compare(name, pair, domain, domain.integers, give_up=AnotherSign)
+        except AnotherSign:
+            if len(signs) >= _MOST_SIGNS:
+                return None
+            open_cases += [(*signs, 1), (*signs, -1)]
+            continue
+        if not case.holds:
+            return None
+        proved += 1
+    return Evidence(name, True, f"in {proved} cases of signs", {"cases": proved})
+
+
 def compare(
-    name: str, pair: SmallPair, domain: Symbolic, weights: Callable[[Weights], Planes]
+    name: str,
+    pair: SmallPair,
+    domain: Symbolic,
+    weights: Callable[[Weights], Planes],
+    give_up: type[Exception] | tuple[()] = (),
 ) -> Evidence:
-    """:func:`prove` in ``domain``, in which ``weights`` gives the numbers of indices in cells."""
+    """:func:`prove` in ``domain``, in which ``weights`` gives the numbers of indices in cells.
+    Exceptions to ``give_up`` with are the caller's."""
     sizes = [v.shape for v in pair.reference.graph.inputs[: pair.input_count]]
     inputs = [domain.inputs(i, s) for i, s in enumerate(sizes)]
     try:
@@ -53,6 +93,8 @@ def compare(
                 if not domain.same(a, b):
                     return Evidence(name, None, "the normal forms differ")
                 terms += len(a.top) + len(a.bottom or ())
+    except give_up:
+        raise
     except NoProof as reason:
         return Evidence(name, None, str(reason))
     elements = sum(x[0].size for x in first)

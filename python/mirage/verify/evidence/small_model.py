@@ -102,21 +102,26 @@ class SmallPair:
 
 
 def small_pair(
-    reference: KernelGraph, candidate: KernelGraph, *, reciprocals_as_symbols: bool = False
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    *,
+    reciprocals_as_symbols: bool = False,
+    signs: bool = False,
 ) -> SmallPair:
     """The small forms of two programs that have primitive ops only.
 
     With ``reciprocals_as_symbols`` they decide equality of the programs only if reciprocals are
-    uninterpreted functions (of arguments up to factors). Where there is none, or much less work
-    to do then, dimensions that always stand side by side are read as one; where that does not
-    help, digits that do not fit each other are not compressed. Raises :class:`Irregular`.
+    uninterpreted functions (of arguments up to factors), with ``signs`` if magnitudes and roots
+    have the identities of :mod:`mirage.verify.arithmetic.real_identities`. Where there is none, or
+    much less work to do then, dimensions that always stand side by side are read as one; where that
+    does not help, digits that do not fit each other are not compressed. Raises :class:`Irregular`.
     """
     first: Irregular | None = None
     best: SmallPair | None = None
     for reading in readings((reference, candidate)):
         if best is not None and reading.at_hand:
             break
-        pair = _attempt(reading, reciprocals_as_symbols)
+        pair = _attempt(reading, reciprocals_as_symbols, signs)
         if isinstance(pair, Irregular):
             first = first or pair
         elif best is None or pair.work * _GAIN <= best.work:
@@ -129,14 +134,14 @@ def small_pair(
     raise first
 
 
-def _attempt(reading: Reading, reciprocals_as_symbols: bool) -> SmallPair | Irregular:
+def _attempt(reading: Reading, reciprocals_as_symbols: bool, signs: bool) -> SmallPair | Irregular:
     try:
-        return _small_pair(reading, reciprocals_as_symbols)
+        return _small_pair(reading, reciprocals_as_symbols, signs)
     except Irregular as reason:
         return reason
 
 
-def _small_pair(reading: Reading, reciprocals_as_symbols: bool) -> SmallPair:
+def _small_pair(reading: Reading, reciprocals_as_symbols: bool, signs: bool) -> SmallPair:
     reference, candidate = reading.graphs
     structure = reading.structure
     parallel = parallel_digits((reference, candidate), structure)
@@ -144,7 +149,10 @@ def _small_pair(reading: Reading, reciprocals_as_symbols: bool) -> SmallPair:
     while True:
         cells = Cells.with_singles(structure, singles)
         needs = RelatedIndices(
-            (reference, candidate), cells, reciprocals_as_symbols=reciprocals_as_symbols
+            (reference, candidate),
+            cells,
+            reciprocals_as_symbols=reciprocals_as_symbols,
+            signs=signs,
         ).needs
         wanted = dict(singles)
         for d, n in needs.singles.items():

@@ -35,6 +35,7 @@ from mirage.semantics.ugraph import (
 )
 from mirage.verify.normal_form.exponents import WRITTEN, exponential_rule
 from mirage.verify.normal_form.predicates import predicate_rule
+from mirage.verify.normal_form.real_functions import real_rule
 from mirage.verify.normal_form.split_launches import with_launches_split
 from mirage.verify.normal_form.traced import traced
 
@@ -43,14 +44,22 @@ _MAX_POWER = 8
 
 class Depth(enum.Enum):
     """What is written out: what usually is, or also functions that are made of exponentials
-    (sigmoid, tanh), which then stand in denominators."""
+    (sigmoid, tanh), which then stand in denominators, or also what only real numbers have: maxima
+    of two as magnitudes, logarithms and roots of products."""
 
     USUAL = enum.auto()
     EXPONENTIALS = enum.auto()
+    REALS = enum.auto()
 
 
 def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     """``graph`` with those functions replaced, at both levels."""
+    if depth is Depth.REALS:  # what is written by others may be written out once more
+        graph = _written(graph, depth)
+    return _written(graph, depth)
+
+
+def _written(graph: KernelGraph, depth: Depth) -> KernelGraph:
     state = _Rewriter(False, depth)
     ops = state.rewrite(graph.ops)
     outputs = tuple(map(state.now, graph.outputs))
@@ -130,6 +139,10 @@ class _Rewriter:
         return None
 
     def _rule(self, op: Op) -> Callable[[Builder], Value] | None:
+        if self.depth is Depth.REALS:
+            found = real_rule(op, self.makers, self.constants)
+            if found is not None:
+                return found
         if op.function is BinaryFn.POW:
             return self._power(op)
         if isinstance(op, Elementwise) and not op.scalar and traced(op, Builder(self.in_block)):
@@ -137,7 +150,7 @@ class _Rewriter:
         if isinstance(op, Unary):
             (x,) = op.operands
             definition = UNARY[op.fn].definition
-            if self.depth is Depth.EXPONENTIALS:
+            if self.depth is not Depth.USUAL and (op.fn, self.depth) != (UnaryFn.ABS, Depth.REALS):
                 definition = WRITTEN.get(op.fn, definition)
             if definition is not None:
                 return lambda b: definition(b, x)

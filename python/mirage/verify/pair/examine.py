@@ -16,6 +16,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.exponents import has_written
 from mirage.verify.normal_form.normalize import Depth
+from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.options import SignatureMismatch, VerifyOptions
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Verification
@@ -71,18 +72,37 @@ def examine(
     )
     if isinstance(found, Open) or found.equivalent:
         return found
-    source, alike, read = read_alike(decompose(first.graph), second.graph)
-    pairs = [(source, alike, read)] if read else []
-    tries = [(Depth.USUAL, pair) for pair in pairs]
-    if found.kind is Kind.UNKNOWN and has_written(first.graph, second.graph):
-        pairs.insert(0, (first.graph, second.graph, {}))
-        tries += [(Depth.EXPONENTIALS, pair) for pair in pairs]
-    for depth, (one, other, constants) in tries:
+    for depth, (one, other, constants) in _readings(first.graph, second.graph, found.kind, hint):
         again = held(one, other, count, options, seed, None, depth=depth).run()
         assert isinstance(again, Verdict)
         if again.equivalent:
             return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
     return found
+
+
+_Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]
+"""Two programs, and which constants were read as which."""
+
+
+def _readings(
+    first: KernelGraph, second: KernelGraph, kind: Kind, hint: Hint | None
+) -> Iterator[tuple[Depth, _Pair]]:
+    """In which other ways two programs may be read."""
+    source, alike, read = read_alike(decompose(first), second)
+    pairs: list[_Pair] = [(source, alike, read)] if read else []
+    for pair in pairs:
+        yield Depth.USUAL, pair
+    if kind is not Kind.UNKNOWN:
+        return
+    pairs.insert(0, (first, second, {}))
+    depths: list[Depth] = []
+    if has_written(first, second):
+        depths.append(Depth.EXPONENTIALS)
+    if hint is None and has_real_functions(first, second):
+        depths.append(Depth.REALS)
+    for depth in depths:
+        for pair in pairs:
+            yield depth, pair
 
 
 def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidence]:
@@ -91,8 +111,11 @@ def _notes(constants: Mapping[Number, Number], depth: Depth) -> Iterator[Evidenc
         pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(constants.items()))
         text = f"read what compiles to the same: {', '.join(pairs)}"
         yield Evidence("constants", True, text)
-    if depth is not Depth.USUAL:
+    if depth is Depth.EXPONENTIALS:
         yield Evidence("functions", True, "read as what they are made of: exponentials, maxima")
+    if depth is Depth.REALS:
+        text = "read as magnitudes, roots, logarithms and exponentials of real numbers"
+        yield Evidence("functions", True, text)
 
 
 def speaks_of(hint: Hint, reference: KernelGraph) -> bool:

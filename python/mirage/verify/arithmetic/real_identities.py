@@ -1,0 +1,309 @@
+"""Symbolic arithmetic that also knows signs: magnitudes and square roots.
+
+A magnitude is its argument times a *sign*, a symbol whose square is 1: ``|t| = s t``. Arguments
+that are equal up to a factor share it: ``|c t| = |c| |t|``; of a single term it is that of its
+symbols. Or each sign is 1 in one calculation and -1 in another. A square root is a symbol whose
+square is the argument; factors that are certainly not negative come out. A logarithm is that of a
+magnitude, which is the same wherever it is defined, and so a sum over factors.
+``docs/verification.md`` has the argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from mirage.semantics.domain import Planes
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.verify.arithmetic.logarithms import Number, Powers, Sum
+from mirage.verify.arithmetic.object_arrays import map_elements
+from mirage.verify.arithmetic.symbolic import Element, NoProof, Ratio, Symbolic
+
+_UNIT = (0, 0)  # the term of a number
+_LARGEST_PRIME = 1000
+
+
+class AnotherSign(NoProof):
+    """A sign is met that is not among those given."""
+
+
+class RealNumbers(Symbolic):
+    """The domain described in the module's docstring. ``signs`` are those of magnitudes in the
+    order in which they are met: beyond them, :class:`AnotherSign` is raised. Without, signs are
+    symbols."""
+
+    def __init__(self, *, most_work: int, signs: Sequence[int] | None = None) -> None:
+        self._given = signs
+        self._met: dict[object, int] = {}
+        self._known: set[int] = set()  # symbols that are not negative
+        self._signs: set[int] = set()
+        self._sign_of: dict[int, int] = {}  # of a symbol
+        self._roots: dict[int, Sum] = {}  # what a symbol is the square root of
+        super().__init__(most_work=most_work)
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        if fn is UnaryFn.ABS:
+            return (map_elements(self._magnitude, x[0]),)
+        if fn is UnaryFn.SQRT:
+            return (map_elements(self._root, x[0]),)
+        if fn in (UnaryFn.COS, UnaryFn.SIN):
+            return (map_elements(lambda v: self._wave(fn, v), x[0]),)
+        return super().unary(fn, x, dtype)
+
+    def _wave(self, fn: UnaryFn, a: Element) -> Element:
+        """``cos(-t) = cos(t)``, ``sin(-t) = -sin(t)``."""
+        if not isinstance(a, Ratio) or not a.top or a.top[self._leading(a.top)] > 0:
+            return self._apply(fn, a)
+        opposite = Ratio(self._product(a.top, {_UNIT: -1}), a.bottom)
+        found = self._apply(fn, opposite)
+        return found if fn is UnaryFn.COS else self.mul(found, Ratio({_UNIT: -1}))
+
+    # ---- relations of symbols --------------------------------------------------------------------
+
+    def _monomial(self, powers: Powers) -> int:
+        """Squares of signs are 1."""
+        signs = self._signs
+        if any(s in signs and p != 1 for s, p in powers):
+            powers = tuple(
+                (s, 1 if s in signs else p) for s, p in powers if s not in signs or p % 2
+            )
+        return super()._monomial(powers)
+
+    def _product(self, a: Sum, b: Sum) -> Sum:
+        return self._squared_roots(super()._product(a, b))
+
+    def _squared_roots(self, a: Sum) -> Sum:
+        """Squares of roots are what they are roots of."""
+        if not self._roots:
+            return a
+        pending = dict(a)
+        result: Sum = {}
+        while pending:
+            (exponent, monomial), c = pending.popitem()
+            powers = self._monomials[monomial]
+            root = next((item for item in powers if self._reduces(*item)), None)
+            if root is None:
+                result = self._sum(result, {(exponent, monomial): c})
+                continue
+            symbol, power = root
+            inside, step = self._roots[symbol], 2 if power > 0 else -2
+            if step < 0:
+                ((term, number),) = inside.items()
+                inside = self._inverse_term(term, number)
+            left = {**dict(powers), symbol: power - step}
+            rest = self._monomial(tuple(sorted(item for item in left.items() if item[1])))
+            pending = self._sum(pending, super()._product({(exponent, rest): c}, inside))
+        return result
+
+    def _reduces(self, symbol: int, power: int) -> bool:
+        """Whether a power of a root is written without it or with the root itself."""
+        if symbol not in self._roots:
+            return False
+        return power >= 2 or (power < 0 and len(self._roots[symbol]) == 1)
+
+    def same(self, a: Element, b: Element) -> bool:
+        """Roots in denominators (``1/r`` and ``r/t`` with ``r r = t``) are multiplied out."""
+        if super().same(a, b):
+            return True
+        if not isinstance(a, Ratio) or not isinstance(b, Ratio):
+            return False
+        bottoms = [x.bottom or {_UNIT: 1} for x in (a, b)]
+        tops = [self._product(a.top, bottoms[1]), self._product(b.top, bottoms[0])]
+        negative: dict[int, int] = {}
+        for top in tops:
+            for _, m in top:
+                for s, p in self._monomials[m]:
+                    if s in self._roots and p < 0:
+                        negative[s] = max(negative.get(s, 0), -p)
+        for s, count in negative.items():
+            once: Sum = {(0, self._monomial(((s, 1),))): 1}
+            for _ in range(count):
+                tops = [self._product(top, once) for top in tops]
+        return bool(negative) and tops[0] == tops[1]
+
+    # ---- what is known of signs ------------------------------------------------------------------
+
+    def _odd(self, powers: Powers) -> list[int]:
+        """The symbols of a monomial that decide its sign; ``t`` times its sign has none."""
+        odd = {s for s, p in powers if p % 2 and not self._is_known(s)}
+        for s in list(odd):
+            if self._sign_of.get(s) in odd:
+                odd -= {s, self._sign_of[s]}
+        return sorted(odd)
+
+    def _is_known(self, symbol: int) -> bool:
+        """Whether a symbol is not negative."""
+        return symbol in self._positives or symbol in self._roots or symbol in self._known
+
+    def _not_negative(self, a: Sum) -> bool:
+        return all(c > 0 and not self._odd(self._monomials[m]) for (_, m), c in a.items())
+
+    def _sign(self, key: object) -> Sum:
+        """That of what the key stands for."""
+        if self._given is not None:
+            at = self._met.setdefault(key, len(self._met))
+            if at >= len(self._given):
+                raise AnotherSign("another sign")
+            return {_UNIT: self._given[at]}
+        ratio = self._symbol(("sign", key))
+        ((_, m),) = ratio.top
+        ((symbol, _),) = self._monomials[m]
+        self._signs.add(symbol)
+        return ratio.top
+
+    def _sign_of_symbol(self, symbol: int) -> Sum:
+        if symbol in self._signs:
+            return {(0, self._monomial(((symbol, 1),))): 1}
+        sign = self._sign(symbol)
+        if sign == {_UNIT: 1}:
+            self._known.add(symbol)
+        elif sign != {_UNIT: -1}:
+            (((_, m), _),) = sign.items()
+            ((self._sign_of[symbol], _),) = self._monomials[m]
+        return sign
+
+    # ---- magnitudes ------------------------------------------------------------------------------
+
+    def _magnitude(self, a: Element) -> Element:
+        if not isinstance(a, Ratio):
+            return math.nan
+        bottom = None if a.bottom is None else self._size(a.bottom)
+        return self._make(self._size(a.top), bottom)
+
+    def _size(self, a: Sum) -> Sum:
+        """``|a|``."""
+        if not a or self._not_negative(a):
+            return a
+        factor, rest = self._without_factor(a)
+        (((exponent, monomial), c),) = factor.items()
+        size: Sum = {(exponent, monomial): abs(c)}
+        for s in self._odd(self._monomials[monomial]):
+            size = self._product(size, self._sign_of_symbol(s))
+        if not self._not_negative(rest):
+            size = self._product(size, self._sign(frozenset(rest.items())))
+        return self._product(size, rest)
+
+    # ---- square roots ----------------------------------------------------------------------------
+
+    def _root(self, a: Element) -> Element:
+        if not isinstance(a, Ratio):
+            return math.nan
+        if not a.top:
+            return a
+        if a.bottom is None:
+            return Ratio(self._root_of(a.top))
+        if self._not_negative(a.bottom) or self._not_negative(a.top):
+            return self._make(self._root_of(a.top), self._root_of(a.bottom))
+        # sqrt(n / d) = sqrt(n d) / |d|
+        top = self._root_of(self._product(a.top, a.bottom))
+        return self._make(top, self._size(a.bottom))
+
+    def _root_of(self, a: Sum) -> Sum:
+        factor, rest = self._without_factor(a)
+        (((exponent, monomial), c),) = factor.items()
+        result = self._root_of_number(Fraction(abs(c)))
+        half = self._exponent({t: Fraction(x) / 2 for t, x in self._exponents[exponent].items()})
+        result = self._product(result, {(half, 0): 1})
+        left: list[tuple[int, int]] = []
+        powers = self._monomials[monomial]
+        undecided = set(self._odd(powers))
+        for s, p in powers:
+            if s in self._signs:
+                if s in undecided:
+                    left.append((s, 1))
+                continue
+            whole, odd = divmod(p, 2)
+            result = self._product(result, {(0, self._monomial(((s, whole),) if whole else ())): 1})
+            if whole % 2 and not self._is_known(s):
+                result = self._product(result, self._sign_of_symbol(s))
+            if odd and s in undecided:
+                left.append((s, 1))
+            elif odd:
+                one: Sum = {(0, self._monomial(((s, 1),))): 1}
+                if not self._is_known(s):
+                    one = self._product(one, self._sign_of_symbol(s))
+                result = self._product(result, self._root_symbol(one))
+        inside: Sum = {(0, self._monomial(tuple(sorted(left)))): 1 if c > 0 else -1}
+        if self._not_negative(rest):
+            if rest != {_UNIT: 1}:
+                result = self._product(result, self._root_symbol(rest))
+        else:
+            inside = self._product(inside, rest)
+        return result if inside == {_UNIT: 1} else self._product(result, self._root_symbol(inside))
+
+    def _root_symbol(self, a: Sum) -> Sum:
+        ratio = self._symbol(("root", frozenset(a.items())))
+        ((_, m),) = ratio.top
+        ((symbol, _),) = self._monomials[m]
+        self._roots[symbol] = a
+        return ratio.top
+
+    def _root_of_number(self, x: Fraction) -> Sum:
+        """Prime by prime, so that roots of products are products of roots."""
+        outside, inside = _square_part(x.numerator * x.denominator)
+        result: Sum = {_UNIT: _number(Fraction(outside, x.denominator))}
+        for prime in inside:
+            result = self._product(result, self._root_symbol({_UNIT: prime}))
+        return result
+
+    # ---- logarithms ------------------------------------------------------------------------------
+
+    def _log(self, x: Element) -> Element:
+        """``log|x|``."""
+        if not isinstance(x, Ratio) or not x.top:
+            return math.nan
+        top = self._log_of(x.top)
+        if x.bottom is None:
+            return top
+        return self.add(top, self.mul(self._log_of(x.bottom), Ratio({_UNIT: -1})))
+
+    def _log_of(self, a: Sum) -> Element:
+        """One factor after the other: number, exponential, symbols, and what is left."""
+        factor, rest = self._without_factor(a)
+        (((exponent, monomial), c),) = factor.items()
+        result: Element = Ratio(dict(self._exponents[exponent]))
+        size = Fraction(abs(c))
+        for number, sign in ((size.numerator, 1), (size.denominator, -1)):
+            for prime in _primes(number):
+                result = self.add(result, self._log_times({_UNIT: prime}, sign))
+        for s, p in self._monomials[monomial]:
+            if s in self._roots:
+                half = Ratio({_UNIT: _number(Fraction(p, 2))})
+                result = self.add(result, self.mul(self._log_of(self._roots[s]), half))
+            elif s not in self._signs:
+                result = self.add(result, self._log_times({(0, self._monomial(((s, 1),))): 1}, p))
+        return self.add(result, self._log_times(rest, 1)) if rest != {_UNIT: 1} else result
+
+    def _log_times(self, a: Sum, count: int) -> Element:
+        return self.mul(self._apply(UnaryFn.LOG, Ratio(a)), Ratio({_UNIT: count}))
+
+
+def _primes(n: int) -> list[int]:
+    """``n`` in primes, and what has none below a limit."""
+    found: list[int] = []
+    prime = 2
+    while prime <= _LARGEST_PRIME and prime * prime <= n:
+        while n % prime == 0:
+            n //= prime
+            found.append(prime)
+        prime += 1
+    return [*found, n] if n > 1 else found
+
+
+def _number(x: Fraction) -> Number:
+    return x.numerator if x.denominator == 1 else x
+
+
+def _square_part(n: int) -> tuple[int, list[int]]:
+    """``n`` as the square of a number, times numbers of which roots are taken."""
+    outside, inside = 1, list[int]()
+    for factor in _primes(n):
+        if factor in inside:
+            inside.remove(factor)
+            outside *= factor
+        elif (root := math.isqrt(factor)) ** 2 == factor:
+            outside *= root
+        else:
+            inside.append(factor)
+    return outside, inside

@@ -1,0 +1,313 @@
+"""Functions of real numbers in one form: maxima as magnitudes, logarithms and roots of products.
+
+``max(x, y) = (x + y + |x - y|) / 2``, of two values, not of a row. ``log(x y) = log(x) + log(y)``
+where ``log(x)`` stands for the logarithm of the magnitude, which holds wherever the left side is
+defined. ``sqrt(x y) = sqrt(x) sqrt(y)`` where one of the two is certainly not negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.decompose import decompose
+from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.op import Contraction, Elementwise
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Op, Value, View, all_ops
+
+Rule = Callable[[Builder], Value]
+
+_DEEPEST = 8
+_FUNCTIONS = (
+    UnaryFn.ABS, UnaryFn.RELU, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.LOG, UnaryFn.SIN, UnaryFn.COS,
+    BinaryFn.MAX, BinaryFn.MIN, BinaryFn.POW, BinaryFn.KEEP,
+)  # fmt: skip
+_NEVER_NEGATIVE = (UnaryFn.ABS, UnaryFn.EXP, UnaryFn.SQRT, UnaryFn.RSQRT, UnaryFn.SQUARE,
+                   UnaryFn.SIGMOID, UnaryFn.RELU)  # fmt: skip
+_KEEP_THE_SIGN = (BinaryFn.ADD, BinaryFn.MUL, BinaryFn.DIV, BinaryFn.MIN, BinaryFn.POW,
+                  UnaryFn.RECIPROCAL)  # fmt: skip
+
+
+def has_real_functions(*graphs: KernelGraph) -> bool:
+    """Whether one of these functions is in a program."""
+    ops = (op for graph in graphs for op in all_ops(decompose(graph).ops))
+    return any(op.function in _FUNCTIONS for op in ops)
+
+
+def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> Rule | None:
+    """What to write for an op; None for those that stay. ``makers`` are the ops before this one,
+    as they were written."""
+    known = _Known(makers, constants)
+    if op.function in (BinaryFn.MAX, BinaryFn.MIN):
+        return known.extremum(op)
+    if op.function is BinaryFn.ADD:
+        return known.chosen(op)
+    if op.function is BinaryFn.KEEP:
+        certain = known.is_certain(op.operands[0])
+        x = op.operands[1]
+        if certain is not None and x.shape == op.result.shape and known.is_finite(x):
+            return lambda b: b.binary(BinaryFn.MUL, x, b.constant(1.0 if certain else 0.0))
+        return known.kept(op)
+    if op.function is UnaryFn.RELU:
+        (x,) = op.operands
+        return lambda b: _half(b, b.binary(BinaryFn.ADD, x, b.unary(UnaryFn.ABS, x)))
+    if op.function is UnaryFn.LOG:
+        parts = known.parts_of_logarithm(op.operands[0], 0)
+        return None if parts is None else lambda b: parts(b)
+    if op.function is UnaryFn.SQRT:
+        return known.root(op.operands[0], 0)
+    if op.function is UnaryFn.RSQRT:
+        root = known.root(op.operands[0], 0)
+        return None if root is None else lambda b: b.unary(UnaryFn.RECIPROCAL, root(b))
+    if op.function is BinaryFn.POW:
+        return known.power(op)
+    return None
+
+
+def _same_elements(op: Op) -> bool:
+    """Whether the result has elements of the operand, and no others."""
+    return op.identity if isinstance(op, Elementwise) else isinstance(op, View)
+
+
+def _half(b: Builder, x: Value) -> Value:
+    return b.binary(BinaryFn.MUL, x, b.constant(0.5))
+
+
+def _extremum(b: Builder, x: Value, y: Value, highest: bool) -> Value:
+    fn = BinaryFn.ADD if highest else BinaryFn.SUB
+    distance = b.unary(UnaryFn.ABS, b.binary(BinaryFn.SUB, x, y))
+    return _half(b, b.binary(fn, b.binary(BinaryFn.ADD, x, y), distance))
+
+
+def _between(b: Builder, x: Value, low: Value, high: Value) -> Value:
+    below, above = (b.unary(UnaryFn.ABS, b.binary(BinaryFn.SUB, x, v)) for v in (low, high))
+    ends = b.binary(BinaryFn.ADD, low, high)
+    return _half(b, b.binary(BinaryFn.ADD, ends, b.binary(BinaryFn.SUB, below, above)))
+
+
+class _Known:
+    def __init__(self, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> None:
+        self.makers, self.constants = makers, constants
+
+    def number(self, x: Value) -> Fraction | None:
+        """The finite number that a value is."""
+        op = self.makers.get(x)
+        while op is not None and op.number is None and isinstance(op, View):
+            x = op.operands[0]
+            op = self.makers.get(x)
+        number = as_number(self.constants[x]) if x in self.constants else None
+        return number if isinstance(number, Fraction) else None
+
+    def extremum(self, op: Op) -> Rule | None:
+        """A maximum or minimum of two."""
+        x, y = op.operands
+        if any(v.dtype.is_integer for v in (x, y)):
+            return None
+        for v in (x, y):
+            if v in self.constants and self.number(v) is None:
+                return None  # infinite
+        highest = op.function is BinaryFn.MAX
+        return self._clamped(op) or (lambda b: _extremum(b, x, y, highest))
+
+    def _clamped(self, op: Op) -> Rule | None:
+        """Between two numbers ``l <= h``: ``(l + h + |x - l| - |x - h|) / 2``, in either order."""
+        other = BinaryFn.MIN if op.function is BinaryFn.MAX else BinaryFn.MAX
+        for inner, outer in (op.operands, op.operands[::-1]):
+            made = self.makers.get(inner)
+            if made is None or made.function is not other:
+                continue
+            for x, bound in (made.operands, made.operands[::-1]):
+                low, high = (bound, outer) if other is BinaryFn.MAX else (outer, bound)
+                ends = self.number(low), self.number(high)
+                if ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]:
+                    return lambda b, x=x, low=low, high=high: _between(b, x, low, high)
+        return None
+
+    # ---- choices ---------------------------------------------------------------------------------
+
+    def chosen(self, op: Op) -> Rule | None:
+        """``x`` where it is larger than ``y``, else ``y``, as a maximum; and so on."""
+        parts = [self.makers.get(v) for v in op.operands]
+        if any(part is None or part.function is not BinaryFn.KEEP for part in parts):
+            return None
+        (p, x), (q, y) = (part.operands for part in parts if part is not None)
+        if x.dtype.is_integer or y.dtype.is_integer:
+            return None
+        if self._opposite(p, q) or self._opposite(q, p):
+            larger = self._compared(p, x, y)
+            if larger is not None:
+                return lambda b: _extremum(b, x, y, larger)
+        return None
+
+    def kept(self, op: Op) -> Rule | None:
+        """``c x`` where ``x`` is positive (negative), else zero, as a maximum with zero."""
+        p, x = op.operands
+        if x.dtype.is_integer or op.result.shape != x.shape:
+            return None
+        source, factor = x, Fraction(1)
+        made = self.makers.get(x)
+        if made is not None and made.function is UnaryFn.NEG:
+            source, factor = made.operands[0], Fraction(-1)
+        elif made is not None and made.function is BinaryFn.MUL:
+            for value, number in (made.operands, made.operands[::-1]):
+                if (found := self.number(number)) is not None and value.shape == x.shape:
+                    source, factor = value, found
+        larger = self._compared(p, source, None)
+        if larger is None:
+            return None
+
+        def written(b: Builder) -> Value:
+            part = _extremum(b, source, b.constant(0.0), larger)
+            return b.binary(BinaryFn.MUL, part, b.constant(factor))
+
+        return written
+
+    def _opposite(self, p: Value, q: Value) -> bool:
+        op = self.makers.get(q)
+        return op is not None and op.function is UnaryFn.NOT and op.operands[0] is p
+
+    def _compared(self, p: Value, x: Value, y: Value | None) -> bool | None:
+        """Whether ``p`` says that ``x`` is the larger (the smaller) one of both; of no ``y`` it is
+        zero."""
+        op, turned = self.makers.get(p), False
+        while op is not None and op.function is UnaryFn.NOT:
+            op, turned = self.makers.get(op.operands[0]), not turned
+        if op is None or op.function not in (BinaryFn.LT, BinaryFn.LE):
+            return None
+        for (first, second), larger in ((op.operands, False), (op.operands[::-1], True)):
+            same = second is y if y is not None else self.number(second) == 0
+            if first is x and same:
+                return larger != turned
+        return None
+
+    def is_certain(self, x: Value, depth: int = 0) -> bool | None:
+        """Whether a truth value is true everywhere, or false, where no number is infinite."""
+        op = self.makers.get(x)
+        if op is None or depth >= _DEEPEST:
+            return None
+        fn, operands = op.function, op.operands
+        if fn in (BinaryFn.EQ, BinaryFn.NE):
+            if operands[0] is operands[1]:
+                return fn is BinaryFn.EQ
+            for value, number in (operands, operands[::-1]):
+                if self._is_infinite(number) and self.is_finite(value):
+                    return fn is BinaryFn.NE
+        inner = [self.is_certain(v, depth + 1) for v in operands]
+        if fn is UnaryFn.NOT:
+            return None if inner[0] is None else not inner[0]
+        if fn in (BinaryFn.AND, BinaryFn.OR):
+            decides = fn is BinaryFn.OR
+            if decides in inner:
+                return decides
+            return None if None in inner else not decides
+        return None
+
+    def _is_infinite(self, x: Value) -> bool:
+        return x in self.constants and not isinstance(as_number(self.constants[x]), Fraction)
+
+    def is_finite(self, x: Value) -> bool:
+        """Whether no element is infinite where the inputs are numbers and all ops are defined."""
+        seen: set[Value] = set()
+        left = [x]
+        while left:
+            value = left.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            op = self.makers.get(value)
+            if op is None:
+                continue  # an input
+            if self._is_infinite(value) or op.function is UnaryFn.BIAS:
+                return False
+            plain = op.function is not None or op.number is not None
+            if not plain and not _same_elements(op) and not isinstance(op, Contraction):
+                return False
+            left += op.operands
+        return True
+
+    # ---- logarithms ------------------------------------------------------------------------------
+
+    def parts_of_logarithm(self, x: Value, depth: int) -> Rule | None:
+        """What to write for the logarithm of ``x``, if it is made of others."""
+        op = self.makers.get(x)
+        if op is None or depth >= _DEEPEST:
+            return None
+        fn, operands = op.function, op.operands
+        if fn is UnaryFn.EXP:
+            return None  # symbolic arithmetic takes it out
+        if fn in (BinaryFn.MUL, BinaryFn.DIV):
+            combine = BinaryFn.ADD if fn is BinaryFn.MUL else BinaryFn.SUB
+            first, second = (self._logarithm(v, depth + 1) for v in operands)
+            return lambda b: b.binary(combine, first(b), second(b))
+        factors: dict[UnaryFn, float | Fraction] = {
+            UnaryFn.RECIPROCAL: -1.0,
+            UnaryFn.SQRT: 0.5,
+            UnaryFn.RSQRT: -0.5,
+            UnaryFn.SQUARE: 2.0,
+            UnaryFn.ABS: 1.0,
+        }
+        factor = factors.get(fn) if isinstance(fn, UnaryFn) else None
+        if fn is BinaryFn.POW and (number := self.number(operands[1])) is not None:
+            factor = number
+        if factor is None:
+            return None
+        inner = self._logarithm(operands[0], depth + 1)
+        return lambda b: b.binary(BinaryFn.MUL, inner(b), b.constant(factor))
+
+    def _logarithm(self, x: Value, depth: int) -> Rule:
+        found = self.parts_of_logarithm(x, depth)
+        return found or (lambda b: b.unary(UnaryFn.LOG, x))
+
+    # ---- roots -----------------------------------------------------------------------------------
+
+    def root(self, x: Value, depth: int) -> Rule | None:
+        """What to write for the root of ``x``, if it is made of others."""
+        op = self.makers.get(x)
+        if op is None or depth >= _DEEPEST:
+            return None
+        fn = op.function
+        if fn not in (BinaryFn.MUL, BinaryFn.DIV) or not any(map(self.not_negative, op.operands)):
+            return None
+        first, second = (self._root(v, depth + 1) for v in op.operands)
+        return lambda b: b.binary(fn, first(b), second(b))
+
+    def _root(self, x: Value, depth: int) -> Rule:
+        found = self.root(x, depth)
+        return found or (lambda b: b.unary(UnaryFn.SQRT, x))
+
+    def power(self, op: Op) -> Rule | None:
+        """``x^(n + 1/2)`` as ``x^n sqrt(x)``."""
+        x, exponent = op.operands[0], self.number(op.operands[1])
+        if exponent is None or exponent.denominator != 2 or abs(exponent) > _DEEPEST:
+            return None
+        count = int(abs(exponent) - Fraction(1, 2))
+
+        def written(b: Builder) -> Value:
+            y = self._root(x, 0)(b)
+            for _ in range(count):
+                y = b.binary(BinaryFn.MUL, y, x)
+            return y if exponent > 0 else b.unary(UnaryFn.RECIPROCAL, y)
+
+        return written
+
+    def not_negative(self, x: Value, depth: int = 0) -> bool:
+        """Whether no element is negative, for certain."""
+        if (number := self.number(x)) is not None:
+            return number >= 0
+        op = self.makers.get(x)
+        if op is None or depth >= _DEEPEST:
+            return False
+        fn, operands = op.function, op.operands
+        if fn in _NEVER_NEGATIVE or (fn is BinaryFn.MUL and operands[0] is operands[1]):
+            return True
+        if fn is BinaryFn.POW and (power := self.number(operands[1])) is not None:
+            return power.denominator == 2 or (power.denominator == 1 and power.numerator % 2 == 0)
+        each = (self.not_negative(v, depth + 1) for v in operands)
+        if fn is BinaryFn.MAX:
+            return any(each)
+        summed = fn in (ReduceFn.SUM, ReduceFn.MAX)
+        return (
+            bool(operands) and (_same_elements(op) or summed or fn in _KEEP_THE_SIGN) and all(each)
+        )
