@@ -72,6 +72,13 @@ function(mirage_own_code target)
       $<$<CXX_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized
       -Wno-error=array-bounds -Wno-error=stringop-overflow>)
   endif()
+  if(MIRAGE_PRECOMPILE)
+    # libstdc++'s own use of what it deprecates is no longer hidden behind a precompiled header.
+    # A header without its time is the same for the compiler cache in every clone.
+    target_compile_options(${target} PRIVATE
+      $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
+      "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  endif()
 endfunction()
 
 # mirage_add_library(<name> DIRECTORIES <dir>… [LINK <target>…])
@@ -91,6 +98,22 @@ function(mirage_add_library name)
   add_library(${name} STATIC ${sources})
   mirage_own_code(${name})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  mirage_precompile(${name})
+endfunction()
+
+# mirage_precompile(<target>): MLIR's headers are parsed once for all libraries. A source still
+# includes what it uses: a build with MIRAGE_PRECOMPILE=OFF checks that.
+function(mirage_precompile target)
+  if(NOT MIRAGE_PRECOMPILE)
+    return()
+  endif()
+  if(NOT TARGET mirage-precompiled)
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cpp" CONTENT "")
+    add_library(mirage-precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
+    mirage_own_code(mirage-precompiled)
+    target_precompile_headers(mirage-precompiled PRIVATE "${PROJECT_SOURCE_DIR}/lib/Precompiled.h")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM mirage-precompiled)
 endfunction()
 
 # mirage_add_tool(<name> <source>…): an executable in bin/ with the whole project linked in.
