@@ -74,10 +74,8 @@ function(mirage_own_code target)
   endif()
   if(MIRAGE_PRECOMPILE)
     # libstdc++'s own use of what it deprecates is no longer hidden behind a precompiled header.
-    # A header without its time is the same for the compiler cache in every clone.
     target_compile_options(${target} PRIVATE
-      $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
-      "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+      $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
   endif()
 endfunction()
 
@@ -108,12 +106,25 @@ function(mirage_precompile target)
     return()
   endif()
   if(NOT TARGET mirage-precompiled)
-    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cpp" CONTENT "")
-    add_library(mirage-precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
-    mirage_own_code(mirage-precompiled)
-    target_precompile_headers(mirage-precompiled PRIVATE "${PROJECT_SOURCE_DIR}/lib/Precompiled.h")
+    mirage_add_precompiled("${PROJECT_SOURCE_DIR}/lib/Precompiled.h")
   endif()
   target_precompile_headers(${target} REUSE_FROM mirage-precompiled)
+endfunction()
+
+# mirage_add_precompiled(<header>): the target mirage-precompiled. It names files of this build
+# folder, so the compiler cache must not hand it to another one; for what is compiled with it the
+# cache goes by the text beside it (CCACHE_PCH_EXTSUM).
+function(mirage_add_precompiled header)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cpp" CONTENT "")
+  add_library(mirage-precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
+  mirage_own_code(mirage-precompiled)
+  target_precompile_headers(mirage-precompiled PRIVATE "${header}")
+  set_target_properties(mirage-precompiled PROPERTIES CXX_COMPILER_LAUNCHER "")
+  file(SHA256 "${header}" content)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}${CMAKE_FILES_DIRECTORY}/mirage-precompiled.dir")
+  file(CONFIGURE OUTPUT "${folder}/cmake_pch.hxx.pch.sum"
+    CONTENT "${content} LLVM ${LLVM_PACKAGE_VERSION} ${CMAKE_CXX_COMPILER_VERSION}\n")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
 endfunction()
 
 # mirage_add_tool(<name> <source>…): an executable in bin/ with the whole project linked in.

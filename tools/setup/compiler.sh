@@ -3,5 +3,6 @@
 export CC=${CC:-clang-22} CXX=${CXX:-clang++-22}
 # Clones and build folders share the compiler cache.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=true
-# Without these ccache does not keep what is compiled with precompiled headers.
+# What is compiled with precompiled headers is kept too; cmake/MirageTargets.cmake writes their sums.
+export CCACHE_PCH_EXTSUM=true
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
