@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
@@ -27,7 +28,7 @@ Tensor = torch.Tensor
 Config = dict[str, int]
 
 LOG2E = 1.4426950408889634
-TRIED = 24
+TRIED = 60
 """Configurations tried of one program: those whose number of blocks suits the machine best."""
 BLOCKS = (132, 264, 528)
 """Numbers of blocks that fill the GPU once, twice, four times."""
@@ -62,13 +63,16 @@ class Tuned:
 
 
 def fitting(blocks: Callable[[Config], int], configs: Iterator[Config]) -> Iterator[Config]:
-    """Configurations by how far their number of blocks is from one that fills the GPU."""
+    """Configurations by how far their number of blocks is from one that fills the GPU, the equally
+    far ones in a random order."""
 
     def distance(config: Config) -> float:
         n = blocks(config)
         return min(max(n / full, full / n) for full in BLOCKS)
 
-    yield from sorted(configs, key=distance)
+    mixed = list(configs)
+    Random(0).shuffle(mixed)
+    yield from sorted(mixed, key=lambda config: round(distance(config), 1))
 
 
 def grid(**choices: Sequence[int]) -> Iterator[Config]:
@@ -200,7 +204,8 @@ def attention(scaled: bool, keys_by_row: bool, causal: bool) -> Tuned:
 
     def configs(inputs: Sequence[Tensor]) -> Iterator[Config]:
         heads, rows, _ = inputs[0].shape
-        tall = [16] if rows <= 16 else [64, 128] if rows > 64 else [16, 32, 64]
+        tall = [16] if rows <= 16 else [64, 128, 256] if rows > 64 else [16, 32, 64]
+        tall = [t for t in tall if t <= max(64, rows)]
         splits = [1] if causal else [1, 2, 4, 8, 16, 32]
         every = grid(BM=tall, BN=[32, 64, 128], SPLITS=splits, warps=[4, 8], stages=[2, 3, 4])
         every = (c for c in every if c["warps"] == 4 or c["BM"] > 64)
@@ -213,43 +218,72 @@ def attention(scaled: bool, keys_by_row: bool, causal: bool) -> Tuned:
 
 
 @triton.jit
-def _rms_product(
-    x, w, out, rows, n, k, eps,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+def _product(
+    x, w1, w2, out, squares, rows, n, k,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLITS: tl.constexpr,
+    GATED: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
+    """``x @ w1``, and ``x @ w2`` where ``GATED``; with the sums of the rows' squares where
+    ``NORMED``. Where the summed axis is split, parts of it in f32, for ``_joined``."""
     m, c = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN)
-    sums = tl.zeros((BM, BN), tl.float32)
-    squares = tl.zeros((BM, BK), tl.float32)
+    split = tl.program_id(1)
+    one = tl.zeros((BM, BN), tl.float32)
+    two = tl.zeros((BM, BN), tl.float32)
+    square = tl.zeros((BM, BK), tl.float32)
     xs = x + tl.where(m < rows, m, 0)[:, None] * k
-    for at in range(0, k, BK):
-        i = at + tl.arange(0, BK)
-        xt = tl.load(xs + i[None, :])
-        wt = tl.load(w + i[:, None] * n + c[None, :], eviction_policy="evict_first")
-        sums = tl.dot(xt, wt, sums)
-        wide = xt.to(tl.float32)
-        squares += wide * wide
-    result = sums * tl.rsqrt(tl.sum(squares, 1) / k + eps)[:, None]
-    tl.store(out + m[:, None] * n + c[None, :], result.to(out.dtype.element_ty), m[:, None] < rows)
-
-
-@triton.jit
-def _gated(
-    x, w1, w2, out, rows, n, k,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    m, c = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN)
-    gate = tl.zeros((BM, BN), tl.float32)
-    up = tl.zeros((BM, BN), tl.float32)
-    xs = x + tl.where(m < rows, m, 0)[:, None] * k
-    for at in range(0, k, BK):
+    for at in range(split * (k // SPLITS), (split + 1) * (k // SPLITS), BK):
         i = at + tl.arange(0, BK)
         xt = tl.load(xs + i[None, :])
         first = tl.load(w1 + i[:, None] * n + c[None, :], eviction_policy="evict_first")
-        second = tl.load(w2 + i[:, None] * n + c[None, :], eviction_policy="evict_first")
-        gate = tl.dot(xt, first, gate)
-        up = tl.dot(xt, second, up)
-    result = gate * tl.sigmoid(gate) * up
-    tl.store(out + m[:, None] * n + c[None, :], result.to(out.dtype.element_ty), m[:, None] < rows)
+        one = tl.dot(xt, first, one)
+        if GATED:
+            second = tl.load(w2 + i[:, None] * n + c[None, :], eviction_policy="evict_first")
+            two = tl.dot(xt, second, two)
+        if NORMED:
+            wide = xt.to(tl.float32)
+            square += wide * wide
+    inside = m[:, None] < rows
+    if SPLITS == 1:
+        total = tl.sum(square, 1)
+        result = _finished(one, two, total[:, None], k, GATED, NORMED)
+        tl.store(out + m[:, None] * n + c[None, :], result.to(out.dtype.element_ty), inside)
+    else:
+        where = out + (split * rows + m)[:, None] * n + c[None, :]
+        tl.store(where, one, inside)
+        if GATED:
+            tl.store(where + SPLITS * rows * n, two, inside)
+        if NORMED:
+            mine = (m < rows) & (tl.program_id(0) == 0)
+            tl.store(squares + split * rows + m, tl.sum(square, 1), mine)
+
+
+@triton.jit
+def _finished(one, two, square, k, GATED: tl.constexpr, NORMED: tl.constexpr):
+    result = one
+    if GATED:
+        result = one * tl.sigmoid(one) * two
+    if NORMED:
+        result = result * tl.rsqrt(square / k + 1e-6)
+    return result
+
+
+@triton.jit
+def _joined(
+    parts, squares, out, rows, n, k,
+    BN: tl.constexpr, SPLITS: tl.constexpr, GATED: tl.constexpr, NORMED: tl.constexpr,
+):  # fmt: skip
+    row, c = tl.program_id(1), tl.program_id(0) * BN + tl.arange(0, BN)
+    s = tl.arange(0, SPLITS)
+    where = parts + (s * rows + row)[:, None] * n + c[None, :]
+    one = tl.sum(tl.load(where), 0)
+    two = one
+    if GATED:
+        two = tl.sum(tl.load(where + SPLITS * rows * n), 0)
+    square = 0.0
+    if NORMED:
+        square = tl.sum(tl.load(squares + s * rows + row), 0)
+    result = _finished(one, two, square, k, GATED, NORMED)
+    tl.store(out + row * n + c, result.to(out.dtype.element_ty))
 
 
 @triton.jit
@@ -271,41 +305,66 @@ def _lora(
     tl.store(out + m[:, None] * n + c[None, :], sums.to(out.dtype.element_ty), m[:, None] < rows)
 
 
-def few_rows(launch: Callable[[Sequence[Tensor], Tensor, tuple[int], Config], None]) -> Tuned:
-    """All rows in one block, columns among blocks."""
+def few_rows(
+    launch: Callable[[Sequence[Tensor], Tensor, tuple[int, int], Config], None],
+    splits: Sequence[int] = (1,),
+) -> Tuned:
+    """All rows in one block, columns and parts of the summed axis among blocks."""
 
     def run(inputs: Sequence[Tensor], config: Config) -> Tensor:
         x, w = inputs[:2]
         out = torch.empty((x.shape[0], w.shape[1]), dtype=x.dtype, device=x.device)
-        launch(inputs, out, (triton.cdiv(w.shape[1], config["BN"]),), config)
+        launch(inputs, out, (triton.cdiv(w.shape[1], config["BN"]), config["SPLITS"]), config)
         return out
 
     def configs(inputs: Sequence[Tensor]) -> Iterator[Config]:
         rows = max(16, triton.next_power_of_2(inputs[0].shape[0]))
         k, n = inputs[1].shape
         deep = [b for b in (32, 64, 128, 256, 512) if b <= k]
-        every = grid(BM=[rows], BN=[16, 32, 64, 128], BK=deep, warps=[2, 4, 8], stages=[3, 4, 6])
+        every = grid(
+            BM=[rows],
+            BN=[16, 32, 64, 128],
+            BK=deep,
+            SPLITS=splits,
+            warps=[2, 4, 8],
+            stages=[3, 4, 6],
+        )
         # what is under way at a time, in bytes of weights
-        every = (c for c in every if 16e3 <= 2 * c["BN"] * c["BK"] * c["stages"] <= 120e3)
-        yield from fitting(lambda c: n // c["BN"], every)
+        every = (c for c in every if 32e3 <= 2 * c["BN"] * c["BK"] * c["stages"] <= 120e3)
+        yield from fitting(lambda c: n // c["BN"] * c["SPLITS"], every)
 
     return Tuned(configs, run)
 
 
-def _run_rms(inputs: Sequence[Tensor], out: Tensor, blocks: tuple[int], config: Config) -> None:
-    x, w = inputs
-    _rms_product[blocks](x, w, out, len(x), w.shape[1], w.shape[0], 1e-6, **how(config))
+def streamed(gated: bool, normed: bool) -> Tuned:
+    """Weights that are read once; where there are few columns the summed axis is split."""
+
+    def launch(
+        inputs: Sequence[Tensor], out: Tensor, blocks: tuple[int, int], config: Config
+    ) -> None:
+        x, w = inputs[:2]
+        (rows, k), n, splits = x.shape, w.shape[1], config["SPLITS"]
+        which = {"GATED": gated, "NORMED": normed}
+        wide = {"dtype": torch.float32, "device": x.device}
+        parts = torch.empty((2, splits, rows, n), **wide) if splits > 1 else out
+        squares = torch.empty((splits, rows), **wide) if splits > 1 else out
+        _product[blocks](x, w, inputs[-1], parts, squares, rows, n, k, **which, **how(config))
+        if splits > 1:
+            joined = triton.cdiv(n, 256), rows
+            _joined[joined](
+                parts, squares, out, rows, n, k, BN=256, SPLITS=splits, **which, num_warps=4
+            )
+
+    return few_rows(launch, (1, 2, 4, 8))
 
 
-def _run_gated(inputs: Sequence[Tensor], out: Tensor, blocks: tuple[int], config: Config) -> None:
-    x, w1, w2 = inputs
-    _gated[blocks](x, w1, w2, out, len(x), w1.shape[1], w1.shape[0], **how(config))
-
-
-def _run_lora(inputs: Sequence[Tensor], out: Tensor, blocks: tuple[int], config: Config) -> None:
+def _run_lora(
+    inputs: Sequence[Tensor], out: Tensor, blocks: tuple[int, int], config: Config
+) -> None:
     x, w, a, b = inputs
     k, n = w.shape
-    _lora[blocks](x, w, a, b, out, len(x), n, k, R=a.shape[1], **how(config))
+    sizes = {key: value for key, value in config.items() if key != "SPLITS"}
+    _lora[blocks](x, w, a, b, out, len(x), n, k, R=a.shape[1], **how(sizes))
 
 
 # ---- softmax
@@ -367,8 +426,8 @@ FAMILIES: dict[str, Callable[[], Tuned]] = {
     "attention": lambda: attention(False, False, False),
     "scaled_attention": lambda: attention(True, True, False),
     "causal_attention": lambda: attention(True, True, True),
-    "rms_matmul": lambda: few_rows(_run_rms),
-    "gated_mlp": lambda: few_rows(_run_gated),
+    "rms_matmul": lambda: streamed(gated=False, normed=True),
+    "gated_mlp": lambda: streamed(gated=True, normed=False),
     "lora": lambda: few_rows(_run_lora),
     "softmax": softmax,
 }

@@ -72,6 +72,11 @@ function(mirage_own_code target)
       $<$<CXX_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized
       -Wno-error=array-bounds -Wno-error=stringop-overflow>)
   endif()
+  if(MIRAGE_PRECOMPILE)
+    # libstdc++'s own use of what it deprecates is no longer hidden behind a precompiled header.
+    target_compile_options(${target} PRIVATE
+      $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
+  endif()
 endfunction()
 
 # mirage_add_library(<name> DIRECTORIES <dir>… [LINK <target>…])
@@ -91,6 +96,35 @@ function(mirage_add_library name)
   add_library(${name} STATIC ${sources})
   mirage_own_code(${name})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  mirage_precompile(${name})
+endfunction()
+
+# mirage_precompile(<target>): MLIR's headers are parsed once for all libraries. A source still
+# includes what it uses: a build with MIRAGE_PRECOMPILE=OFF checks that.
+function(mirage_precompile target)
+  if(NOT MIRAGE_PRECOMPILE)
+    return()
+  endif()
+  if(NOT TARGET mirage-precompiled)
+    mirage_add_precompiled("${PROJECT_SOURCE_DIR}/lib/Precompiled.h")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM mirage-precompiled)
+endfunction()
+
+# mirage_add_precompiled(<header>): the target mirage-precompiled. It names files of this build
+# folder, so the compiler cache must not hand it to another one; for what is compiled with it the
+# cache goes by the text beside it (CCACHE_PCH_EXTSUM).
+function(mirage_add_precompiled header)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cpp" CONTENT "")
+  add_library(mirage-precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
+  mirage_own_code(mirage-precompiled)
+  target_precompile_headers(mirage-precompiled PRIVATE "${header}")
+  set_target_properties(mirage-precompiled PROPERTIES CXX_COMPILER_LAUNCHER "")
+  file(SHA256 "${header}" content)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}${CMAKE_FILES_DIRECTORY}/mirage-precompiled.dir")
+  file(CONFIGURE OUTPUT "${folder}/cmake_pch.hxx.pch.sum"
+    CONTENT "${content} LLVM ${LLVM_PACKAGE_VERSION} ${CMAKE_CXX_COMPILER_VERSION}\n")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
 endfunction()
 
 # mirage_add_tool(<name> <source>…): an executable in bin/ with the whole project linked in.

@@ -6,8 +6,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 cd "$root"
 mkdir -p dist
-# Clones and build folders share the compiler cache.
-export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=true
+. "$root/tools/setup/compiler.sh"
 .venv/bin/pip wheel . --no-deps --no-build-isolation --wheel-dir dist --verbose \
   --config-settings=cmake.define.MIRAGE_STATIC=ON \
   --config-settings=cmake.define.MIRAGE_PYTHON=ON \

@@ -43,7 +43,7 @@ static Location readLocation(const json::Object &diagnostic, Operation *op) {
     return op->getLoc();
   // A location is parsed for its value; that it fails to parse is no news.
   ScopedDiagnosticHandler ignore(op->getContext(), [](Diagnostic &) { return success(); });
-  Attribute parsed = parseAttribute(*text, op->getContext());
+  mlir::Attribute parsed = parseAttribute(*text, op->getContext());
   if (auto location = dyn_cast_or_null<LocationAttr>(parsed))
     return location;
   return op->getLoc();

@@ -27,7 +27,6 @@ struct PythonPass : GeneratedBase<PythonPass<GeneratedBase>> {
       this->signalPassFailure();
   }
 };
-} // namespace
 
 // One line for each pass of Passes.td.
 template struct PythonPass<impl::MirageSearchBase>;
@@ -38,4 +37,5 @@ template struct PythonPass<impl::MirageSelectBase>;
 template struct PythonPass<impl::MirageShortlistBase>;
 template struct PythonPass<impl::MirageRankBase>;
 template struct PythonPass<impl::MirageTestBridgeBase>;
+} // namespace
 } // namespace mirage

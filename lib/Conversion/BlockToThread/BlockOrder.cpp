@@ -187,7 +187,7 @@ void TileEmitter::startWithMostSteps() {
     for (auto [number, axis] : llvm::enumerate(axes)) {
       StringRef name = cast<StringAttr>(axis).getValue();
       SmallVector<int64_t> at(axes.size(), 0);
-      auto count = [&](int64_t place) {
+      auto count = [&, number = number](int64_t place) {
         at[number] = place;
         auto [first, end] = loop.getStepRange(at);
         return end - first;

@@ -118,9 +118,9 @@ Value TileEmitter::broadcastTo(Value fragment, FragmentType type) {
   auto from = cast<FragmentType>(fragment.getType());
   SmallVector<int64_t> dims = block::getBroadcastDims(from.getShape(), type.getShape());
   const LinearLayout &layout = type.getLinearLayout();
-  for (auto [position, dim] : llvm::enumerate(dims)) {
+  for (auto [number, dim] : llvm::enumerate(dims)) {
     // Of two dimensions the second is still to be repeated.
-    LinearLayout next = position + 1 < dims.size() ? layout.reduce(dims[position + 1]) : layout;
+    LinearLayout next = number + 1 < dims.size() ? layout.reduce(dims[number + 1]) : layout;
     Type nextType = FragmentType::get(from.getElementType(), next, from.getPartial());
     fragment = thread::BroadcastOp::create(builder, loc, nextType, fragment,
                                            builder.getI64IntegerAttr(dim));
