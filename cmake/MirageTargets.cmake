@@ -79,10 +79,11 @@ function(mirage_own_code target)
   endif()
 endfunction()
 
-# mirage_add_library(<name> DIRECTORIES <dir>… [LINK <target>…])
-# A static library of every .cpp file below the folders; a new file needs no line anywhere.
+# mirage_add_library(<name> DIRECTORIES <dir>… [LINK <target>…] [WITHOUT_MLIR])
+# A static library of every .cpp file below the folders; a new file needs no line anywhere. What is
+# linked without MLIR must not be compiled with its headers either.
 function(mirage_add_library name)
-  cmake_parse_arguments(ARG "" "" "DIRECTORIES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "WITHOUT_MLIR" "" "DIRECTORIES;LINK" ${ARGN})
   set(sources)
   foreach(directory ${ARG_DIRECTORIES})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${directory}/*.cpp")
@@ -96,7 +97,9 @@ function(mirage_add_library name)
   add_library(${name} STATIC ${sources})
   mirage_own_code(${name})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
-  mirage_precompile(${name})
+  if(NOT ARG_WITHOUT_MLIR)
+    mirage_precompile(${name})
+  endif()
 endfunction()
 
 # mirage_precompile(<target>): MLIR's headers are parsed once for all libraries. A source still

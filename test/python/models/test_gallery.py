@@ -19,7 +19,6 @@ pytest.importorskip("diffusers")
 
 STAYS = {
     "convnext": {"aten.convolution"},
-    "poolformer": {"aten.avg_pool2d"},
     "unet_resnet": {"aten.convolution"},
 }
 """Ops that stay with PyTorch; in all other layers none does."""

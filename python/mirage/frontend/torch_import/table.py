@@ -22,6 +22,8 @@ from mirage.frontend.torch_import.special import SPECIAL
 from mirage.frontend.torch_import.views import VIEWS
 
 TABLE: dict[str, Row] = {
+    # These are made of other functions: a scalar function of its own comes before them.
+    **SPECIAL,
     **ELEMENTWISE,
     **FUNCTIONS,
     **CONTRACTION,
@@ -33,7 +35,6 @@ TABLE: dict[str, Row] = {
     **EXPERTS,
     **RESIZE,
     **ROUNDING,
-    **SPECIAL,
     **POOLING,
     **SCANS,
     **DISTANCES,

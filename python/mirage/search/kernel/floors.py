@@ -19,8 +19,9 @@ def combined_floor(
     t, problem = target, analysis.problem
     tensors = {problem.leaves[atom.tensor] for atom in analysis.reads_first(kind)}
     read = sum(v.type.bytes for v in tensors if v not in problem.hot)
-    moved = max(t.latency + t.block_start, (read + partial) / t.dram_bytes)
+    latency = t.latency if read else HOT * t.latency
+    moved = max(latency + t.block_start, (read + partial) / t.dram_bytes)
     size = partial + sum(v.type.bytes for v in problem.outputs)
-    own = t.launch + 0.6 * t.latency + moved
+    own = t.launch + 0.6 * latency + moved
     combine = t.launch + 1.6 * HOT * t.latency + t.combine + size / (0.5 * t.l2_bytes)
     return own + combine + time_before(analysis, t)

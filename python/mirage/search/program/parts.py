@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from mirage.cost.copies import is_address, is_copy, is_unfused, unfused_report
+from mirage.cost.model import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
 from mirage.search.kernel.growth import Growth, growth_of
@@ -124,14 +125,13 @@ class Program:
         """
         t, outputs = self.target, [self.nodes[i] for i in part.nodes]
         inputs = self._inputs_of(part)
-        start = t.latency + t.block_start if inputs else 0.0
-        size = sum(v.type.bytes for v in outputs)
         elements = sum(v.type.size for v in outputs)
-        for v in inputs:
-            if v.type.size > elements and not self._is_hot(v):
-                size += v.type.bytes
+        cold = [v for v in inputs if v.type.size > elements and not self._is_hot(v)]
+        latency = (t.latency if cold else HOT * t.latency) if inputs else 0.0
+        start = latency + t.block_start if inputs else 0.0
+        size = sum(v.type.bytes for v in (*outputs, *cold))
         moved = size / max(t.dram_bytes, 0.5 * t.l2_bytes)
-        return t.launch + (0.6 * t.latency if inputs else 0.0) + max(start, moved)
+        return t.launch + 0.6 * latency + max(start, moved)
 
     def _inputs_of(self, part: Part) -> list[Value]:
         """What a part reads: those of :meth:`region_of`, without looking at ops."""

@@ -225,7 +225,7 @@ def test_random_programs_and_hints() -> None:
             assert verify(graphs[0], graphs[1], OPTIONS).equivalent
 
 
-@pytest.mark.parametrize("work", [1e6, 300.0], ids=["whole", "piece by piece"])
+@pytest.mark.parametrize("work", [1e6, 1e3], ids=["whole", "piece by piece"])
 @pytest.mark.parametrize("number", range(3))
 def test_the_kernel_that_loses_digits_is_named(work: float, number: int) -> None:
     """The one that is refused for it, and no other, whether the whole was run or its pieces."""
