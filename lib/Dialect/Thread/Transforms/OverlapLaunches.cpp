@@ -8,6 +8,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mirage::thread {
@@ -35,12 +36,25 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
       OpBuilder builder = OpBuilder::atBlockBegin(&cast<gpu::GPUFuncOp>(function).getBody().front());
       if (waiting.contains(function))
         thread::DependentWaitOp::create(builder, function->getLoc());
-      if (followed.contains(function))
-        thread::DependentLaunchOp::create(builder, function->getLoc());
+      if (!followed.contains(function))
+        continue;
+      if (Operation *loop = lastLoop(function))
+        builder.setInsertionPointAfter(loop);
+      thread::DependentLaunchOp::create(builder, function->getLoc());
     }
   }
 
 private:
+  /// The last of a kernel's loops that are in no other one.
+  static Operation *lastLoop(Operation *function) {
+    Operation *last = nullptr;
+    function->walk<WalkOrder::PreOrder>([&](LoopLikeOpInterface loop) {
+      last = loop;
+      return WalkResult::skip();
+    });
+    return last;
+  }
+
   void overlap(kernel::GraphOp graph) {
     kernel::InvokeOp before;
     for (Operation &op : graph.getBody().front()) {

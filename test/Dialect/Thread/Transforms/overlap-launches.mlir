@@ -15,12 +15,42 @@ module attributes {gpu.container_module} {
   // CHECK-LABEL: gpu.func @last
   // CHECK-NEXT: thread.dependent_wait
   // CHECK-NEXT: gpu.return
+  // CHECK-LABEL: gpu.func @loops
+  // CHECK: scf.for
+  // CHECK: scf.if
+  // CHECK-NEXT: scf.for
+  // CHECK-NEXT: scf.for
+  // CHECK: }
+  // CHECK-NEXT: }
+  // CHECK-NEXT: thread.dependent_launch
+  // CHECK-NEXT: }
+  // CHECK-NEXT: gpu.return
   // CHECK-LABEL: gpu.func @alone
   // CHECK-NEXT: gpu.return
   gpu.module @kernels {
     gpu.func @first(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
     gpu.func @middle(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
     gpu.func @last(%x: memref<8x8xf16>, %y: memref<8x8xf16>) kernel { gpu.return }
+    // After the last of the loops that are in no other one, where that is.
+    gpu.func @loops(%x: memref<64xf16>, %y: memref<64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c8 = arith.constant 8 : index
+      %thread = gpu.thread_id x
+      %e = memref.load %x[%thread] : memref<64xf16>
+      scf.for %i = %c0 to %c8 step %c1 {
+        memref.store %e, %y[%i] : memref<64xf16>
+      }
+      %some = arith.cmpi ult, %thread, %c8 : index
+      scf.if %some {
+        scf.for %i = %c0 to %c8 step %c1 {
+          scf.for %j = %c0 to %c8 step %c1 {
+            memref.store %e, %y[%j] : memref<64xf16>
+          }
+        }
+      }
+      gpu.return
+    }
     gpu.func @alone(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
   }
 
@@ -41,6 +71,14 @@ module attributes {gpu.container_module} {
     %e = kernel.invoke @kernels::@last(%d) grid [1, 1, 1] block [32, 1, 1] shared 0
          : (tensor<8x8xf16>) -> tensor<8x8xf16>
     kernel.return %e : tensor<8x8xf16>
+  }
+
+  kernel.graph @looped(%x: tensor<64xf16>) -> tensor<64xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@loops(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %b = kernel.invoke @kernels::@last(%a) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    kernel.return %b : tensor<64xf16>
   }
 
   // CHECK-LABEL: kernel.graph @single

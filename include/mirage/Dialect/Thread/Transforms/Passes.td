@@ -63,8 +63,12 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     until that kernel has ended and what it wrote can be seen. What a launch costs
     is thus hidden behind the end of the kernel before.
 
-    *Order.* A kernel lets the next one start (`thread.dependent_launch`) after its
-    own wait only. So when a kernel has passed its wait, all kernels before the one
+    A kernel with loops lets the next one start (`thread.dependent_launch`) after
+    the last of them: blocks that wait already take from those that still load
+    what they need (on an H200 attention over split keys took up to 17 % longer).
+    Others do so at their start.
+
+    *Order.* A kernel lets the next one start after its own wait only. So when a kernel has passed its wait, all kernels before the one
     it waited for have ended as well: memory that is used again is used in order.
     Nothing but views may stand between two kernels that overlap.
   }];
