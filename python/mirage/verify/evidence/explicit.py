@@ -48,7 +48,9 @@ HALF_ULP = dict.fromkeys(DType, 2.0**-50) | {
 class WithCasts(Yardstick):
     """float64 in which casts to 16 bits round. What a number loses because it is too small for the
     type counts on ``ordinary`` inputs only: a program may be about the grid of its small numbers,
-    but that inputs of 2^-14 leave nothing of a product is no part of what it means."""
+    but that inputs of 2^-14 leave nothing of a product is no part of what it means. What a number
+    gives that is too large for the type is not known (NaN): a candidate may do better than to go
+    on with infinity."""
 
     def __init__(self, ordinary: bool = True) -> None:
         super().__init__()
@@ -57,7 +59,8 @@ class WithCasts(Yardstick):
     def cast(self, x: Planes, dtype: DType) -> Planes:
         if not dtype.is_half:
             return x
-        return (dtype.round(x[0]) if self.ordinary else without_underflow(x[0], dtype),)
+        rounded = dtype.round(x[0]) if self.ordinary else without_underflow(x[0], dtype)
+        return (np.where(np.isinf(rounded) & np.isfinite(x[0]), np.nan, rounded),)
 
 
 def without_underflow(x: Array, dtype: DType) -> Array:
@@ -101,7 +104,9 @@ def keeps_casts(
     return not strict and effect <= _NOISE * _rms(of_inputs())
 
 
-def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list[Sampled]:
+def nearby(
+    inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int]
+) -> list[Sampled]:
     """Inputs that are the same once they are rounded to their types. Integers stay as they are:
     next to a position there is no other."""
     rng = np.random.default_rng(seed)

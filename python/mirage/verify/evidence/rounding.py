@@ -53,6 +53,8 @@ _SURE, _UNSURE = 0.5, 3.0
 """Standard errors of a row's typical error within which it is right at once, and in the end."""
 _AROUND = 2e7
 """Elements that are computed for that, but for the first few inputs."""
+_ENOUGH, _MOST_NEAR = 64, 8
+"""Changes of outputs by the roundings of the inputs: how many are wanted, inputs at most."""
 _FEW = 2.0
 """Rows whose errors are as uncertain as this (those of nine elements) are judged by columns too."""
 
@@ -283,11 +285,16 @@ class _Gate:
 
         def of_inputs() -> Array:
             graph = self.graphs[0]
-            inputs = nearby(situation.inputs, [v.dtype for v in graph.inputs], number)
-            near = outputs_of(graph, 0, Yardstick(), inputs, sample)[number]
-            with np.errstate(invalid="ignore"):
-                change = (near - exact)[known]
-            return change[np.isfinite(change)]
+            types = [v.dtype for v in graph.inputs]
+            found: list[Array] = []
+            # the change of one number is a matter of luck, the mean over many is not
+            for draw in range(int(np.clip(_ENOUGH // max(x.size, 1), 1, _MOST_NEAR))):
+                inputs = nearby(situation.inputs, types, (number, draw))
+                near = outputs_of(graph, 0, Yardstick(), inputs, sample)[number]
+                with np.errstate(invalid="ignore"):
+                    change = (near - exact)[known]
+                found.append(change[np.isfinite(change)])
+            return np.concatenate(found)
 
         dtype = self.graphs[0].outputs[number].dtype
         floor = HALF_ULP[dtype] * np.abs(s) + _SMALLEST[dtype]
