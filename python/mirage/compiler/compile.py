@@ -10,6 +10,7 @@ import mirage
 from mirage.compiler import cache
 from mirage.compiler.chips import default_chip
 from mirage.compiler.collect import Names, collect
+from mirage.compiler.culprits import kernels_at, lines_of
 from mirage.compiler.errors import CompileError, PtxasError, UnsupportedChipError
 from mirage.compiler.ptxas import (
     AssemblerReport,
@@ -139,7 +140,8 @@ def lower(text: str, chip: str) -> ir.Module:
             pipeline = ",".join(f"{name}{{chip={chip}}}" for name in PASSES)
             passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
         except ir.MLIRError as e:
-            raise CompileError(f"lowering to {chip} failed: {_diagnostics(e)}") from None
+            message = f"lowering to {chip} failed: {_diagnostics(e)}"
+            raise CompileError(message, kernels_at(text, lines_of(e))) from None
         except ValueError as e:  # a pass that this build of the compiler does not have
             raise CompileError(f"lowering to {chip} failed: {e}") from None
         return module

@@ -6,7 +6,13 @@ from mirage.errors import MirageError
 
 
 class CompileError(MirageError):
-    """A program cannot be compiled; the message has the diagnostics."""
+    """A program cannot be compiled; the message has the diagnostics. ``kernels`` are the numbers,
+    among the launches of the program, of those that are known to be why.
+    """
+
+    def __init__(self, message: str, kernels: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.kernels = kernels
 
 
 class UnsupportedChipError(CompileError):

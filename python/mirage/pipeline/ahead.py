@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from mirage.errors import MirageError
 
 if TYPE_CHECKING:
-    from mirage.compiler import Compiled, CompileOptions, Names
+    from mirage.compiler import Compiled, CompileError, CompileOptions, Names
 
 Key = tuple[str, str]
 """A module as text, and the names of its inputs and outputs."""
-Made = tuple["Compiled | str", float]
+Made = tuple["Compiled | CompileError", float]
 """What was compiled, or why it was not; and the seconds that it took."""
 
 
@@ -30,13 +30,15 @@ def key_of(text: str, names: Names) -> Key:
 
 def made(text: str, options: CompileOptions, names: Names) -> Made:
     """Runs in a worker."""
-    from mirage.compiler import compile_text
+    from mirage.compiler import CompileError, compile_text
 
     start = time.perf_counter()
     try:
-        compiled: Compiled | str = compile_text(text, options, names=names)
+        compiled: Compiled | CompileError = compile_text(text, options, names=names)
+    except CompileError as error:
+        compiled = error
     except MirageError as error:
-        compiled = error.message
+        compiled = CompileError(error.message)
     return compiled, time.perf_counter() - start
 
 
@@ -64,8 +66,8 @@ class Ahead:
             compiled, _ = future.result()
         except BrokenExecutor:
             return None
-        if isinstance(compiled, str):
-            raise CompileError(compiled)
+        if isinstance(compiled, CompileError):
+            raise compiled
         return compiled
 
     @property

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mirage.compiler.errors import CompileError
 from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.frontend.program import Program
+from mirage.pipeline.broken import broken_in
 from mirage.pipeline.result import Step
 from mirage.pipeline.verify import Checked
 from mirage.semantics.ugraph import KernelGraph
@@ -54,9 +56,12 @@ class Builder:
         from mirage.compiler import compile_text
 
         text, names = self._written(part)
-        compiled = None if self.ahead is None else self.ahead.take(text, names)
-        if compiled is None:
-            compiled = compile_text(text, self._options, names=names)
+        try:
+            compiled = None if self.ahead is None else self.ahead.take(text, names)
+            if compiled is None:
+                compiled = compile_text(text, self._options, names=names)
+        except CompileError as error:
+            raise broken_in(part.graph, error) from None
         prediction = predict(part.graph, target_for(self.chip))
         manifest = replace(
             compiled.artifact.manifest,

@@ -23,6 +23,7 @@ from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
 from mirage.pipeline.ahead import Ahead
+from mirage.pipeline.broken import BrokenKernelsError, broken_kernels
 from mirage.pipeline.build import Builder
 from mirage.pipeline.check import CHECKED, Checker, failed
 from mirage.pipeline.deadline import Deadline
@@ -119,7 +120,8 @@ class _Run:
         self.report = Report()
         self.forms = Forms(program)
         self.checker = Checker(program, options.chip, options.use_cache, self.deadline)
-        self.broken: set[int] = set()  # places, by predicted time, of what does not compile
+        # what does not compile: by its place, by predicted time, the kernels known to be why
+        self.broken: dict[int, frozenset[str]] = {}
         self.longest = 0.0  # seconds that compiling a candidate took
         self.late = False  # whether candidates were not compiled for lack of time
         self.executor: Executor | None = None
@@ -220,7 +222,7 @@ class _Run:
         for _ in range(COMPILE_ROUNDS):
             if not self.broken or not self.deadline.left:
                 break
-            kernels, self.broken = self._broken_kernels(verified), set()
+            kernels, self.broken = self._broken_kernels(verified), {}
             self._need_current(kernels)
             if not self.parts.go_on_without(kernels):
                 break
@@ -237,25 +239,31 @@ class _Run:
             raise _OutdatedError
 
     def _broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
-        """Of candidates that did not compile, by id, the kernels that do not by themselves."""
+        """Of candidates that did not compile, by id, the kernels that do not."""
         found: dict[int, list[Launch]] = {}
-        for op in parts_of(verified):
-            order = [position for _, position in ranking(op, self.target)]
-            for place in self.broken:
-                program = op.programs[order[min(place, len(order) - 1)]]
-                broken = [x for x in launches(program.ops) if not self._compiles(x)]
-                found[id(program)] = broken
+        for place, named in self.broken.items():
+            programs: list[KernelGraph] = []
+            for op in parts_of(verified):
+                order = [position for _, position in ranking(op, self.target)]
+                programs.append(op.programs[order[min(place, len(order) - 1)]])
+            own = [(id(p), launch) for p in programs for launch in launches(p.ops)]
+            selected, _ = select_cheapest(verified, self.target, place)
+            numbers = broken_kernels(list(launches(selected.ops)), named, self._compiles)
+            for number in sorted(numbers):
+                program, launch = own[number]
+                found.setdefault(program, []).append(launch)
         return found
 
-    def _compiles(self, launch: Launch) -> bool:
-        alone = KernelGraph(
-            "kernel", tuple(dict.fromkeys(launch.operands)), (launch,), launch.results
-        )
+    def _compiles(self, program: KernelGraph) -> bool:
         try:
-            self._build(alone)
+            self._build(program)
         except CompileError:
             return False
         return True
+
+    def _note_broken(self, place: int, error: CompileError) -> None:
+        keys = error.keys if isinstance(error, BrokenKernelsError) else frozenset[str]()
+        self.broken[place] = keys
 
     def _watch_search(self, best: float, kernels: int) -> None:
         plan = "" if best == inf else f", best so far {best:.1f} us"
@@ -340,7 +348,7 @@ class _Run:
             self._build,
             self._note,
             self._goes_on,
-            self.broken.add,
+            self._note_broken,
             self._first_compiled(),
         )
 

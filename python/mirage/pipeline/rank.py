@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
+from mirage.compiler.errors import CompileError
 from mirage.cost import Resources, Target
 from mirage.cost.predict import predict
 from mirage.pipeline.errors import StageError
@@ -30,18 +31,16 @@ def finalists(
     build: Build,
     note: Callable[[str], None],
     goes_on: Callable[[], bool] = lambda: True,
-    broken: Callable[[int], None] = lambda place: None,
+    broken: Callable[[int, CompileError], None] = lambda place, error: None,
     known: Sequence[Finalist] = (),
 ) -> list[Finalist]:
     """The ``count`` candidates for the whole program with the least predicted times, compiled;
     the fastest once that is done first. The n-th takes of each part the n-th by predicted time.
 
-    Those that do not compile are left out, with a ``note``, and ``broken`` gets their places; at
-    least one is tried before ``goes_on`` is asked, unless others are ``known``, which count, too.
+    Those that do not compile are left out, with a ``note``, and ``broken`` gets their places and
+    why; at least one is tried before ``goes_on`` is asked, unless others are ``known``, which count, too.
     Empty where a part has no candidate.
     """
-    from mirage.compiler import CompileError
-
     found = list(known)
     for place in range(_places(verified)):
         if found and (len(found) == count or not goes_on()):
@@ -56,7 +55,7 @@ def finalists(
             found.append(replace(compiled, verdicts=tuple(verdicts_at(verified, target, place))))
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
-            broken(place)
+            broken(place, error)
     return sorted(found, key=lambda f: (f.predicted, f.place))
 
 

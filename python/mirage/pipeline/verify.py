@@ -91,14 +91,15 @@ def verdicts_of(
     reference, *candidates = op.programs
     taken = [_all_steps_taken(c, known) for c in candidates]
     claims = claims_of(replace(op, programs=(reference, *taken)))
+    contents = {i: numbers_of(iota.result.shape, iota.dim) for i, iota in known.items()}
     found: list[Verdict] = []
     try:
-        found.extend(verify_all(reference, claims, terms, executor))
+        held = replace(terms, positions=contents)
+        found.extend(verify_all(reference, claims, held, executor))
     except (SignatureMismatch, InvalidGraph) as error:
         raise StageError(f"verify: candidate {len(found)}: {error}") from error
     left = [n for n, c in enumerate(candidates) if taken[n] is not c and found[n].accepted]
     if left:
-        contents = {i: numbers_of(iota.result.shape, iota.dim) for i, iota in known.items()}
         some, verdicts = [candidates[n] for n in left], [found[n] for n in left]
         compared = in_their_steps(reference, some, verdicts, contents, terms, executor)
         for n, verdict in zip(left, compared, strict=True):

@@ -22,9 +22,6 @@ STAYS = {
     "unet_resnet": {"aten.convolution"},
 }
 """Ops that stay with PyTorch; in all other layers none does."""
-OWN_OPS = {"poolformer"}
-"""Layers of which a part keeps its own ops: windows of a pool that overlap are joined from pieces,
-and no kernel for them is shown yet."""
 OPTIMIZED = (
     "convnext",
     "convnext_tail",
@@ -72,7 +69,7 @@ def test_optimized_layers_are_verified_and_right(name: str) -> None:
     stays = {step.external.target for step in optimized.steps if step.external is not None}
     assert stays >= STAYS.get(name, set())
     parts = {c.part for c in optimized.verdicts}
-    assert (parts == {c.part for c in optimized.verdicts if c.kept}) == (name not in OWN_OPS)
+    assert parts == {c.part for c in optimized.verdicts if c.kept}
     result = compare(optimized, layer, emulated)
     assert result.right, (result.ours, result.torch)
 

@@ -47,7 +47,7 @@ from mirage.search.kernel.moves import (
 )
 from mirage.search.kernel.narrowing import Narrowing
 from mirage.search.kernel.phases import Phases, Where
-from mirage.semantics.scalar import BinaryFn, ReduceFn
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 
 Summands = list[tuple[Mono, Coefficient]]
 
@@ -283,16 +283,31 @@ class Derivations:
         clusters = self._clusters(atoms, bound)
         if len(clusters) == 1:
             if not bound:  # one cluster: a chain in canonical order
-                left, right = atoms[:1], atoms[1:]
-                children = (self._one(left, (), goal[1]), self._one(right, (), goal[1]))
-                yield Pair(goal, children, BinaryFn.MUL)
+                yield self._product(goal, (atoms[:1], ()), (atoms[1:], ()))
             return
         for left, right in self._halves(clusters):
-            children = (
-                self._one(left, self._own(left, bound), goal[1]),
-                self._one(right, self._own(right, bound), goal[1]),
-            )
-            yield Pair(goal, children, BinaryFn.MUL)
+            sides = ((half, self._own(half, bound)) for half in (left, right))
+            yield self._product(goal, *sides)
+
+    def _product(self, goal: Goal, left: Mono, right: Mono) -> Edge:
+        """One side times the other, or divided by its inverse."""
+        one, other = (self._one(*side, goal[1]) for side in (left, right))
+        return (
+            self._quotient(goal, left, other)
+            or self._quotient(goal, right, one)
+            or Pair(goal, (one, other), BinaryFn.MUL)
+        )
+
+    def _quotient(self, goal: Goal, factor: Mono, other: Goal) -> Edge | None:
+        """Times the inverse of what is no sum is a division by it, as a program has it: what is
+        rounded already would be rounded twice."""
+        atoms, bound = factor
+        atom = self.algebra.atoms[atoms[0]]
+        if len(atoms) > 1 or bound or not isinstance(atom, FnAtom):
+            return None
+        if atom.fn is not UnaryFn.RECIPROCAL or self.algebra.bound(atom.arg):
+            return None
+        return Pair(goal, (other, self.canonical((atom.arg, goal[1]))), BinaryFn.DIV)
 
     def _matmuls(self, goal: Goal, terms: Summands, axis: str) -> Iterator[Edge]:
         """Products summed over the tile's part of ``axis``: the common factor of all terms times
@@ -387,8 +402,10 @@ class Derivations:
             if sub[1] == "L" and self.allow_matmul and stage == 1:
                 yield from self._matmuls(goal, inner, sub[0])
         for factor_terms, rest in self._common_factors(terms):
-            children = (self._one(*factor_terms, stage), self._goal(rest, stage))
-            yield Pair(goal, children, BinaryFn.MUL)
+            other = self._goal(rest, stage)
+            yield self._quotient(goal, factor_terms, other) or Pair(
+                goal, (self._one(*factor_terms, stage), other), BinaryFn.MUL
+            )
         yield from self._add_splits(goal, terms)
 
     def _add_splits(self, goal: Goal, terms: Summands) -> Iterator[Edge]:

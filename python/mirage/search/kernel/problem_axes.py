@@ -49,6 +49,9 @@ class Analysis:
     after: tuple[Reshape, ...]  # the outputs, out of their views
     _merged: Merges
     _plain: dict[bool, tuple[Algebra, tuple[int, ...]]]
+    loses: bool = False
+    """Whether a tensor that outputs depend on is in their normal forms no more where products of
+    sums are multiplied out: a NaN in it would be lost."""
 
     def normal_forms(self, kind: FrameType, expand: bool) -> tuple[Algebra, tuple[int, ...]]:
         """Normal forms of the outputs, with the sub-axes of a frame type."""
@@ -98,7 +101,8 @@ def _inputs(algebra: Algebra, polys: Iterable[int]) -> Iterator[InAtom]:
 def analyze(problem: KernelProblem) -> list[Analysis]:
     """The problem as it is; where that merges more axes, with small tensors repeated; and, where
     boxes could not be copied from some, with aligned copies of factors. Raises
-    :class:`UnlabelableError`.
+    :class:`UnlabelableError`, also where what kernels would compute without one of the tensors has to
+    be NaN where that is.
     """
     first = _output_dims(problem)
     dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)
@@ -111,6 +115,10 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
         polys = tuple(normalizer.poly(v, d) for v, d in zip(problem.outputs, dims, strict=True))
         plain[expand] = algebra, polys
         roles = roles or normalizer.matmuls
+    losses = {e: losing(problem, *plain[e]) for e in (False, True)}
+    if losses[False]:
+        names = ", ".join(v.name or str(v.type) for v in losses[False])
+        raise UnlabelableError(f"{names} cancels, and a NaN in it would be lost")
     found = [find_merges(problem, *plain[False], dims, roles)]
     if not problem.combine:
         more = find_merges(problem, *plain[False], dims, roles, repeat=True)
@@ -122,7 +130,34 @@ def analyze(problem: KernelProblem) -> list[Analysis]:
         odd = frozenset(i for i in factors if may_align(leaves[i].type))
         if odd:
             analyses.append(_analysis(problem, plain, dims, roles, found[0], odd))
+    for analysis in analyses:
+        analysis.loses = bool(losses[True])
     return analyses
+
+
+def losing(problem: KernelProblem, algebra: Algebra, polys: Sequence[int]) -> list[Value]:
+    """Tensors that an output is computed from and whose normal form does not have them."""
+    numbers = {v: i for i, v in enumerate(problem.leaves)}
+    lost: dict[Value, None] = {}
+    for output, poly in zip(problem.outputs, polys, strict=True):
+        kept = {atom.tensor for atom in _inputs(algebra, [poly])}
+        read = (v for v in _read(problem, output) if numbers[v] not in kept)
+        lost.update(dict.fromkeys(v for v in read if not v.dtype.is_integer))
+    return list(lost)
+
+
+def _read(problem: KernelProblem, output: Value) -> Iterator[Value]:
+    """The leaves that an output is computed from."""
+    leaves, seen, left = set(problem.leaves), {output}, [output]
+    while left:
+        value = left.pop()
+        if value in leaves:
+            yield value
+            continue
+        op = problem.definitions.get(value)
+        new = [v for v in (() if op is None else op.operands) if v not in seen]
+        seen.update(new)
+        left += new
 
 
 def _factors(algebra: Algebra, merges: Merges, roles: Sequence[MatmulRoles]) -> set[int]:

@@ -273,7 +273,7 @@ class KernelSolver:
         differences = 0
         if kind.split is not None and len(problem.outputs) > 1:
             return out, doubtful
-        for expand in (False, True):
+        for expand in (False,) if analysis.loses else (False, True):
             algebra, polys = analysis.normal_forms(kind, expand)
             if expand and max(map(len, algebra.polys)) > (
                 EXPAND_TERMS if out else EXPAND_TERMS_MAX

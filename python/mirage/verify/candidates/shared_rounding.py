@@ -4,12 +4,13 @@ gives in each is computed once."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mirage.semantics.decompose import decompose
+from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.first_rough import first_rough
 from mirage.verify.evidence.instance import TooMuchWork, make_joint
@@ -64,13 +65,14 @@ def rounding_of(
     options: VerifyOptions,
     turn: Turn,
     deadline: float,
+    positions: Mapping[int, Array] = {},
 ) -> list[Result]:
     """What is measured of each candidate in the situations whose turn it is, until the deadline
-    (seconds since the epoch)."""
+    (seconds since the epoch). ``positions`` are the numbers in inputs that stand for positions."""
     left = deadline - time.time()
     try:
         with time_limit(left):
-            return _rounding_of(reference, entries, options, turn, deadline)
+            return _rounding_of(reference, entries, options, turn, deadline, positions)
     except OutOfTime:
         return [Result(cut=True) for _ in entries]
 
@@ -81,6 +83,7 @@ def _rounding_of(
     options: VerifyOptions,
     turn: Turn,
     deadline: float,
+    positions: Mapping[int, Array],
 ) -> list[Result]:
     first = decompose(reference, stable=True)
     found: dict[int, Result] = {}
@@ -99,6 +102,7 @@ def _rounding_of(
                 sample,
                 options.rounding_seed,
                 [some[n].permutation for n in mine],
+                {} if in_cells else positions,
                 assumed=options.assume,
                 turn=turn,
                 left=lambda: deadline - time.time(),

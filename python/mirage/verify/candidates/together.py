@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.idle_steps import leaves_out_steps
+from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.candidates.jobs import each, workers
 from mirage.verify.candidates.shared_rounding import Entry, in_order, rounding_of
@@ -44,11 +45,13 @@ class Claim:
 @dataclass(frozen=True)
 class Terms:
     """How to verify, what is known of pieces, and when to end (in seconds since the epoch, as the
-    clocks of processes differ)."""
+    clocks of processes differ). ``positions`` are the numbers in inputs that stand for positions.
+    """
 
     options: VerifyOptions
     ledger: Ledger
     deadline: float = float("inf")
+    positions: Mapping[int, Array] = field(default_factory=dict[int, Array])
 
 
 def verify_all(
@@ -61,7 +64,8 @@ def verify_all(
     claims = [c if _is_useful(c, reference, terms) else Claim(c.candidate) for c in claims]
     _show_pieces(claims, terms, executor)
     known = dict(terms.ledger)
-    jobs = [partial(_examined, reference, c, terms.options, known, terms.deadline) for c in claims]
+    settled = terms.options, known, terms.positions, terms.deadline
+    jobs = [partial(_examined, reference, c, *settled) for c in claims]
     found = list(each(jobs, executor))
     _try_pieces(found, terms, executor)
     _measure(reference, claims, found, terms, executor)
@@ -118,11 +122,14 @@ def _examined(
     claim: Claim,
     options: VerifyOptions,
     known: dict[str, Shown],
+    positions: Mapping[int, Array],
     deadline: float,
 ) -> _Found:
     try:
         with time_limit(deadline - time.time()):
-            return examine(reference, claim.candidate, options, claim.hint, known)
+            return examine(
+                reference, claim.candidate, options, claim.hint, known, positions=positions
+            )
     except OutOfTime:
         return _undecided("anything was decided", options)
     except (SignatureMismatch, InvalidGraph) as error:
@@ -195,7 +202,9 @@ def _measure(
         order = left.verdict.permutation
         entries.append(Entry(claims[i].candidate, order, claims[i].hint, left.in_cells))
     jobs = [
-        partial(rounding_of, reference, entries, options, Turn(k, turns), terms.deadline)
+        partial(
+            rounding_of, reference, entries, options, Turn(k, turns), terms.deadline, terms.positions
+        )
         for k in range(turns)
     ]
     measured = list(zip(*each(jobs, executor), strict=True))

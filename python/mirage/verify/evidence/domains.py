@@ -12,7 +12,8 @@ their masks, tails and loops. That two arguments are the same is seen at random 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from mirage.semantics.domain import Domain, Float64, Planes
 from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.region import demand, region_shape
+from mirage.semantics.region import demand, region_shape, whole
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.integers import compared_with, draw_integers
@@ -47,6 +48,8 @@ _SCALE = 1.0 / 16.0
 """Of the random inputs: no exponential overflows."""
 _FACTORS = 6
 _DRAWS = 2
+_SURE = 2.0**-20
+"""Magnitude from which on a number that was computed is not 0: far above roundings."""
 _SAME = 1e-11
 """Relative: arguments that are nearer are the same."""
 
@@ -80,9 +83,9 @@ class Owed:
 
 class Defined(Domain):
     """float64, with the signs that are possible for any inputs, where a value is undefined for some
-    as far as is known (arguments that may be wrong, and are none of ``known``), and where it
-    depends on real inputs otherwise than by comparisons. Without ``known`` the arguments are
-    noted."""
+    as far as is known (arguments that may be wrong, and are none of ``known``), where it depends on
+    real inputs otherwise than by comparisons, and where on inputs that may hold anything: what does
+    not has the sign of its number. Without ``known`` the arguments are noted."""
 
     def __init__(self, known: tuple[Array, Array] | None = None) -> None:
         self.floats = Float64()
@@ -94,7 +97,8 @@ class Defined(Domain):
     def constant(self, value: Number, dtype: DType) -> Planes:
         (number,) = self.floats.constant(value, dtype)
         self._constants[id(number)] = number
-        return number, of_number(nearest(value)), np.zeros((), bool), np.zeros((), bool)
+        no = np.zeros((), bool)
+        return number, of_number(nearest(value)), no, no, no
 
     def input(self, values: Array, dtype: DType, *, fixed: bool) -> Planes:
         """An input that may hold anything, or just these values."""
@@ -102,14 +106,15 @@ class Defined(Domain):
         if fixed:
             signs = coded(values < 0, values == 0, values > 0)
         real = np.full(values.shape, not fixed and not dtype.is_integer)
-        return values, signs, np.zeros(values.shape, bool), real
+        free = np.full(values.shape, not fixed)
+        return values, signs, np.zeros(values.shape, bool), real, free
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.unary(fn, x[:1], dtype)
         bad = x[2]
         if fn in _UNARY_OWES:
             bad = bad | self._unsettled(x, _UNARY_OWES[fn])
-        return value, of_unary(fn, x[1]), bad, x[3] & (fn not in _STEPS)
+        return self._whole(value, of_unary(fn, x[1]), bad, x[3] & (fn not in _STEPS), x[4])
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.binary(fn, a[:1], b[:1], dtype)
@@ -132,7 +137,7 @@ class Defined(Domain):
         real = b[3] if fn is BinaryFn.KEEP else (a[3] | b[3]) & (fn not in _STEPS)
         if BINARY[fn].truth:
             real = np.zeros((), bool)
-        return self._whole(value, signs, bad, real)
+        return self._whole(value, signs, bad, real, a[4] | b[4])
 
     def _is_constant(self, x: Array) -> bool:
         """Whether it is a constant of the program, or that in another shape."""
@@ -141,29 +146,35 @@ class Defined(Domain):
         return id(x) in self._constants
 
     @staticmethod
-    def _whole(value: Array, *others: Array) -> Planes:
-        return (value, *(np.broadcast_to(p, value.shape) for p in others))
+    def _whole(value: Array, signs: Array, *others: Array) -> Planes:
+        """All planes in the shape of the value; of what is the same for all inputs the sign that it
+        has, unless roundings may be all that there is of it."""
+        free = others[-1]
+        if not free.all():
+            sure = ~free & np.isfinite(value) & (np.abs(value) >= _SURE)
+            signs = np.where(sure, coded(value < 0, value == 0, value > 0), signs)
+        return (value, *(np.broadcast_to(p, value.shape) for p in (signs, *others)))
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.matmul(a[:1], b[:1], dtype)
-        bad, real = (
+        bad, real, free = (
             np.asarray(a[i].any(axis=-1, keepdims=True) | b[i].any(axis=-2, keepdims=True))
-            for i in (2, 3)
+            for i in (2, 3, 4)
         )
-        return self._whole(value, of_product(a[1], b[1]), bad, real)
+        return self._whole(value, of_product(a[1], b[1]), bad, real, free)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         (value,) = self.floats.reduce(fn, x[:1], dims, dtype)
-        bad, real = (np.asarray(x[i].any(axis=dims, keepdims=True)) for i in (2, 3))
-        return value, of_reduction(fn, x[1], dims), bad, real
+        bad, real, free = (np.asarray(x[i].any(axis=dims, keepdims=True)) for i in (2, 3, 4))
+        return self._whole(value, of_reduction(fn, x[1], dims), bad, real, free)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.rescale(x[:1], before[:1], now[:1], dtype)
         # the factor is an exponential of a finite number, but for maxima that are minus infinity
         vanishes = has(before[1], 8) & ~has(now[1], 8)
         signs = np.where(vanishes, x[1] | ZERO, x[1]).astype(np.uint8)
-        bad, real = (x[i] | before[i] | now[i] for i in (2, 3))
-        return self._whole(value, signs, bad, real)
+        bad, real, free = (x[i] | before[i] | now[i] for i in (2, 3, 4))
+        return self._whole(value, signs, bad, real, free)
 
     def equal(self, a: Planes, b: Planes) -> Array:
         """Of the same bits: what is undefined is told apart otherwise."""
@@ -172,7 +183,7 @@ class Defined(Domain):
 
     def _unsettled(self, x: Planes, forbidden: int) -> Array:
         """Where an argument may have a forbidden sign, and is none of the reference's."""
-        values, signs, _, real = x
+        values, signs, _, real, _ = x
         counts = ~real & (values == np.floor(values)) & (np.abs(values) >= 1.0)
         doubtful = has(signs, forbidden)
         if self.known is None:
@@ -218,16 +229,19 @@ def defined_evidence(
     sample: Sample,
     rng: np.random.Generator,
     order: Sequence[int],
+    contents: Mapping[int, Array] = {},
 ) -> Evidence:
     """Whether ``candidate`` is defined wherever the first of the ``references`` is; the others are
-    the same program, decomposed otherwise. Graphs are free of composites."""
+    the same program, decomposed otherwise. Graphs are free of composites. ``contents`` is what
+    inputs always hold, by their numbers."""
     by_sign = by_reference = 0
+    fixed = {*sample.fixed, *contents}
     for _ in range(_DRAWS):
-        drawn = _draw(references[0], sample, rng)
-        known = _owed(references, sample, drawn).sets(_factors((references[0], candidate)))
+        drawn = _draw(references[0], sample, rng, contents)
+        known = _owed(references, sample, drawn, fixed).sets(_factors((references[0], candidate)))
         domain = Defined(known)
         results = evaluate_sampled(
-            candidate, domain, _inputs(domain, candidate, drawn, sample), sample.demands[1]
+            candidate, domain, _inputs(domain, candidate, drawn, sample, fixed), sample.demands[1]
         )
         by_sign, by_reference = domain.by_sign, domain.by_reference
         for i, j in enumerate(order):
@@ -253,7 +267,9 @@ def defined_evidence(
     return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
 
 
-def _draw(graph: KernelGraph, sample: Sample, rng: np.random.Generator) -> list[Array]:
+def _draw(
+    graph: KernelGraph, sample: Sample, rng: np.random.Generator, contents: Mapping[int, Array]
+) -> list[Array]:
     """Inputs that are not rounded to their types: numbers of 16 bits meet by chance."""
     values: list[Array] = []
     extents = compared_with(graph)
@@ -261,6 +277,9 @@ def _draw(graph: KernelGraph, sample: Sample, rng: np.random.Generator) -> list[
         fixed = sample.fixed_part(number)
         if fixed is not None:
             values.append(fixed.astype(np.float64))
+        elif number in contents:
+            held = Sampled((np.asarray(contents[number], np.float64),), whole(len(v.shape)))
+            values.append(restrict(held, region, v)[0])
         elif v.dtype.is_integer:
             values.append(np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64))
         else:
@@ -268,14 +287,19 @@ def _draw(graph: KernelGraph, sample: Sample, rng: np.random.Generator) -> list[
     return values
 
 
-def _owed(references: Sequence[KernelGraph], sample: Sample, drawn: Sequence[Array]) -> Owed:
+def _owed(
+    references: Sequence[KernelGraph],
+    sample: Sample,
+    drawn: Sequence[Array],
+    fixed: AbstractSet[int],
+) -> Owed:
     """The arguments of the references' operations."""
     owed = Owed()
     for number, graph in enumerate(references):
         domain = Defined()
         wanted = sample.demands[0] if not number else demand(graph, sample.outputs)
         try:
-            evaluate_sampled(graph, domain, _inputs(domain, graph, drawn, sample), wanted)
+            evaluate_sampled(graph, domain, _inputs(domain, graph, drawn, sample, fixed), wanted)
         except EvaluationError:
             if not number:
                 raise
@@ -292,11 +316,15 @@ def _factors(graphs: Sequence[KernelGraph]) -> list[float]:
 
 
 def _inputs(
-    domain: Defined, graph: KernelGraph, drawn: Sequence[Array], sample: Sample
+    domain: Defined,
+    graph: KernelGraph,
+    drawn: Sequence[Array],
+    sample: Sample,
+    fixed: AbstractSet[int],
 ) -> list[Sampled]:
     inputs: list[Sampled] = []
     entries = zip(drawn, graph.inputs, sample.inputs, strict=True)
     for number, (values, v, region) in enumerate(entries):
-        planes = domain.input(values, v.dtype, fixed=number in sample.fixed)
+        planes = domain.input(values, v.dtype, fixed=number in fixed)
         inputs.append(Sampled(planes, region))
     return inputs

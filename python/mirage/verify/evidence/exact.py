@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.attempts import attempts
 from mirage.verify.evidence.floats import Difference
 from mirage.verify.evidence.free_slices import with_free_slices
+from mirage.verify.evidence.free_views import with_free_views
 from mirage.verify.evidence.proof import prove, prove_with_signs
 from mirage.verify.evidence.proof_by_tiles import prove_opened
 from mirage.verify.evidence.proof_for_all_sizes import prove_for_extents
@@ -223,6 +224,19 @@ def other_sizes(first: KernelGraph, second: KernelGraph, seconds: float) -> Hold
     return None if general is None else general[1]
 
 
+def _freed(first: KernelGraph, second: KernelGraph) -> Iterator[tuple[KernelGraph, KernelGraph]]:
+    """Two programs, before that with less of their inputs' shapes to fit: what is shown of those
+    holds for these."""
+    sliced = with_free_slices(first, second)
+    pair = sliced or (first, second)
+    viewed = with_free_views(*pair)
+    if viewed is not None:
+        yield viewed
+    if sliced is not None:
+        yield sliced
+    yield first, second
+
+
 def show(
     piece: Piece, seed: int, seconds: float = math.inf, processor_seconds: float = math.inf
 ) -> Shown:
@@ -234,12 +248,13 @@ def show(
     try:
         with time_limit(seconds, processor_seconds):
             rng = random.Random(seed)
-            freed = with_free_slices(first, second)
-            if freed is not None:
-                found = compare_exactly(*freed, rng, max_error_log2=PIECE_LOG2).shown
+            found: Shown | None = None
+            for pair in _freed(first, second):
+                found = compare_exactly(*pair, rng, max_error_log2=PIECE_LOG2).shown
                 if found.holds:
-                    return found
-            return compare_exactly(first, second, rng, max_error_log2=PIECE_LOG2).shown
+                    break
+            assert found is not None
+            return found
     except OutOfTime:
         return Shown(
             0.0,

@@ -34,11 +34,13 @@ def examine(
     hint: Hint | None = None,
     known: Mapping[str, Shown] = {},
     contents: Mapping[int, Array] = {},
+    positions: Mapping[int, Array] = {},
     *,
     postpone: bool = True,
 ) -> Verdict | Open:
     """:func:`mirage.verify.verifier.verify`; with ``postpone`` up to what candidates of one program
-    can share."""
+    can share. ``positions`` are the numbers in inputs that stand for positions: what is shown holds
+    for any others, but for where results are defined."""
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
@@ -51,7 +53,7 @@ def examine(
         verdict = NOT_IDLE
         if taken is not None:
             pair = taken.reference, taken.candidate
-            found = examine(*pair, options, None, known, known_numbers, postpone=False)
+            found = examine(*pair, options, None, known, known_numbers, positions, postpone=False)
             assert isinstance(found, Verdict)
             verdict = found
         verdict = with_positions(freed, replace(verdict, seed=seed), known_numbers, options.work)
@@ -66,7 +68,7 @@ def examine(
     count = len(reference.outputs)
     if hint is not None and (first.calls or not speaks_of(hint, reference)):
         hint = None
-    held = partial(Verification, known=known, contents=contents)
+    held = partial(Verification, known=known, contents=contents, positions=positions)
     found = held(first.graph, second.graph, count, options, seed, hint).run(
         postpone and not first.calls and not contents
     )

@@ -62,6 +62,7 @@ class Verification:
         hint: Hint | None,
         known: Mapping[str, Shown],
         contents: Mapping[int, Array] = {},
+        positions: Mapping[int, Array] = {},
         depth: Depth = Depth.USUAL,
     ) -> None:
         self.depth = depth
@@ -71,7 +72,7 @@ class Verification:
         self.options = options
         self.seed = seed
         self.hint, self.known = hint, known
-        self.contents = contents
+        self.contents, self.positions = contents, positions
         self.unshown: tuple[int, ...] = ()
         self.stored: Pairs = ()
         self.rough: Value | None = None
@@ -152,7 +153,8 @@ class Verification:
         if instance.cells is None:
             references.append(decompose(self.reference))
         sample = instance.stable_sample
-        found = defined_evidence(references, instance.stable[1], sample, source, order)
+        held = {**self.contents, **self.positions} if instance.cells is None else {}
+        found = defined_evidence(references, instance.stable[1], sample, source, order, held)
         self.evidence.append(found)
         return found.holds is True
 

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import graphs
+import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
+from mirage.verify.pair.examine import examine
 
 OPTIONS = VerifyOptions(seed=5)
 Write = Callable[[Builder, Value, Value], Value]
@@ -250,3 +252,56 @@ def test_the_verdict_says_so() -> None:
     )
     assert verdict.to_json()["defined"] is False
     assert verdict.to_json()["accepted"] is False
+
+
+# ---- what inputs are known to hold
+
+
+def counts(inverse: bool) -> KernelGraph:
+    """Rows of y over how many elements windows of three have that end at its columns, by their
+    positions."""
+    position, y = graphs.tensor(16, dtype=DType.I64), graphs.tensor(4, 16, dtype=DType.F32)
+    b = Builder()
+    at = b.cast(position, DType.F32)
+    end = b.binary(BinaryFn.MIN, b.binary(ADD, at, b.constant(2.0)), b.constant(16.0))
+    count = b.binary(SUB, end, b.binary(MAX, b.binary(SUB, at, b.constant(1.0)), b.constant(0.0)))
+    result = (
+        b.binary(MUL, b.unary(INVERSE, count), y) if inverse else b.binary(DIV, y, count)
+    )
+    return KernelGraph("counts", (position, y), tuple(b.ops), (result,))
+
+
+def test_positions_are_what_decides_where_they_are_known() -> None:
+    """Counts are whole numbers, which the reference may have by chance: their own sign tells."""
+    free = examine(counts(False), counts(True), OPTIONS, postpone=False)
+    assert isinstance(free, Verdict)
+    assert free.kind is Kind.PROVED
+    assert free.defined is False
+    held = {0: np.arange(16.0)}
+    known = examine(counts(False), counts(True), OPTIONS, positions=held, postpone=False)
+    assert isinstance(known, Verdict)
+    assert known.defined
+    wrong = {0: np.arange(16.0) - 9.0}  # of which some give no elements
+    unsure = examine(counts(False), counts(True), OPTIONS, positions=wrong, postpone=False)
+    assert isinstance(unsure, Verdict)
+    assert unsure.defined is False
+
+
+def test_what_roundings_leave_of_known_numbers_has_no_sign() -> None:
+    """A tenth, three times, is three tenths: what is left of the difference is not to divide by."""
+
+    def divided(known: bool) -> KernelGraph:
+        position, y = graphs.tensor(16, dtype=DType.I64), graphs.tensor(4, 16, dtype=DType.F32)
+        b = Builder()
+        at = b.cast(position, DType.F32)
+        tenths = b.binary(MUL, at, b.constant(0.1))
+        zero = b.binary(SUB, b.binary(ADD, b.binary(ADD, tenths, tenths), tenths),
+                        b.binary(MUL, at, b.constant(0.3)))  # fmt: skip
+        x = b.binary(DIV, b.binary(MUL, y, zero), zero) if known else y
+        return KernelGraph("divided", (position, y), tuple(b.ops), (x,))
+
+    found = examine(
+        divided(False), divided(True), OPTIONS, positions={0: np.arange(1.0, 17.0)}, postpone=False
+    )
+    assert isinstance(found, Verdict)
+    assert not found.accepted

@@ -1,0 +1,47 @@
+"""Which launches of a module the compiler's diagnostics are about, by their lines in its text."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any
+
+_PLACE = re.compile(r'"[^"\n]*":(\d+):\d+')
+"""A place in a file, as locations are written, also those that are made of others."""
+
+
+def lines_of(error: Any) -> list[int]:
+    """The lines (from 1 on) that the diagnostics of an ``ir.MLIRError`` speak of."""
+    places = (_PLACE.findall(str(d.location)) for d in error.error_diagnostics)
+    return [int(line) for found in places for line in found]
+
+
+def kernels_at(text: str, lines: Iterable[int]) -> tuple[int, ...]:
+    """The numbers, among the launches of the graph in ``text``, of those with some of the lines."""
+    from mirage import ir
+
+    wanted = sorted(set(lines))
+    if not wanted:
+        return ()
+    starts: list[int] = []
+    launches: list[int | None] = []  # of each op its number, if it is a launch
+    with ir.Context():
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError:  # what cannot be read has no kernels
+            return ()
+        ops = [op for graph in module.body.operations for op in _ops_of(graph.operation)]
+        for op in ops:
+            starts.append(op.location.start_line)
+            launch = op.name == "kernel.launch"
+            launches.append(sum(n is not None for n in launches) if launch else None)
+    places = (bisect_right(starts, line) - 1 for line in wanted)
+    found = (launches[place] for place in places if place >= 0)
+    return tuple(sorted({number for number in found if number is not None}))
+
+
+def _ops_of(graph: Any) -> list[Any]:
+    if graph.name != "kernel.graph":
+        return []
+    return [op.operation for op in graph.regions[0].blocks[0].operations]

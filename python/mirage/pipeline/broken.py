@@ -1,0 +1,67 @@
+"""Which kernels of a program do not compile.
+
+The compiler says where in its input it has failed, and so which kernels have. Where it does not,
+halves of the kernels are compiled until those are left that do not compile by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from mirage.compiler.errors import CompileError
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph, Launch, launches
+
+
+class BrokenKernelsError(CompileError):
+    """A program does not compile; ``keys`` are those of the kernels that are known to be why."""
+
+    def __init__(self, message: str, keys: frozenset[str] = frozenset()) -> None:
+        super().__init__(message)
+        self.keys = keys
+
+
+def key_of(launch: Launch) -> str:
+    """Equal for kernels that are compiled to the same."""
+    return signature(group_of([launch]))
+
+
+def broken_in(graph: KernelGraph, error: CompileError) -> BrokenKernelsError:
+    """Why a part (its lookups computed) does not compile, with the kernels that are to blame."""
+    kernels = list(launches(graph.ops))
+    numbers = (n for n in error.kernels if n < len(kernels))
+    return BrokenKernelsError(error.message, frozenset(key_of(kernels[n]) for n in numbers))
+
+
+def broken_kernels(
+    kernels: Sequence[Launch], named: Collection[str], compiles: Callable[[KernelGraph], bool]
+) -> set[int]:
+    """The numbers of those of some ``kernels`` (their lookups computed) that do not compile: of the
+    ``named`` ones if there are any, else they are looked for. Equal ones are compiled once."""
+    keys = [key_of(launch) for launch in kernels]
+    wrong = {key for key in keys if key in named}
+    if not wrong:
+        different = dict(zip(keys, kernels, strict=True))
+        wrong = {key_of(launch) for launch in _failing(list(different.values()), compiles)}
+    return {number for number, key in enumerate(keys) if key in wrong}
+
+
+def group_of(kernels: Sequence[Launch]) -> KernelGraph:
+    """A program of some kernels, all of whose results it returns."""
+    made = {v: None for launch in kernels for v in launch.results}
+    read = dict.fromkeys(v for launch in kernels for v in launch.operands if v not in made)
+    return KernelGraph("kernels", tuple(read), tuple(kernels), tuple(made))
+
+
+def _failing(
+    kernels: Sequence[Launch], compiles: Callable[[KernelGraph], bool], known: bool = True
+) -> list[Launch]:
+    """Those that do not compile; ``known``: with others at least one of them does not."""
+    alone = len(kernels) < 2  # what a group's own ops are to blame for is no kernel's fault
+    if not kernels or ((alone or not known) and compiles(group_of(kernels))):
+        return []
+    if alone:
+        return list(kernels)
+    half = len(kernels) // 2
+    first = _failing(kernels[:half], compiles, known=False)
+    return first + _failing(kernels[half:], compiles, known=not first)

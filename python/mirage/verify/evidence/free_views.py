@@ -1,0 +1,58 @@
+"""Inputs in the shape in which they are read.
+
+Where both programs read an input through reshapes only, its own dimensions mean nothing to them:
+elements follow each other in the same order in any shape. Cuts of these dimensions, which often fit
+no tile of the views, do not meet those of tiles any more once the input has the shape of a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirage.semantics.ugraph import KernelGraph, Op, Reshape, TensorType, Value
+
+
+def with_free_views(
+    first: KernelGraph, second: KernelGraph
+) -> tuple[KernelGraph, KernelGraph] | None:
+    """Both programs with the views of inputs as inputs, or None where there are no such inputs."""
+    graphs = (first, second)
+    shapes = [_shape([graph.inputs[i] for graph in graphs], graphs) for i in _numbers(first)]
+    if all(s is None for s in shapes):
+        return None
+    one, other = (_with_inputs(graph, shapes) for graph in graphs)
+    return one, other
+
+
+def _numbers(graph: KernelGraph) -> range:
+    return range(len(graph.inputs))
+
+
+def _shape(values: Sequence[Value], graphs: Sequence[KernelGraph]) -> tuple[int, ...] | None:
+    """The shape of fewest dimensions in which an input is read, if it is read in others than its
+    own alone."""
+    found: dict[tuple[int, ...], None] = {}
+    for value, graph in zip(values, graphs, strict=True):
+        if value in graph.outputs:
+            return None
+        for op in graph.ops:
+            if value in op.operands:
+                if not isinstance(op, Reshape):
+                    return None
+                found[op.result.shape] = None
+    return min(found, key=len, default=None)
+
+
+def _with_inputs(graph: KernelGraph, shapes: Sequence[tuple[int, ...] | None]) -> KernelGraph:
+    new: dict[Value, Value] = {}
+    inputs: list[Value] = []
+    for value, shape in zip(graph.inputs, shapes, strict=True):
+        if shape is not None:
+            new[value] = Value(TensorType(shape, value.dtype), value.name)
+        inputs.append(new.get(value, value))
+    ops: list[Op] = []
+    for op in graph.ops:
+        if isinstance(op, Reshape) and op.operands[0] in new:
+            op = Reshape((new[op.operands[0]],), op.results)
+        ops.append(op)
+    return KernelGraph(graph.name, tuple(inputs), tuple(ops), graph.outputs)

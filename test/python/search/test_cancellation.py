@@ -1,0 +1,97 @@
+"""What cancels over the real numbers and may be NaN, and elements that are divided."""
+
+from __future__ import annotations
+
+import pytest
+from mirage.cost import H200
+from mirage.search import SearchLimits, SearchReport, superoptimize
+from mirage.search.kernel.solver import KernelSolver
+from mirage.search.program.parts import Program
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Binary, KernelGraph, Unary, all_ops
+from mirage.verify import VerifyOptions, verify
+from search_programs import graph, tensor
+
+LIMITS = SearchLimits(columns=200, plans=20)
+
+
+def centred(*, per_row: bool) -> KernelGraph:
+    """What is left of the sum of two tensors without the mean of its rows; with a number for each
+    row that is none of that."""
+    b, x, y = Builder(), tensor("x", 32, 64), tensor("y", *((32, 1) if per_row else (32, 64)))
+    both = b.binary(BinaryFn.ADD, x, y)
+    mean = b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, both, (1,)), b.constant(1 / 64))
+    return graph("centred", (x, y), b, b.binary(BinaryFn.SUB, both, mean))
+
+
+def solved(program: KernelGraph) -> tuple[int, list[str]]:
+    """How many ways there are to compute it in one kernel, and what the search has to say."""
+    report = SearchReport()
+    region = Program(program, H200, SearchReport()).region(program.outputs, ())
+    return len(KernelSolver(H200, LIMITS, report).solve(region.problem())), report.notes
+
+
+def test_no_kernel_is_built_that_loses_an_input() -> None:
+    assert solved(centred(per_row=False))[0]
+    ways, notes = solved(centred(per_row=True))
+    assert not ways
+    assert any("y cancels" in note for note in notes)
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+def test_candidates_keep_what_is_no_number(per_row: bool) -> None:
+    """The sum is stored, and what is read of it is there in what is computed."""
+    program = centred(per_row=per_row)
+    found = superoptimize(program, H200, LIMITS).candidates
+    assert found
+    for candidate in found[:2]:
+        assert verify(program, candidate.graph, VerifyOptions(seed=3)).accepted
+
+
+def differences() -> KernelGraph:
+    """``x * (y + z) - x * z``: what is added may cancel only where it is multiplied out."""
+    b, x, y, z = Builder(), *(tensor(n, 32, 64) for n in "xyz")
+    first = b.binary(BinaryFn.MUL, x, b.binary(BinaryFn.ADD, y, z))
+    return graph("apart", (x, y, z), b, b.binary(BinaryFn.SUB, first, b.binary(BinaryFn.MUL, x, z)))
+
+
+def test_what_cancels_where_it_is_multiplied_out_is_not_multiplied_out() -> None:
+    program = differences()
+    found = superoptimize(program, H200, LIMITS).candidates
+    assert found
+    for candidate in found[:2]:
+        assert verify(program, candidate.graph, VerifyOptions(seed=3)).accepted
+
+
+def quotient(fn: BinaryFn, terms: int) -> KernelGraph:
+    """Sums of elements over (or times) other elements, which are no sums."""
+    b, xs = Builder(), [tensor(f"x{i}", 32, 64) for i in range(terms)]
+    y = tensor("y", 64)
+    total = xs[0]
+    for x in xs[1:]:
+        total = b.binary(BinaryFn.ADD, total, x)
+    below = b.binary(BinaryFn.ADD, b.unary(UnaryFn.EXP, y), b.constant(1.0))
+    return graph("quotient", (*xs, y), b, b.binary(fn, total, below))
+
+
+@pytest.mark.parametrize("terms", [1, 3])
+def test_elements_are_divided_and_not_multiplied_with_what_is_rounded(terms: int) -> None:
+    def functions(program: KernelGraph) -> set[object]:
+        found = superoptimize(program, H200, LIMITS).candidates[0].graph
+        ops = all_ops(found.ops)
+        return {op.fn for op in ops if isinstance(op, Unary | Binary)}
+
+    used = functions(quotient(BinaryFn.DIV, terms))
+    assert BinaryFn.DIV in used
+    assert UnaryFn.RECIPROCAL not in used
+    assert BinaryFn.DIV not in functions(quotient(BinaryFn.MUL, terms))
+
+
+def test_a_row_is_divided_by_its_sum_once() -> None:
+    """The inverse of a sum is computed once for all elements of the row."""
+    b, x = Builder(), tensor("x", 32, 64)
+    e = b.unary(UnaryFn.EXP, x)
+    program = graph("rows", (x,), b, b.binary(BinaryFn.DIV, e, b.reduce(ReduceFn.SUM, e, (1,))))
+    found = superoptimize(program, H200, LIMITS).candidates[0].graph
+    assert any(getattr(op, "fn", None) is UnaryFn.RECIPROCAL for op in all_ops(found.ops))
