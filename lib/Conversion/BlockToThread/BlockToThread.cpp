@@ -26,13 +26,19 @@ using namespace mirage;
 /// dimensions for its rows and columns.
 static MemRefType getParameterType(Type type) {
   auto tensor = cast<RankedTensorType>(type);
-  SmallVector<int64_t> shape(tensor.getShape());
-  while (shape.size() < 2)
+  SmallVector<int64_t> shape(tensor.getShape()), strides = kernel::getStrides(tensor);
+  while (shape.size() < 2) {
+    strides.insert(strides.begin(), shape.empty() ? 1 : shape.front() * strides.front());
     shape.insert(shape.begin(), 1);
+  }
   // A truth value is a byte.
+  MLIRContext *context = type.getContext();
   Type element = tensor.getElementType();
-  return MemRefType::get(shape,
-                         element.isInteger(1) ? IntegerType::get(type.getContext(), 8) : element);
+  if (element.isInteger(1))
+    element = IntegerType::get(context, 8);
+  if (!tensor.getEncoding())
+    return MemRefType::get(shape, element);
+  return MemRefType::get(shape, element, StridedLayoutAttr::get(context, 0, strides));
 }
 
 namespace {
@@ -105,14 +111,21 @@ private:
     });
   }
 
-  /// Whether a block is no more than an address: in one piece, and aligned as kernels expect it of
-  /// tensors. Outputs have memory of their own.
+  /// Whether a block is no more than an address: with the steps that its type says, or in one
+  /// piece and aligned as kernels expect it of tensors. Outputs have memory of their own.
   static bool isAddress(kernel::SliceOp slice) {
     constexpr int64_t kAlignmentBits = 16 * 8;
+    if (cast<RankedTensorType>(slice.getResult().getType()).getEncoding())
+      return true;
     std::optional<int64_t> start = slice.getContiguousStart();
     Type element = cast<RankedTensorType>(slice.getResult().getType()).getElementType();
     return start && *start * element.getIntOrFloatBitWidth() % kAlignmentBits == 0 &&
            !isReturned(slice.getResult());
+  }
+
+  /// Whether kernels write the operands of a join to their parts of it.
+  static bool isWrittenInParts(kernel::ConcatOp concat) {
+    return cast<RankedTensorType>(concat.getInputs().front().getType()).getEncoding() != nullptr;
   }
 
   /// A name as PTX takes it: letters, digits and underscores, no digit first.
@@ -130,7 +143,9 @@ private:
     bool hasAlternatives = false;
     graph.walk([&](Operation *op) {
       auto slice = dyn_cast<kernel::SliceOp>(op);
-      if (isa<kernel::LaunchOp, kernel::ConcatOp>(op) || (slice && !isAddress(slice)))
+      auto concat = dyn_cast<kernel::ConcatOp>(op);
+      if (isa<kernel::LaunchOp>(op) || (concat && !isWrittenInParts(concat)) ||
+          (slice && !isAddress(slice)))
         ops.push_back(op);
       hasAlternatives |= isa<kernel::AlternativesOp>(op);
     });
@@ -228,6 +243,11 @@ private:
     int64_t threads = 32 * getBlockWarps(launch);
     gpu::GPUFuncOp function =
         createKernel(builder, launch.getLoc(), module, name, parameters, threads);
+    for (auto [number, type] : llvm::enumerate(
+             llvm::concat<const Type>(launch->getOperandTypes(), launch->getResultTypes())))
+      if (auto tensor = cast<RankedTensorType>(type); tensor.getEncoding())
+        function.setArgAttr(number, thread::kAlignAttr,
+                            builder.getI64IntegerAttr(kernel::getStartAlign(tensor)));
     ValueRange arguments = function.getArguments();
     size_t numInputs = launch->getNumOperands(), numOutputs = launch->getNumResults();
     TileEmitter(launch, builder, arguments.take_front(numInputs),

@@ -9,10 +9,9 @@
 
 namespace mirage::thread {
 
-/// Discardable attributes that `annotateAccesses` leaves on ops which access
-/// device tensors: a divisor of each offset, and the alignment of the pointer.
+/// Discardable attribute that `annotateAccesses` leaves on ops which access device
+/// tensors, beside `kAlignAttr`: a divisor of each offset.
 constexpr llvm::StringLiteral kDivisorsAttr = "thread.divisors";
-constexpr llvm::StringLiteral kAlignAttr = "thread.align";
 
 /// Notes what the original values tell about alignment: values are replaced
 /// while the conversion goes on.

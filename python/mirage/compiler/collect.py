@@ -1,8 +1,8 @@
 """From a kernel graph in form ``binary`` to a manifest and PTX.
 
 In that form all computation is in ``kernel.invoke`` of functions whose code is in ``gpu.binary``
-ops; reshapes are names for the same memory, slices for a part of it. Everything else is an error
-that names the op.
+ops; reshapes are names for the same memory, slices for a part of it, and joins for what their
+operands are parts of. Everything else is an error that names the op.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class _Collector:
         self.views: dict[ir.Value, _View] = {}
         self.modules: list[str] = []
         self.kernels: list[tuple[Any, list[_View]]] = []
+        self.parts = _parts_of_joins(self.block)
 
     def run(self, compiler: str, chip: str) -> Artifact:
         inputs = self._inputs()
@@ -147,8 +148,10 @@ class _Collector:
         number = len(self.kernels)
         if op.name == "kernel.invoke":
             for value in op.results:
-                buffer = _Buffer(*tensor_type(value), first=number, last=number)
-                self.views[value] = _View(buffer)
+                view = self.parts.get(value) or _View(_Buffer(*tensor_type(value)))
+                if view.buffer.first < 0:
+                    view.buffer.first = number
+                self.views[value] = view
             views = [self._view(v, op) for v in (*op.operands, *op.results)]
             for view in views:
                 view.buffer.last = number
@@ -158,6 +161,8 @@ class _Collector:
         elif op.name == "kernel.slice":
             whole = self._view(op.operands[0], op)
             self.views[op.results[0]] = _View(whole.buffer, whole.offset + _start(op))
+        elif op.name == "kernel.concat" and strides_of(op.operands[0]) is not None:
+            self.views[op.results[0]] = _View(self._view(op.operands[0], op).buffer)
         elif op.name == "kernel.return":
             for i, value in enumerate(op.operands):
                 outputs.append(self._output(i, value, op))
@@ -204,11 +209,15 @@ class _Collector:
             raise CompileError(f"{op.location}: expected PTX for @{container}, got none")
         if container not in self.modules:
             self.modules.append(container)
+        tensors = (*op.operands, *op.results)
         arguments = tuple(
-            replace(v.buffer.place, offset=v.offset) for v in views if v.buffer.place is not None
+            replace(v.buffer.place, offset=v.offset, strides=strides_of(value))
+            for v, value in zip(views, tensors, strict=True)
+            if v.buffer.place is not None
         )
         arguments += tuple(
-            replace(arguments[number], map=tensor_map) for number, tensor_map in _tensor_maps(op)
+            replace(arguments[number], map=tensor_map, strides=None)
+            for number, tensor_map in _tensor_maps(op)
         )
         count = parameter_count(self.ptx_of[container], entry)
         if count != len(arguments):
@@ -243,7 +252,8 @@ def _tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
         number = int(match[1])
         shape, dtype = tensor_type(tensors[number])
         box = tuple(int(n) for n in match[2].split(","))
-        yield number, TensorMap(shape, dtype, box, int(match[3]))
+        strides = strides_of(tensors[number])
+        yield number, TensorMap(shape, dtype, box, int(match[3]), strides)
 
 
 def _integers(op: ir.Operation, name: str) -> list[int]:
@@ -265,13 +275,49 @@ def _triple(op: ir.Operation, values: list[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
+def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:
+    """Results of kernels that are parts of a ``kernel.concat``, and where they lie."""
+    found: dict[ir.Value, _View] = {}
+    for op in block.operations:
+        if op.operation.name != "kernel.concat" or strides_of(op.operands[0]) is None:
+            continue
+        shape, dtype = tensor_type(op.results[0])
+        whole = _Buffer(shape, dtype)
+        dim = _integer(op.operation, "dim")
+        step = dense_strides(shape)[dim] * ELEMENT_BYTES[dtype]
+        offset = 0
+        for operand in op.operands:
+            part = operand
+            while part.owner.name == "kernel.reshape":
+                part = part.owner.operands[0]
+            found[part] = _View(whole, offset)
+            offset += tensor_type(operand)[0][dim] * step
+    return found
+
+
 def _start(op: ir.Operation) -> int:
-    """Bytes before the block of a ``kernel.slice``, which must lie in one piece."""
+    """Bytes before the block of a ``kernel.slice``, which must lie in one piece or have steps."""
     whole, dtype = tensor_type(op.operands[0])
-    start = contiguous_start(whole, tensor_type(op.results[0])[0], _integers(op, "offsets"))
-    if start is None:
-        raise CompileError(f"{op.location}: expected a block in one piece, got {op}")
+    offsets = _integers(op, "offsets")
+    if strides_of(op.results[0]) is None:
+        start = contiguous_start(whole, tensor_type(op.results[0])[0], offsets)
+        if start is None:
+            raise CompileError(f"{op.location}: expected a block in one piece, got {op}")
+    else:
+        steps = strides_of(op.operands[0]) or dense_strides(whole)
+        start = sum(n * step for n, step in zip(offsets, steps, strict=True))
     return start * ELEMENT_BYTES[dtype]
+
+
+def strides_of(value: ir.Value) -> tuple[int, ...] | None:
+    """The steps of a tensor that is part of another one, in elements; None of a dense one."""
+    from mirage import ir
+
+    encoding = ir.RankedTensorType(value.type).encoding
+    match = None if encoding is None else re.match(r"#kernel\.strides<\[([\d, ]*)\]", str(encoding))
+    if match is None:
+        return None
+    return tuple(int(n) for n in match[1].split(","))
 
 
 def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:

@@ -1,13 +1,21 @@
-"""Ops between kernels: which are kernels of their own, and what they cost."""
+"""Ops between kernels: which are kernels of their own, and what they cost.
+
+Slices that only kernels read are addresses and strides, and so are the parts of a join that kernels
+compute for it alone; the others are copied. Compiled programs decide by the same rule
+(``mirage-view-tensors``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
-from math import prod
+from collections import Counter
+from collections.abc import Container, Iterator
+from math import gcd, prod
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
+from mirage.semantics.op import Lookup
 from mirage.semantics.region import contiguous_start
+from mirage.semantics.strides import START, Strides, dense, reshaped, row_alignment
 from mirage.semantics.ugraph import (
     Broadcast,
     Concat,
@@ -16,14 +24,13 @@ from mirage.semantics.ugraph import (
     External,
     KernelGraph,
     Launch,
+    Load,
     Op,
     Reshape,
     Slice,
     Value,
+    all_ops,
 )
-
-ALIGNMENT = 16
-"""Bytes that kernels copy at a time: a block that does not start at a multiple is copied."""
 
 
 def is_address(op: Op) -> bool:
@@ -31,26 +38,122 @@ def is_address(op: Op) -> bool:
     if not isinstance(op, Slice):
         return False
     start = contiguous_start(op.operands[0].shape, op.result.shape, op.offsets)
-    return start is not None and start * op.result.dtype.bytes % ALIGNMENT == 0
+    return start is not None and start * op.result.dtype.bytes % START == 0
 
 
-def is_copy(op: Op, outputs: Container[Value]) -> bool:
-    """Whether an op is a kernel that copies."""
-    if isinstance(op, Concat):
-        return True
-    return isinstance(op, Slice) and (op.result in outputs or not is_address(op))
+def copies_in(graph: KernelGraph) -> frozenset[Op]:
+    """The slices and joins of a graph that are kernels which copy."""
+    moves = [op for op in graph.ops if isinstance(op, Slice | Concat)]
+    return frozenset(moves) - _Views(graph).found() if moves else frozenset()
+
+
+class _Views:
+    def __init__(self, graph: KernelGraph) -> None:
+        self.graph = graph
+        self.outputs = frozenset(graph.outputs)
+        self.definitions = {v: op for op in graph.ops for v in op.results}
+        self.readers: dict[Value, list[Op]] = {}
+        self.uses = Counter(graph.outputs)
+        for op in graph.ops:
+            self.uses.update(op.operands)
+            for v in dict.fromkeys(op.operands):
+                self.readers.setdefault(v, []).append(op)
+
+    def found(self) -> frozenset[Op]:
+        """Slices and joins that are addresses."""
+        found: set[Op] = set()
+        for op in self.graph.ops:
+            if isinstance(op, Slice) and op not in found:
+                if is_address(op) and op.result not in self.outputs:
+                    found.add(op)
+                    continue
+                strides = dense(op.operands[0].shape)
+                views = self._views(op, strides, START)
+                if views is not None:
+                    found.update(views)
+            elif isinstance(op, Concat) and self._is_written_in_parts(op):
+                found.add(op)
+        return frozenset(found)
+
+    def _views(self, op: Slice, strides: Strides, align: int) -> list[Op] | None:
+        """The slice and those of it, if only kernels read them in the end."""
+        start = sum(n * step for n, step in zip(op.offsets, strides, strict=True))
+        align = gcd(align, start * op.result.dtype.bytes)
+        inner = self._read_by_kernels(op.result, strides, align)
+        return None if inner is None else [op, *inner]
+
+    def _read_by_kernels(self, value: Value, strides: Strides, align: int) -> list[Op] | None:
+        if value in self.outputs:
+            return None
+        found: list[Op] = []
+        for op in self.readers.get(value, ()):
+            more: list[Op] | None = None
+            if isinstance(op, Slice):
+                more = self._views(op, strides, align)
+            elif isinstance(op, Reshape):
+                other = reshaped(value.shape, strides, op.result.shape)
+                if other is not None:
+                    more = self._read_by_kernels(op.result, other, align)
+            elif _loads(op, value, strides, align):
+                more = []
+            if more is None:
+                return None
+            found += more
+        return found
+
+    def _is_written_in_parts(self, op: Concat) -> bool:
+        steps = dense(op.result.shape)
+        return all(
+            v.dtype is op.result.dtype and self._is_written_for(v, steps) for v in op.operands
+        )
+
+    def _is_written_for(self, part: Value, strides: Strides) -> bool:
+        """Whether a kernel computes a part of a join for it alone, and may write it in place."""
+        value = part
+        while self.uses[value] == 1:
+            if reshaped(part.shape, strides, value.shape) is None:
+                return False
+            op = self.definitions.get(value)
+            if not isinstance(op, Reshape):
+                return op is not None and _is_kernel(op)
+            value = op.operands[0]
+        return False
+
+
+def _is_kernel(op: Op) -> bool:
+    """Whether an op is a launch, or becomes one; those that copy do not count."""
+    return not isinstance(op, Constant | External | Lookup | Reshape | Slice | Concat)
+
+
+def _loads(op: Op, value: Value, strides: Strides, align: int) -> bool:
+    """Whether an op is a kernel that loads tiles of an operand with these strides."""
+    if not isinstance(op, Launch):
+        return _is_kernel(op)
+    params = {p for p, v in zip(op.body.params, op.operands, strict=True) if v is value}
+    readers = (inner for inner in all_ops(op.inside) if params.intersection(inner.operands))
+    if not all(isinstance(inner, Load) for inner in readers):
+        return False
+    rows = row_alignment(value.shape, strides, value.dtype.bytes, align)
+    return not op.schedule.warpgroups or rows == START
 
 
 def copied_bytes(graph: KernelGraph) -> int:
     """Bytes that slices and joins copy."""
-    return sum(op.result.type.bytes for op in graph.ops if is_copy(op, graph.outputs))
+    return sum(op.result.type.bytes for op in copies_in(graph))
 
 
-def is_unfused(op: Op, outputs: Container[Value]) -> bool:
-    """Whether an op of a kernel graph, no launch, becomes a kernel of its own."""
+def is_unfused(op: Op, copies: Container[Op]) -> bool:
+    """Whether an op of a kernel graph, no launch, becomes a kernel of its own; ``copies`` are the
+    slices and joins that do."""
     if isinstance(op, Constant | Launch | External | Reshape | Broadcast):
         return False
-    return is_copy(op, outputs) if isinstance(op, Slice | Concat) else True
+    return op in copies if isinstance(op, Slice | Concat) else True
+
+
+def unfused_in(graph: KernelGraph) -> Iterator[Op]:
+    """The ops of a graph, no launches, that become kernels of their own, in order."""
+    copies = copies_in(graph)
+    return (op for op in graph.ops if is_unfused(op, copies))
 
 
 def unfused_report(op: Op, target: Target) -> CostReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mirage.cost.copies import is_unfused, unfused_report
+from mirage.cost.copies import unfused_in, unfused_report
 from mirage.cost.features import Resources, features_of
 from mirage.cost.limits import CheckError, check_launch
 from mirage.cost.model import CostReport, KernelFeatures, report
@@ -51,5 +51,5 @@ def predict(
     parts = tuple(report(f, target) for f in features_in(graph, target, compiled))
     if not all(math.isfinite(p.time) for p in parts):
         return None
-    others = (unfused_report(op, target) for op in graph.ops if is_unfused(op, graph.outputs))
+    others = (unfused_report(op, target) for op in unfused_in(graph))
     return CostReport.sequence((*parts, *others), target)

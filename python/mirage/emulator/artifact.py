@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -168,9 +169,26 @@ _SWIZZLES: dict[int, Swizzle] = {0: "none", 32: "32B", 64: "64B", 128: "128B"}
 def tensor_map(start: Array, described: Description) -> TensorMap:
     """The map that a manifest describes, of the memory that begins with ``start``."""
     dtype = np.dtype(DTYPES[described.dtype])
-    size = int(np.prod(described.shape)) * dtype.itemsize
-    array = memory_of(start)[:size].view(dtype).reshape(described.shape)
+    array = in_steps(memory_of(start), dtype, described.shape, described.strides)
     return TensorMap(array, described.box, _SWIZZLES[described.swizzle])
+
+
+def in_steps(
+    memory: Array, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int] | None
+) -> Array:
+    """The tensor at the start of some bytes whose elements lie ``strides`` (in elements) apart;
+    None: densely."""
+    if strides is None:
+        return memory[: prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+    flat = memory[: span(shape, strides) * dtype.itemsize].view(dtype)
+    return np.ndarray(shape, dtype, flat, strides=[n * dtype.itemsize for n in strides])
+
+
+def span(shape: Sequence[int], strides: Sequence[int] | None) -> int:
+    """Elements from the first to the last one of a tensor."""
+    if strides is None:
+        return prod(shape)
+    return 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
 
 
 def _argument(

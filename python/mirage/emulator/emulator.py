@@ -39,13 +39,18 @@ class Uninitialised:
         """Bytes of the array that no launch has written."""
         if self.written is None:
             return self.array.nbytes
+        view = self.written_bytes()
+        return int(view.size - np.count_nonzero(view))
+
+    def written_bytes(self) -> Array:
+        """Which bytes of the array a launch has written: the array's shape, then bytes."""
+        assert self.written is not None
         low, _ = np.lib.array_utils.byte_bounds(_root(self.array))
-        view = np.lib.stride_tricks.as_strided(
+        return np.lib.stride_tricks.as_strided(
             self.written[self.array.ctypes.data - low :],
             (*self.array.shape, self.array.itemsize),
             (*self.array.strides, 1),
         )
-        return int(view.size - np.count_nonzero(view))
 
 
 @dataclass(frozen=True, eq=False)

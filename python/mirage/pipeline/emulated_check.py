@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from mirage.cost.copies import is_unfused
+from mirage.cost.copies import unfused_in
 from mirage.emulator.emulator import Dependent, Emulator
 from mirage.emulator.errors import (
     EmulatorError,
@@ -48,8 +48,8 @@ EMULATOR = "in the emulator"
 def kernel_ops(graph: KernelGraph) -> list[Op]:
     """The ops of a µGraph that are kernels, in the order of an artifact's launches: launches, and
     ops that become a kernel each."""
-    written = set[Op](launches(graph.ops))
-    return [op for op in graph.ops if op in written or is_unfused(op, graph.outputs)]
+    written = {*launches(graph.ops), *unfused_in(graph)}
+    return [op for op in graph.ops if op in written]
 
 
 def unchecked(step: Step, why: str) -> list[KernelCheck]:

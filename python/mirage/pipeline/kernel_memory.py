@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from mirage.emulator.artifact import DTYPES, tensor_map
+from mirage.emulator.artifact import DTYPES, in_steps, span, tensor_map
 from mirage.emulator.emulator import Uninitialised
 from mirage.emulator.tensor_map import TensorMap
 from mirage.pipeline.repeated_memory import RUN, repeated
@@ -78,15 +77,22 @@ def _operands(
     """An array for each operand; those that start at the same place are the same memory."""
     sizes: dict[tuple[str, int, int], int] = {}
     for v, a in zip(values, given, strict=True):
-        sizes[_place(a)] = max(sizes.get(_place(a), 0), v.type.size)
+        sizes[_place(a)] = max(sizes.get(_place(a), 0), span(v.shape, a.strides))
     known: dict[tuple[str, int, int], Array] = {}
     arrays: list[Array] = []
     for v, a in zip(values, given, strict=True):
         place = _place(a)
         if place not in known:
             known[place] = _numbers(sizes[place], v.dtype, a.offset, rng, positive=positive)
-        arrays.append(known[place][: v.type.size].reshape(v.shape or (1,)))
+        arrays.append(_shaped(known[place], v, a))
     return tuple(arrays)
+
+
+def _shaped(flat: Array, value: Value, argument: Argument) -> Array:
+    """A tensor whose elements lie as the kernel takes them to."""
+    if argument.strides is None:
+        return flat[: value.type.size].reshape(value.shape or (1,))
+    return in_steps(flat.view(np.uint8), flat.dtype, value.shape, argument.strides)
 
 
 def _numbers(
@@ -128,10 +134,9 @@ def _filled(size: int, dtype: DType, offset: int, run: Array) -> Array:
 
 
 def _unwritten(value: Value, argument: Argument) -> Uninitialised:
-    flat = _flat(value.type.size, value.dtype, argument.offset)
+    flat = _flat(span(value.shape, argument.strides), value.dtype, argument.offset)
     root = flat if flat.base is None else flat.base
-    shaped = flat.reshape(value.shape or (1,))
-    return Uninitialised(shaped, np.zeros(root.nbytes, bool))
+    return Uninitialised(_shaped(flat, value, argument), np.zeros(root.nbytes, bool))
 
 
 def _flat(size: int, dtype: DType, offset: int) -> Array:
@@ -143,7 +148,4 @@ def _flat(size: int, dtype: DType, offset: int) -> Array:
 
 def written_elements(result: Uninitialised) -> Array:
     """The flat indices of elements of which something was written, sorted."""
-    array, written = result.array, result.written
-    assert written is not None
-    own = written[len(written) - max(prod(array.shape), 1) * array.itemsize :]
-    return np.flatnonzero(own.reshape(-1, array.itemsize).any(axis=1))
+    return np.flatnonzero(result.written_bytes().any(axis=-1))

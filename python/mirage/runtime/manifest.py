@@ -16,7 +16,7 @@ from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.reader import Json, Reader, opened
 
 FORMAT = "mirage-artifact"
-VERSION = 3
+VERSION = 4
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
 TORCH_NAMES = {
@@ -77,27 +77,31 @@ class WorkspaceBuffer:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """How the tensor memory accelerator sees a dense tensor: one copy moves a ``box`` (elements,
-    one extent a dimension, outermost first); in shared memory its 16-byte chunks are permuted
-    within ``swizzle`` bytes (0: not at all).
+    """How the tensor memory accelerator sees a tensor: one copy moves a ``box`` (elements, one
+    extent a dimension, outermost first); in shared memory its 16-byte chunks are permuted within
+    ``swizzle`` bytes (0: not at all). ``strides``, in elements, are those of a part of another
+    tensor; None of a dense one.
     """
 
     shape: tuple[int, ...]
     dtype: str
     box: tuple[int, ...]
     swizzle: int
+    strides: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Argument:
     """A kernel parameter: the address of an ``input``, ``output`` or ``workspace`` buffer plus
     ``offset`` bytes; or, with ``map``, the 128-byte description of the tensor that starts there.
+    The kernel takes its elements to lie ``strides`` (in elements) apart, or densely without them.
     """
 
     kind: str
     index: int
     offset: int = 0
     map: TensorMap | None = None
+    strides: tuple[int, ...] | None = None
 
     def to_json(self) -> Json:
         """The argument as JSON data."""
@@ -259,7 +263,7 @@ def _kernel(r: Reader) -> KernelLaunch:
 
 def _argument(r: Reader) -> Argument:
     kind, index, offset = r.text("kind"), r.integer("index"), r.integer("offset")
-    argument = Argument(kind, index, offset, _tensor_map(r))
+    argument = Argument(kind, index, offset, _tensor_map(r), _strides(r))
     if argument.kind not in ("input", "output", "workspace"):
         raise r.error("kind", "input, output or workspace", argument.kind)
     r.finish()
@@ -280,8 +284,18 @@ def _tensor_map(r: Reader) -> TensorMap | None:
         raise inner.error("box", f"{len(shape)} extents from 1 to 256", list(box))
     if swizzle not in (0, 32, 64, 128):
         raise inner.error("swizzle", "0, 32, 64 or 128", swizzle)
+    strides = _strides(inner)
+    if strides is not None and len(strides) != len(shape):
+        raise inner.error("strides", f"{len(shape)} strides or null", list(strides))
     inner.finish()
-    return TensorMap(shape, dtype, box, swizzle)
+    return TensorMap(shape, dtype, box, swizzle, strides)
+
+
+def _strides(r: Reader) -> tuple[int, ...] | None:
+    if r.data.get("strides") is None:
+        r.take("strides", "integers or null")
+        return None
+    return r.integers("strides")
 
 
 def _check_references(m: Manifest, where: str) -> None:

@@ -7,6 +7,8 @@ are kept: a program is called with few different buffers, mostly the same ones.
 from __future__ import annotations
 
 import ctypes
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from mirage.runtime.errors import DriverError
@@ -44,7 +46,7 @@ class TensorMapSlot:
 
 
 def encode(spec: TensorMap, address: int) -> bytes:
-    """The driver's description of the dense tensor at ``address``. Raises :class:`DriverError`."""
+    """The driver's description of the tensor at ``address``. Raises :class:`DriverError`."""
     from mirage.runtime.driver import driver
 
     d = driver()
@@ -53,11 +55,10 @@ def encode(spec: TensorMap, address: int) -> bytes:
     swizzle_name = f"{spec.swizzle}B" if spec.swizzle else "NONE"
     # Innermost dimension first; strides in bytes, without that of the innermost one.
     shape, box = spec.shape[::-1], spec.box[::-1]
-    strides: list[int] = []
-    step = ELEMENT_BYTES[spec.dtype]
-    for extent in shape[:-1]:
-        step *= extent
-        strides.append(step)
+    size = ELEMENT_BYTES[spec.dtype]
+    dense = accumulate(shape[:-1], mul)
+    steps = dense if spec.strides is None else spec.strides[-2::-1]
+    strides = [step * size for step in steps]
     code, tensor_map = d.cuTensorMapEncodeTiled(
         kind,
         len(shape),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
 
-from mirage.cost.copies import is_unfused, unfused_report
+from mirage.cost.copies import copies_in, is_unfused, unfused_report
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
 from mirage.search.kernel.problem import Solution
@@ -19,6 +19,7 @@ from mirage.search.kernel.workers import Key, Region, Remote
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.joins import without_joins
+from mirage.search.program.late_joins import with_late_joins
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import PLANS, Kept, Plan, PlanSearch, Step, step_time
 from mirage.search.program.slices import with_early_slices
@@ -120,7 +121,7 @@ def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, 
     """``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the program that
     a search for it looks at: the same with its slices and joins where they cost least."""
     source = decompose(graph, stable=stable)
-    return source, without_joins(with_early_slices(source))
+    return source, with_late_joins(without_joins(with_early_slices(source)))
 
 
 class Planner:
@@ -351,6 +352,7 @@ class Planner:
         words: list[str] = []
         picks: dict[Value, Pick] = {}
         kept: set[Op] = set()
+        copies = copies_in(self.graph)
         for region, step in zip(regions, steps, strict=True):
             if isinstance(step, Kept):
                 for op in step.ops:
@@ -359,7 +361,7 @@ class Planner:
                     kept.add(op)
                     ops.extend(self._constants(op, ops))
                     ops.append(op)
-                    if is_unfused(op, self.graph.outputs):
+                    if is_unfused(op, copies):
                         parts.append(unfused_report(op, self.target))
                 continue
             solution = self.solver.write(step)

@@ -260,10 +260,11 @@ static int64_t getContiguousDim(TileType memoryTile, TileType matrix) {
   return rows ? 0 : 1;
 }
 
-/// Elements at multiples of which all rows of a tensor start: what vectors may
-/// have. (Tensors themselves start at multiples of any vector.)
+/// Elements at multiples of which all rows of a tensor start: what vectors may have.
 static int64_t getAlignedElements(Type type) {
   auto tensor = cast<RankedTensorType>(type);
+  if (tensor.getEncoding())
+    return kernel::getRowAlign(tensor) * 8 / std::max(8u, tensor.getElementTypeBitWidth());
   int64_t row = tensor.getRank() > 0 ? tensor.getShape().back() : 1;
   return row & -row;
 }

@@ -37,7 +37,7 @@ static bool canCopyAsync(LoadOp load) {
   if (tensor.getElementType() != load.getType().getElementType())
     return false;
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8;
-  return tensor.getRank() > 0 && tensor.getShape().back() * bytes % asyncCopyUnit == 0 &&
+  return tensor.getRank() > 0 && kernel::getRowAlign(tensor) % asyncCopyUnit == 0 &&
          load.getType().getShape().back() * bytes % asyncCopyUnit == 0;
 }
 

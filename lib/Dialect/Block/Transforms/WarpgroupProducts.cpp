@@ -44,7 +44,7 @@ static std::optional<std::string> whyNoBox(RankedTensorType tensor, TileType typ
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8, rank = tensor.getRank();
   if (rank < minBoxRank || rank > maxBoxRank)
     return say("a tensor of ", minBoxRank, " to ", maxBoxRank, " dimensions, got ", tensor);
-  if (tensor.getShape().back() * bytes % boxRowUnit)
+  if (kernel::getRowAlign(tensor) % boxRowUnit)
     return say("rows of the tensor that start at multiples of ", boxRowUnit, " bytes, got ",
                tensor);
   if (tile.back() * bytes % boxTileUnit)

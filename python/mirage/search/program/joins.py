@@ -41,12 +41,14 @@ EXPONENTIALS = 32
 
 
 @dataclass(frozen=True, eq=False)
-class _Joined:
-    """A value that is known as parts along ``dim``; ``joins`` are the ops that would join them."""
+class Joined:
+    """A value that is known as parts along ``dim``; ``joins`` are the ops that would join them. It
+    has the ``shape``, or None where it has that of the parts but for their sizes."""
 
     dim: int
     parts: tuple[Value, ...]
     joins: frozenset[Concat]
+    shape: tuple[int, ...] | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -75,16 +77,18 @@ def without_joins(graph: KernelGraph) -> KernelGraph:
 def _without(graph: KernelGraph, moved: set[Concat]) -> KernelGraph | frozenset[Concat]:
     """The graph without some joins, or those of them that must stay."""
     try:
-        return _Rewriter(graph, moved).run()
+        return Rewriter(graph, moved).run()
     except _Stuck as stuck:
         return stuck.joins
 
 
-class _Rewriter:
+class Rewriter:
+    """Moves joins from op to op: values that are known as parts, beside those that are not."""
+
     def __init__(self, graph: KernelGraph, moved: set[Concat]) -> None:
         self.graph, self.moved = graph, moved
         self.build = Builder()
-        self.joined: dict[Value, _Joined] = {}
+        self.joined: dict[Value, Joined] = {}
         self.values: dict[Value, Value] = {v: v for v in graph.inputs}
 
     def run(self) -> KernelGraph:
@@ -94,7 +98,7 @@ class _Rewriter:
                 parts = tuple(self._whole(v) for v in op.operands)
                 wide = op.result.dtype
                 typed = (v if v.dtype is wide else self.build.cast(v, wide) for v in parts)
-                self.joined[op.result] = _Joined(op.dim, tuple(typed), frozenset({op}))
+                self.joined[op.result] = Joined(op.dim, tuple(typed), frozenset({op}))
             elif any(v in self.joined for v in op.operands):
                 self._move(op)
             else:
@@ -117,12 +121,16 @@ class _Rewriter:
         new = self._moved(op)
         if new is None:
             raise _Stuck(joins)
+        self._note(op, new, joins)
+
+    def _note(self, op: Op, new: tuple[int, list[Value]] | Value, joins: frozenset[Concat]) -> None:
+        """What an op gives: one value, or parts."""
         if isinstance(new, Value):
             self.values[op.result] = self._typed(new, op.result)
         else:
             dim, parts = new
             typed = tuple(self._typed(v, op.result) for v in parts)
-            self.joined[op.result] = _Joined(dim, typed, joins)
+            self.joined[op.result] = Joined(dim, typed, joins)
 
     def _typed(self, value: Value, like: Value) -> Value:
         return value if value.dtype is like.dtype else self.build.cast(value, like.dtype)
@@ -181,7 +189,7 @@ class _Rewriter:
     def _binary(self, op: Binary) -> tuple[int, list[Value]] | None:
         rank = len(op.result.shape)
         operands = [self._known(v) for v in op.operands]
-        known = [j for j in operands if isinstance(j, _Joined)]
+        known = [j for j in operands if isinstance(j, Joined)]
         dim = known[0].dim + rank - len(known[0].parts[0].shape)
         sides: list[list[Value]] = []
         for operand in operands:
@@ -191,14 +199,14 @@ class _Rewriter:
             sides.append(side)
         return dim, [self.build.binary(op.fn, x, y) for x, y in zip(*sides, strict=True)]
 
-    def _known(self, value: Value) -> _Joined | Value:
+    def _known(self, value: Value) -> Joined | Value:
         return self.joined[value] if value in self.joined else self.values[value]
 
     def _parts_at(
-        self, operand: _Joined | Value, dim: int, rank: int, sizes: tuple[int, ...]
+        self, operand: Joined | Value, dim: int, rank: int, sizes: tuple[int, ...]
     ) -> list[Value] | None:
         """What each part meets of an operand, aligned at the right to ``rank`` dimensions."""
-        if isinstance(operand, _Joined):
+        if isinstance(operand, Joined):
             own = operand.dim + rank - len(operand.parts[0].shape)
             return list(operand.parts) if own == dim and operand.sizes == sizes else None
         lead = rank - len(operand.shape)
@@ -210,8 +218,8 @@ class _Rewriter:
         a, b = (self._known(v) for v in op.operands)
         ranks = [len(v.shape) for v in op.operands]
         rank = len(op.result.shape)
-        if isinstance(a, _Joined) and a.dim == ranks[0] - 1:
-            if not (isinstance(b, _Joined) and b.dim == ranks[1] - 2 and a.sizes == b.sizes):
+        if isinstance(a, Joined) and a.dim == ranks[0] - 1:
+            if not (isinstance(b, Joined) and b.dim == ranks[1] - 2 and a.sizes == b.sizes):
                 return None
             total: Value | None = None
             for x, y in zip(a.parts, b.parts, strict=True):
@@ -220,10 +228,10 @@ class _Rewriter:
                     product if total is None else self.build.binary(BinaryFn.ADD, total, product)
                 )
             return total
-        if isinstance(b, _Joined) and b.dim == ranks[1] - 2:
+        if isinstance(b, Joined) and b.dim == ranks[1] - 2:
             return None
-        known = a if isinstance(a, _Joined) else b
-        assert isinstance(known, _Joined)
+        known = a if isinstance(a, Joined) else b
+        assert isinstance(known, Joined)
         dim = known.dim + rank - len(known.parts[0].shape)
         sides: list[list[Value]] = []
         for operand, contracted in ((a, rank - 1), (b, rank - 2)):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from mirage.cost.copies import is_address, is_copy, is_unfused, unfused_report
+from mirage.cost.copies import copies_in, unfused_in, unfused_report
 from mirage.cost.model import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
@@ -18,6 +18,7 @@ from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
+    Concat,
     Constant,
     Elementwise,
     KernelGraph,
@@ -25,6 +26,7 @@ from mirage.semantics.ugraph import (
     Op,
     Reduce,
     Reshape,
+    Slice,
     Source,
     Transpose,
     Unary,
@@ -49,6 +51,7 @@ class Program:
         self.graph, self.target = graph, target
         self.definitions: dict[Value, Op] = {r: op for op in graph.ops for r in op.results}
         self._hot: dict[Value, bool] = {}
+        self._moved = copies_in(graph)
         self.order = {v: i for i, v in enumerate((*graph.inputs, *self.definitions))}
         self.live = self._live()
         self.kept = self._kept_ops(report)
@@ -112,7 +115,7 @@ class Program:
     def _is_written(self, value: Value) -> bool:
         """Whether a kernel writes a value, rather than the caller."""
         op = self.definitions.get(value)
-        while op is not None and is_address(op):
+        while isinstance(op, Slice) and op not in self._moved:
             op = self.definitions.get(op.operands[0])
         return op is not None
 
@@ -167,7 +170,7 @@ class Program:
     def unfused(self, graph: KernelGraph) -> float:
         """µs of a graph whose ops are kernels of their own."""
         t = self.target
-        kernels = [op for op in graph.ops if is_unfused(op, graph.outputs)]
+        kernels = list(unfused_in(graph))
         return sum(unfused_report(op, t).time for op in kernels) + t.combine * max(
             0, len(kernels) - 1
         )
@@ -197,10 +200,29 @@ class Program:
                     continue
                 except UnlabelableError as error:
                     report.note(str(error))
-            elif is_copy(op, self.graph.outputs) or not is_address(op):
+            elif op in self._moved or not isinstance(op, Slice | Concat):
                 report.note(f"{type(op).__name__.lower()} stays a kernel of its own")
             kept.add(op)
-        return kept
+        return kept | self._shapes_for(kept)
+
+    def _shapes_for(self, kept: set[Op]) -> set[Op]:
+        """Reshapes of what is in memory for ops that stay, and of what these give for the caller:
+        no kernel writes the result anew."""
+        given = {v for op in kept for v in op.results}
+        in_memory = given.union(self.graph.inputs)
+        found: list[Op] = []
+        for op in self.graph.ops:
+            if isinstance(op, Reshape) and op.operands[0] in in_memory:
+                in_memory.add(op.result)
+                given.update(op.results if op.operands[0] in given else ())
+                found.append(op)
+        read = {v for op in kept for v in op.operands} | given.intersection(self.graph.outputs)
+        shapes: set[Op] = set()
+        for op in reversed(found):
+            if not read.isdisjoint(op.results):
+                shapes.add(op)
+                read.update(op.operands)
+        return shapes
 
     def _required(self) -> set[Value]:
         """Values that every plan stores: the outputs, and what stays outside of kernels reads and

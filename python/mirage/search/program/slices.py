@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from mirage.cost.copies import copied_bytes
+from mirage.cost.copies import is_address
 from mirage.semantics.region import (
     Region,
     contiguous_start,
@@ -55,9 +55,20 @@ def with_early_slices(graph: KernelGraph) -> KernelGraph:
         if source in graph.inputs:
             continue
         moved = _Rewriter(graph, source).run()
-        if copied_bytes(moved) < copied_bytes(graph) and _products(moved) <= _products(graph):
+        if _cut_bytes(moved) < _cut_bytes(graph) and _products(moved) <= _products(graph):
             graph = moved
     return graph
+
+
+def _cut_bytes(graph: KernelGraph) -> int:
+    """Bytes of joins, and of slices that do not lie in one piece: what axis labels cannot follow,
+    copied or not."""
+    return sum(
+        op.result.type.bytes
+        for op in graph.ops
+        if isinstance(op, Concat)
+        or (isinstance(op, Slice) and (op.result in graph.outputs or not is_address(op)))
+    )
 
 
 def _products(graph: KernelGraph) -> int:

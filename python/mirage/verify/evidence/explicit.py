@@ -104,9 +104,7 @@ def keeps_casts(
     return not strict and effect <= _NOISE * _rms(of_inputs())
 
 
-def nearby(
-    inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int]
-) -> list[Sampled]:
+def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int]) -> list[Sampled]:
     """Inputs that are the same once they are rounded to their types. Integers stay as they are:
     next to a position there is no other."""
     rng = np.random.default_rng(seed)

@@ -32,6 +32,17 @@ class LaunchTerminator : public mlir::OpTrait::TraitBase<ConcreteType, LaunchTer
 template <typename ConcreteType>
 class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
 
+/// Distances of neighbours along each dimension of a tensor in memory, in elements.
+llvm::SmallVector<int64_t> getStrides(mlir::RankedTensorType tensor);
+
+/// What divides the address of a tensor's first element, in bytes: 16 at most.
+int64_t getStartAlign(mlir::RankedTensorType tensor);
+
+/// The bytes that divide the addresses of all rows of a tensor (what its last
+/// dimension runs along), 16 at most; those of an element where its elements
+/// do not lie side by side.
+int64_t getRowAlign(mlir::RankedTensorType tensor);
+
 } // namespace mirage::kernel
 
 #define GET_OP_CLASSES

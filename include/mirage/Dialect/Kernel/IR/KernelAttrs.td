@@ -125,4 +125,19 @@ def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
   }];
 }
 
+def Kernel_StridesAttr : Kernel_Attr<"Strides", "strides"> {
+  let summary = "where the elements of a tensor lie that is part of another one";
+  let description = [{
+    The encoding of a tensor that is a view of memory which holds more: `steps`
+    are the distances of neighbours along each dimension, in elements, and `align`
+    divides the address of the first element, in bytes. A tensor without an
+    encoding is dense, in row-major order, and starts at a multiple of 16.
+
+    Example: `tensor<50x16xf16, #kernel.strides<[32, 1], align = 16>>`, the left half
+    of a `tensor<50x32xf16>`.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$steps, "int64_t":$align);
+  let assemblyFormat = "`<` `[` $steps `]` `,` `align` `=` $align `>`";
+}
+
 #endif // MIRAGE_DIALECT_KERNEL_IR_KERNELATTRS_TD

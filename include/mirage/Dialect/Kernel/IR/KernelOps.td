@@ -347,6 +347,9 @@ def Kernel_BroadcastOp : Kernel_TensorOp<"broadcast"> {
 def Kernel_ConcatOp : Kernel_TensorOp<"concat"> {
   let summary = "tensors joined along a dimension";
   let description = [{
+    Where kernels compute all operands, and nothing else reads them, they write to
+    their parts of the result (`mirage-view-tensors`); else the operands are copied.
+
     ```mlir
     %z = kernel.concat %x, %y dim 1 : (tensor<4x8xf16>, tensor<4x2xf16>) -> tensor<4x10xf16>
     ```
@@ -359,9 +362,10 @@ def Kernel_ConcatOp : Kernel_TensorOp<"concat"> {
 def Kernel_SliceOp : Kernel_TensorOp<"slice"> {
   let summary = "a block of a tensor";
   let description = [{
-    The block of the result's shape that starts at `offsets`. A block that lies in
-    one piece in memory, and no output of the program, is compiled to an address;
-    others are copied.
+    The block of the result's shape that starts at `offsets`. A block that only
+    kernels read is compiled to an address and steps (`mirage-view-tensors`), one
+    that lies in one piece in memory, and is no output of the program, to an
+    address; others are copied.
 
     ```mlir
     %y = kernel.slice %x [0, 4] : (tensor<4x8xf16>) -> tensor<4x4xf16>

@@ -1,0 +1,161 @@
+"""Joins moved past what is computed of them, so that kernels write to their parts of the result.
+
+A join of tensors that are there already is a copy; a join of what kernels compute is none, for
+each kernel writes its part. Rotary embeddings turn halves around: ``x c + [-x2 x1] s`` is
+``[x1 c1 - x2 s1, x2 c2 + x1 s2]``, which one kernel computes that reads each element once. Joins
+are moved, one after the other, where less is copied afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mirage.cost.copies import copied_bytes, copies_in
+from mirage.search.program.joins import Joined, Rewriter
+from mirage.search.program.slices import with_early_slices
+from mirage.semantics.region import reshape_groups
+from mirage.semantics.substitute import with_operands, without_dead_ops
+from mirage.semantics.ugraph import (
+    Binary,
+    Cast,
+    Concat,
+    KernelGraph,
+    Op,
+    Reshape,
+    TensorType,
+    Unary,
+    Value,
+)
+
+Shape = tuple[int, ...]
+
+
+def with_late_joins(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with its joins where the least is copied; the same object where nothing moves."""
+    tried: set[Value] = set()
+    while True:
+        copies = copies_in(graph)
+        left = [op for op in graph.ops if isinstance(op, Concat) and op in copies]
+        left = [op for op in left if op.result not in tried]
+        if not left:
+            return graph
+        tried.add(left[0].result)
+        moved = with_early_slices(without_dead_ops(_Late(graph, {left[0]}).run()))
+        if copied_bytes(moved) < copied_bytes(graph):
+            graph = moved
+
+
+class _Late(Rewriter):
+    """Joins the parts where an op needs them as one tensor, and cuts what else it reads."""
+
+    def _whole(self, value: Value) -> Value:
+        if value in self.joined and value not in self.values:
+            j = self.joined[value]
+            joined = self.build.concat(j.parts, j.dim)
+            self.values[value] = joined if j.shape is None else self.build.reshape(joined, j.shape)
+        return self.values[value]
+
+    def _move(self, op: Op) -> None:
+        known = [self.joined[v] for v in op.operands if v in self.joined]
+        if isinstance(op, Reshape):
+            (j,) = known
+            found = self._reshape(op) if j.shape is None else None
+            if found is None:
+                self.joined[op.result] = replace(j, shape=op.result.shape)
+            else:
+                self._note(op, found, frozenset())
+            return
+        if any(j.shape is not None for j in known):
+            new = self._in_shape(op, known)
+        else:
+            new = None if len(op.results) > 1 else self._moved(op)
+        if new is None:
+            whole = with_operands(op, tuple(self._whole(v) for v in op.operands))
+            self.build.ops.append(whole)
+            self.values.update(zip(op.results, whole.results, strict=True))
+        else:
+            self._note(op, new, frozenset())
+            if known[0].shape is not None and op.result in self.joined:
+                found = self.joined[op.result]
+                self.joined[op.result] = replace(found, shape=op.result.shape)
+
+    def _in_shape(self, op: Op, known: list[Joined]) -> tuple[int, list[Value]] | None:
+        """An op, element by element, on parts of values that have another shape than these."""
+        b, (first, *others) = self.build, known
+        apply: Callable[..., Value]
+        match op:
+            case Unary():
+                apply = lambda x: b.unary(op.fn, x)  # noqa: E731
+            case Cast():
+                apply = lambda x: b.cast(x, op.result.dtype)  # noqa: E731
+            case Binary():
+                apply = lambda x, y: b.binary(op.fn, x, y)  # noqa: E731
+            case _:
+                return None
+        outer = first.shape
+        if outer != op.result.shape or any(
+            (j.shape, j.dim, j.sizes) != (outer, first.dim, first.sizes) for j in others
+        ):
+            return None
+        like = first.parts[0].shape
+        inner = (*like[: first.dim], sum(first.sizes), *like[first.dim + 1 :])
+        sides: list[list[Value]] = []
+        for operand in op.operands:
+            x = self._known(operand)
+            if isinstance(x, Value):
+                x = self._in(x, outer, inner)
+                if x is None:
+                    return None
+            side = self._parts_at(x, first.dim, len(inner), first.sizes)
+            if side is None:
+                return None
+            sides.append(side)
+        return first.dim, [apply(*parts) for parts in zip(*sides, strict=True)]
+
+    def _in(self, x: Value, outer: Shape, inner: Shape) -> Value | None:
+        """A value that is repeated to ``outer`` in the shape that is repeated to ``inner``: computed
+        in it, where it is computed element by element, so that it can be cut where it is read."""
+        shape = _split(x.shape, outer, inner)
+        if shape is None:
+            return None
+        made = next((op for op in self.build.ops if x in op.results), None)
+        if isinstance(made, Unary | Cast | Binary):
+            operands = [self._in(v, outer, inner) for v in made.operands]
+            known = tuple(v for v in operands if v is not None)
+            if len(known) == len(operands):
+                result = Value(TensorType(shape, x.dtype))
+                self.build.ops.append(replace(made, operands=known, results=(result,)))
+                return result
+        return self.build.reshape(x, shape)
+
+    def _parts_at(
+        self, operand: Joined | Value, dim: int, rank: int, sizes: Shape
+    ) -> list[Value] | None:
+        found = super()._parts_at(operand, dim, rank, sizes)
+        if found is not None or isinstance(operand, Joined):
+            return found
+        own = dim - (rank - len(operand.shape))
+        parts: list[Value] = []
+        start = 0
+        for size in sizes:
+            offsets = tuple(start if d == own else 0 for d in range(len(operand.shape)))
+            shape = tuple(size if d == own else n for d, n in enumerate(operand.shape))
+            parts.append(self.build.slice(operand, offsets, shape))
+            start += size
+        return parts
+
+
+def _split(shape: Shape, outer: Shape, inner: Shape) -> Shape | None:
+    """The shape of a tensor that is repeated to ``outer``, so that it is repeated to ``inner``, the
+    same in another shape; None where some dimensions are repeated and others are not."""
+    padded = (1,) * (len(outer) - len(shape)) + shape
+    found = list(inner)
+    for group in reshape_groups(inner, outer):
+        own = [padded[d] for d in group.result]
+        if own != [outer[d] for d in group.result]:
+            if any(n != 1 for n in own):
+                return None
+            for d in group.operand:
+                found[d] = 1
+    return tuple(found)
