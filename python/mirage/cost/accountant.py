@@ -200,12 +200,14 @@ class Accountant:
         self._add("move", 2.0 * width * elements, in_loop)
         self._add("exchanges", 1.0, in_loop)
 
-    def reduce(self, elements: Num, in_loop: bool) -> None:
-        """A reduction of a tile of ``elements``."""
+    def reduce(self, elements: Num, results: Num, in_loop: bool) -> None:
+        """A reduction of a tile of ``elements`` to ``results``."""
         self._add("alu", elements, in_loop)
         # rows of a warpgroup's products lie within four lanes of a warp
         within = self.features.warpgroups if in_loop else False
-        self._add("exchanges", np.where(within, 0.0, 1.0), in_loop)
+        rows = ~np.asarray(within, dtype=bool) & (results >= self.features.warps)
+        self._add("rows", np.where(rows, 1.0, 0.0), in_loop)
+        self._add("exchanges", np.where(within | rows, 0.0, 1.0), in_loop)
         self._add("clocks", np.where(within, SHUFFLES, 0.0), in_loop)
 
     def accumulate(self, elements: Num, of_matmul: bool, in_loop: bool = True) -> None:

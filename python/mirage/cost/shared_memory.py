@@ -38,6 +38,8 @@ SLACK = 2.0
 """Sharings of a matmul that cost up to this factor of the best are taken to be possible."""
 BARRIER_BYTES = _target.SLOT_BARRIER_BYTES
 """Of the two mbarriers of a slot that another warp fills."""
+STORE_BYTES = 128
+"""Bytes of a row that one copy of the tensor memory accelerator stores."""
 ROW_PAD = _target.EXCHANGE_PAD
 """Elements between the rows of an exchanged tile."""
 
@@ -98,7 +100,21 @@ class _Planner(BlockAnalysis):
             later = sum(size for size, first, end in outside if first <= number < end)
             staged = max(staged, alive + rings)
             total = max(total, alive + busy, later + after)
-        return SharedBytes(staged, total)
+        stored = self._stored()
+        return SharedBytes(staged + stored, total + stored)
+
+    def _stored(self) -> int:
+        """Bytes through which results leave blocks that go on with another tile: two slots of a
+        part each, at most :data:`STORE_BYTES` of its rows."""
+        if not self.launch.schedule.resident:
+            return 0
+        stored = 0
+        for output, value in zip(self.launch.body.outputs, self.launch.results, strict=True):
+            rows, cols = (1, 1, *output.value.shape)[-2:]
+            row = cols * value.dtype.bytes
+            part = next((s for s in (STORE_BYTES, 64, 32) if row % s == 0), row)
+            stored += (2 if part < row else 1) * round_up(rows * part, 8 * STORE_BYTES)
+        return stored
 
     def _last_uses(self, ops: tuple[Op, ...]) -> dict[Value, int]:
         """For each value the last op of the block that reads it, or a view of it; sums that warps

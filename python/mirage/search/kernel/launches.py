@@ -10,6 +10,7 @@ from mirage.cost.features import features_of
 from mirage.cost.limits import check_launch
 from mirage.cost.model import CostReport, report
 from mirage.cost.registers import check_registers
+from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, Dims
 from mirage.search.kernel.combine import combine_program
@@ -78,6 +79,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
             raise EmitError("expected a combine kernel, found none")
         ops = (first, *second)
     ops = _needed(analysis.before, ops) + ops + analysis.after
+    ops = tuple(with_resident_blocks(op, target) if isinstance(op, Launch) else op for op in ops)
     kernels = list(launches(ops))
     for launch in kernels:
         check_launch(launch, target)

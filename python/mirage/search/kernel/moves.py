@@ -254,7 +254,7 @@ class ReduceTile(Reduction):
 
     def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
         operand = at.labels(self.children[0])
-        account.reduce(at.elements(operand), inside)
+        account.reduce(at.elements(operand), size, inside)
         return at.wide(operand) <= MAX_WIDE_DIMS
 
     def emit(self, body: Body, row: str | None, col: str | None) -> Value:
