@@ -88,8 +88,8 @@ struct PyScheduleAttr : mp::PyConcreteAttribute<PyScheduleAttr> {
           });
           return PyScheduleAttr(loc->getContext(), attr);
         },
-        nb::arg("warps"), nb::arg("stages"), nb::arg("warpgroups") = false,
-        nb::arg("resident") = 0, nb::arg("loc") = nb::none());
+        nb::arg("warps"), nb::arg("stages"), nb::arg("warpgroups") = false, nb::arg("resident") = 0,
+        nb::arg("loc") = nb::none());
     c.def_prop_ro("warps",
                   [](PyScheduleAttr &self) { return mirageKernelScheduleAttrGetWarps(self); });
     c.def_prop_ro("stages",

@@ -157,8 +157,7 @@ void TileEmitter::forEachPosition(llvm::function_ref<void()> emitWork) {
   emitWork();
   SmallVector<Value> next = {arith::AddIOp::create(builder, loc, round, index(1))};
   for (block::LoopOp loop : loops)
-    next.push_back(
-        arith::AddIOp::create(builder, loc, stepsBefore[loop], stepsHere.lookup(loop)));
+    next.push_back(arith::AddIOp::create(builder, loc, stepsBefore[loop], stepsHere.lookup(loop)));
   scf::YieldOp::create(builder, loc, next);
 }
 

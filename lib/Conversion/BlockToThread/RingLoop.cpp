@@ -307,8 +307,7 @@ void RingLoop::waitForSlots(int64_t phase, Value step) {
 }
 
 void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step) {
-  auto wait =
-      thread::RingWaitOp::create(builder, tiles.loc, ring, tiles.getRingStep(op, step));
+  auto wait = thread::RingWaitOp::create(builder, tiles.loc, ring, tiles.getRingStep(op, step));
   auto emitViews = [&](auto &self, Value value) -> void {
     for (Operation *user : value.getUsers())
       if (isView(user)) {

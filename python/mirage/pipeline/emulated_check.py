@@ -8,8 +8,8 @@ Nothing is compiled again, so nothing is checked but what will run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -77,16 +77,16 @@ def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
     def said(outcome: Outcome, text: str) -> KernelCheck:
         return KernelCheck(kernel.entry, EMULATOR, outcome, text)
 
-    kernel = _with_two_positions(op, kernel)
     total = prod(kernel.grid)
     blocks: list[int] = []
     try:
         memory = memory_for(op, kernel, np.random.default_rng(total), positive=positive)
-        work = _run(kernel, artifact, memory, (total - 1,), WORK)
+        kernel, work = _last_block(op, kernel, artifact, memory)
+        total = prod(kernel.grid)
         blocks = [total - 1, *_others(total, WORK // work - 1)]
         if blocks[1:]:
             work += _run(kernel, artifact, memory, blocks[1:], 2 * WORK)
-        compared = compare(op, memory, len(blocks))
+        compared = compare(op, memory, sum(_positions(op, kernel, b) for b in blocks))
     except InstructionBudgetError:
         return said(Outcome.UNCHECKED, f"one block is more than {WORK:,} warp-instructions")
     except (UnknownInstructionError, PtxSyntaxError, LaunchError, UnknownArgumentsError) as error:
@@ -104,13 +104,29 @@ def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
     )
 
 
-def _with_two_positions(op: Op, kernel: KernelLaunch) -> KernelLaunch:
-    """Blocks that compute several positions of the grid do so whatever their number is: here it is
-    such that the first ones have two and, if possible, the last one has one."""
+def _last_block(
+    op: Op, kernel: KernelLaunch, artifact: Artifact, memory: KernelMemory
+) -> tuple[KernelLaunch, int]:
+    """Runs the last block; the launch that it is of, and its warp-instructions. Blocks that compute
+    several positions of the grid do so whatever their number is: here it is such that they have
+    two, or one where two are too many."""
     if not isinstance(op, Launch) or not op.schedule.resident:
-        return kernel
+        return kernel, _run(kernel, artifact, memory, (prod(kernel.grid) - 1,), WORK)
     positions = prod(axis.extent for axis in op.grid)
-    return replace(kernel, grid=(max(prod(kernel.grid), positions // 2 + 1), 1, 1))
+    blocks = max(prod(kernel.grid), -(-positions // 2))
+    paired = replace(kernel, grid=(blocks, 1, 1))
+    try:
+        return paired, _run(paired, artifact, memory, (blocks - 1,), WORK)
+    except InstructionBudgetError:
+        alone = replace(kernel, grid=(positions, 1, 1))
+        return alone, _run(alone, artifact, memory, (positions - 1,), WORK)
+
+
+def _positions(op: Op, kernel: KernelLaunch, block: int) -> int:
+    """Of the grid, that a block computes."""
+    if not isinstance(op, Launch) or not op.schedule.resident:
+        return 1
+    return len(range(block, prod(axis.extent for axis in op.grid), prod(kernel.grid)))
 
 
 @lru_cache(4)
