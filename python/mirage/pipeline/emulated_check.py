@@ -34,7 +34,7 @@ from mirage.pipeline.kernel_values import WrongValueError, compare
 from mirage.pipeline.result import Step
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import KernelLaunch
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, launches
+from mirage.semantics.ugraph import KernelGraph, Op, launches
 
 WORK = 60_000
 """Warp-instructions of a kernel that the emulator executes: so many for one block at most, and more
@@ -110,9 +110,9 @@ def _last_block(
     """Runs the last block; the launch that it is of, and its warp-instructions. Blocks that compute
     several positions of the grid do so whatever their number is: here it is such that they have
     two, or one where two are too many."""
-    if not isinstance(op, Launch) or not op.schedule.resident:
+    positions = _shared_positions(op)
+    if positions is None:
         return kernel, _run(kernel, artifact, memory, (prod(kernel.grid) - 1,), WORK)
-    positions = prod(axis.extent for axis in op.grid)
     blocks = max(prod(kernel.grid), -(-positions // 2))
     paired = replace(kernel, grid=(blocks, 1, 1))
     try:
@@ -124,9 +124,16 @@ def _last_block(
 
 def _positions(op: Op, kernel: KernelLaunch, block: int) -> int:
     """Of the grid, that a block computes."""
-    if not isinstance(op, Launch) or not op.schedule.resident:
-        return 1
-    return len(range(block, prod(axis.extent for axis in op.grid), prod(kernel.grid)))
+    positions = _shared_positions(op)
+    return 1 if positions is None else len(range(block, positions, prod(kernel.grid)))
+
+
+def _shared_positions(op: Op) -> int | None:
+    """Positions of a grid of which a block computes several, or None."""
+    launch = next(launches((op,)), None)
+    if launch is None or not launch.schedule.resident:
+        return None
+    return prod(axis.extent for axis in launch.grid)
 
 
 @lru_cache(4)

@@ -60,7 +60,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
                 draft.targets, problem.outputs, analysis.dims, strict=True
             )
         ]
-        ops = (emitter.launch(whole),)
+        ops = (with_resident_blocks(emitter.launch(whole), target),)
     else:
         dims = analysis.dims[0]
         wide = DType.F64 if any(t.dtype is DType.F64 for t in tensors) else DType.F32
@@ -73,13 +73,12 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
         for goal, value in partials.items():
             labels = measure.labels(goal)
             stores.append((goal, value, tuple((a,) if a in labels else () for a in axes), split))
-        first = emitter.launch(stores)
+        first = with_resident_blocks(emitter.launch(stores), target)
         second = combine(_combine_problem(problem, above, list(partials.values()), target))
         if second is None:
             raise EmitError("expected a combine kernel, found none")
         ops = (first, *second)
     ops = _needed(analysis.before, ops) + ops + analysis.after
-    ops = tuple(with_resident_blocks(op, target) if isinstance(op, Launch) else op for op in ops)
     kernels = list(launches(ops))
     for launch in kernels:
         check_launch(launch, target)
