@@ -15,9 +15,8 @@ from mirage.semantics.ugraph import TensorType
 Num = Any
 LINE = 128.0  # bytes of a cache line
 START = 16.0  # bytes at whose multiples rows of boxes start
-SPLIT_ROW = (
-    1.5  # rows more that one takes which two lines hold: two requests, five sectors for four
-)
+# what a row takes more which two lines hold: five sectors for four; of a box two requests as well
+SPLIT_ROW, SPLIT_BOX_ROW = 0.25, 1.5
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
@@ -108,11 +107,11 @@ class Accountant:
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)
-        if splits_lines(type_):  # a row of a box that begins within a line ends in the next one
+        if splits_lines(type_):  # a row that begins within a line ends in the next one
             row = np.minimum(run * width, LINE)
-            boxes = np.where(self.features.warpgroups, elements * width, 0.0)
             split = np.maximum(row - START, 0.0) / LINE  # of the rows
-            self._add("split", SPLIT_ROW * boxes * split, in_loop)
+            more = np.where(self.features.warpgroups, SPLIT_BOX_ROW, SPLIT_ROW)
+            self._add("split", more * elements * width * split, in_loop)
         held = _up(elements * width, 128)
         if in_loop:
             self.features.shared_step = self.features.shared_step + held

@@ -60,10 +60,10 @@ IN_STEP = 1.8
 """How much faster boxes come where all blocks run at once: those that read the same ones do so at
 the same time, and L2 serves them together."""
 
-AGAIN_IN_STEP, TAKEN_IN_STEP = 1.6, 1.3
-"""The same where threads copy: of what has been read before, and of what one SM takes in. 32 rows
-by 4096 columns of a weight in 128 blocks, 12.9 µs: 16.9 predicted without, 15.0 with it. Over the
-427 kernels of `fit` the first choice takes 3.7 % longer than the best with it, 4.9 % without."""
+AGAIN_IN_STEP = 1.6
+"""The same where threads copy what has been read before. 32 rows by 4096 columns of a weight in 128
+blocks, 12.9 µs: 16.9 predicted without, 14.5 with it. Over the 427 kernels of `fit` the first
+choice takes 4.4 % longer than the best with it, 4.9 % without."""
 
 ROW = 150.0
 """Clocks of a reduction of rows across the lanes of a warp, five shuffles, where nothing but
@@ -111,7 +111,7 @@ class KernelFeatures:
     pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0
-    split_once: Num = 0.0  # bytes more that boxes take whose rows lie in two lines of a cache
+    split_once: Num = 0.0  # bytes more that tiles take whose rows lie in two lines of a cache
     split_step: Num = 0.0
     odd_once: Num = 0.0  # elements of loads that go element by element, and through registers
     odd_step: Num = 0.0
@@ -302,8 +302,7 @@ def _memory(f: KernelFeatures, target: Target, o: _Occupancy, load: Num) -> tupl
     first = np.minimum(f.dram_read, read)
     plain = np.where(together, first + (read - first) / AGAIN_IN_STEP, read) / target.l2_bytes
     l2 = np.where(f.warpgroups, read / (boxes * target.box_l2_bytes), plain)
-    copied = np.where(together, TAKEN_IN_STEP, 1.0) * target.sm_bytes
-    taken = np.where(f.warpgroups, boxes * target.box_sm_bytes, copied)
+    taken = np.where(f.warpgroups, boxes * target.box_sm_bytes, target.sm_bytes)
     l2 = np.maximum(l2, o.per_sm * load / taken)
     return dram, l2 + f.pieces / (0.5 * target.l2_bytes)
 
