@@ -250,7 +250,10 @@ def _count(
                 float(m) * batch, float(n), float(k), operands, in_loop, shared.get(op, 1)
             )
         case Contraction():
-            account.reduce(float(op.operands[0].type.size), size, in_loop)
+            (x,) = op.operands
+            wide = [d for d, n in enumerate(x.shape) if n > 1]
+            across = wide and wide[-1] in op.over[0]  # elements of rows, not rows
+            account.reduce(float(x.type.size), size if across else 0.0, in_loop)
         case Scan():  # and by what sums are rescaled
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():
