@@ -202,13 +202,14 @@ class Accountant:
         self._add("move", 2.0 * width * elements, in_loop)
         self._add("exchanges", 1.0, in_loop)
 
-    def reduce(self, elements: Num, rows: Num, in_loop: bool) -> None:
-        """A reduction of a tile of ``elements``, of so many ``rows`` to an element each; 0 where it
-        adds up rows."""
+    def reduce(self, elements: Num, results: Num, in_loop: bool, across: bool) -> None:
+        """A reduction of a tile of ``elements``: ``across`` rows, or of columns."""
         self._add("alu", elements, in_loop)
         # rows of a warpgroup's products lie within four lanes of a warp
         within = self.features.warpgroups if in_loop else False
-        own = ~np.asarray(within, dtype=bool) & (rows >= self.features.warps)
+        # a warp has whole rows, or a thread whole columns
+        threads = self.features.warps * (1.0 if across else 32.0)
+        own = ~np.asarray(within, dtype=bool) & (results >= threads)
         self._add("rows", np.where(own, 1.0, 0.0), in_loop)
         self._add("exchanges", np.where(within | own, 0.0, 1.0), in_loop)
         self._add("clocks", np.where(within, SHUFFLES, 0.0), in_loop)

@@ -252,8 +252,8 @@ def _count(
         case Contraction():
             (x,) = op.operands
             wide = [d for d, n in enumerate(x.shape) if n > 1]
-            across = wide and wide[-1] in op.over[0]  # elements of rows, not rows
-            account.reduce(float(x.type.size), size if across else 0.0, in_loop)
+            across = bool(wide) and wide[-1] in op.over[0]
+            account.reduce(float(x.type.size), size, in_loop, across)
         case Scan():  # and by what sums are rescaled
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():

@@ -80,8 +80,7 @@ def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
     total = prod(kernel.grid)
     blocks: list[int] = []
     try:
-        memory = memory_for(op, kernel, np.random.default_rng(total), positive=positive)
-        kernel, work = _last_block(op, kernel, artifact, memory)
+        kernel, memory, work = _last_block(op, kernel, artifact, positive=positive)
         total = prod(kernel.grid)
         blocks = [total - 1, *_others(total, WORK // work - 1)]
         if blocks[1:]:
@@ -105,21 +104,24 @@ def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
 
 
 def _last_block(
-    op: Op, kernel: KernelLaunch, artifact: Artifact, memory: KernelMemory
-) -> tuple[KernelLaunch, int]:
-    """Runs the last block; the launch that it is of, and its warp-instructions. Blocks that compute
-    several positions of the grid do so whatever their number is: here it is such that they have
-    two, or one where two are too many."""
-    positions = _shared_positions(op)
-    if positions is None:
-        return kernel, _run(kernel, artifact, memory, (prod(kernel.grid) - 1,), WORK)
-    blocks = max(prod(kernel.grid), -(-positions // 2))
-    paired = replace(kernel, grid=(blocks, 1, 1))
-    try:
-        return paired, _run(paired, artifact, memory, (blocks - 1,), WORK)
-    except InstructionBudgetError:
-        alone = replace(kernel, grid=(positions, 1, 1))
-        return alone, _run(alone, artifact, memory, (positions - 1,), WORK)
+    op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
+) -> tuple[KernelLaunch, KernelMemory, int]:
+    """Runs the last block; the launch that it is of, its memory and its warp-instructions. Blocks
+    that compute several positions of the grid do so whatever their number is: here it is such that
+    they have two, or one where two are too many."""
+    total = prod(kernel.grid)
+    numbers = [total]
+    if (positions := _shared_positions(op)) is not None:
+        numbers = [max(total, -(-positions // 2)), positions]
+    for blocks in numbers:
+        launch = kernel if blocks == total else replace(kernel, grid=(blocks, 1, 1))
+        memory = memory_for(op, kernel, np.random.default_rng(total), positive=positive)
+        try:
+            return launch, memory, _run(launch, artifact, memory, (blocks - 1,), WORK)
+        except InstructionBudgetError:
+            if blocks == numbers[-1]:
+                raise
+    raise AssertionError("expected a number of blocks")
 
 
 def _positions(op: Op, kernel: KernelLaunch, block: int) -> int:

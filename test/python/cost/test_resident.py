@@ -65,3 +65,12 @@ def test_what_results_leave_through_is_beside_the_rings(
     whole, longer = shared_bytes(launch), shared_bytes(with_resident(launch, 132))
     assert longer.staged == whole.staged + more
     assert longer.total == whole.total + more
+
+
+def test_rows_at_odd_places_leave_through_a_whole_tile() -> None:
+    """Threads store them, which does not fit beside large rings."""
+    launch = product_kernel(4096, 4095, 4096, (128, 256, 64), 4, 8)
+    assert with_resident_blocks(launch, H200) is launch
+    small = product_kernel(4096, 4095, 4096, (128, 128, 64), 3, 8)
+    more = shared_bytes(with_resident(small, 132)).staged - shared_bytes(small).staged
+    assert more >= 128 * 128 * 2

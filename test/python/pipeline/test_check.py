@@ -128,10 +128,10 @@ def test_kernels_that_start_early_wait_for_what_they_read(chip: str) -> None:
         assert [c.outcome for c in checks] == [Outcome.PASSED, wrong]
 
 
-def test_blocks_of_several_tiles_are_run_with_two() -> None:
-    """Any number of blocks computes the same; the first of five has the first and the sixth tile of
-    nine, and a block that leaves one out is noticed."""
-    launch = product_kernel(128 * 9, 128, 256, (128, 128, 64), 2, 8)
+def test_blocks_of_several_tiles_are_run_with_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any number of blocks computes the same; the last of five has the fifth and the last tile of
+    ten, and a block that leaves one out is noticed."""
+    launch = product_kernel(128 * 10, 128, 256, (128, 128, 64), 2, 8)
     launch = replace(launch, schedule=replace(launch.schedule, resident=2))
     graph = KernelGraph("tiles", launch.operands, (launch,), launch.results)
     artifact = compile_graph(graph, CompileOptions("sm_90a")).artifact
@@ -140,6 +140,13 @@ def test_blocks_of_several_tiles_are_run_with_two() -> None:
     check = emulated(launch, kernel, artifact)
     assert check.outcome is Outcome.PASSED
     assert "of 5," in check.text
+    took = int(check.text.split()[-2].replace(",", ""))
+    # of three blocks: enough for one tile, not for two
+    monkeypatch.setattr("mirage.pipeline.emulated_check.WORK", took // 4)
+    check = emulated(launch, kernel, artifact)
+    assert check.outcome is Outcome.PASSED
+    assert "of 10," in check.text
+    monkeypatch.undo()
     broken = damaged(artifact, lambda ptx: ptx.replace("%nctaid.x", "%ntid.x"))
     assert emulated(launch, kernel, broken).outcome is Outcome.FAILED
 

@@ -255,8 +255,7 @@ class ReduceTile(Reduction):
 
     def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
         operand = at.labels(self.children[0])
-        rows = size if at.is_last(self.axis) else 0.0
-        account.reduce(at.elements(operand), rows, inside)
+        account.reduce(at.elements(operand), size, inside, at.is_last(self.axis))
         return at.wide(operand) <= MAX_WIDE_DIMS
 
     def emit(self, body: Body, row: str | None, col: str | None) -> Value:
