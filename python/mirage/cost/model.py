@@ -65,12 +65,9 @@ AGAIN_IN_STEP = 1.6
 blocks, 12.9 µs: 16.9 predicted without, 14.2 with it."""
 
 TAKEN_IN_STEP = 1.15
-"""How much more one SM takes in there: 786 KB of a projection of 32 rows in 12.8 µs."""
-
-THIN = 0.3
-"""Part of what device memory gives less once most multiprocessors have nothing left to load that a
-kernel takes longer, where few blocks are left over. With the three, the first choice among the 427
-kernels of `fit` takes 3.6 % longer than the best, without 4.9 %."""
+"""How much more one SM takes in there: 786 KB of a projection of 32 rows in 12.8 µs. With the two,
+and :func:`_thin`, the first choice among the 427 kernels of `fit` takes 3.7 % longer than the best,
+without 4.9 %."""
 
 EXCHANGE_ALONE = 2.5
 """How much longer warps take to exchange values in a kernel without a loop, where nothing else is
@@ -396,10 +393,21 @@ def _thin(f: KernelFeatures, target: Target, o: _Occupancy, dram: Num) -> Num:
     together = np.minimum(target.sms * o.together, f.blocks)
     missing = [
         np.minimum(target.flight_total / (held * np.maximum(blocks, 1.0)), 1e3)
-        for blocks in (together, rest)
+        for blocks in (together, rest * o.together)
     ]
     slower = np.sqrt((1.0 + missing[1] ** 2) / (1.0 + missing[0] ** 2)) - 1.0
-    return np.where((rest > 0) & (f.steps > 1), THIN * dram * rest / f.blocks * slower, 0.0)
+    return np.where((rest > 0) & (f.steps > 1), dram * rest / f.blocks * slower, 0.0)
+
+
+def _of_all_waves(
+    f: KernelFeatures, target: Target, o: _Occupancy, chain: Num, latency: Num
+) -> Num:
+    """µs of the blocks that an SM runs one after the other, each of which takes ``chain``. Blocks
+    that go on have their next tile's factors while they store this one, and start once."""
+    started = np.where(f.resident, o.together, o.per_sm)
+    hidden = np.where(f.resident, (o.waves - 1.0) * latency, 0.0)
+    start = target.block_start * np.maximum(f.warps, 4.0) / 4.0
+    return o.waves * chain - hidden + started * start
 
 
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
@@ -427,14 +435,10 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     rings = f.warpgroups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
     chain = np.where(rings, latency + _turns(f, target, o, busy) + once / target.clock, chain)
     tail = _tail(f, target, o, np.maximum(dram, l2), chain)
+    chain = _of_all_waves(f, target, o, chain, latency)
     # blocks that multiply in step store in step, and nothing is beside that
     at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
-    at_end = np.where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
-    # blocks that go on have their next tile's factors while they store this one, and no start
-    started = np.where(f.resident, o.together, o.per_sm)
-    hidden = np.where(f.resident, (o.waves - 1.0) * latency, 0.0)
-    chain = o.waves * chain - hidden + at_end
-    chain = chain + started * target.block_start * np.maximum(f.warps, 4.0) / 4.0
+    chain = chain + np.where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
     # the work on what was loaded last is hidden only by blocks that still load
     ending = busy + _elementwise(f, target) * (FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
     last = (ending / few + steps / target.clock) / f.steps + once / target.clock
