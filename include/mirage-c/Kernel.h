@@ -33,10 +33,12 @@ MLIR_CAPI_EXPORTED bool mirageAttributeIsAKernelSchedule(MlirAttribute attr);
 MLIR_CAPI_EXPORTED MlirTypeID mirageKernelScheduleAttrGetTypeID(void);
 MLIR_CAPI_EXPORTED MlirAttribute mirageKernelScheduleAttrGetChecked(MlirLocation location,
                                                                     int64_t warps, int64_t stages,
-                                                                    bool warpgroups);
+                                                                    bool warpgroups,
+                                                                    int64_t resident);
 MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetWarps(MlirAttribute attr);
 MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetStages(MlirAttribute attr);
 MLIR_CAPI_EXPORTED bool mirageKernelScheduleAttrUsesWarpgroups(MlirAttribute attr);
+MLIR_CAPI_EXPORTED int64_t mirageKernelScheduleAttrGetResident(MlirAttribute attr);
 
 #ifdef __cplusplus
 }

@@ -48,11 +48,12 @@ bool mirageAttributeIsAKernelSchedule(MlirAttribute attr) {
 }
 MlirTypeID mirageKernelScheduleAttrGetTypeID(void) { return wrap(ScheduleAttr::getTypeID()); }
 MlirAttribute mirageKernelScheduleAttrGetChecked(MlirLocation location, int64_t warps,
-                                                 int64_t stages, bool warpgroups) {
+                                                 int64_t stages, bool warpgroups,
+                                                 int64_t resident) {
   mlir::Location loc = unwrap(location);
   return wrap(mlir::Attribute(
       ScheduleAttr::getChecked([loc] { return mlir::emitError(loc); }, loc.getContext(), warps,
-                               stages, warpgroups ? Engine::Warpgroup : Engine::Warp)));
+                               stages, warpgroups ? Engine::Warpgroup : Engine::Warp, resident)));
 }
 int64_t mirageKernelScheduleAttrGetWarps(MlirAttribute attr) {
   return mlir::cast<ScheduleAttr>(unwrap(attr)).getWarps();
@@ -62,4 +63,7 @@ int64_t mirageKernelScheduleAttrGetStages(MlirAttribute attr) {
 }
 bool mirageKernelScheduleAttrUsesWarpgroups(MlirAttribute attr) {
   return mlir::cast<ScheduleAttr>(unwrap(attr)).usesWarpgroups();
+}
+int64_t mirageKernelScheduleAttrGetResident(MlirAttribute attr) {
+  return mlir::cast<ScheduleAttr>(unwrap(attr)).getResident();
 }

@@ -81,13 +81,14 @@ struct PyScheduleAttr : mp::PyConcreteAttribute<PyScheduleAttr> {
   static void bindDerived(ClassTy &c) {
     c.def_static(
         "get",
-        [](int64_t warps, int64_t stages, bool warpgroups, mp::DefaultingPyLocation loc) {
+        [](int64_t warps, int64_t stages, bool warpgroups, int64_t resident,
+           mp::DefaultingPyLocation loc) {
           MlirAttribute attr = checked(loc, "invalid schedule", [&] {
-            return mirageKernelScheduleAttrGetChecked(loc, warps, stages, warpgroups);
+            return mirageKernelScheduleAttrGetChecked(loc, warps, stages, warpgroups, resident);
           });
           return PyScheduleAttr(loc->getContext(), attr);
         },
-        nb::arg("warps"), nb::arg("stages"), nb::arg("warpgroups") = false,
+        nb::arg("warps"), nb::arg("stages"), nb::arg("warpgroups") = false, nb::arg("resident") = 0,
         nb::arg("loc") = nb::none());
     c.def_prop_ro("warps",
                   [](PyScheduleAttr &self) { return mirageKernelScheduleAttrGetWarps(self); });
@@ -96,6 +97,8 @@ struct PyScheduleAttr : mp::PyConcreteAttribute<PyScheduleAttr> {
     c.def_prop_ro("warpgroups", [](PyScheduleAttr &self) {
       return mirageKernelScheduleAttrUsesWarpgroups(self);
     });
+    c.def_prop_ro("resident",
+                  [](PyScheduleAttr &self) { return mirageKernelScheduleAttrGetResident(self); });
   }
 };
 } // namespace

@@ -64,6 +64,11 @@ private:
       }
       if (failed(checkDeferred(op)))
         return WalkResult::interrupt();
+      if (op->hasAttr(block::kTurns) &&
+          op->getParentOfType<kernel::LaunchOp>().getSchedule()->getResident()) {
+        op->emitOpError("expected no turns in a launch of resident blocks");
+        return WalkResult::interrupt();
+      }
       auto load = dyn_cast<block::LoadOp>(op);
       if (load && isa<block::LoopOp>(op->getParentOp())) {
         thread::SharedType shared = block::getShared(load.getResult());
@@ -173,7 +178,7 @@ private:
           kernels.push_back(convert(launch, module, name));
           known = &kernels.back();
         }
-        replaceWithInvoke(launch, known->function, launch.getNumBlocks(),
+        replaceWithInvoke(launch, known->function, launch.getStartedBlocks(),
                           32 * getBlockWarps(launch), known->tensorMaps);
       } else if (failed(convertCopy(op, module, name))) {
         return failure();

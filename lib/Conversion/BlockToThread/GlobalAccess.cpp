@@ -110,7 +110,8 @@ void TileEmitter::emitLoad(block::LoadOp op) {
     if (shared.isRing())
       return;
     if (rings.count(op)) {
-      auto wait = thread::RingWaitOp::create(builder, loc, rings[op].front(), index(0));
+      auto wait =
+          thread::RingWaitOp::create(builder, loc, rings[op].front(), round ? round : index(0));
       sharedViews[op.getResult()] = {wait.getTiles().front(), false};
       return;
     }

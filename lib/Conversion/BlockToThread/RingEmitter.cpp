@@ -7,6 +7,10 @@
 //   role of one warp:    for each loop, for each step: fill the rings' next slots
 //   role of all others:  the body (RingLoop.cpp has its loops)
 //
+// Where a block has several positions of the grid, both roles do that for each of
+// them, one after the other. The steps of rings go on counting, so that the next
+// tile's slots are filled while the results of this one are stored.
+//
 //===----------------------------------------------------------------------===//
 
 #include "TileEmitter.h"
@@ -54,6 +58,10 @@ Value TileEmitter::getTensorMap(kernel::TensorMapAttr map) {
   llvm_unreachable("getTensorMaps lists what rings and stores use");
 }
 
+/// Any offset that no ring has, for equal allocations would count as one; they are
+/// planned later.
+static constexpr int64_t beyond = int64_t(1) << 20;
+
 void TileEmitter::emitRoles() {
   constexpr int64_t readBarrier = 1, fillBarrier = 2;
   int64_t warps = launch.getSchedule()->getWarps();
@@ -95,7 +103,7 @@ void TileEmitter::emitRoles() {
   auto fill = [&] {
     for (auto load : body.getOps<block::LoadOp>())
       if (rings.count(load))
-        emitFill(load, rings[load].front(), index(0));
+        emitFill(load, rings[load].front(), round ? round : index(0));
     for (auto loop : body.getOps<block::LoopOp>())
       emitFills(loop);
   };
@@ -105,27 +113,63 @@ void TileEmitter::emitRoles() {
   emitRole(warps, shares ? 4 : 1, fillBarrier, [&] {
     setRegisters(0);
     if (!shares)
-      return fill();
+      return forEachPosition(fill);
     Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
     Value copies = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, thread,
                                          index(32 * (warps + 1)));
     auto branch = scf::IfOp::create(builder, loc, copies, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
-    fill();
+    forEachPosition(fill);
   });
   emitRole(0, warps, readBarrier, [&] {
     setRegisters(1);
-    emitBody(body);
+    forEachPosition([&] {
+      emitBody(body);
+      if (round)
+        for (auto load : body.getOps<block::LoadOp>())
+          if (rings.count(load))
+            thread::RingReleaseOp::create(builder, loc, rings[load].front(), round);
+    });
+    // What is stored is read before the block ends.
+    if (launch.getSchedule()->getResident())
+      thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), UnitAttr());
   });
+}
+
+/// A role's work at all positions of the block: its own number, and those that follow
+/// at a distance of as many as there are blocks, whatever their number is.
+void TileEmitter::forEachPosition(llvm::function_ref<void()> emitWork) {
+  if (!launch.getSchedule()->getResident())
+    return emitWork();
+  SmallVector<block::LoopOp> loops(launch.getBody().getOps<block::LoopOp>());
+  SmallVector<Value> initial(loops.size() + 1, index(0));
+  Value first = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
+  Value blocks = gpu::GridDimOp::create(builder, loc, gpu::Dimension::x);
+  auto positions =
+      scf::ForOp::create(builder, loc, first, index(launch.getNumBlocks()), blocks, initial);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(positions.getBody());
+  round = positions.getRegionIterArg(0);
+  for (auto [number, loop] : llvm::enumerate(loops))
+    stepsBefore[loop] = positions.getRegionIterArg(number + 1);
+  setPositions(positions.getInductionVar());
+  emitWork();
+  SmallVector<Value> next = {arith::AddIOp::create(builder, loc, round, index(1))};
+  for (block::LoopOp loop : loops)
+    next.push_back(arith::AddIOp::create(builder, loc, stepsBefore[loop], stepsHere.lookup(loop)));
+  scf::YieldOp::create(builder, loc, next);
+}
+
+/// The step of a loop's rings that is `step` at this position.
+Value TileEmitter::getRingStep(Operation *loop, Value step) {
+  Value before = stepsBefore.lookup(loop);
+  return before ? arith::AddIOp::create(builder, loc, before, step).getResult() : step;
 }
 
 /// An mbarrier for each group of four warps, on which the group before arrives.
 /// The barriers of the rings, which are created next, come before its use.
 Value TileEmitter::createTurns(int64_t number) {
-  // Any offset that no ring has, for equal allocations would count as one; they
-  // are planned later.
-  constexpr int64_t beyond = int64_t(1) << 20;
   int64_t groups = launch.getSchedule()->getWarps() / 4;
   auto type = thread::MbarrierType::get(launch.getContext(), groups);
   Value barriers = thread::MbarrierAllocOp::create(
@@ -152,14 +196,16 @@ void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step
 void TileEmitter::emitFills(block::LoopOp op) {
   extents[op.getAxis()] = op.getExtent();
   LoopSteps steps = getSteps(op);
+  stepsHere[op] = steps.count;
   auto loop = scf::ForOp::create(builder, op.getLoc(), index(0), steps.count, index(1));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   position[op.getAxis()] =
       arith::AddIOp::create(builder, op.getLoc(), steps.first, loop.getInductionVar());
   block::ProductPhases phases(op);
+  Value step = getRingStep(op, loop.getInductionVar());
   for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings[op]))
-    emitFill(loads.loads, ring, loop.getInductionVar());
+    emitFill(loads.loads, ring, step);
 }
 
 /// A result that leaves through shared memory: false where it does not.
@@ -170,6 +216,10 @@ bool TileEmitter::emitBoxStore(block::StoreOp op, unsigned number, Value fragmen
   std::optional<block::BoxStore> box = block::getBoxStore(op, number);
   if (!box)
     return false;
+  if (round) {
+    emitStoreInParts(*box, fragment, place);
+    return true;
+  }
   int64_t offset = llvm::alignTo(allocated, box->tile.getAlignment());
   allocated = offset + box->tile.getTotalBytes();
   Value tile =
@@ -181,4 +231,43 @@ bool TileEmitter::emitBoxStore(block::StoreOp op, unsigned number, Value fragmen
   thread::BulkCommitOp::create(builder, loc);
   thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), UnitAttr());
   return true;
+}
+
+/// A result of a block that goes on with the next tile: part by part through the
+/// slots of a buffer, each of which is free once the copy from it has read it.
+///
+///   wait for the last tile's copies; barrier
+///   for each part: store to its slot; wait for the copy from the other one; barrier;
+///                  start the copy
+///
+/// One thread starts all copies, and is the one for which waits are more than a step.
+void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
+                                   const TilePlace &place) {
+  block::StoreParts parts = block::getStoreParts(box, cast<FragmentType>(fragment.getType()));
+  int64_t offset = llvm::alignTo(std::max(allocated, 2 * beyond), parts.buffer.getAlignment());
+  allocated = offset + parts.buffer.getTotalBytes();
+  Value buffer =
+      thread::SharedAllocOp::create(builder, loc, parts.buffer, builder.getI64IntegerAttr(offset));
+  auto waitForCopies = [&] {
+    thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), builder.getUnitAttr());
+  };
+  waitForCopies();
+  thread::BarrierOp::create(builder, loc);
+  for (int64_t number = 0; number < parts.count; ++number) {
+    int64_t col = number * parts.part.getCols();
+    Value part = fragment, slot = buffer;
+    if (parts.count > 1)
+      part = thread::SliceOp::create(builder, loc, parts.part, fragment,
+                                     builder.getDenseI64ArrayAttr({0, col}));
+    slot = thread::SlotOp::create(builder, loc, buffer, index(number % parts.buffer.getSlots()));
+    thread::StoreSharedOp::create(builder, loc, part, slot, DenseI64ArrayAttr(), false);
+    thread::FenceOp::create(builder, loc, thread::FenceKind::AsyncProxy);
+    if (number > 0 && number + 1 < parts.count)
+      waitForCopies();
+    thread::BarrierOp::create(builder, loc);
+    SmallVector<Value> at(place.offsets);
+    at.back() = arith::AddIOp::create(builder, loc, at.back(), index(col));
+    thread::TmaStoreOp::create(builder, loc, slot, getTensorMap(box.map), at);
+    thread::BulkCommitOp::create(builder, loc);
+  }
 }

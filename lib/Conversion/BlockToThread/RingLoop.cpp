@@ -34,6 +34,7 @@ void RingLoop::emit() {
   if (!tiles.pendingGroup.empty())
     tiles.waitForAllCopies();
   steps = tiles.getSteps(op);
+  tiles.stepsHere[op] = steps.count;
   if (deferred)
     emitDeferredLoop(getInitial());
   else
@@ -210,7 +211,8 @@ void RingLoop::finishDeferred() {
     // for a slot, which is there.
     for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
       if (loads.first == phases.getCount() && loads.byProducts) {
-        thread::RingWaitOp::create(builder, tiles.loc, ring, underWay.front().step);
+        thread::RingWaitOp::create(builder, tiles.loc, ring,
+                                   tiles.getRingStep(op, underWay.front().step));
         break;
       }
     finish(underWay.size(), passed.getArrayRef());
@@ -305,7 +307,7 @@ void RingLoop::waitForSlots(int64_t phase, Value step) {
 }
 
 void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step) {
-  auto wait = thread::RingWaitOp::create(builder, tiles.loc, ring, step);
+  auto wait = thread::RingWaitOp::create(builder, tiles.loc, ring, tiles.getRingStep(op, step));
   auto emitViews = [&](auto &self, Value value) -> void {
     for (Operation *user : value.getUsers())
       if (isView(user)) {
@@ -408,5 +410,5 @@ void RingLoop::release(Value ring, Value step, bool isPrevious) {
     builder.setInsertionPointToStart(branch.thenBlock());
     step = arith::SubIOp::create(builder, tiles.loc, step, tiles.index(1));
   }
-  thread::RingReleaseOp::create(builder, tiles.loc, ring, step);
+  thread::RingReleaseOp::create(builder, tiles.loc, ring, tiles.getRingStep(op, step));
 }

@@ -29,7 +29,8 @@ TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange
 }
 
 void TileEmitter::run() {
-  setPositions(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x));
+  if (!launch.getSchedule()->getResident())
+    setPositions(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x));
   // Before there are roles: the one that copies takes as many steps as the others.
   for (auto scalar : launch.getBody().front().getOps<block::ScalarOp>())
     emitScalar(scalar);

@@ -6,6 +6,7 @@
 #include "MaskGuards.h"
 
 #include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
 
@@ -135,10 +136,13 @@ private:
   friend class RingLoop;
   void emitRoles();
   mlir::Value createTurns(int64_t number);
+  void forEachPosition(llvm::function_ref<void()> emitWork);
+  mlir::Value getRingStep(mlir::Operation *loop, mlir::Value step);
   void emitFill(llvm::ArrayRef<block::LoadOp> loads, mlir::Value ring, mlir::Value step);
   void emitFills(block::LoopOp op);
   bool emitBoxStore(block::StoreOp op, unsigned number, mlir::Value fragment,
                     const TilePlace &place);
+  void emitStoreInParts(const block::BoxStore &box, mlir::Value fragment, const TilePlace &place);
   mlir::Value getTensorMap(kernel::TensorMapAttr map);
 
   // Device memory (GlobalAccess.cpp).
@@ -181,6 +185,10 @@ private:
   /// Of loops (one for each of their `RingLoads`) and loads outside of loops whose
   /// tiles another role copies.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> rings;
+  /// Where a block has several positions: their number before this one, and for each
+  /// loop the steps that it took at those, and takes at this one.
+  mlir::Value round;
+  llvm::DenseMap<mlir::Operation *, mlir::Value> stepsBefore, stepsHere;
   /// Of loops in which groups of warps take turns.
   llvm::DenseMap<mlir::Operation *, mlir::Value> turns;
   /// Position along each grid axis and each loop around.

@@ -15,9 +15,9 @@ from mirage.semantics.ugraph import TensorType
 Num = Any
 LINE = 128.0  # bytes of a cache line
 START = 16.0  # bytes at whose multiples rows of boxes start
-SPLIT_ROW = (
-    1.5  # rows more that one takes which two lines hold: two requests, five sectors for four
-)
+# what a row takes more which two lines hold, five sectors for four in two requests: of a tile that
+# threads copy, and of a box
+SPLIT_ROW, SPLIT_BOX_ROW = 0.5, 1.5
 BURST = 64.0  # bytes of a DRAM burst
 SECTOR = 32.0  # bytes of the smallest DRAM and L2 access
 MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
@@ -108,11 +108,12 @@ class Accountant:
         wasted = np.maximum(1.0, SECTOR / (run * width))
         narrow = np.where(run * width < 16, 2.0, 1.0)  # element-wise copies instead of 16-byte ones
         self._add("load", elements * width * wasted * narrow, in_loop)
-        if splits_lines(type_):  # a row of a box that begins within a line ends in the next one
+        if splits_lines(type_) and not is_odd(type_):
+            # a row that begins within a line ends in the next one
             row = np.minimum(run * width, LINE)
-            boxes = np.where(self.features.warpgroups, elements * width, 0.0)
             split = np.maximum(row - START, 0.0) / LINE  # of the rows
-            self._add("split", SPLIT_ROW * boxes * split, in_loop)
+            more = np.where(self.features.warpgroups, SPLIT_BOX_ROW, SPLIT_ROW)
+            self._add("split", more * elements * width * split, in_loop)
         held = _up(elements * width, 128)
         if in_loop:
             self.features.shared_step = self.features.shared_step + held
@@ -134,9 +135,12 @@ class Accountant:
         padded = np.minimum(_up(m, 16) * _up(n, 8), _up(m, 8) * _up(n, 16)) * _up(k, 16)
         half = operands.half
         self._add("mma" if half else "mma32", 2.0 * padded * operands.share, in_loop)
-        # each warp reads its strip of one operand and all of the other; warps share strips of at
-        # least 16
-        warps = self.features.warps
+        if shared is None:
+            shared = self._contraction_warps(padded / _up(k, 16), k)
+        shared = np.where(self.features.warpgroups, 1.0, shared)
+        # each warp reads its strip of one operand and all of the other, at its part of the
+        # contraction; warps share strips of at least 16
+        warps = self.features.warps / shared
         across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
         reads = (k * m * across, k * n * down)
@@ -149,16 +153,14 @@ class Accountant:
         ring = self.features.warpgroups
         move = np.where(ring, 2.0 * k * np.ceil(m / 64.0) * (64.0 + n), move)
         self._add("move", move, in_loop)
+        warps = self.features.warps
         fragments = np.maximum(
             1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps)
         )  # independent ones of a warp
         chain = padded / (16.0 * 8.0 * 16.0 * warps) * MMA_LATENCY / np.minimum(fragments, 4.0)
         clocks = np.where(ring, GROUP_LATENCY, np.maximum(chain, MMA_LATENCY) + 60.0)
         self._add("clocks", clocks, in_loop)
-        if shared is None:
-            shared = self._contraction_warps(padded / _up(k, 16), k)
-        shared = np.where(ring, 1.0, shared)
-        # they write their results to shared memory, and read all of them
+        # those that share a contraction write their results to shared memory, and read all of them
         self._add("sums", np.where(shared > 1, 2.0 * 4.0 * shared * m * n, 0.0), False)
         self._add("exchanges", np.where(shared > 1, 2.0, 0.0), False)
         if self.around.crowded:
@@ -200,12 +202,16 @@ class Accountant:
         self._add("move", 2.0 * width * elements, in_loop)
         self._add("exchanges", 1.0, in_loop)
 
-    def reduce(self, elements: Num, in_loop: bool) -> None:
-        """A reduction of a tile of ``elements``."""
+    def reduce(self, elements: Num, results: Num, in_loop: bool, across: bool) -> None:
+        """A reduction of a tile of ``elements``: ``across`` rows, or of columns."""
         self._add("alu", elements, in_loop)
         # rows of a warpgroup's products lie within four lanes of a warp
         within = self.features.warpgroups if in_loop else False
-        self._add("exchanges", np.where(within, 0.0, 1.0), in_loop)
+        # a warp has whole rows, or a thread whole columns
+        threads = self.features.warps * (1.0 if across else 32.0)
+        own = ~np.asarray(within, dtype=bool) & (results >= threads)
+        self._add("rows", np.where(own, 1.0, 0.0), in_loop)
+        self._add("exchanges", np.where(within | own, 0.0, 1.0), in_loop)
         self._add("clocks", np.where(within, SHUFFLES, 0.0), in_loop)
 
     def accumulate(self, elements: Num, of_matmul: bool, in_loop: bool = True) -> None:

@@ -66,6 +66,7 @@ def features_of(
             warps=float(launch.schedule.warps),
             stages=float(launch.schedule.stages),
             warpgroups=launch.schedule.warpgroups,
+            resident=launch.schedule.resident > 0,
         )
     )
     read: set[Value] = {
@@ -248,8 +249,13 @@ def _count(
             account.matmul(
                 float(m) * batch, float(n), float(k), operands, in_loop, shared.get(op, 1)
             )
-        case Contraction() | Scan():
-            account.reduce(float(op.operands[0].type.size), in_loop)
+        case Contraction():
+            (x,) = op.operands
+            wide = [d for d, n in enumerate(x.shape) if n > 1]
+            across = bool(wide) and wide[-1] in op.over[0]
+            account.reduce(float(x.type.size), size, in_loop, across)
+        case Scan():  # and by what sums are rescaled
+            account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():
             if op.result.dtype.is_half and not op.operands[0].dtype.is_half:
                 account.convert(size, in_loop)

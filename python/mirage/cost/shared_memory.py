@@ -38,6 +38,10 @@ SLACK = 2.0
 """Sharings of a matmul that cost up to this factor of the best are taken to be possible."""
 BARRIER_BYTES = _target.SLOT_BARRIER_BYTES
 """Of the two mbarriers of a slot that another warp fills."""
+STORE_BYTES = 128
+"""Bytes of a row that one copy of the tensor memory accelerator stores."""
+BOX_ROW_BYTES = _target.BOX_ROW_UNIT
+"""Rows of tensors that such copies store start at multiples of this."""
 ROW_PAD = _target.EXCHANGE_PAD
 """Elements between the rows of an exchanged tile."""
 
@@ -98,7 +102,25 @@ class _Planner(BlockAnalysis):
             later = sum(size for size, first, end in outside if first <= number < end)
             staged = max(staged, alive + rings)
             total = max(total, alive + busy, later + after)
-        return SharedBytes(staged, total)
+        if not self.launch.schedule.resident:
+            return SharedBytes(staged, total)
+        stored = self._stored()  # beside the rings, which are filled for the next tile meanwhile
+        return SharedBytes(staged + stored, total + stored)
+
+    def _stored(self) -> int:
+        """Bytes through which results leave blocks that go on with another tile: two slots of a
+        part each, at most :data:`STORE_BYTES` of its rows; or all of it, on its way to threads that
+        store rows."""
+        stored = 0
+        for output, value in zip(self.launch.body.outputs, self.launch.results, strict=True):
+            rows, cols = (1, 1, *output.value.shape)[-2:]
+            row = cols * value.dtype.bytes
+            if value.shape[-1] * value.dtype.bytes % BOX_ROW_BYTES:
+                stored += self._exchange(output.value)
+                continue
+            part = next((s for s in (STORE_BYTES, 64, 32) if row % s == 0), row)
+            stored += (2 if part < row else 1) * round_up(rows * part, 8 * STORE_BYTES)
+        return stored
 
     def _last_uses(self, ops: tuple[Op, ...]) -> dict[Value, int]:
         """For each value the last op of the block that reads it, or a view of it; sums that warps

@@ -171,7 +171,9 @@ class _Reader:
         schedule = Schedule()
         if "schedule" in op.attributes:
             attribute = kernel.ScheduleAttr(op.attributes["schedule"])
-            schedule = Schedule(attribute.warps, attribute.stages, attribute.warpgroups)
+            schedule = Schedule(
+                attribute.warps, attribute.stages, attribute.warpgroups, attribute.resident
+            )
         (block,) = op.regions[0].blocks
         params = self._arguments(block, op, {})
         *operations, store = block.operations

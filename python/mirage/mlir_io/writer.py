@@ -187,7 +187,10 @@ class _Writer:
             "gridNames": a.NAMES.write(tuple(axis.name for axis in op.grid)),
             "gridExtents": a.INTEGERS.write(tuple(axis.extent for axis in op.grid)),
             "schedule": kernel.ScheduleAttr.get(
-                op.schedule.warps, op.schedule.stages, op.schedule.warpgroups
+                op.schedule.warps,
+                op.schedule.stages,
+                op.schedule.warpgroups,
+                op.schedule.resident,
             ),
         }
         created = self._create(op, "launch", attributes, regions=1)

@@ -8,6 +8,7 @@ Nothing is compiled again, so nothing is checked but what will run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
@@ -79,12 +80,12 @@ def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
     total = prod(kernel.grid)
     blocks: list[int] = []
     try:
-        memory = memory_for(op, kernel, np.random.default_rng(total), positive=positive)
-        work = _run(kernel, artifact, memory, (total - 1,), WORK)
+        kernel, memory, work = _last_block(op, kernel, artifact, positive=positive)
+        total = prod(kernel.grid)
         blocks = [total - 1, *_others(total, WORK // work - 1)]
         if blocks[1:]:
             work += _run(kernel, artifact, memory, blocks[1:], 2 * WORK)
-        compared = compare(op, memory, len(blocks))
+        compared = compare(op, memory, sum(_positions(op, kernel, b) for b in blocks))
     except InstructionBudgetError:
         return said(Outcome.UNCHECKED, f"one block is more than {WORK:,} warp-instructions")
     except (UnknownInstructionError, PtxSyntaxError, LaunchError, UnknownArgumentsError) as error:
@@ -100,6 +101,41 @@ def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
         f"blocks {', '.join(map(str, sorted(blocks)))} of {total:,}, {compared:,} elements, "
         f"{work:,} warp-instructions",
     )
+
+
+def _last_block(
+    op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
+) -> tuple[KernelLaunch, KernelMemory, int]:
+    """Runs the last block; the launch that it is of, its memory and its warp-instructions. Blocks
+    that compute several positions of the grid do so whatever their number is: here it is such that
+    they have two, or one where two are too many."""
+    total = prod(kernel.grid)
+    numbers = [total]
+    if (positions := _shared_positions(op)) is not None:
+        numbers = [max(total, -(-positions // 2)), positions]
+    for blocks in numbers:
+        launch = kernel if blocks == total else replace(kernel, grid=(blocks, 1, 1))
+        memory = memory_for(op, kernel, np.random.default_rng(total), positive=positive)
+        try:
+            return launch, memory, _run(launch, artifact, memory, (blocks - 1,), WORK)
+        except InstructionBudgetError:
+            if blocks == numbers[-1]:
+                raise
+    raise AssertionError("expected a number of blocks")
+
+
+def _positions(op: Op, kernel: KernelLaunch, block: int) -> int:
+    """Of the grid, that a block computes."""
+    positions = _shared_positions(op)
+    return 1 if positions is None else len(range(block, positions, prod(kernel.grid)))
+
+
+def _shared_positions(op: Op) -> int | None:
+    """Positions of a grid of which a block computes several, or None."""
+    launch = next(launches((op,)), None)
+    if launch is None or not launch.schedule.resident:
+        return None
+    return prod(axis.extent for axis in launch.grid)
 
 
 @lru_cache(4)

@@ -26,17 +26,18 @@ class WrongValueError(Exception):
     """What blocks wrote is not what they should have written; the message says where."""
 
 
-def compare(op: Op, memory: KernelMemory, blocks: int) -> int:
-    """The elements that were compared of what so many ``blocks`` wrote: those that are defined, and
-    that rounding does not decide; 0 where these are fewer than half. Raises
-    :class:`WrongValueError`."""
+def compare(op: Op, memory: KernelMemory, positions: int) -> int:
+    """The elements that were compared of what was written for so many ``positions`` of the grid:
+    those that are defined, and that rounding does not decide; 0 where these are fewer than half.
+    Raises :class:`WrongValueError`."""
     written = [written_elements(r) for r in memory.results]
     launch = next(launches((op,)), None)
     if launch is not None:
         tiles = _tiles(launch, written[0])
-        if len(tiles) != blocks and _each_has_a_tile(launch):
+        if len(tiles) != positions and _each_has_a_tile(launch):
             raise WrongValueError(
-                f"expected {blocks} blocks to write a tile each, got {len(tiles)}"
+                f"expected {positions} tiles to be written, one for each position that was run, "
+                f"got {len(tiles)}"
             )
     else:
         tiles = [[_hull(w, v) for w, v in zip(written, op.results, strict=True)]]

@@ -91,6 +91,8 @@ class _Kernel:
         schedule = f"{launch.schedule.warps} warps, {launch.schedule.stages} stages"
         if launch.schedule.warpgroups:
             schedule += ", products by warpgroups"
+        if launch.schedule.resident:
+            schedule += f", {launch.schedule.resident} blocks for all positions"
         yield f"{title}: grid {grid}, {schedule}"
         yield from self._body(launch.body.ops, "  ")
         for output, result in zip(launch.body.outputs, launch.results, strict=True):

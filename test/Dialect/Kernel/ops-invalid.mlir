@@ -203,6 +203,18 @@ kernel.graph @engine(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
+kernel.graph @resident(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected resident blocks with engine = warpgroup alone, got 132}}
+  %y = kernel.launch(%x) grid [m = 2] schedule <warps = 4, stages = 1, resident = 132> : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%gx: tensor<8xf32>):
+    %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
+    block.store %t [[m]] : !block.tile<4xf32>
+  }
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
 kernel.graph @map_parameter(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   // expected-error @+1 {{expected a tensor map of one of 2 tensors, got parameter 2}}
   %y = kernel.invoke @kernels::@f(%x) grid [1, 1, 1] block [128, 1, 1] shared 0 maps [#kernel.tensor_map<parameter = 2, box = [8, 8], swizzle = 0>] : (tensor<8x8xf32>) -> tensor<8x8xf32>

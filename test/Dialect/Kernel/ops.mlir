@@ -114,6 +114,17 @@ kernel.graph @warpgroups(%x: tensor<64x32xf16>) -> tensor<64x32xf16> attributes 
   kernel.return %y : tensor<64x32xf16>
 }
 
+// CHECK-LABEL: kernel.graph @resident
+kernel.graph @resident(%x: tensor<64x32xf16>) -> tensor<64x32xf16> attributes {form = #kernel.form<scheduled>} {
+  // CHECK: schedule <warps = 8, stages = 4, engine = warpgroup, resident = 132> :
+  %y = kernel.launch(%x) grid [m = 4] schedule <warps = 8, stages = 4, engine = warpgroup, resident = 132> : (tensor<64x32xf16>) -> tensor<64x32xf16> {
+  ^bb0(%gx: tensor<64x32xf16>):
+    %t = block.load %gx [[m], []] : tensor<64x32xf16> -> !block.tile<16x32xf16>
+    block.store %t [[m], []] : !block.tile<16x32xf16>
+  }
+  kernel.return %y : tensor<64x32xf16>
+}
+
 // CHECK-LABEL: kernel.graph @tensor_maps
 kernel.graph @tensor_maps(%x: tensor<64x32xf16>) -> tensor<64x32xf16> {
   // CHECK: shared 0 maps [#kernel.tensor_map<parameter = 1, box = [64, 32], swizzle = 64>] :

@@ -94,11 +94,16 @@ def test_kernel_attributes() -> None:
     assert kernel.VerdictAttr.get(kernel.VerdictKind.Proved).evidence is None
     schedule = reparse(kernel.ScheduleAttr.get(4, 3))
     assert isinstance(schedule, kernel.ScheduleAttr)
-    assert (schedule.warps, schedule.stages) == (4, 3)
+    assert (schedule.warps, schedule.stages, schedule.resident) == (4, 3, 0)
+    schedule = reparse(kernel.ScheduleAttr.get(8, 4, True, 132))
+    assert isinstance(schedule, kernel.ScheduleAttr)
+    assert (schedule.warpgroups, schedule.resident) == (True, 132)
     with pytest.raises(ValueError, match="Form"):
         kernel.FormAttr.get(99)
     with pytest.raises(ir.MLIRError, match="invalid schedule"):
         kernel.ScheduleAttr.get(0, 1)
+    with pytest.raises(ir.MLIRError, match="invalid schedule"):
+        kernel.ScheduleAttr.get(4, 1, False, 132)
 
 
 def test_ops_are_built_with_enums() -> None:

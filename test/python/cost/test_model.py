@@ -11,8 +11,6 @@ from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import (
-    AccumulateFn,
-    Accumulator,
     Axis,
     BlockGraph,
     KernelGraph,
@@ -22,6 +20,7 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
 )
+from product_kernels import product_kernel
 from search_programs import attention, matmul, rms_linear
 
 
@@ -158,24 +157,6 @@ def test_check_launch_refuses_wide_tiles_and_large_matmuls() -> None:
     with pytest.raises(CheckError, match="128 x 256, got 256 x 16"):
         check_launch(Launch((left, right), (result,), (), body), H200)
     check_launch(Launch((left, right), (result,), (), body, Schedule(8, 2, True)), H200)
-
-
-def product_kernel(
-    m: int, n: int, k: int, tile: tuple[int, int, int], stages: int, warps: int
-) -> Launch:
-    """``x @ w.T`` of warpgroups, in tiles of (rows, columns, depth)."""
-    tm, tn, tk = tile
-    x, w = Value(TensorType((m, k), DType.F16)), Value(TensorType((n, k), DType.F16))
-    b = Builder(in_block=True)
-    left = b.load(x, (("m",), ("k",)), (tm, tk))
-    right = b.transpose(b.load(w, (("n",), ("k",)), (tn, tk)), (1, 0))
-    total = Accumulator(AccumulateFn.SUM, b.matmul(left, right))
-    body = Builder(in_block=True)
-    (result,) = body.loop(Axis("k", -(-k // tk)), tuple(b.ops), (total,))
-    graph = BlockGraph((x, w), tuple(body.ops), (Output(result, (("m",), ("n",))),))
-    grid = (Axis("m", -(-m // tm)), Axis("n", -(-n // tn)))
-    out = Value(TensorType((m, n), DType.F16))
-    return Launch((x, w), (out,), grid, graph, Schedule(warps, stages, True))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from mirage.search.kernel.aligned import aligned_copies, aligned_type
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value, launches
+from product_kernels import product_kernel
 
 Damage = Callable[[str], str]
 
@@ -125,6 +126,29 @@ def test_kernels_that_start_early_wait_for_what_they_read(chip: str) -> None:
         checks = [emulated(*pair, run) for pair in zip(kernel_ops(graph), kernels, strict=True)]
         wrong = Outcome.FAILED if broken and early else Outcome.PASSED
         assert [c.outcome for c in checks] == [Outcome.PASSED, wrong]
+
+
+def test_blocks_of_several_tiles_are_run_with_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any number of blocks computes the same; the last of five has the fifth and the last tile of
+    ten, and a block that leaves one out is noticed."""
+    launch = product_kernel(128 * 10, 128, 256, (128, 128, 64), 2, 8)
+    launch = replace(launch, schedule=replace(launch.schedule, resident=2))
+    graph = KernelGraph("tiles", launch.operands, (launch,), launch.results)
+    artifact = compile_graph(graph, CompileOptions("sm_90a")).artifact
+    (kernel,) = artifact.manifest.kernels
+    assert kernel.grid == (2, 1, 1)
+    check = emulated(launch, kernel, artifact)
+    assert check.outcome is Outcome.PASSED
+    assert "of 5," in check.text
+    took = int(check.text.split()[-2].replace(",", ""))
+    # of three blocks: enough for one tile, not for two
+    monkeypatch.setattr("mirage.pipeline.emulated_check.WORK", took // 4)
+    check = emulated(launch, kernel, artifact)
+    assert check.outcome is Outcome.PASSED
+    assert "of 10," in check.text
+    monkeypatch.undo()
+    broken = damaged(artifact, lambda ptx: ptx.replace("%nctaid.x", "%ntid.x"))
+    assert emulated(launch, kernel, broken).outcome is Outcome.FAILED
 
 
 def break_compiler(

@@ -9,8 +9,16 @@ from mirage.cost import H200
 from mirage.frontend.kernel_graph import new_kernel_graph
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import KernelGraph, Transpose, all_ops, launches
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Loop,
+    RunningMax,
+    Transpose,
+    all_ops,
+    launches,
+)
+from mirage.transforms import stabilize
 
 FAST = SearchLimits(candidates=6, columns=1500)
 
@@ -32,6 +40,32 @@ def low_rank(k: int, rank: int, n: int) -> KernelGraph:
     b = graph.new_input((rank, n), DType.F16, name="b")
     graph.mark_output(graph.matmul(graph.matmul(x, a), b))
     return graph.build()
+
+
+def sums_of_exponentials(rows: int, columns: int) -> KernelGraph:
+    """Of each row, their logarithm."""
+    graph = new_kernel_graph("sums")
+    x = graph.new_input((rows, columns), DType.F16, name="x")
+    graph.mark_output(graph.unary(UnaryFn.LOG, graph.reduction(graph.unary(UnaryFn.EXP, x), 1)))
+    return graph.build()
+
+
+def test_sums_of_steps_are_added_up_as_they_lie() -> None:
+    """What rescales them is the maximum that the exponentials are relative to: there is one of each
+    row, not a second one that lies as what is stored does."""
+    found = superoptimize(sums_of_exponentials(64, 65536), H200, FAST).candidates
+    summed_in_steps = 0
+    for candidate in found:
+        for launch in launches(stabilize(candidate.graph).graph.ops):
+            ops = list(all_ops(launch.body.ops))
+            maxima = [op for op in ops if isinstance(op, RunningMax)]
+            rescaled = [
+                a for loop in ops if isinstance(loop, Loop) for a in loop.accumulators if a.rescale
+            ]
+            assert len(maxima) <= 1
+            assert all(a.value.shape == a.rescale.shape for a in rescaled if a.rescale)
+            summed_in_steps += len(rescaled)
+    assert summed_in_steps
 
 
 @pytest.mark.parametrize("program", [grouped(16, 64), grouped(5, 48), low_rank(64, 16, 128)])

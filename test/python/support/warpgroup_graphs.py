@@ -12,7 +12,7 @@ SCALE = 0.5
 class Product:
     """``a @ b`` (m x k times k x n) in tiles; ``swapped_a``: the tensor is k x m, ``swapped_b``: n
     x k. ``epilogue``: a bias, a silu and a scale after the loop. ``batch``: leading dimension of
-    all tensors, one block each.
+    all tensors, one block each. ``resident``: blocks at most, each of which has several tiles.
     """
 
     m: int
@@ -28,6 +28,7 @@ class Product:
     epilogue: bool = False
     batch: int = 0
     engine: str = "warpgroup"
+    resident: int = 0
 
     def with_engine(self, engine: str) -> Product:
         """The same with another engine."""
@@ -77,11 +78,12 @@ class Product:
             f"%p = block.matmul {x[0]}, {y[0]} : ({xt}, {yt}) -> {acc}",
             f"block.accumulate sum %p : {acc}",
         ]
+        resident = f", resident = {self.resident}" if self.resident else ""
         lines = [
             f"kernel.graph @mm(%a: {a}, %b: {b}{extra}) -> {out} "
             "attributes {form = #kernel.form<selected>} {",
             f"%r = kernel.launch({given}) grid [{names}] schedule <warps = {self.warps}, stages = "
-            f"{self.stages}, engine = {self.engine}> : ({types}) -> {out} {{",
+            f"{self.stages}, engine = {self.engine}{resident}> : ({types}) -> {out} {{",
             f"^bb0(%ga: {a}, %gb: {b}{inner}):",
             f"%s = block.loop [k = {ceil(self.k / tk)}] {{",
             *body,

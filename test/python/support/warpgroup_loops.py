@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class HiddenLoop:
     """``silu(x w1) w2`` with a loop over the hidden columns: x (m, k), w1 (k, hidden), w2 (hidden,
     n). ``gate``: times ``x w3``. ``also_sum``: the sum over the hidden columns of ``x w1`` too.
+    ``resident``: blocks at most, each of which has several tiles.
     """
 
     m: int = 64
@@ -21,6 +22,7 @@ class HiddenLoop:
     dtype: str = "f16"
     gate: bool = False
     also_sum: bool = False
+    resident: int = 0
 
     def text(self) -> str:
         """The module."""
@@ -72,11 +74,12 @@ class HiddenLoop:
             else [f"%f = block.cast %e : ({acc}) -> {tile(tm, self.n, of=t)}"]
         )
         stored = acc if self.also_sum else tile(tm, self.n, of=t)
+        resident = f", resident = {self.resident}" if self.resident else ""
         lines = [
             f"kernel.graph @hidden({named}) -> {results} "
             "attributes {form = #kernel.form<selected>} {",
             f"%res = kernel.launch({given}) grid [i = {-(-self.m // tm)}] schedule <warps = "
-            f"{self.warps}, stages = {self.stages}, engine = warpgroup> : ({types}) -> "
+            f"{self.warps}, stages = {self.stages}, engine = warpgroup{resident}> : ({types}) -> "
             f"{results} {{",
             f"^bb0({inner}):",
             f"%xt = block.load %gx [[i], []] : {x} -> {tx}",

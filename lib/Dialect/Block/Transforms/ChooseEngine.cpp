@@ -31,6 +31,11 @@ struct ChooseEngine : block::impl::ChooseEngineBase<ChooseEngine> {
     std::optional<std::string> why = whyNoWarpgroups(launch, schedule->getWarps(), target);
     if (!why) {
       ++numKept;
+      why = schedule->getResident() ? whyNotResident(launch) : std::nullopt;
+      if (!why)
+        return;
+      launch.emitRemark("a block for each position: expected ") << *why;
+      launch.setScheduleAttr(schedule->withAllBlocks());
       return;
     }
     launch.emitRemark("no products of warpgroups: expected ") << *why;

@@ -111,7 +111,8 @@ private:
   ///                          + max over ops of scratch bytes)
   ///
   /// With warpgroups a ring has two mbarriers a slot, which stay, and loads outside
-  /// of loops are rings of one slot.
+  /// of loops are rings of one slot. Blocks that go on with another tile store one
+  /// while the rings are filled.
   static int64_t getBytes(kernel::LaunchOp launch, int64_t stages) {
     constexpr int64_t barriers = 2 * 8;
     int64_t outside = 0;
@@ -121,6 +122,7 @@ private:
                    ProductPhases(loop).getRings().size();
       for (auto load : launch.getBody().getOps<LoadOp>())
         outside += getShared(load.getResult()) ? barriers : 0;
+      outside += getStoreBytes(launch);
     }
     DenseMap<Operation *, int64_t> inLoop;
     launch.getBody().walk([&](LoadOp load) {
@@ -142,6 +144,23 @@ private:
       largest = std::max(largest, bytes + scratch);
     }
     return outside + largest;
+  }
+
+  /// Bytes beside the rings through which results leave blocks that go on.
+  static int64_t getStoreBytes(kernel::LaunchOp launch) {
+    if (!launch.getSchedule()->getResident())
+      return 0;
+    int64_t bytes = 0;
+    auto store = cast<StoreOp>(launch.getBody().front().getTerminator());
+    for (unsigned number = 0; number < launch->getNumResults(); ++number) {
+      std::optional<BoxStore> box = getBoxStore(store, number);
+      if (!box)
+        continue;
+      thread::FragmentType held = getFragment(stripReshape(store.getTiles()[number]));
+      StoreParts parts = getStoreParts(*box, held.withElementType(box->tile.getElementType()));
+      bytes += parts.buffer.getTotalBytes();
+    }
+    return bytes;
   }
 
   LogicalResult pipeline(kernel::LaunchOp launch, const Chip &target) {
@@ -182,7 +201,8 @@ private:
       return 0;
     for (MatmulOp matmul : phases.getProducts(phases.getCount()))
       matmul.setDeferred(true);
-    if (launch.getSchedule()->getWarps() > 4)
+    // Turns are counted from a block's start.
+    if (launch.getSchedule()->getWarps() > 4 && !launch.getSchedule()->getResident())
       loop->setAttr(kTurns, UnitAttr::get(&getContext()));
     ++numDeferred;
     return needed;

@@ -96,6 +96,25 @@ std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned numbe
   return BoxStore{held, getBox(launch->getNumOperands() + number, tile, held)};
 }
 
+StoreParts mirage::block::getStoreParts(const BoxStore &box, thread::FragmentType whole) {
+  using thread::Coord, thread::LinearLayout;
+  const LinearLayout &layout = whole.getLinearLayout();
+  int64_t cols = box.map.getBox().back(), count = box.tile.getCols() / cols;
+  auto isWithin = [&](Coord vector) { return vector.col < cols; };
+  if (count == 1 || !llvm::all_of(layout.getLane(), isWithin) ||
+      !llvm::all_of(layout.getWarp(), isWithin))
+    return {SharedType::get({1, box.tile.getRows(), box.tile.getCols()}, whole.getElementType(),
+                            box.tile.getSwizzle(), box.tile.getPad()),
+            whole, 1};
+  LinearLayout::Basis reg;
+  llvm::copy_if(layout.getReg(), std::back_inserter(reg), isWithin);
+  LinearLayout part(reg, LinearLayout::Basis(layout.getLane()),
+                    LinearLayout::Basis(layout.getWarp()), {layout.getRepeat()[0], 1});
+  return {SharedType::get({2, box.tile.getRows(), cols}, whole.getElementType(),
+                          box.tile.getSwizzle(), 0),
+          thread::FragmentType::get(whole.getElementType(), part), count};
+}
+
 /// The load that a factor is a view of, or null.
 static LoadOp getLoad(Value value) {
   while (Operation *op = value.getDefiningOp()) {
@@ -173,4 +192,10 @@ std::optional<std::string> mirage::block::whyNoWarpgroups(kernel::LaunchOp launc
   if (!why && !multiplies)
     why = say("a loop with a product, got none");
   return why;
+}
+
+std::optional<std::string> mirage::block::whyNotResident(kernel::LaunchOp launch) {
+  if (!launch.getBody().getOps<ScalarOp>().empty())
+    return say("blocks that read no integers which bound their loops");
+  return std::nullopt;
 }

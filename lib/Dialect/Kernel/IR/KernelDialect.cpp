@@ -26,7 +26,7 @@ void KernelDialect::initialize() {
 }
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t warps,
-                                   int64_t stages, Engine engine) {
+                                   int64_t stages, Engine engine, int64_t resident) {
   // A CUDA block has at most 1024 threads.
   if (warps < 1 || warps > 32)
     return emitError() << "expected 1 to 32 warps, got " << warps;
@@ -35,5 +35,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << warps;
   if (stages < 1)
     return emitError() << "expected at least 1 stage, got " << stages;
+  if (resident < 0 || (resident && engine != Engine::Warpgroup))
+    return emitError() << "expected resident blocks with engine = warpgroup alone, got "
+                       << resident;
   return success();
 }

@@ -165,6 +165,11 @@ int64_t LaunchOp::getNumBlocks() {
   return blocks;
 }
 
+int64_t LaunchOp::getStartedBlocks() {
+  int64_t resident = getSchedule() ? getSchedule()->getResident() : 0;
+  return resident ? std::min(resident, getNumBlocks()) : getNumBlocks();
+}
+
 LogicalResult LaunchOp::verify() {
   if (getGridNames().size() != getGridExtents().size())
     return emitOpError("expected one extent for each grid axis, got ")

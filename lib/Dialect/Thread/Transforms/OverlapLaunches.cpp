@@ -33,7 +33,8 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
     // A kernel is called in several places at times: waiting where nothing is to be waited for,
     // and letting start what does not start early, do no harm.
     for (Operation *function : functions) {
-      OpBuilder builder = OpBuilder::atBlockBegin(&cast<gpu::GPUFuncOp>(function).getBody().front());
+      OpBuilder builder =
+          OpBuilder::atBlockBegin(&cast<gpu::GPUFuncOp>(function).getBody().front());
       if (waiting.contains(function))
         thread::DependentWaitOp::create(builder, function->getLoc());
       if (!followed.contains(function))

@@ -252,7 +252,7 @@ class Emitter:
             row is None and (child, axis, None, self._place(child)) in self._memo
         )  # the operand is there, as a column
         kept = row or col
-        turned = kept is not None and self._lies(child, *((axis, kept) if row else (kept, axis)))
+        turned = self._is_turned(edge, row, col)
         if turned != (col is not None or upright):
             x, dim = self.get(child, axis, kept), -2
         else:
@@ -262,7 +262,19 @@ class Emitter:
         if rank < 2:
             x, rank = build.reshape(x, (1, *x.shape)), 2
         x = build.reduce(edge.fn, x, (rank + dim,))
-        return self._reshape(build, x, (*x.shape[:-2], *x.shape[:-3:-1])) if turned else x
+        return self._turn(build, x) if turned else x
+
+    def _is_turned(self, edge: Reduction, row: str | None, col: str | None) -> bool:
+        """Whether a tile is reduced as it lies, and rows of the result become columns (or columns
+        rows) after that."""
+        kept, axis = row or col, edge.axis
+        return kept is not None and self._lies(
+            edge.children[0], *((axis, kept) if row else (kept, axis))
+        )
+
+    def _turn(self, build: Builder, x: Value) -> Value:
+        """Rows as columns; one of the two is of size 1."""
+        return self._reshape(build, x, (*x.shape[:-2], *x.shape[:-3:-1]))
 
     def _lies(self, goal: Goal, row: str, col: str) -> bool:
         """Whether a tile is there with these rows and columns, or is made of one that is, and not
@@ -284,6 +296,16 @@ class Emitter:
     def accumulate(self, edge: Accumulate, row: str | None, col: str | None) -> Value:
         """A value that a loop sums up."""
         child, axis = edge.children[0], edge.axis
+        made = self.choice[child]
+        # sums of a step are added up as they lie: what rescales them lies as what they are sums of
+        turned = (
+            isinstance(made, Reduction)
+            and self.sizes.tile[made.axis] > 1
+            and None in (row, col)
+            and self._is_turned(made, row, col)
+        )
+        if turned:
+            row, col = col, row
         outer = self._bodies.enter(child)
         x, build = self.get(child, row, col), self.builder(child)
         dim = -1 if axis == col else -2
@@ -293,7 +315,7 @@ class Emitter:
             x = build.cast(x, DType.F32)
         result = self._bodies.accumulate(Accumulator(fn, x), axis)
         self._bodies.current = outer
-        return result
+        return self._turn(self.builder(edge.goal), result) if turned else result
 
     # ---- padding
 

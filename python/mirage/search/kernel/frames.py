@@ -26,6 +26,9 @@ RING_STAGES = (2, 3, 4, 6, 8)
 GROUP_TILES = (32, 96, 192)
 """Tiles of warpgroups that are no multiples of their 64 rows, or between powers of two: 64 tiles of
 96 columns keep more multiprocessors busy than 48 of 128, and of 32 columns more than of 64."""
+DIVIDING_TILES = (160, 224)
+"""Further ones, where they divide an axis: 28672 columns are 128 tiles of 224, one for each of 132
+multiprocessors, and 112 of 256."""
 MAX_NESTED_TILE = 256
 """Extent of a tile along an axis of one of two loops inside each other."""
 
@@ -261,7 +264,8 @@ def _for_warpgroups(
             else GROUP_TILES
         )
         cut = axis in use.free and axis not in use.mixed  # those that are summed too stay whole
-        between = [t for t in tiles if cut and t < use.sizes[axis]]
+        dividing = [t for t in DIVIDING_TILES if use.sizes[axis] % t == 0]
+        between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]
         return [o for o in options if o[0] % 64 == 0 or o[0] == 1] + more
     return options

@@ -10,6 +10,7 @@ from mirage.cost.features import features_of
 from mirage.cost.limits import check_launch
 from mirage.cost.model import CostReport, report
 from mirage.cost.registers import check_registers
+from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, Dims
 from mirage.search.kernel.combine import combine_program
@@ -59,7 +60,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
                 draft.targets, problem.outputs, analysis.dims, strict=True
             )
         ]
-        ops = (emitter.launch(whole),)
+        ops = (with_resident_blocks(emitter.launch(whole), target),)
     else:
         dims = analysis.dims[0]
         wide = DType.F64 if any(t.dtype is DType.F64 for t in tensors) else DType.F32
@@ -72,7 +73,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
         for goal, value in partials.items():
             labels = measure.labels(goal)
             stores.append((goal, value, tuple((a,) if a in labels else () for a in axes), split))
-        first = emitter.launch(stores)
+        first = with_resident_blocks(emitter.launch(stores), target)
         second = combine(_combine_problem(problem, above, list(partials.values()), target))
         if second is None:
             raise EmitError("expected a combine kernel, found none")

@@ -157,6 +157,7 @@ class Measure(EdgeAccounts):
             "move": t.shared_bytes,
             "clocks": 2.0 * t.clock,
             "exchanges": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
+            "rows": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
         }
 
     def steps(self) -> Num:

@@ -35,6 +35,7 @@ class EdgeAccounts:
         self._labels: dict[Goal, tuple[str, ...]] = {}
         self._elements: dict[tuple[str, ...], Num] = {}
         self._wide: dict[tuple[str, ...], Num] = {}
+        self._last: dict[str, bool] = {}
         self._loads: dict[Goal, tuple[int, bool]] = {}
         self._innermost = Where.LOOP if kind.inner is None else Where.INNER
         self._around = {where: Around() for where in Where}
@@ -64,6 +65,16 @@ class EdgeAccounts:
             for a in labels:
                 found = found * self.columns.tile[a]
             self._elements[labels] = found
+        return found
+
+    def is_last(self, axis: str) -> bool:
+        """Whether rows of the tensors that have the axis run along it."""
+        found = self._last.get(axis)
+        if found is None:
+            atoms = self.derivations.algebra.atoms
+            read = [atom.dims for atom in atoms if isinstance(atom, InAtom)]
+            own = [dims for dims in read if any(axis in dim for dim in dims)]
+            found = self._last[axis] = all(axis in dims[-1] for dims in own)
         return found
 
     def wide(self, labels: tuple[str, ...]) -> Num:

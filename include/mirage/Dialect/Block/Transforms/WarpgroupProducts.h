@@ -27,6 +27,10 @@ namespace mirage::block {
 std::optional<std::string> whyNoWarpgroups(kernel::LaunchOp launch, int64_t warps,
                                            const Chip &chip);
 
+/// Why blocks of a launch cannot compute several positions of the grid one after
+/// the other; nullopt where they can.
+std::optional<std::string> whyNotResident(kernel::LaunchOp launch);
+
 /// The shared tile for a load: the largest swizzle that its rows are multiples
 /// of, else rows that are padded by 16 bytes against bank conflicts.
 thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementType);
@@ -50,6 +54,16 @@ struct BoxStore {
 /// How the tensor memory accelerator stores result `number`; nullopt where the
 /// tile is no box, or not all blocks store it. Precondition as above.
 std::optional<BoxStore> getBoxStore(StoreOp store, unsigned number);
+
+/// How blocks that go on with another tile store one: part by part, columns of one
+/// copy each, through the slots of a buffer of its own in turns. Where threads do
+/// not hold a part's columns of their rows, the part is the whole tile.
+struct StoreParts {
+  thread::SharedType buffer;
+  thread::FragmentType part;
+  int64_t count;
+};
+StoreParts getStoreParts(const BoxStore &box, thread::FragmentType whole);
 
 } // namespace mirage::block
 

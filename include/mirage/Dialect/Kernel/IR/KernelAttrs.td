@@ -86,21 +86,32 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
       one more warp keeps filled (`wgmma`, tensor memory accelerator). What
       that asks of a launch is checked by `mirage-choose-engine`.
 
+    With `resident` at most so many blocks are started, and each computes what
+    blocks of its number, its number and `resident`, and so on would compute:
+    while it stores one tile, the factors of the next are on their way. 0 is a
+    block for each position of the grid.
+
     Examples: `#kernel.schedule<warps = 4, stages = 3>`,
-    `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup>`.
+    `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup, resident = 132>`.
   }];
   let parameters = (ins "int64_t":$warps, "int64_t":$stages,
                         DefaultValuedParameter<"::mirage::kernel::Engine",
-                                               "::mirage::kernel::Engine::Warp">:$engine);
+                                               "::mirage::kernel::Engine::Warp">:$engine,
+                        DefaultValuedParameter<"int64_t", "0">:$resident);
   let builders = [AttrBuilder<(ins "int64_t":$warps, "int64_t":$stages), [{
-    return $_get($_ctxt, warps, stages, ::mirage::kernel::Engine::Warp);
+    return $_get($_ctxt, warps, stages, ::mirage::kernel::Engine::Warp, 0);
   }]>];
   let extraClassDeclaration = [{
     ScheduleAttr withWarps(int64_t warps) const {
-      return get(getContext(), warps, getStages(), getEngine());
+      return get(getContext(), warps, getStages(), getEngine(), getResident());
     }
     ScheduleAttr withEngine(Engine engine) const {
-      return get(getContext(), getWarps(), getStages(), engine);
+      return get(getContext(), getWarps(), getStages(), engine,
+                 engine == Engine::Warpgroup ? getResident() : 0);
+    }
+    /// A block for each position of the grid.
+    ScheduleAttr withAllBlocks() const {
+      return get(getContext(), getWarps(), getStages(), getEngine(), 0);
     }
     bool usesWarpgroups() const { return getEngine() == Engine::Warpgroup; }
     /// Warps of a block, those that only copy included.

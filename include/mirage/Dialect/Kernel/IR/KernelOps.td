@@ -143,8 +143,10 @@ def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
   let extraClassDeclaration = [{
     /// Extent of the grid axis `name`, or nullopt.
     ::std::optional<int64_t> getGridExtent(::llvm::StringRef name);
-    /// Number of blocks.
+    /// Number of positions in the grid.
     int64_t getNumBlocks();
+    /// Number of blocks that are started: fewer where each has several positions.
+    int64_t getStartedBlocks();
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;

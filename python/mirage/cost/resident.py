@@ -1,0 +1,37 @@
+"""Blocks that compute several tiles one after the other, where that takes less time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from mirage.cost.features import features_of
+from mirage.cost.limits import CheckError, check_launch
+from mirage.cost.model import report, resident_blocks
+from mirage.cost.target import Target
+from mirage.semantics.ugraph import Launch, loops
+
+
+def with_resident_blocks(launch: Launch, target: Target) -> Launch:
+    """The launch, or the same one with as many blocks as run at a time, each of which goes on with
+    the next tile while it stores one: the one that is predicted to be faster."""
+    if not launch.schedule.warpgroups or any(loop.steps is not None for loop in loops(launch)):
+        return launch
+    # loops that compute between products take turns, which are counted from a block's start
+    features = features_of(launch)
+    if np.any(features.sfu_step):
+        return launch
+    started = resident_blocks(features, target)
+    if prod(a.extent for a in launch.grid) <= started:
+        return launch
+    longer = replace(launch, schedule=replace(launch.schedule, resident=started))
+    try:
+        check_launch(longer, target)
+    except CheckError:
+        return launch
+    other = features_of(longer)
+    if resident_blocks(other, target) < started:  # what they store through takes a block's place
+        return launch
+    return longer if report(other, target).time < report(features, target).time else launch

@@ -1,0 +1,122 @@
+"""Blocks that compute several tiles one after the other, executed with all checks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from lowering import check_mlir, compile_mlir
+from mirage.compiler.compile import CompileOptions, compile_text
+from mirage.compiler.ptxas import find_ptxas
+from noticed import Original
+from ptx_mutants import Kind, wrong_parities
+from warpgroup_graphs import Product
+from warpgroup_loops import HiddenLoop
+
+SMALL = Product(192, 128, 192, resident=2)
+
+
+def check(text: str, blocks: int) -> None:
+    """Against the µGraph's meaning in float64."""
+    artifact = compile_mlir(text)
+    assert "wgmma.mma_async" in artifact.ptx()
+    assert [kernel.grid for kernel in artifact.manifest.kernels] == [(blocks, 1, 1)]
+    check_mlir(text)
+
+
+@pytest.mark.parametrize("resident", [1, 2, 4, 5, 6, 100])
+def test_numbers_of_blocks(resident: int) -> None:
+    """Of six tiles each block has the same number, or some have one more."""
+    check(replace(SMALL, resident=resident).text(), min(resident, 6))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_slots_go_on_counting(stages: int, steps: int) -> None:
+    """Whether the steps of a tile are a multiple of the slots or not."""
+    check(replace(SMALL, k=64 * steps, stages=stages).text(), 2)
+
+
+@pytest.mark.parametrize(
+    ("tile", "warps"),
+    [
+        ((64, 32, 64), 4),  # one part
+        ((64, 96, 64), 4),  # three parts of 32 columns
+        ((128, 192, 64), 8),  # three parts of 64 columns
+        ((128, 256, 64), 8),
+        ((64, 128, 64), 8),  # groups beside each other: the whole tile at once
+    ],
+)
+def test_parts_of_tiles(tile: tuple[int, int, int], warps: int) -> None:
+    m, n, _ = tile
+    check(Product(2 * m, 2 * n, 128, tile, warps=warps, stages=2, resident=1).text(), 1)
+
+
+def test_tiles_past_the_end() -> None:
+    check(replace(SMALL, m=129, n=136, k=200).text(), 2)
+
+
+def test_other_tensors() -> None:
+    check(replace(SMALL, out="f32").text(), 2)
+    check(replace(SMALL, epilogue=True).text(), 2)
+    check(replace(SMALL, batch=2, swapped_b=True).text(), 2)
+    check(replace(SMALL, n=131, swapped_b=True).text(), 2)  # threads store rows of odd bytes
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_tiles_that_are_loaded_before_the_loop(warps: int) -> None:
+    """Their slot is free once all of the tile's steps are done."""
+    loop = HiddenLoop(m=192 * warps // 4, tile=(16 * warps, 64), warps=warps, resident=2)
+    check(loop.text(), 2)
+
+
+# ---- what a mistake would do
+
+
+@cache
+def _original() -> Original:
+    return Original(compile_mlir(replace(SMALL, n=128, tile=(64, 128, 64)).text()))
+
+
+@pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
+def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
+    """Either fence covers the mbarriers of both arrays."""
+    original = _original()
+    init = "fence.mbarrier_init.release.cluster;"
+    assert set(original.unnoticed(kind)) <= {init}
+    assert kind != "fence" or original.notices(original.ptx.replace(init, ""))
+
+
+def test_wrong_parity_is_noticed() -> None:
+    original = _original()
+    found = list(wrong_parities(original.ptx))
+    assert len(found) == 2
+    for broken in found:
+        assert original.notices(broken)
+
+
+def test_copies_that_are_not_closed_are_noticed() -> None:
+    """Nothing waits for a copy that is in no group."""
+    original = _original()
+    broken, count = re.subn(r"cp\.async\.bulk\.commit_group;", "", original.ptx)
+    assert count
+    assert original.notices(broken)
+
+
+# ---- the assembler
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
+@pytest.mark.parametrize(
+    ("tile", "warps"), [((128, 256, 64), 8), ((128, 224, 64), 8), ((64, 224, 64), 4)]
+)
+@pytest.mark.parametrize("swapped_b", [False, True])
+def test_no_spills_and_no_serialised_products(
+    tile: tuple[int, int, int], warps: int, swapped_b: bool
+) -> None:
+    product = Product(1792, 1792, 1024, tile, warps, 4, swapped_b=swapped_b, resident=132)
+    compiled = compile_text(product.text(), CompileOptions(use_cache=False))
+    assert compiled.spilled_bytes == 0
+    assert not compiled.notes
