@@ -23,6 +23,7 @@ from mirage.semantics.ugraph import (
     KernelGraph,
     Op,
     Reshape,
+    Slice,
     TensorType,
     Unary,
     Value,
@@ -43,7 +44,24 @@ def with_late_joins(graph: KernelGraph) -> KernelGraph:
         tried.add(left[0].result)
         moved = with_early_slices(without_dead_ops(_Late(graph, {left[0]}).run()))
         if copied_bytes(moved) < copied_bytes(graph):
-            graph = moved
+            graph = _views_once(moved)
+
+
+def _views_once(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with one op for each part and shape of a value."""
+    known: dict[tuple[object, ...], Value] = {}
+    same: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        operands = tuple(same.get(v, v) for v in op.operands)
+        new = op if operands == op.operands else replace(op, operands=operands)
+        if isinstance(new, Slice | Reshape):
+            key = (operands, new.result.type, getattr(new, "offsets", None))
+            if op.result not in graph.outputs and known.setdefault(key, op.result) != op.result:
+                same[op.result] = known[key]
+                continue
+        ops.append(new)
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
 
 
 class _Late(Rewriter):
@@ -114,8 +132,8 @@ class _Late(Rewriter):
         return first.dim, [apply(*parts) for parts in zip(*sides, strict=True)]
 
     def _in(self, x: Value, outer: Shape, inner: Shape) -> Value | None:
-        """A value that is repeated to ``outer`` in the shape that is repeated to ``inner``: computed
-        in it, where it is computed element by element, so that it can be cut where it is read."""
+        """A value that is repeated to ``outer`` in the shape that is repeated to ``inner``:
+        computed in it, where it is computed element by element, so that it can be cut early."""
         shape = _split(x.shape, outer, inner)
         if shape is None:
             return None
