@@ -127,9 +127,7 @@ def _examined(
 ) -> _Found:
     try:
         with time_limit(deadline - time.time()):
-            return examine(
-                reference, claim.candidate, options, claim.hint, known, positions=positions
-            )
+            return examine(reference, claim.candidate, options, claim.hint, known, {}, positions)
     except OutOfTime:
         return _undecided("anything was decided", options)
     except (SignatureMismatch, InvalidGraph) as error:
