@@ -188,9 +188,7 @@ class Parts:
         """Equal for parts that have the same solutions."""
         return reference_of(part.graph, self._positions(part))
 
-    def _assembled(
-        self, solved: Mapping[str, SolvedPart], stage: str
-    ) -> Callable[[], KernelGraph]:
+    def _assembled(self, solved: Mapping[str, SolvedPart], stage: str) -> Callable[[], KernelGraph]:
         """The program with what the parts have at a stage, once it is asked for."""
         forms: dict[str, Alternatives] = {k: getattr(p, stage) for k, p in solved.items()}
         return partial(_assembled, self.whole, self.steps, self.keys, forms)

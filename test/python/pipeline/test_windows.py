@@ -7,6 +7,7 @@ from dataclasses import replace
 import mirage as mi
 import pytest
 import torch
+from mirage.frontend.torch_import import ImportedGraph
 from mirage.pipeline.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.semantics.ugraph import Launch, launches
@@ -27,7 +28,7 @@ POOLS: dict[str, nn.Module] = {
 }
 
 
-def pooled(pool: nn.Module, dtype: torch.dtype) -> tuple[mi.ImportedGraph, torch.Tensor]:
+def pooled(pool: nn.Module, dtype: torch.dtype) -> tuple[ImportedGraph, torch.Tensor]:
     x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(2)).to(dtype)
     return mi.from_torch(lambda x: torch.relu(pool(2.0 * x)) - x.mean(), x), x
 

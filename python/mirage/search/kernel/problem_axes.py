@@ -101,8 +101,8 @@ def _inputs(algebra: Algebra, polys: Iterable[int]) -> Iterator[InAtom]:
 def analyze(problem: KernelProblem) -> list[Analysis]:
     """The problem as it is; where that merges more axes, with small tensors repeated; and, where
     boxes could not be copied from some, with aligned copies of factors. Raises
-    :class:`UnlabelableError`, also where what kernels would compute without one of the tensors has to
-    be NaN where that is.
+    :class:`UnlabelableError`, also where kernels would compute without one of the tensors what is
+    NaN where that is.
     """
     first = _output_dims(problem)
     dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)

@@ -201,7 +201,13 @@ def _measure(
         entries.append(Entry(claims[i].candidate, order, claims[i].hint, left.in_cells))
     jobs = [
         partial(
-            rounding_of, reference, entries, options, Turn(k, turns), terms.deadline, terms.positions
+            rounding_of,
+            reference,
+            entries,
+            options,
+            Turn(k, turns),
+            terms.deadline,
+            terms.positions,
         )
         for k in range(turns)
     ]
