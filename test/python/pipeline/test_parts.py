@@ -80,7 +80,7 @@ def test_kernels_for_which_there_is_no_time_are_left_unchecked() -> None:
     (finalist,) = found.finalists[:1]
     checks = checker.check(finalist).checks
     assert checks
-    assert {c.outcome for c in checks if c.where == "in the emulator"} == {Outcome.UNCHECKED}
+    assert {c.outcome for c in checks if c.how == "in the emulator"} == {Outcome.UNCHECKED}
 
 
 def test_a_long_chain_ends_in_its_time() -> None:
