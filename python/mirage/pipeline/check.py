@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from mirage.cache import from_plain, key_of, kind_version, shared_store
 from mirage.frontend.program import Program
 from mirage.pipeline.deadline import Deadline
-from mirage.pipeline.emulated_check import WORK, emulated, kernel_ops, unchecked
+from mirage.pipeline.emulated_check import WORK, emulated, kernel_ops, left_unchecked, unchecked
 from mirage.pipeline.gpu_check import on_this_gpu
 from mirage.pipeline.kernel_check import TIME_UP, KernelCheck, Outcome
 from mirage.pipeline.result import Finalist, Step
@@ -64,7 +64,7 @@ class Checker:
         checks: list[KernelCheck] = []
         for op, kernel in zip(ops, kernels, strict=True):
             checks.append(self._of_kernel(op, kernel, step))
-            if failed(checks):
+            if failed(checks[-1:]):
                 break
         return checks
 
@@ -79,7 +79,7 @@ class Checker:
                 with time_limit(seconds):
                     found = emulated(op, kernel, artifact)
             except OutOfTime:
-                return unchecked(step, TIME_UP)[0]
+                return left_unchecked(kernel, TIME_UP)
             if self.use_cache and found.outcome is not Outcome.FAILED:
                 _write(key, found)
         self.known[key] = found

@@ -56,8 +56,12 @@ def kernel_ops(graph: KernelGraph) -> list[Op]:
 def unchecked(step: Step, why: str) -> list[KernelCheck]:
     """The kernels of a step, none of which was run."""
     assert step.compiled is not None
-    kernels = step.compiled.artifact.manifest.kernels
-    return [KernelCheck(k.entry, EMULATOR, Outcome.UNCHECKED, why) for k in kernels]
+    return [left_unchecked(k, why) for k in step.compiled.artifact.manifest.kernels]
+
+
+def left_unchecked(kernel: KernelLaunch, why: str) -> KernelCheck:
+    """A kernel that was not run."""
+    return KernelCheck(kernel.entry, EMULATOR, Outcome.UNCHECKED, why)
 
 
 def emulated(op: Op, kernel: KernelLaunch, artifact: Artifact) -> KernelCheck:

@@ -12,6 +12,7 @@ from mirage.semantics.ugraph import KernelGraph
 
 Graphs: TypeAlias = "Mapping[str, tuple[str, KernelGraph]]"
 """Of each stage the form of the IR, and its result."""
+_Made: TypeAlias = "KernelGraph | Callable[[], KernelGraph]"
 
 NONE: Graphs = MappingProxyType({})
 
@@ -26,23 +27,32 @@ class Forms(Mapping[str, str]):
         self, program: Program, graphs: Graphs = NONE, again: Callable[[], Graphs] | None = None
     ) -> None:
         self._program = program
-        self._graphs = dict(graphs)
+        self._graphs: dict[str, tuple[str, _Made]] = dict(graphs)
         self._again = again
         self._texts: dict[str, str] = {}
 
     @property
     def graphs(self) -> Graphs:
         """What the texts are written of."""
-        return dict(self._graphs)
+        return {stage: self._graph(stage) for stage in self._graphs}
 
-    def add(self, stage: str, graph: KernelGraph, form: str | None = None) -> None:
-        """What ``stage`` makes; ``form`` (that of the IR) has the stage's name unless given."""
+    def _graph(self, stage: str) -> tuple[str, KernelGraph]:
+        form, graph = self._graphs[stage]
+        if not isinstance(graph, KernelGraph):
+            graph = graph()
+            self._graphs[stage] = form, graph
+        return form, graph
+
+    def add(self, stage: str, graph: _Made, form: str | None = None) -> None:
+        """What ``stage`` makes, or what gives that; ``form`` (that of the IR) has the stage's name
+        unless given."""
         self._graphs[stage] = (form or stage, graph)
         self._texts.pop(stage, None)
 
     def having(self, stage: str, graph: KernelGraph) -> Forms:
         """The same with another result of a stage."""
-        other = Forms(self._program, self._graphs, self._again)
+        other = Forms(self._program, NONE, self._again)
+        other._graphs = dict(self._graphs)
         other.add(stage, graph)
         return other
 
@@ -53,7 +63,7 @@ class Forms(Mapping[str, str]):
             again, self._again = self._again, None
             self._graphs = {**again(), **self._graphs}
         if stage not in self._texts:
-            form, graph = self._graphs[stage]
+            form, graph = self._graph(stage)
             notes = {p.index: InputNote(p.name) for p in self._program.parameters}
             self._texts[stage] = graph_to_text(
                 graph, form=form, locations=self._program.locations, notes=notes

@@ -180,11 +180,11 @@ class _Run:
         self.report.searches = tuple(p.search for p in parts)
         self.report.exponentials = tuple(e for p in parts for e in p.exponentials)
         self.report.checked = tuple(c for p in parts for c in p.checked)
-        graph = self.program.graph
-        for stage, form in (("candidates",) * 2, ("stabilized", "candidates"), ("verified",) * 2):
-            graph = self.parts.together(stage)
-            self.forms.add(stage, graph, form)
-        return graph
+        for stage in ("candidates", "stabilized"):
+            self.forms.add(stage, self.parts.together(stage), "candidates")
+        verified = self.parts.together("verified")()
+        self.forms.add("verified", verified)
+        return verified
 
     def _compile_ahead(self) -> None:
         """Has the first answers compiled by a worker, once there are some for all parts, so that

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mirage.cost.target import Target
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.verify import Checked
 from mirage.search import SearchLimits, SearchResult, Watch
-from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to
+from mirage.semantics.alternatives import Alternatives, VerdictNote
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import Exponential
@@ -59,12 +59,6 @@ class SolvedPart:
     fell_back: str = ""
     late: bool = False
     """Whether the time was up before all was done."""
-
-    def applied_to(self, graph: KernelGraph) -> SolvedPart:
-        """The same for another part that is equal."""
-        forms = (self.candidates, self.stabilized, self.verified)
-        candidates, stabilized, verified = (applied_to(form, graph) for form in forms)
-        return replace(self, candidates=candidates, stabilized=stabilized, verified=verified)
 
 
 def of_own_ops(graph: KernelGraph) -> Alternatives:

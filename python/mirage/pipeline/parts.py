@@ -9,19 +9,21 @@ because others took the time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.kept_part import KeptParts, reference_of
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.part import PartSolver
 from mirage.pipeline.part_data import PartOptions, SolvedPart
+from mirage.semantics.alternatives import Alternatives, applied_to
 from mirage.semantics.idle_steps import positions_of
 from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph, Launch, Op
-from mirage.transforms.partition import Part, parts_to_search
+from mirage.transforms.partition import Part, Step, parts_to_search
 
 SMALL_PART = 10
 """Ops that each part counts for, besides its own, when parts share the time."""
@@ -52,9 +54,10 @@ class Parts:
         """Of equal parts the first, by their key."""
         self.places: Counter[str] = Counter()
         """How many equal parts there are."""
-        for step in self.steps:
-            if isinstance(step, Part):
-                self.different.setdefault(key := self._key(step), step)
+        self.keys = [self._key(s) if isinstance(s, Part) else None for s in self.steps]
+        for step, key in zip(self.steps, self.keys, strict=True):
+            if isinstance(step, Part) and key is not None:
+                self.different.setdefault(key, step)
                 self.places[key] += 1
         self.sizes = {key: SMALL_PART + len(p.graph.ops) for key, p in self.different.items()}
         every = sum(self.sizes.values())
@@ -87,11 +90,13 @@ class Parts:
         """The program with what each part has at a stage; None while a first answer is verified."""
         if any(s.under_way for s in self.solvers.values()):
             return None
-        return self._together({k: s.solved() for k, s in self.solvers.items()} | self.solved, stage)
+        solved = {k: s.solved() for k, s in self.solvers.items()} | self.solved
+        return self._assembled(solved, stage)()
 
-    def together(self, stage: str) -> KernelGraph:
-        """The program with what each part has at a stage, once all are solved."""
-        return self._together(self.solved, stage)
+    def together(self, stage: str) -> Callable[[], KernelGraph]:
+        """The program with what each part has at a stage, once all are solved; it is made when it
+        is asked for."""
+        return self._assembled(self.solved, stage)
 
     def go_on_without(self, broken: Mapping[int, Sequence[Launch]]) -> bool:
         """Solves parts without kernels that do not compile; whether anything has changed."""
@@ -183,15 +188,26 @@ class Parts:
         """Equal for parts that have the same solutions."""
         return reference_of(part.graph, self._positions(part))
 
-    def _together(self, solved: Mapping[str, SolvedPart], stage: str) -> KernelGraph:
-        first: set[str] = set()
-        ops: list[Op] = []
-        for step in self.steps:
-            if not isinstance(step, Part):
-                ops.append(step)
-                continue
-            part = solved[key := self._key(step)]
-            ops.append(getattr(part.applied_to(step.graph) if key in first else part, stage))
-            first.add(key)
-        inputs, outputs = self.whole.inputs, self.whole.outputs
-        return KernelGraph(self.whole.name, inputs, tuple(ops), outputs)
+    def _assembled(self, solved: Mapping[str, SolvedPart], stage: str) -> Callable[[], KernelGraph]:
+        """The program with what the parts have at a stage, once it is asked for."""
+        forms: dict[str, Alternatives] = {k: getattr(p, stage) for k, p in solved.items()}
+        return partial(_assembled, self.whole, self.steps, self.keys, forms)
+
+
+def _assembled(
+    whole: KernelGraph,
+    steps: Sequence[Step],
+    keys: Sequence[str | None],
+    forms: Mapping[str, Alternatives],
+) -> KernelGraph:
+    """``whole`` with the ``forms`` of its parts, by the keys of those among its steps."""
+    first: set[str] = set()
+    ops: list[Op] = []
+    for step, key in zip(steps, keys, strict=True):
+        if not isinstance(step, Part) or key is None:
+            assert not isinstance(step, Part)
+            ops.append(step)
+            continue
+        ops.append(applied_to(forms[key], step.graph) if key in first else forms[key])
+        first.add(key)
+    return KernelGraph(whole.name, whole.inputs, tuple(ops), whole.outputs)

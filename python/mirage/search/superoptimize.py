@@ -30,7 +30,6 @@ from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import (
     KernelGraph,
     Op,
-    Source,
     Structure,
     Value,
     all_ops,
@@ -379,5 +378,6 @@ class Planner:
         return Candidate(graph, cost, "; ".join(words), stored, picks)
 
     def _constants(self, op: Op, ops: list[Op]) -> list[Op]:
-        needed = [self.program.definitions[v] for v in op.operands if v in self.program.definitions]
-        return [c for c in dict.fromkeys(needed) if isinstance(c, Source) and c not in ops]
+        """What the op reads that is one constant everywhere, and is not there yet."""
+        needed = (made for v in op.operands for made in self.program.filling(v))
+        return [made for made in dict.fromkeys(needed) if made not in ops]

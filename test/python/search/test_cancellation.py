@@ -8,8 +8,8 @@ from mirage.search import SearchLimits, SearchReport, superoptimize
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.program.parts import Program
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Binary, KernelGraph, Unary, all_ops
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import Binary, KernelGraph, TensorType, Unary, Value, all_ops
 from mirage.verify import VerifyOptions, verify
 from search_programs import graph, tensor
 
@@ -64,28 +64,31 @@ def test_what_cancels_where_it_is_multiplied_out_is_not_multiplied_out() -> None
         assert verify(program, candidate.graph, VerifyOptions(seed=3)).accepted
 
 
-def quotient(fn: BinaryFn, terms: int) -> KernelGraph:
-    """Sums of elements over (or times) other elements, which are no sums."""
+def quotient(fn: BinaryFn, terms: int, dtype: DType) -> KernelGraph:
+    """Sums of elements over (or times) what is one more than other elements."""
     b, xs = Builder(), [tensor(f"x{i}", 32, 64) for i in range(terms)]
-    y = tensor("y", 64)
+    n = Value(TensorType((64,), dtype), "n")
     total = xs[0]
     for x in xs[1:]:
         total = b.binary(BinaryFn.ADD, total, x)
-    below = b.binary(BinaryFn.ADD, b.unary(UnaryFn.EXP, y), b.constant(1.0))
-    return graph("quotient", (*xs, y), b, b.binary(fn, total, below))
+    below = b.binary(BinaryFn.MAX, b.cast(n, DType.F32), b.constant(1.0))
+    return graph("quotient", (*xs, n), b, b.binary(fn, b.cast(total, DType.F32), below))
 
 
 @pytest.mark.parametrize("terms", [1, 3])
-def test_elements_are_divided_and_not_multiplied_with_what_is_rounded(terms: int) -> None:
+def test_elements_are_divided_by_counts(terms: int) -> None:
+    """And not multiplied with what is rounded; by other numbers they may be."""
+
     def functions(program: KernelGraph) -> set[object]:
         found = superoptimize(program, H200, LIMITS).candidates[0].graph
         ops = all_ops(found.ops)
         return {op.fn for op in ops if isinstance(op, Unary | Binary)}
 
-    used = functions(quotient(BinaryFn.DIV, terms))
+    used = functions(quotient(BinaryFn.DIV, terms, DType.I64))
     assert BinaryFn.DIV in used
     assert UnaryFn.RECIPROCAL not in used
-    assert BinaryFn.DIV not in functions(quotient(BinaryFn.MUL, terms))
+    assert BinaryFn.DIV not in functions(quotient(BinaryFn.MUL, terms, DType.I64))
+    assert UnaryFn.RECIPROCAL in functions(quotient(BinaryFn.DIV, terms, DType.F32))
 
 
 def test_a_row_is_divided_by_its_sum_once() -> None:

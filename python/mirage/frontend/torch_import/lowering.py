@@ -118,6 +118,12 @@ class Lowering(Builder):
         self.found: dict[tuple[Value, int], Value] = {}
         """What is stored at each of so many places, by the indices."""
 
+    def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
+        """A rank-0 constant, which is a number."""
+        if math.isnan(value):
+            raise Unsupported("a constant that is not a number (NaN)")
+        return super().constant(value, dtype)
+
     def range_of(self, x: Value) -> Range:
         """Between which numbers the elements of ``x`` are known to lie."""
         found = ranges_of(KernelGraph("", (), tuple(self.ops), ()), self.given)
@@ -221,8 +227,6 @@ class Lowering(Builder):
 
     def filled(self, value: Number, result: TensorType) -> Value:
         """A tensor with one value everywhere."""
-        if math.isnan(value):
-            raise Unsupported("a tensor of NaN")
         scalar = self.constant(value, result.dtype)
         return scalar if not result.shape else self.broadcast(scalar, result.shape)
 

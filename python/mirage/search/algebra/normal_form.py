@@ -16,7 +16,7 @@ multiplies out (which is what lets a mean be subtracted after a loop).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -320,3 +320,22 @@ class Algebra:
 def _plain(c: Coefficient) -> Coefficient:
     """Integers as such: they are faster than fractions, equal to them, and what most are."""
     return c.numerator if isinstance(c, Fraction) and c.denominator == 1 else c
+
+
+def inputs_of(algebra: Algebra, polys: Iterable[int]) -> Iterator[InAtom]:
+    """The inputs in some normal forms."""
+    seen: set[int] = set()
+    left = list(polys)
+    while left:
+        poly = left.pop()
+        if poly in seen:
+            continue
+        seen.add(poly)
+        for x in {x for (atoms, _), _ in algebra.polys[poly] for x in atoms}:
+            match algebra.atoms[x]:
+                case InAtom() as atom:
+                    yield atom
+                case FnAtom(_, arg) | IdAtom(arg) | MaxAtom(_, arg):
+                    left.append(arg)
+                case Fn2Atom(_, a, b):
+                    left += (a, b)

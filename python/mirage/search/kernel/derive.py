@@ -29,6 +29,7 @@ from mirage.search.algebra.normal_form import (
     MaxAtom,
     Mono,
     SubAxis,
+    inputs_of,
 )
 from mirage.search.kernel.frames import FrameType
 from mirage.search.kernel.moves import (
@@ -65,12 +66,13 @@ LEFT_OUT = {
 
 @dataclass
 class Derivations:
-    """The AND-OR graph below some targets."""
+    """The AND-OR graph below some targets. ``integers`` are the tensors of integers, by number."""
 
     algebra: Algebra
     kind: FrameType
     allow_matmul: bool = True
     narrowing: Narrowing = field(default_factory=Narrowing)
+    integers: frozenset[int] = frozenset()
     allow_wide: bool = True
     max_factors: int = 9
     max_goals: int = 4000
@@ -299,15 +301,20 @@ class Derivations:
         )
 
     def _quotient(self, goal: Goal, factor: Mono, other: Goal) -> Edge | None:
-        """Times the inverse of what is no sum is a division by it, as a program has it: what is
-        rounded already would be rounded twice."""
+        """Times the inverse of a count is a division by it, as a program has it: a third of three
+        is one, and three times a third that is rounded is not."""
         atoms, bound = factor
         atom = self.algebra.atoms[atoms[0]]
         if len(atoms) > 1 or bound or not isinstance(atom, FnAtom):
             return None
-        if atom.fn is not UnaryFn.RECIPROCAL or self.algebra.bound(atom.arg):
+        if atom.fn is not UnaryFn.RECIPROCAL or not self._counts(atom.arg):
             return None
         return Pair(goal, (other, self.canonical((atom.arg, goal[1]))), BinaryFn.DIV)
+
+    def _counts(self, poly: int) -> bool:
+        """Whether it is made of integers alone, and is no sum."""
+        read = {atom.tensor for atom in inputs_of(self.algebra, [poly])}
+        return bool(read) and read <= self.integers and not self.algebra.bound(poly)
 
     def _matmuls(self, goal: Goal, terms: Summands, axis: str) -> Iterator[Edge]:
         """Products summed over the tile's part of ``axis``: the common factor of all terms times

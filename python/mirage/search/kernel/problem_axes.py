@@ -12,7 +12,7 @@ factor whose rows start at odd places be copied into longer rows, which boxes ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -28,6 +28,7 @@ from mirage.search.algebra.normal_form import (
     MaxAtom,
     Mono,
     SubAxis,
+    inputs_of,
 )
 from mirage.search.algebra.normalizer import MatmulRoles, Normalizer
 from mirage.search.kernel.aligned import aligned_copies, aligned_type, may_align
@@ -64,7 +65,7 @@ class Analysis:
     def reads(self) -> tuple[InAtom, ...]:
         """What every derivation loads: the tensors, with their axes, in the normal forms, sums kept
         as factors or not."""
-        kept, expanded = (dict.fromkeys(_inputs(*self._plain[e])) for e in (False, True))
+        kept, expanded = (dict.fromkeys(inputs_of(*self._plain[e])) for e in (False, True))
         both = (atom for atom in kept if atom in expanded)
         return tuple(InAtom(atom.tensor, self._merged.dims(atom.dims)) for atom in both)
 
@@ -79,30 +80,11 @@ class Analysis:
         )
 
 
-def _inputs(algebra: Algebra, polys: Iterable[int]) -> Iterator[InAtom]:
-    """The inputs in some normal forms."""
-    seen: set[int] = set()
-    left = list(polys)
-    while left:
-        poly = left.pop()
-        if poly in seen:
-            continue
-        seen.add(poly)
-        for x in {x for (atoms, _), _ in algebra.polys[poly] for x in atoms}:
-            match algebra.atoms[x]:
-                case InAtom() as atom:
-                    yield atom
-                case FnAtom(_, arg) | IdAtom(arg) | MaxAtom(_, arg):
-                    left.append(arg)
-                case Fn2Atom(_, a, b):
-                    left += (a, b)
-
-
 def analyze(problem: KernelProblem) -> list[Analysis]:
     """The problem as it is; where that merges more axes, with small tensors repeated; and, where
     boxes could not be copied from some, with aligned copies of factors. Raises
-    :class:`UnlabelableError`, also where what kernels would compute without one of the tensors has to
-    be NaN where that is.
+    :class:`UnlabelableError`, also where kernels would compute without one of the tensors what is
+    NaN where that is.
     """
     first = _output_dims(problem)
     dims = tuple(_dims_of(problem, first, v) for v in problem.outputs)
@@ -140,7 +122,7 @@ def losing(problem: KernelProblem, algebra: Algebra, polys: Sequence[int]) -> li
     numbers = {v: i for i, v in enumerate(problem.leaves)}
     lost: dict[Value, None] = {}
     for output, poly in zip(problem.outputs, polys, strict=True):
-        kept = {atom.tensor for atom in _inputs(algebra, [poly])}
+        kept = {atom.tensor for atom in inputs_of(algebra, [poly])}
         read = (v for v in _read(problem, output) if numbers[v] not in kept)
         lost.update(dict.fromkeys(v for v in read if not v.dtype.is_integer))
     return list(lost)

@@ -271,6 +271,7 @@ class KernelSolver:
         problem = analysis.problem
         doubtful = False
         differences = 0
+        integers = frozenset(i for i, v in enumerate(problem.leaves) if v.dtype.is_integer)
         if kind.split is not None and len(problem.outputs) > 1:
             return out, doubtful
         for expand in (False,) if analysis.loses else (False, True):
@@ -290,7 +291,7 @@ class KernelSolver:
                 break
             differences = cancels(algebra, polys)
             derivations = Derivations(
-                algebra, kind, not problem.combine, narrowing, allow_wide,
+                algebra, kind, not problem.combine, narrowing, integers, allow_wide,
                 max_goals=self.limits.goals,
             )  # fmt: skip
             stage = 2 if kind.split is not None else 1

@@ -231,8 +231,18 @@ class Program:
         for op in self.kept:
             stored.update(op.results)
             stored.update(op.operands)
-        constants = {v for v in stored if isinstance(self.definitions.get(v), Source)}
-        return stored - constants - set(self.graph.inputs)
+        filled = {v for v in stored if self.filling(v)} - set(self.graph.outputs)
+        return stored - filled - set(self.graph.inputs)
+
+    def filling(self, value: Value) -> list[Op]:
+        """The ops that make a value that is one constant everywhere: no kernel has to write it for
+        an op that is none, whose kernel knows it. Empty for other values."""
+        ops: list[Op] = []
+        op = self.definitions.get(value)
+        while isinstance(op, View) and op.whole and len(op.operands) == 1:
+            ops.append(op)
+            op = self.definitions.get(op.operands[0])
+        return [op, *reversed(ops)] if isinstance(op, Source) else []
 
     def _intermediates(self, required: set[Value]) -> set[Value]:
         """Values worth storing: no views, nothing that is cheap to compute from inputs, nothing

@@ -127,9 +127,7 @@ def _examined(
 ) -> _Found:
     try:
         with time_limit(deadline - time.time()):
-            return examine(
-                reference, claim.candidate, options, claim.hint, known, positions=positions
-            )
+            return examine(reference, claim.candidate, options, claim.hint, known, {}, positions)
     except OutOfTime:
         return _undecided("anything was decided", options)
     except (SignatureMismatch, InvalidGraph) as error:
@@ -203,7 +201,13 @@ def _measure(
         entries.append(Entry(claims[i].candidate, order, claims[i].hint, left.in_cells))
     jobs = [
         partial(
-            rounding_of, reference, entries, options, Turn(k, turns), terms.deadline, terms.positions
+            rounding_of,
+            reference,
+            entries,
+            options,
+            Turn(k, turns),
+            terms.deadline,
+            terms.positions,
         )
         for k in range(turns)
     ]

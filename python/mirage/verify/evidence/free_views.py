@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirage.semantics.op import Rearrangement
+from mirage.semantics.relations import Regrouped
 from mirage.semantics.ugraph import KernelGraph, Op, Reshape, TensorType, Value
 
 
@@ -37,10 +39,17 @@ def _shape(values: Sequence[Value], graphs: Sequence[KernelGraph]) -> tuple[int,
             return None
         for op in graph.ops:
             if value in op.operands:
-                if not isinstance(op, Reshape):
+                if not _keeps_order(op):
                     return None
                 found[op.result.shape] = None
     return min(found, key=len, default=None)
+
+
+def _keeps_order(op: Op) -> bool:
+    """Whether elements follow each other in the result as they do in the operand."""
+    if not isinstance(op, Rearrangement):
+        return False
+    return all(isinstance(r, Regrouped) for r in op.relations())
 
 
 def _with_inputs(graph: KernelGraph, shapes: Sequence[tuple[int, ...] | None]) -> KernelGraph:
@@ -52,7 +61,7 @@ def _with_inputs(graph: KernelGraph, shapes: Sequence[tuple[int, ...] | None]) -
         inputs.append(new.get(value, value))
     ops: list[Op] = []
     for op in graph.ops:
-        if isinstance(op, Reshape) and op.operands[0] in new:
+        if not new.keys().isdisjoint(op.operands):  # it is a view, as all that reads them
             op = Reshape((new[op.operands[0]],), op.results)
         ops.append(op)
     return KernelGraph(graph.name, tuple(inputs), tuple(ops), graph.outputs)

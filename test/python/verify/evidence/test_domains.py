@@ -265,9 +265,7 @@ def counts(inverse: bool) -> KernelGraph:
     at = b.cast(position, DType.F32)
     end = b.binary(BinaryFn.MIN, b.binary(ADD, at, b.constant(2.0)), b.constant(16.0))
     count = b.binary(SUB, end, b.binary(MAX, b.binary(SUB, at, b.constant(1.0)), b.constant(0.0)))
-    result = (
-        b.binary(MUL, b.unary(INVERSE, count), y) if inverse else b.binary(DIV, y, count)
-    )
+    result = b.binary(MUL, b.unary(INVERSE, count), y) if inverse else b.binary(DIV, y, count)
     return KernelGraph("counts", (position, y), tuple(b.ops), (result,))
 
 

@@ -1,0 +1,60 @@
+"""Diagnostics say which launches do not compile."""
+
+from __future__ import annotations
+
+import graphs
+import pytest
+from mirage.compiler import CompileOptions, compile_text
+from mirage.compiler.culprits import kernels_at
+from mirage.compiler.errors import CompileError
+from mirage.mlir_io import graph_to_text
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.ugraph import BlockGraph, KernelGraph, Launch, Output, TensorType, Value
+
+SMALL, LARGE = (16, 64), (64, 1 << 16)
+
+
+def copying(x: Value, fn: UnaryFn) -> Launch:
+    """One block that holds all of a tensor."""
+    (param,) = graphs.params_of((x,))
+    b = Builder(in_block=True)
+    y = b.transpose(b.unary(fn, b.load(param, ((), ()), x.shape)), (1, 0))
+    body = BlockGraph((param,), tuple(b.ops), (Output(y, ((), ())),))
+    return graphs.launch((x,), (), body, (TensorType(y.shape, DType.F32),))
+
+
+def program(shapes: list[tuple[int, int]]) -> str:
+    """A kernel for a tensor of each shape, with a view between them."""
+    inputs = tuple(graphs.tensor(*s, dtype=DType.F32) for s in shapes)
+    kernels = [copying(x, UnaryFn.TANH) for x in inputs]
+    b = Builder()
+    first = b.reshape(kernels[0].result, (kernels[0].result.type.size,))
+    outputs = (first, *(k.result for k in kernels[1:]))
+    ops = (kernels[0], *b.ops, *kernels[1:])
+    return graph_to_text(KernelGraph("g", inputs, ops, outputs), form="selected")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "broken"),
+    [([SMALL, LARGE, SMALL], (1,)), ([SMALL, SMALL, LARGE], (2,)), ([LARGE], (0,))],
+)
+def test_the_kernel_that_does_not_compile_is_named(
+    shapes: list[tuple[int, int]], broken: tuple[int, ...]
+) -> None:
+    options = CompileOptions(chip="sm_90a", cubin=False, use_cache=False)
+    with pytest.raises(CompileError) as raised:
+        compile_text(program(shapes), options)
+    assert raised.value.kernels == broken
+
+
+def test_lines_of_other_ops_name_no_kernel() -> None:
+    text = program([SMALL, SMALL])
+    lines = text.splitlines()
+    at = [n for n, line in enumerate(lines, start=1) if "kernel.launch" in line]
+    view = next(n for n, line in enumerate(lines, start=1) if "kernel.reshape" in line)
+    assert kernels_at(text, [at[0]]) == (0,)
+    assert kernels_at(text, [at[1] + 2, view]) == (1,)
+    assert kernels_at(text, [view, 1]) == ()
+    assert kernels_at("kernel.graph @broken", [1]) == ()
+    assert kernels_at(text, []) == ()

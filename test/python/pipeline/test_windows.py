@@ -1,0 +1,54 @@
+"""Pools of windows that overlap: kernels for them are found, shown and right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mirage as mi
+import pytest
+import torch
+from mirage.frontend.torch_import import ImportedGraph
+from mirage.pipeline.emulate import emulate
+from mirage.pipeline.optimize import optimize
+from mirage.semantics.ugraph import Launch, launches
+from torch import nn
+
+OPTIONS = mi.OptimizeOptions(
+    candidates=2, finalists=1, verify_seed=1, jobs=1, budget=300.0, use_cache=False
+)
+SHAPE = (2, 8, 7, 10)
+POOLS: dict[str, nn.Module] = {
+    "as PoolFormer's": nn.AvgPool2d(3, 1, 1, count_include_pad=False),
+    "with what is padded": nn.AvgPool2d(3, 1, 1),
+    "in steps": nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+    "not padded": nn.AvgPool2d(2, 1),
+    "with a shorter last one": nn.AvgPool2d(3, 2, ceil_mode=True, count_include_pad=False),
+    "of two sizes": nn.AvgPool2d((5, 3), (1, 2), (2, 1), count_include_pad=False),
+    "of maxima": nn.MaxPool2d(3, 2, 1),
+}
+
+
+def pooled(pool: nn.Module, dtype: torch.dtype) -> tuple[ImportedGraph, torch.Tensor]:
+    x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(2)).to(dtype)
+    return mi.from_torch(lambda x: torch.relu(pool(2.0 * x)) - x.mean(), x), x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["f32", "f16"])
+@pytest.mark.parametrize("name", POOLS)
+def test_a_kernel_is_shown_for_windows(name: str, dtype: torch.dtype) -> None:
+    imported, _ = pooled(POOLS[name], dtype)
+    found = optimize(imported.program, replace(OPTIONS, compile=False))
+    assert [c.kept for c in found.verdicts] == [True]
+    assert not found.report.notes
+    # what is padded with is no tensor that a kernel writes
+    assert all(launch.operands for launch in launches(found.graph.ops))
+
+
+@pytest.mark.parametrize("name", ["as PoolFormer's", "of two sizes"])
+def test_what_is_compiled_is_right(name: str) -> None:
+    imported, x = pooled(POOLS[name], torch.float32)
+    found = optimize(imported.program, OPTIONS)
+    assert any(isinstance(op, Launch) for op in found.graph.ops)
+    (actual,) = emulate(found, x)
+    expected = torch.relu(POOLS[name](2.0 * x)) - x.mean()
+    torch.testing.assert_close(actual, expected)
