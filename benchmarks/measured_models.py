@@ -59,7 +59,7 @@ class Bench:
         raise."""
         weights = self._made(decoder)
         begin = time.perf_counter()
-        model = load(folder, state=weights)
+        model = load(folder, state={f"model.{name}": x for name, x in weights.items()})
         torch.cuda.synchronize()
         row: Row = {"load": time.perf_counter() - begin}
         args = arguments(decoder, use, "cuda", torch.bfloat16)
