@@ -26,74 +26,16 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
-from decoder_models import DECODERS, USES, Decoder, Use, costs  # noqa: E402
+from decoder_models import DECODERS, USES, costs  # noqa: E402
 
 Row = dict[str, Any]
 COMPILED = "compiled.json"
 
 
-def compile_one(decoder: Decoder, use: Use, arguments: argparse.Namespace) -> Row:
-    """Exports one model; the row says what that took."""
-    import torch
-    from mirage.cost.target import target_for
-    from mirage.pipeline.export import export_with
-    from mirage.pipeline.optimize import optimize
-    from mirage.pipeline.options import OptimizeOptions
-    from transformers_decoder import example, served
-    from usage import Memory, processor_time
-
-    name = f"{decoder.name}.{decoder.layers}.{use.name}"
-    options = OptimizeOptions(
-        chip=arguments.chip, budget=arguments.budget, watch=print if arguments.verbose else None
-    )
-    spent: dict[str, float] = {}
-    begin, used = time.perf_counter(), processor_time()
-
-    def optimizer(program: Any, chosen: OptimizeOptions) -> Any:
-        spent["import"] = time.perf_counter() - begin
-        found = optimize(program, chosen)
-        spent["optimize"] = time.perf_counter() - begin - spent["import"]
-        return found
-
-    dtype = torch.bfloat16
-    with Memory() as memory:
-        module = served(decoder, dtype)
-        exported = export_with(
-            optimizer, module, example(decoder, use, dtype), {},
-            arguments.out / f"{name}.mirage", "reference", options,
-        )  # fmt: skip
-    spent["all"] = time.perf_counter() - begin
-    found = exported.optimized
-    steps = found.steps
-    prediction = found.report.prediction
-    return {
-        "name": name, "chip": target_for(arguments.chip).name,
-        "seconds": {k: round(v, 1) for k, v in spent.items()},
-        "cpu": round(processor_time() - used, 1), "memory": round(memory.most),
-        "ops": len(found.program.graph.ops), "parts": len(found.artifacts),
-        "kernels": sum(len(a.manifest.kernels) for a in found.artifacts),
-        "calls": [s.external.target for s in steps if s.external is not None],
-        "stays": exported.stays, "notes": found.report.notes,
-        "predicted": None if prediction is None else prediction.time,
-    }  # fmt: skip
-
-
-def said(row: Row) -> str:
-    """What compiling took, in a line."""
-    if "error" in row:
-        return f"{row['name']}: {row['error']}"
-    seconds = ", ".join(f"{name} {s} s" for name, s in row["seconds"].items())
-    predicted = row["predicted"]
-    time_ = "-" if predicted is None else f"{predicted / 1e3:.3f} ms"
-    return (
-        f"{row['name']}: {row['ops']} ops, {row['parts']} parts, {row['kernels']} kernels, "
-        f"{len(row['calls'])} calls, predicted {time_}; {seconds}, CPU {row['cpu']} s, "
-        f"{row['memory']} MiB"
-    )
-
-
 def compile_all(arguments: argparse.Namespace) -> int:
     """One model after the other; rows are kept beside them."""
+    from exported_models import exported, said
+
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / COMPILED
     rows: dict[str, Row] = json.loads(path.read_text()) if path.exists() else {}
@@ -102,7 +44,10 @@ def compile_all(arguments: argparse.Namespace) -> int:
     for use in arguments.uses:
         name = f"{decoder.name}.{decoder.layers}.{use}"
         try:
-            row = compile_one(decoder, USES[use], arguments)
+            row = exported(
+                decoder, USES[use], arguments.out, chip=arguments.chip, budget=arguments.budget,
+                watch=print if arguments.verbose else None,
+            )  # fmt: skip
         except Exception as error:
             traceback.print_exc()
             row, failed = {"name": name, "error": f"{type(error).__name__}: {error}"}, True
