@@ -561,8 +561,8 @@ static PyType_Spec description = {"mirage.runtime._launcher.Launcher",
                                   sizeof(Launcher), 0, Py_TPFLAGS_DEFAULT,
                                   slots};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_launcher",
-                                        NULL, -1, NULL};
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT, .m_name = "_launcher", .m_size = -1};
 
 PyMODINIT_FUNC PyInit__launcher(void) {
   PyObject *module = PyModule_Create(&definition);
