@@ -243,8 +243,8 @@ class Executable:
         if self._workspace_slots:
             workspace = lambda stream: self._workspace(device, stream).data_ptr()  # noqa: E731
         self._fast[device] = FastCalls(
-            launcher, self.manifest, device, self._contexts, workspace, self._current_device,
-            self._current_stream,
+            launcher, self.manifest, device, self._contexts, workspace,
+            device_getter(), self._current_stream,
         )  # fmt: skip
 
     def _workspace(self, device: int, stream: int) -> torch.Tensor:
@@ -297,6 +297,14 @@ class _Check(TensorCheck):
                 f"got an offset of {address % ALIGNMENT}; pass .clone()"
             )
         return address
+
+
+def device_getter() -> Callable[[], int]:
+    """What returns the number of torch's current device, once torch has been on a GPU."""
+    import torch
+
+    raw = getattr(sys.modules["torch._C"], "_cuda_getDevice", None)  # no look at what is set up
+    return raw or torch.cuda.current_device
 
 
 def stream_getter() -> Callable[[int], int]:
