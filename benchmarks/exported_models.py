@@ -13,6 +13,8 @@ from mirage.cost.target import target_for
 from mirage.pipeline.export import export_with
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.result import Optimized
+from mirage.semantics.describe import describe
 from transformers_decoder import example, served
 from usage import Memory, processor_time
 
@@ -52,6 +54,7 @@ def exported(
     found = written.optimized
     steps = found.steps
     prediction = found.report.prediction
+    (folder / f"{name}.kernels.txt").write_text(kernels_of(found))
     return {
         "name": name, "chip": target_for(chip).name,
         "seconds": {k: round(v, 1) for k, v in spent.items()},
@@ -62,6 +65,22 @@ def exported(
         "stays": written.stays, "notes": found.report.notes,
         "predicted": None if prediction is None else prediction.time,
     }  # fmt: skip
+
+
+def kernels_of(found: Optimized) -> str:
+    """What each kernel of the parts does; equal parts once."""
+    lines: dict[str, None] = {}
+    for step in found.steps:
+        if step.compiled is None or step.graph is None:
+            continue
+        manifest = step.compiled.artifact.manifest
+        time_us = manifest.prediction.get("time")
+        entries = "\n".join(
+            f"{k.entry}: grid {k.grid}, block {k.block}, {k.shared_bytes} bytes"
+            for k in manifest.kernels
+        )
+        lines[f"{manifest.name}: predicted {time_us} us\n{entries}\n{describe(step.graph)}"] = None
+    return "\n\n".join(lines) + "\n"
 
 
 def said(row: Row) -> str:

@@ -50,10 +50,13 @@ is what "max-autotune" does besides."""
 
 class Bench:
     """What does not change from model to model: ``rounds`` of medians, the time after which nothing
-    is begun (of ``time.monotonic``), the names of ``peers`` (None: all)."""
+    is begun (of ``time.monotonic``), the names of ``peers`` (None: all), and whether to ``profile``
+    ours and the fastest of them."""
 
-    def __init__(self, rounds: int, until: float, peers: Sequence[str] | None) -> None:
-        self.rounds, self.until = rounds, until
+    def __init__(
+        self, rounds: int, until: float, peers: Sequence[str] | None, profile: bool = False
+    ) -> None:
+        self.rounds, self.until, self.profile = rounds, until, profile
         self.peers = [p for p in PEERS if peers is None or p.name in peers]
         self._weights: tuple[Decoder, dict[str, torch.Tensor]] | None = None
 
@@ -126,6 +129,13 @@ class Bench:
         plain = timing.time_plain(calls, max(3, self.rounds // 5), repeats=3)
         row["plain"] = {k: asdict(t) for k, t in plain.items()}
         row["host"] = host_time(calls[OURS])
+        if self.profile:
+            times = {k: t["median"] for k, t in row["graph"].items() if k != OURS}
+            row["profile"] = {
+                name: profiled(calls[name]) for name in (OURS, *sorted(times, key=times.get)[:1])
+            }
+            for name, rows in row["profile"].items():
+                print(f"   profile of {name}\n{profile_text(rows)}", flush=True)
 
     def _chosen(self, use: Use) -> Iterator[Peer]:
         """A prompt has one form of attention."""
@@ -181,6 +191,31 @@ def prepared(peer: Peer, decoder: Decoder, weights: Any, args: Args) -> Callable
     run(*args)
     torch.cuda.synchronize()
     return lambda i: run(*args)
+
+
+def profiled(call: Callable[[int], Any], repeats: int = 3) -> list[tuple[str, int, float]]:
+    """Kernels of a call by the time that all launches of each take: name, launches, µs."""
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        for _ in range(repeats):
+            call(0)
+        torch.cuda.synchronize()
+    rows = [
+        (e.key, e.count // repeats, e.self_device_time_total / repeats)
+        for e in found.key_averages()
+        if e.self_device_time_total
+    ]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def profile_text(rows: Sequence[tuple[str, int, float]], most: int = 60) -> str:
+    """A line for each kernel."""
+    whole = sum(row[2] for row in rows)
+    lines = [f"   {whole:.0f} us in {sum(row[1] for row in rows)} launches"]
+    lines += [f"   {us:9.1f} us {count:4} x {name[:90]}" for name, count, us in rows[:most]]
+    return "\n".join(lines)
 
 
 def host_time(call: Callable[[int], Any], repeats: int = 20) -> float:
@@ -252,6 +287,6 @@ def write(out: Path, rows: Sequence[Row], stem: str) -> None:
     }
     out.mkdir(parents=True, exist_ok=True)
     kept.write(out / f"{stem}.json", {"environment": where, "results": list(rows)}, "results",
-               ("compiled",))  # fmt: skip
+               ("compiled", "profile"))  # fmt: skip
     head = f"{where['gpu']}, torch {where['torch']}, {where['date']}: `{where['command']}`\n\n"
     (out / f"{stem}.md").write_text(head + table(rows))

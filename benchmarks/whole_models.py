@@ -75,7 +75,7 @@ def run_all(arguments: argparse.Namespace) -> int:
         print(f"error: no folder <model>.<layers>.<use>.mirage in {arguments.artifacts}")
         return 2
     bench = measured_models.Bench(
-        arguments.rounds, time.monotonic() + arguments.seconds, arguments.peers
+        arguments.rounds, time.monotonic() + arguments.seconds, arguments.peers, arguments.profile
     )
     rows: list[Row] = []
     for folder in chosen:
@@ -119,6 +119,7 @@ def parsed() -> argparse.Namespace:
     r.add_argument("--only", nargs="*", default=(), help="models that start with one of these")
     r.add_argument("--rounds", type=int, default=25, help="rounds of a median (%(default)s)")
     r.add_argument("--seconds", type=float, default=540.0, help="start nothing after this")
+    r.add_argument("--profile", action="store_true", help="print the time of each kernel")
     r.add_argument("--peers", nargs="*", help="names of peers; all by default")
     r.set_defaults(run=run_all)
     return parser.parse_args()
