@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.errors import (
@@ -37,6 +37,9 @@ class ModelArguments:
         self._written = [(i, names[i]) for i in sorted(updated) if i < count]
         self._held = [(i - count, names[i]) for i in sorted(updated) if i >= count]
         self._names = names[:count]
+        self._bytes = [spec.bytes for spec in manifest.memories]
+        self._updated = frozenset(updated)
+        self._apart_at: tuple[int, ...] | None = None  # addresses that are known to be apart
 
     def __call__(
         self, args: Sequence[Any], named: Mapping[str, Any], state: Sequence[torch.Tensor]
@@ -74,7 +77,13 @@ class ModelArguments:
 
     def _check_memory(self, tensors: Sequence[torch.Tensor], state: Sequence[torch.Tensor]) -> None:
         """Nothing that is written to may be seen through another argument."""
-        if not self._written and not self._held:
+        if not self._updated:
+            return
+        starts = (*(x.data_ptr() for x in tensors), *(x.data_ptr() for x in state))
+        if starts == self._apart_at:
+            return
+        if written_apart(starts, self._bytes, self._updated):
+            self._apart_at = starts
             return
         taken = [(_range(x), name) for x, name in zip(tensors, self._names)]
         for place, name in self._written:
@@ -91,6 +100,21 @@ class ModelArguments:
                     f"{name}: expected memory of its own, as the model writes to it, got some that "
                     f"{other} has too; pass {other}.clone()"
                 )
+
+
+def written_apart(starts: Sequence[int], sizes: Sequence[int], written: Container[int]) -> bool:
+    """Whether of memories that begin at ``starts`` and have so many bytes none that is ``written``
+    (by its number) overlaps another one."""
+    furthest = furthest_written = -1
+    for start, number in sorted((start, i) for i, start in enumerate(starts) if sizes[i]):
+        writes = number in written
+        if start < (furthest if writes else furthest_written):
+            return False
+        end = start + sizes[number]
+        furthest = max(furthest, end)
+        if writes:
+            furthest_written = max(furthest_written, end)
+    return True
 
 
 def _range(x: torch.Tensor) -> tuple[int, int]:
@@ -126,4 +150,4 @@ class _Wanted(TensorCheck):
                 f"one on {x.device}; pass .to({str(self.device)!r}), or load the model there"
             )
         self.check_layout(x)
-        return x.detach()
+        return x.detach() if x.requires_grad else x

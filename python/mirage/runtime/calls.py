@@ -32,8 +32,8 @@ def overload_of(op: str) -> Any:
 class TorchCall:
     """A call that is ready to be made: what depends on names is looked up once.
 
-    ``device`` is what arguments mean that name the program's device (None: PyTorch's default).
-    Raises :class:`MissingOpError`.
+    ``device`` is the program's (None: PyTorch's default): what arguments mean that name it, and
+    where tensors are made that come from no operand. Raises :class:`MissingOpError`.
     """
 
     def __init__(self, call: Call, device: torch.device | None = None) -> None:
@@ -42,6 +42,8 @@ class TorchCall:
         self.call = call
         self._function: Callable[..., Any] = function
         self._in_place = in_place(call.op) if call.in_place else None
+        self.repeatable = _repeatable(function)
+        """Whether equal operands give equal results."""
         self._places: list[tuple[str, Argument, bool]] = []  # name, value, whether tensors
         for parameter in function._schema.arguments:
             name = parameter.name
@@ -49,6 +51,8 @@ class TorchCall:
                 self._places.append((name, None, True))
                 continue
             value = named[name]
+            if value is None and name == "device" and not call.operands:
+                value = Device()
             tensors = isinstance(value, Tensors)
             self._places.append((name, value if tensors else _as_torch(value, device), tensors))
 
@@ -68,6 +72,13 @@ class TorchCall:
             return (operands[0],)
         result = self._function(**arguments)
         return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def _repeatable(function: Any) -> bool:
+    import torch
+
+    seeded = torch.Tag.nondeterministic_seeded in getattr(function, "tags", ())
+    return not (seeded or function._schema.is_mutable or "empty" in function._schema.name)
 
 
 def _as_torch(value: Argument, device: torch.device | None) -> Any:

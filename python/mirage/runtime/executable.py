@@ -16,15 +16,13 @@ from mirage.runtime.errors import (
     ArgumentStrideError,
     NoGpuError,
 )
+from mirage.runtime.fast import ALIGNMENT, CUDA, FastCalls, launch_function, native_launcher
 from mirage.runtime.manifest import TensorSpec
 from mirage.runtime.packing import Packing
 from mirage.runtime.tensor_check import TensorCheck
 
 if TYPE_CHECKING:
     import torch
-
-ALIGNMENT = 16
-"""Tensors must start at multiples of this many bytes: kernels copy 16 bytes at a time."""
 
 
 class Executable:
@@ -41,6 +39,7 @@ class Executable:
         self._packing = Packing(self.manifest.kernels)
         self._lock = threading.Lock()
         self._kernels: dict[int, tuple[LoadedKernel, ...]] = {}  # by device
+        self._fast: dict[int, FastCalls] = {}  # by device, where there is a compiled launcher
         self._workspaces: dict[tuple[int, int], torch.Tensor] = {}  # by device and stream
         self._contexts = threading.local()
         self._input_slots = self._packing.slots_of("input", len(self.manifest.inputs))
@@ -70,6 +69,8 @@ class Executable:
         what :func:`~mirage.runtime.driver.load_kernels` raises.
         """
         given = self._given(tensors, inputs)
+        if self._fast and (results := self._fast_results(given, out)) is not None:
+            return results
         input_checks, output_checks = self._checks or self._prepare_checks()
         if len(given) != len(input_checks):
             names = ", ".join(t.name for t in self.manifest.inputs)
@@ -88,6 +89,16 @@ class Executable:
             written = self._check_out(results, read, device)
         self._launch(read, written, device)
         return results
+
+    def _fast_results(
+        self, given: Sequence[torch.Tensor], out: Sequence[torch.Tensor] | None
+    ) -> tuple[torch.Tensor, ...] | None:
+        """The outputs by the compiled launcher; None where that gives way."""
+        try:
+            fast = self._fast[given[0].get_device()]
+        except (AttributeError, LookupError):
+            return None
+        return fast(given, out)
 
     def prepare(self, device: int = 0) -> None:
         """Loads the code onto a device now rather than at the first call."""
@@ -213,8 +224,28 @@ class Executable:
 
     def _load(self, device: int) -> tuple[LoadedKernel, ...]:
         if device not in self._kernels:
-            self._kernels[device] = load_kernels(self.artifact, device, self._packing.params)
+            kernels = load_kernels(self.artifact, device, self._packing.params)
+            self._add_fast(kernels, device)
+            self._kernels[device] = kernels
         return self._kernels[device]
+
+    def _add_fast(self, kernels: Sequence[LoadedKernel], device: int) -> None:
+        launch = launch_function()
+        if not launch:
+            return
+        functions = [int(kernel.function) for kernel in kernels]
+        launcher = native_launcher(self.manifest, functions, (CUDA, device), launch)
+        if launcher is None:
+            return
+        if self._checks is None:
+            self._prepare_checks()
+        workspace: Callable[[int], int] | None = None
+        if self._workspace_slots:
+            workspace = lambda stream: self._workspace(device, stream).data_ptr()  # noqa: E731
+        self._fast[device] = FastCalls(
+            launcher, self.manifest, device, self._contexts, workspace,
+            device_getter(), self._current_stream,
+        )  # fmt: skip
 
     def _workspace(self, device: int, stream: int) -> torch.Tensor:
         """The workspace of a stream, whose launches run one after the other and can share it.
@@ -266,6 +297,14 @@ class _Check(TensorCheck):
                 f"got an offset of {address % ALIGNMENT}; pass .clone()"
             )
         return address
+
+
+def device_getter() -> Callable[[], int]:
+    """What returns the number of torch's current device, once torch has been on a GPU."""
+    import torch
+
+    raw = getattr(sys.modules["torch._C"], "_cuda_getDevice", None)  # no look at what is set up
+    return raw or torch.cuda.current_device
 
 
 def stream_getter() -> Callable[[int], int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.calls import TorchCall
+from mirage.runtime.constants import Constants
 from mirage.runtime.errors import InterruptedUpdateError
 from mirage.runtime.executable import ALIGNMENT
 from mirage.runtime.plan import Call, Plan
@@ -18,14 +19,22 @@ Launcher = Callable[[int, "list[torch.Tensor]"], "Sequence[torch.Tensor]"]
 
 
 class Steps:
-    """A plan with its calls looked up; ``device`` is the one that calls of it name. Raises
-    :class:`~mirage.runtime.errors.MissingOpError`."""
+    """A plan with its calls looked up; ``device`` is the program's (None: that of the first input,
+    call by call). Raises :class:`~mirage.runtime.errors.MissingOpError`."""
 
     def __init__(self, plan: Plan, device: torch.device | None = None) -> None:
         self.plan = plan
-        self._calls = tuple(
-            TorchCall(step, device) if isinstance(step, Call) else None for step in plan.steps
-        )
+        self._device = device
+        self._prepared: dict[torch.device | None, _Prepared] = {}
+        prepared = self._on(device)
+        if device is not None:
+            prepared.constants()
+
+    def _on(self, device: torch.device | None) -> _Prepared:
+        found = self._prepared.get(device)
+        if found is None:
+            found = self._prepared[device] = _Prepared(self.plan, device)
+        return found
 
     def __call__(
         self, tensors: Sequence[Any], launch: Launcher, *, write: bool = False
@@ -36,13 +45,15 @@ class Steps:
         Raises what calls and launches raise, as :class:`InterruptedUpdateError` where an input has
         been written to already.
         """
+        device = tensors[0].device if self._device is None and tensors else self._device
+        prepared = self._on(device)
+        constants = prepared.constants()
         values: dict[int, Any] = dict(enumerate(tensors))
+        values.update(constants)
         copies: dict[int, Any] = {}  # of tensors that kernels cannot take as they are
         wrote = False
-        unused = self.plan.last_uses
         try:
-            for number, step in enumerate(self.plan.steps):
-                call = self._calls[number]
+            for step, call, unused in prepared.steps:
                 if call is None:
                     given = [_ready(v, values, copies) for v in step.operands]
                     results = launch(step.part, given)  # type: ignore[union-attr]
@@ -51,7 +62,7 @@ class Steps:
                     wrote |= changes
                     results = call([values[v] for v in step.operands], changes)
                 values.update(zip(step.results, results, strict=True))
-                for v in unused[number]:
+                for v in unused:
                     del values[v]
                     copies.pop(v, None)
         except Exception as error:
@@ -61,7 +72,25 @@ class Steps:
                 f"the program failed after it had begun to update its inputs, which hold old and "
                 f"new numbers now: {type(error).__name__}: {error}"
             ) from error
-        return tuple(values[v] for v in self.plan.outputs)
+        outputs = tuple(values[v] for v in self.plan.outputs)
+        return _apart(outputs, constants) if constants else outputs
+
+
+class _Prepared:
+    """A plan on a device: the steps that depend on inputs, each with its call (None for a launch)
+    and what nothing needs after it, and the others as constants."""
+
+    def __init__(self, plan: Plan, device: torch.device | None) -> None:
+        calls = [
+            TorchCall(step, device) if isinstance(step, Call) else None for step in plan.steps
+        ]
+        self.constants = Constants([call for call in calls if call is not None])
+        made = self.constants.made
+        self.steps = [
+            (step, call, tuple(v for v in unused if v not in made))
+            for step, call, unused in zip(plan.steps, calls, plan.last_uses, strict=True)
+            if not made.issuperset(step.results)
+        ]
 
 
 def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch.Tensor:
@@ -72,3 +101,9 @@ def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch
     dense = x.contiguous()
     copies[number] = dense.clone() if dense.data_ptr() % ALIGNMENT else dense
     return copies[number]
+
+
+def _apart(outputs: tuple[Any, ...], constants: Mapping[int, Any]) -> tuple[Any, ...]:
+    """The outputs, with memory of their own where they are in that of constants."""
+    kept = {x.untyped_storage().data_ptr() for x in constants.values()}
+    return tuple(y.clone() if y.untyped_storage().data_ptr() in kept else y for y in outputs)

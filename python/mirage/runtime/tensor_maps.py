@@ -16,7 +16,7 @@ from mirage.runtime.manifest import ELEMENT_BYTES, TensorMap
 
 BYTES = 128
 ALIGNMENT = 64
-_KEPT = 64
+_KEPT = 1024  # layers that share a kernel have weights of their own
 
 
 class TensorMapSlot:
@@ -30,19 +30,30 @@ class TensorMapSlot:
         start = ctypes.addressof(self._room)
         self.pointer = -(-start // ALIGNMENT) * ALIGNMENT
         self._current = -1
-        self._known: dict[int, bytes] = {}
+        self._encodings = Encodings(spec)
 
     def update(self, address: int) -> None:
         """Encodes the tensor at ``address``. Raises :class:`DriverError`."""
         if address == self._current:
             return
+        ctypes.memmove(self.pointer, self._encodings(address), BYTES)
+        self._current = address
+
+
+class Encodings:
+    """The last encodings of one parameter, by address. Raises :class:`DriverError`."""
+
+    def __init__(self, spec: TensorMap) -> None:
+        self.spec = spec
+        self._known: dict[int, bytes] = {}
+
+    def __call__(self, address: int) -> bytes:
         data = self._known.get(address)
         if data is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             data = self._known[address] = encode(self.spec, address)
-        ctypes.memmove(self.pointer, data, BYTES)
-        self._current = address
+        return data
 
 
 def encode(spec: TensorMap, address: int) -> bytes:

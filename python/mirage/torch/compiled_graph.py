@@ -15,6 +15,7 @@ from mirage.frontend.program import Program
 from mirage.runtime.errors import InterruptedUpdateError
 from mirage.runtime.layouts import Arranged
 from mirage.runtime.stores import same_memory
+from mirage.torch.on_host import OnHost, with_outputs
 from mirage.torch.workshop import Job
 
 log = logging.getLogger("mirage.torch")
@@ -71,17 +72,19 @@ class CompiledGraph:
         if not self.arranged.computed and not effects.written:
             return  # views of inputs, and constants
         numbers = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
-        examples = [
-            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu").zero_()
+        examples = [  # nobody looks at their elements, so those of weights take no memory
+            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu")
             for x in (inputs[i] for i in self.tensors)
         ]
-        part = _Part(_with_outputs(module, self.arranged.computed), numbers, len(inputs))
+        device = next((inputs[i].device for i in self.tensors), torch.device("cpu"))
+        host = OnHost(with_outputs(module, self.arranged.computed), device)
+        part = _Part(host.module, numbers, len(inputs))
         imported = from_torch(part, *examples, allow_fallback=True, allow_updates=True)
         given = len(self.tensors)
-        bound: dict[int, Any] = {p.index: p.data for p in imported.program.parameters}
+        self.program = program = host.on_device(imported.program)
+        bound: dict[int, Any] = {p.index: p.data for p in program.parameters}
         self.updates = [self.tensors[i] for i in imported.updates if i < given]
         self.targets = [self.tensors[i] if i < given else bound[i] for i in imported.updates]
-        self.program = imported.program
         self.report.calls = tuple(call.op for call in imported.stays)
         self.report.reasons = tuple(call.reason for call in imported.stays)
 
@@ -149,13 +152,3 @@ class _Part(torch.nn.Module):
 def _output(module: torch.fx.GraphModule) -> torch.fx.Node:
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     return output
-
-
-def _with_outputs(module: torch.fx.GraphModule, wanted: Sequence[int]) -> torch.fx.GraphModule:
-    """The graph that returns only some of its results."""
-    graph = torch.fx.Graph()
-    values: dict[torch.fx.Node, Any] = {}
-    found: Any = graph.graph_copy(module.graph, values)
-    flat = list(found) if isinstance(found, tuple | list) else [found]
-    graph.output(tuple(flat[i] for i in wanted))
-    return torch.fx.GraphModule(module, graph)

@@ -1,19 +1,27 @@
-"""Copies that nothing can tell from what is copied."""
+"""Copies that nothing can tell from what is copied, and values that are computed again."""
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import Elementwise, External, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import (
+    Boundary,
+    Elementwise,
+    External,
+    KernelGraph,
+    Op,
+    Structure,
+    Value,
+    View,
+)
 
 
 def without_copies(graph: KernelGraph) -> KernelGraph:
     """``graph`` without casts to the type that their operand has, unless the caller gets the result
     or a view of it: it may write to that, and finds the operand unchanged.
     """
-    kept = set(graph.outputs)
-    for op in reversed(graph.ops):
-        if isinstance(op, View | External) and kept.intersection(op.results):
-            kept.update(op.operands)
+    kept = handed_out(graph)
     same: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in graph.ops:
@@ -24,3 +32,38 @@ def without_copies(graph: KernelGraph) -> KernelGraph:
         else:
             ops.append(op if operands == op.operands else with_operands(op, operands))
     return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+
+
+def without_repeats(graph: KernelGraph) -> KernelGraph:
+    """``graph`` without ops that do to equal operands what an earlier op does, unless the caller
+    gets the result or a view of it. Layers make the same mask and the same angles each for
+    themselves."""
+    kept = handed_out(graph)
+    same: dict[Value, Value] = {}
+    first: dict[object, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        operands = tuple(same.get(v, v) for v in op.operands)
+        if len(op.results) == 1 and not isinstance(op, Structure | Boundary):
+            found = first.setdefault(_what(op, operands), op.result)
+            if found is not op.result and op.result not in kept:
+                same[op.result] = found
+                continue
+        ops.append(op if operands == op.operands else with_operands(op, operands))
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+
+
+def handed_out(graph: KernelGraph) -> set[Value]:
+    """What the caller gets, and what that may be a view of: it may be written to."""
+    found = set(graph.outputs)
+    for op in reversed(graph.ops):
+        if isinstance(op, View | External) and found.intersection(op.results):
+            found.update(op.operands)
+    return found
+
+
+def _what(op: Op, operands: tuple[Value, ...]) -> object:
+    """Equal for ops that compute the same."""
+    others = (f.name for f in fields(op) if f.name not in ("operands", "results"))
+    said = tuple((name, repr(getattr(op, name))) for name in others)
+    return type(op), operands, op.result.type, said

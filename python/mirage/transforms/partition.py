@@ -194,14 +194,17 @@ class _Cutter:
         """
         wanted = set(self.graph.outputs)
         for op in self.graph.ops:
+            if isinstance(op, Boundary):
+                wanted.update(op.operands)  # as they are: what leaves as a view is computed
+                continue
             if op in inside or (op in self.carried and not self._leaves(op)):
                 continue
             pending = list(op.operands)
             while pending:
                 value = pending.pop()
                 source = self.definitions.get(value)
-                if source is None or source in inside or source not in self.carried:
+                if source is None or source not in self.carried:
                     wanted.add(value)
-                else:
+                else:  # also where that one is inside, as the view that leaves a part
                     pending.extend(source.operands)
         return wanted

@@ -13,7 +13,7 @@ from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.transforms.divide import LARGEST, weight
-from mirage.transforms.partition import Part, parts_to_search
+from mirage.transforms.partition import Part, partition, parts_to_search
 
 F32 = DType.F32
 
@@ -88,3 +88,23 @@ def assert_same(graph: KernelGraph) -> None:
         )
     for v, expected in zip(graph.outputs, evaluate_floats(graph, given_inputs), strict=True):
         np.testing.assert_allclose(known[v], expected, rtol=1e-12)
+
+
+def test_a_view_that_leaves_a_part_and_is_read_by_another() -> None:
+    """The reader has the view of its own, of a tensor that the part hands over too."""
+    build = Builder()
+    x, w = (Value(TensorType(shape, F32)) for shape in ((4, 8), (8, 8)))
+    seen = build.reshape(build.matmul(x, w), (4, 2, 4))
+    h = x
+    for _ in range(6):
+        h = build.unary(UnaryFn.TANH, h)
+    y = build.binary(BinaryFn.ADD, build.reshape(h, (4, 2, 4)), seen)
+    graph = KernelGraph("program", (x, w), tuple(build.ops), (seen, y))
+    steps = partition(graph, 3)
+    assert len(steps) > 1
+    known = set(graph.inputs)
+    for step in steps:
+        assert isinstance(step, Part)
+        assert known.issuperset(step.graph.inputs)
+        known.update(step.graph.outputs)
+    assert known.issuperset(graph.outputs)

@@ -34,7 +34,8 @@ from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import External, KernelGraph, Op, TensorType, Value
-from mirage.transforms.copies import without_copies
+from mirage.transforms.copies import without_copies, without_repeats
+from mirage.transforms.selections import selected_pieces
 
 if TYPE_CHECKING:
     from mirage.pipeline.result import Optimized
@@ -291,6 +292,7 @@ class _Importer:
             )
         full = KernelGraph(self.name, (), tuple(self.lowering.ops), tuple(outputs))
         graph = without_copies(without_dead_ops(full))
+        graph = without_repeats(selected_pieces(without_repeats(graph)))
         updated = {self.arguments[place].name for place in self.captured.updates}
         read = {v for op in graph.ops for v in op.operands} | set(graph.outputs)
         read |= {v for v, a in self.inputs if a.name in updated}
@@ -302,12 +304,12 @@ class _Importer:
         )
         named = {p.name for p in parameters}
         unread = (a.name for a in self.arguments if a.data is not None and a.name not in named)
-        kept = set(graph.ops)
+        places = {op.results: at for op, at in self.locations.items()}
         given = [a for _, a in self.inputs if a.data is None] + [a for _, a in bound]
         inputs = [a.name for a in given]
         return Program(
             graph,
-            {op: at for op, at in self.locations.items() if op in kept},
+            {op: places[op.results] for op in graph.ops if op.results in places},
             parameters,
             None if results == list(range(len(outputs))) else tuple(results),
             self.captured.keys if len(self.captured.keys) == len(results) else (),

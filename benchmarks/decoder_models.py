@@ -1,0 +1,178 @@
+"""Large language models by their published configurations: sizes, weights, calls and costs.
+
+Nothing but PyTorch is needed here, so that weights of the right names and shapes can be made where
+a model is measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+BANDWIDTH = 4.57e12
+"""Bytes a second that a streaming read of an H200 gets."""
+ARITHMETIC = 790e12
+"""Flops a second of a large product of matrices in bf16."""
+GAIN = 0.1
+"""Random gains of norms are 1 ± this."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A decoder with grouped heads, rotary positions, RMS norms and a gated MLP; sizes in elements.
+    ``normed`` says that queries and keys are normalized, as in Qwen3. ``kind`` is the prefix of its
+    classes in Transformers."""
+
+    name: str
+    kind: str
+    vocabulary: int
+    width: int
+    inner: int
+    layers: int
+    heads: int
+    shared: int
+    head: int
+    base: float
+    eps: float
+    normed: bool = False
+
+    def with_layers(self, layers: int | None) -> Decoder:
+        """The same with so many layers; with None as it is."""
+        return self if layers is None else replace(self, layers=layers)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Weights by the names that they have in Transformers' state dict."""
+        queries, keys = self.heads * self.head, self.shared * self.head
+        found: dict[str, tuple[int, ...]] = {
+            "model.embed_tokens.weight": (self.vocabulary, self.width)
+        }
+        for number in range(self.layers):
+            layer = f"model.layers.{number}."
+            found |= {
+                layer + "self_attn.q_proj.weight": (queries, self.width),
+                layer + "self_attn.k_proj.weight": (keys, self.width),
+                layer + "self_attn.v_proj.weight": (keys, self.width),
+                layer + "self_attn.o_proj.weight": (self.width, queries),
+                layer + "mlp.gate_proj.weight": (self.inner, self.width),
+                layer + "mlp.up_proj.weight": (self.inner, self.width),
+                layer + "mlp.down_proj.weight": (self.width, self.inner),
+                layer + "input_layernorm.weight": (self.width,),
+                layer + "post_attention_layernorm.weight": (self.width,),
+            }
+            if self.normed:
+                found |= {
+                    layer + "self_attn.q_norm.weight": (self.head,),
+                    layer + "self_attn.k_norm.weight": (self.head,),
+                }
+        found["model.norm.weight"] = (self.width,)
+        found["lm_head.weight"] = (self.vocabulary, self.width)
+        return found
+
+
+DECODERS = {
+    d.name: d
+    for d in (
+        Decoder("llama3_8b", "Llama", 128256, 4096, 14336, 32, 32, 8, 128, 5e5, 1e-5),
+        Decoder("qwen3_8b", "Qwen3", 151936, 4096, 12288, 36, 32, 8, 128, 1e6, 1e-6, normed=True),
+        Decoder("tiny", "Llama", 96, 64, 96, 2, 4, 2, 16, 1e4, 1e-5),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Use:
+    """A call: ``rows`` sequences, each with so many new ``tokens``, and room for ``cache`` tokens
+    in the cache. One new token comes after a full cache (it is the last one of it); several are a
+    prompt, which begins at position 0."""
+
+    name: str
+    rows: int
+    tokens: int
+    cache: int
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it is a step of decoding."""
+        return self.tokens == 1
+
+
+USES = {
+    u.name: u
+    for u in (
+        Use("decode_b1", 1, 1, 4096),
+        Use("decode_b8", 8, 1, 4096),
+        Use("decode_b32", 32, 1, 4096),
+        Use("prefill", 1, 2048, 4096),
+        Use("tiny_decode", 2, 1, 32),
+        Use("tiny_prefill", 1, 16, 32),
+    )
+}
+
+
+def random_weights(
+    decoder: Decoder, device: str | torch.device, dtype: torch.dtype, seed: int = 0
+) -> dict[str, torch.Tensor]:
+    """Weights of the order of one over the root of what they sum over, so that activations stay of
+    order one; gains near one."""
+    generator = torch.Generator(device).manual_seed(seed)
+    found: dict[str, torch.Tensor] = {}
+    for name, shape in decoder.shapes().items():
+        x = torch.empty(shape, dtype=dtype, device=device).normal_(generator=generator)
+        if len(shape) == 1:
+            x = x.mul_(GAIN).add_(1.0)
+        elif "embed" not in name:
+            x = x.mul_(shape[1] ** -0.5)
+        found[name] = x
+    return found
+
+
+def arguments(
+    decoder: Decoder, use: Use, device: str | torch.device, dtype: torch.dtype, seed: int = 1
+) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+    """Token ids (rows, tokens), their positions (tokens), and the keys and values of each layer
+    (rows, heads, cache, head), which a call writes to."""
+    generator = torch.Generator(device).manual_seed(seed)
+    ids = torch.randint(
+        decoder.vocabulary, (use.rows, use.tokens), generator=generator, device=device
+    )
+    first = use.cache - 1 if use.decodes else 0
+    positions = torch.arange(first, first + use.tokens, device=device)
+    shape = (use.rows, decoder.shared, use.cache, decoder.head)
+
+    def caches() -> list[torch.Tensor]:
+        made: list[torch.Tensor] = []
+        for _ in range(decoder.layers):
+            x = torch.zeros(shape, dtype=dtype, device=device)
+            made.append(x.normal_(generator=generator) if use.decodes else x)
+        return made
+
+    return ids, positions, caches(), caches()
+
+
+def costs(decoder: Decoder, use: Use, width: int = 2) -> dict[str, Any]:
+    """The least that a call has to do: ``bytes`` of weights and caches that are read and written
+    (``width`` bytes an element), ``flops``, and the ``floor`` in µs that the larger of both takes.
+    """
+    shapes = decoder.shapes()
+    tokens = use.rows * use.tokens
+    table = shapes.pop("model.embed_tokens.weight")
+    read = sum(map(_elements, shapes.values())) + min(tokens, table[0]) * table[1]
+    keys = use.cache if use.decodes else use.tokens  # of a prompt they are written
+    cached = 2 * decoder.layers * use.rows * decoder.shared * keys * decoder.head
+    head = shapes.pop("lm_head.weight")
+    inside = sum(_elements(s) for s in shapes.values() if len(s) > 1)
+    flops = 2 * inside * tokens + 2 * _elements(head) * use.rows
+    pairs = use.rows * (use.cache if use.decodes else use.tokens * (use.tokens + 1) // 2)
+    flops += 4 * decoder.layers * decoder.heads * decoder.head * pairs
+    moved = width * (read + cached)
+    floor = max(moved / BANDWIDTH, flops / ARITHMETIC) * 1e6
+    return {"bytes": moved, "flops": flops, "floor": floor}
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for n in shape:
+        count *= n
+    return count

@@ -1,0 +1,97 @@
+"""Whole models exported from Transformers' classes, whose weights take no memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from decoder_models import Decoder, Use
+from mirage.cost.target import target_for
+from mirage.pipeline.export import export_with
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.result import Optimized
+from mirage.semantics.describe import describe
+from transformers_decoder import example, served
+from usage import Memory, processor_time
+
+Row = dict[str, Any]
+
+
+def exported(
+    decoder: Decoder,
+    use: Use,
+    folder: Path,
+    *,
+    chip: str,
+    budget: float,
+    watch: Callable[[str], None] | None = None,
+) -> Row:
+    """Exports one model to ``<folder>/<model>.<layers>.<use>.mirage``; the row says what that took:
+    seconds, MiB, what it consists of, and the predicted µs."""
+    name = f"{decoder.name}.{decoder.layers}.{use.name}"
+    options = OptimizeOptions(chip=chip, budget=budget, watch=watch)
+    spent: dict[str, float] = {}
+    begin, used = time.perf_counter(), processor_time()
+
+    def optimizer(program: Any, chosen: OptimizeOptions) -> Any:
+        spent["import"] = time.perf_counter() - begin
+        found = optimize(program, chosen)
+        spent["optimize"] = time.perf_counter() - begin - spent["import"]
+        return found
+
+    dtype = torch.bfloat16
+    with Memory() as memory:
+        module = served(decoder, dtype)
+        written = export_with(
+            optimizer, module, example(decoder, use, dtype), {},
+            folder / f"{name}.mirage", "reference", options,
+        )  # fmt: skip
+    spent["all"] = time.perf_counter() - begin
+    found = written.optimized
+    steps = found.steps
+    prediction = found.report.prediction
+    (folder / f"{name}.kernels.txt").write_text(kernels_of(found))
+    return {
+        "name": name, "chip": target_for(chip).name,
+        "seconds": {k: round(v, 1) for k, v in spent.items()},
+        "cpu": round(processor_time() - used, 1), "memory": round(memory.most),
+        "ops": len(found.program.graph.ops), "parts": len(found.artifacts),
+        "kernels": sum(len(a.manifest.kernels) for a in found.artifacts),
+        "calls": [s.external.target for s in steps if s.external is not None],
+        "stays": written.stays, "notes": found.report.notes,
+        "predicted": None if prediction is None else prediction.time,
+    }  # fmt: skip
+
+
+def kernels_of(found: Optimized) -> str:
+    """What each kernel of the parts does; equal parts once."""
+    lines: dict[str, None] = {}
+    for step in found.steps:
+        if step.compiled is None or step.graph is None:
+            continue
+        manifest = step.compiled.artifact.manifest
+        time_us = manifest.prediction.get("time")
+        entries = "\n".join(
+            f"{k.entry}: grid {k.grid}, block {k.block}, {k.shared_bytes} bytes"
+            for k in manifest.kernels
+        )
+        lines[f"{manifest.name}: predicted {time_us} us\n{entries}\n{describe(step.graph)}"] = None
+    return "\n\n".join(lines) + "\n"
+
+
+def said(row: Row) -> str:
+    """What compiling took, in a line."""
+    if "error" in row:
+        return f"{row['name']}: {row['error']}"
+    seconds = ", ".join(f"{name} {s} s" for name, s in row["seconds"].items())
+    predicted = row["predicted"]
+    time_ = "-" if predicted is None else f"{predicted / 1e3:.3f} ms"
+    return (
+        f"{row['name']}: {row['ops']} ops, {row['parts']} parts, {row['kernels']} kernels, "
+        f"{len(row['calls'])} calls, predicted {time_}; {seconds}, CPU {row['cpu']} s, "
+        f"{row['memory']} MiB"
+    )

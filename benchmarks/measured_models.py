@@ -1,0 +1,292 @@
+"""Whole models on a GPU: errors against float32, and times beside PyTorch's."""
+
+from __future__ import annotations
+
+import gc
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import kept
+import timing
+import torch
+from decoder_models import Decoder, Use, arguments, random_weights
+from mirage.runtime import load
+from plain_decoder import Attention, PlainDecoder
+
+Row = dict[str, Any]
+Args = tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], list[torch.Tensor]]
+ALLOWED = 2.0
+"""Times PyTorch's own error against float32 that ours may be."""
+OURS = "mirage"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """PyTorch: the form of attention, and the mode of ``torch.compile``, None for eager."""
+
+    name: str
+    attention: Attention
+    mode: str | None = None
+
+
+PEERS = (
+    Peer("eager", "masked"),
+    Peer("eager full", "full"),
+    Peer("compile full", "full", "default"),
+    Peer("compile", "masked", "default"),
+    Peer("compile written", "written", "default"),
+    Peer("autotune full", "full", "max-autotune-no-cudagraphs"),
+    Peer("autotune written", "written", "max-autotune-no-cudagraphs"),
+)
+"""In the order in which they are prepared. All are replayed as CUDA graphs of our own capture, which
+is what "max-autotune" does besides."""
+
+
+class Bench:
+    """What does not change from model to model: ``rounds`` of medians, the time after which nothing
+    is begun (of ``time.monotonic``), the names of ``peers`` (None: all), and whether to ``profile``
+    ours and the fastest of them."""
+
+    def __init__(
+        self, rounds: int, until: float, peers: Sequence[str] | None, profile: bool = False
+    ) -> None:
+        self.rounds, self.until, self.profile = rounds, until, profile
+        self.peers = [p for p in PEERS if peers is None or p.name in peers]
+        self._weights: tuple[Decoder, dict[str, torch.Tensor]] | None = None
+
+    def measured(self, folder: Path, decoder: Decoder, use: Use) -> Row:
+        """The row of a model: what loading took, errors, and times. Raises what loading and calls
+        raise."""
+        weights = self._made(decoder)
+        begin = time.perf_counter()
+        model = load(folder, state={f"model.{name}": x for name, x in weights.items()})
+        torch.cuda.synchronize()
+        row: Row = {"load": time.perf_counter() - begin}
+        args = arguments(decoder, use, "cuda", torch.bfloat16)
+        with torch.no_grad():
+            exact = self.exact(decoder, weights, args)
+            eager = PlainDecoder(decoder, weights)
+            row["errors"] = {
+                OURS: errors(exact, outcome(model, args)),
+                "eager": errors(exact, outcome(eager, args)),
+            }
+            del exact
+            mine, theirs = row["errors"][OURS], row["errors"]["eager"]
+            row["correct"] = all(mine[k] <= ALLOWED * theirs[k] + 1e-12 for k in theirs)
+            self._time(row, decoder, use, weights, model, args)
+        return row
+
+    def _made(self, decoder: Decoder) -> dict[str, torch.Tensor]:
+        if self._weights is None or self._weights[0] != decoder:
+            self._weights = None
+            gc.collect()
+            torch.cuda.empty_cache()
+            self._weights = decoder, random_weights(decoder, "cuda", torch.bfloat16)
+        return self._weights[1]
+
+    def exact(self, decoder: Decoder, weights: dict[str, torch.Tensor], args: Args) -> Outcome:
+        """In float32, without TF32."""
+        ids, positions, keys, values = args
+        wide = [[x.float() for x in xs] for xs in (keys, values)]
+        plain = PlainDecoder(decoder, weights, "written", torch.float32)
+        logits = plain(ids, positions, *wide)
+        return Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in wide))
+
+    def _time(
+        self, row: Row, decoder: Decoder, use: Use, weights: Any, model: Any, args: Args
+    ) -> None:
+        last: list[torch.Tensor] = []
+        calls: dict[str, Callable[[int], Any]] = {OURS: lambda i: last.append(model(*args))}
+        expected = model(*args)
+        graphs = {OURS: timing.capture(calls[OURS], [0])}
+        written = last[-1]
+        written.fill_(float("nan"))
+        graphs[OURS].replay()
+        torch.cuda.synchronize()
+        row["replay_equal"] = torch.equal(expected, written)
+        calls[OURS] = lambda i: model(*args)
+        row["failed"] = {}
+        for peer in self._chosen(use):
+            if time.monotonic() > self.until:
+                row["failed"][peer.name] = "not prepared: the time was used"
+                continue
+            begin = time.perf_counter()
+            try:
+                call = prepared(peer, decoder, weights, args)
+                graphs[peer.name] = timing.capture(call, [0])
+                calls[peer.name] = call
+            except Exception as error:  # a peer that fails is no failure of ours
+                row["failed"][peer.name] = f"{type(error).__name__}: {error}"[:300]
+            print(f"   {peer.name}: {time.perf_counter() - begin:.1f} s", flush=True)
+        row["graph"] = {k: asdict(t) for k, t in
+                        timing.time_graphs(graphs, 1, self.rounds).items()}  # fmt: skip
+        plain = timing.time_plain(calls, max(3, self.rounds // 5), repeats=3)
+        row["plain"] = {k: asdict(t) for k, t in plain.items()}
+        row["host"] = host_time(calls[OURS])
+        if self.profile:
+            times = {k: t["median"] for k, t in row["graph"].items() if k != OURS}
+            row["profile"] = {
+                name: profiled(calls[name]) for name in (OURS, *sorted(times, key=times.get)[:1])
+            }
+            for name, rows in row["profile"].items():
+                print(f"   profile of {name}\n{profile_text(rows)}", flush=True)
+
+    def _chosen(self, use: Use) -> Iterator[Peer]:
+        """A prompt has one form of attention."""
+        seen: set[str | None] = set()
+        for peer in self.peers:
+            if use.decodes or peer.mode not in seen:
+                seen.add(peer.mode)
+                yield peer
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Logits, and the keys and values of the new tokens of each layer."""
+
+    logits: torch.Tensor
+    keys: tuple[torch.Tensor, ...]
+    values: tuple[torch.Tensor, ...]
+
+
+def outcome(call: Callable[..., torch.Tensor], args: Args) -> Outcome:
+    """Of a call with caches of its own."""
+    ids, positions, keys, values = args
+    own = [[x.clone() for x in xs] for xs in (keys, values)]
+    logits = call(ids, positions, *own)
+    return Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in own))
+
+
+def errors(exact: Outcome, got: Outcome) -> dict[str, float]:
+    """Relative L2 errors, the largest of all layers."""
+
+    def apart(xs: Sequence[torch.Tensor], ys: Sequence[torch.Tensor]) -> float:
+        found = [
+            ((x.float() - y.float()).norm() / y.float().norm()).item()
+            for x, y in zip(xs, ys, strict=True)
+        ]
+        return max(float("inf") if e != e else e for e in found)
+
+    return {
+        "logits": apart([got.logits], [exact.logits]),
+        "keys": apart(got.keys, exact.keys),
+        "values": apart(got.values, exact.values),
+    }
+
+
+def prepared(peer: Peer, decoder: Decoder, weights: Any, args: Args) -> Callable[[int], Any]:
+    """A peer, compiled and run once."""
+    module = PlainDecoder(decoder, weights, peer.attention)
+    run: Any = module
+    if peer.mode is not None:
+        torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+        mode = None if peer.mode == "default" else peer.mode
+        run = torch.compile(module, fullgraph=True, dynamic=False, mode=mode)
+    run(*args)
+    torch.cuda.synchronize()
+    return lambda i: run(*args)
+
+
+def profiled(call: Callable[[int], Any], repeats: int = 3) -> list[tuple[str, int, float]]:
+    """Kernels of a call by the time that all launches of each take: name, launches, µs."""
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        for _ in range(repeats):
+            call(0)
+        torch.cuda.synchronize()
+    rows = [
+        (e.key, e.count // repeats, e.self_device_time_total / repeats)
+        for e in found.key_averages()
+        if e.self_device_time_total
+    ]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def profile_text(rows: Sequence[tuple[str, int, float]], most: int = 60) -> str:
+    """A line for each kernel."""
+    whole = sum(row[2] for row in rows)
+    lines = [f"   {whole:.0f} us in {sum(row[1] for row in rows)} launches"]
+    lines += [f"   {us:9.1f} us {count:4} x {name[:90]}" for name, count, us in rows[:most]]
+    return "\n".join(lines)
+
+
+def host_time(call: Callable[[int], Any], repeats: int = 20) -> float:
+    """µs until a call returns, the GPU idle before each."""
+    spent: list[float] = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        call(0)
+        spent.append((time.perf_counter() - begin) * 1e6)
+    torch.cuda.synchronize()
+    return sorted(spent)[len(spent) // 2]
+
+
+def line(row: Row) -> str:
+    """What a terminal shows."""
+    if "error" in row:
+        return f"   FAILED: {row['error']}"
+    times = ", ".join(f"{k} {t['median'] / 1e3:.3f}" for k, t in row["graph"].items())
+    wrong = "" if row["correct"] else " WRONG"
+    return f"   {times} ms; floor {row['floor'] / 1e3:.3f} ms; errors {row['errors']}{wrong}"
+
+
+HEADER = (
+    "model", "ours ms", "predicted", "floor", "of floor", "best PyTorch", "which", "speed-up",
+    "plain ours", "plain eager", "host µs", "error of logits, ours / eager", "kernels", "calls",
+)  # fmt: skip
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown."""
+    lines = ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
+    for row in rows:
+        lines.append("| " + " | ".join(cells(row)) + " |")
+        lines += [f"| | {name}: {why} |" for name, why in row.get("failed", {}).items()]
+    return "\n".join(lines) + "\n"
+
+
+def cells(row: Row) -> list[str]:
+    """One line of the table."""
+    if "error" in row:
+        return [row["name"], row["error"].splitlines()[0][:120]] + [""] * (len(HEADER) - 2)
+    times = {k: t["median"] / 1e3 for k, t in row["graph"].items()}
+    ours = times.pop(OURS)
+    name, best = min(times.items(), key=lambda item: item[1]) if times else ("-", float("nan"))
+    compiled, floor = row["compiled"], row["floor"] / 1e3
+    predicted = compiled.get("predicted")
+    plain = row["plain"]
+    eager = plain.get("eager", {}).get("median", float("nan"))
+    mine, theirs = (row["errors"][k]["logits"] for k in (OURS, "eager"))
+    mark = "" if row["correct"] and row["replay_equal"] else " WRONG"
+    return [
+        row["name"], f"{ours:.3f}", "-" if predicted is None else f"{predicted / 1e3:.3f}",
+        f"{floor:.3f}", f"{floor / ours:.2f}", f"{best:.3f}", name, f"{best / ours:.2f}",
+        f"{plain[OURS]['median'] / 1e3:.3f}", f"{eager / 1e3:.3f}", f"{row['host']:.0f}",
+        f"{mine:.1e} / {theirs:.1e}{mark}", str(compiled.get("kernels", "-")),
+        str(len(compiled.get("calls", ()))),
+    ]  # fmt: skip
+
+
+def write(out: Path, rows: Sequence[Row], stem: str) -> None:
+    """``<stem>.json``, ``.raw.json`` and ``.md``."""
+    where = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+        "command": shlex.join(["python", *sys.argv]),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    kept.write(out / f"{stem}.json", {"environment": where, "results": list(rows)}, "results",
+               ("compiled", "profile"))  # fmt: skip
+    head = f"{where['gpu']}, torch {where['torch']}, {where['date']}: `{where['command']}`\n\n"
+    (out / f"{stem}.md").write_text(head + table(rows))

@@ -1,0 +1,122 @@
+"""Decoders written in plain PyTorch, on weights by name: what whole models are compared with where
+Transformers is not installed. The tests compare it with Transformers' classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+import torch.nn.functional as fn
+from decoder_models import Decoder
+from torch import nn
+
+Attention = Literal["masked", "full", "written"]
+"""How a decoding step attends to its cache: with a mask of positions, without one (the cache is
+full, so that nothing is masked), or as products and a softmax, without PyTorch's own attention."""
+
+
+class PlainDecoder(nn.Module):
+    """``decoder`` on ``weights``, which may be of another type than activations are to have: they
+    are converted where they are used. Takes what ``decoder_models.arguments`` makes, writes new
+    keys and values into the caches, and returns the logits of the last token (rows, 1,
+    vocabulary)."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        weights: Mapping[str, torch.Tensor],
+        attention: Attention = "masked",
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.decoder, self.attention = decoder, attention
+        self.weights = dict(weights)
+        self.dtype = next(iter(weights.values())).dtype if dtype is None else dtype
+
+    def forward(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        keys: list[torch.Tensor],
+        values: list[torch.Tensor],
+    ) -> torch.Tensor:
+        """The logits of the last tokens."""
+        x = fn.embedding(ids, self.weights["model.embed_tokens.weight"]).to(self.dtype)
+        turn = self._turn(positions)
+        mask = None
+        if ids.shape[1] == 1 and self.attention != "full":
+            mask = (torch.arange(keys[0].shape[2], device=ids.device) <= positions)[None, None, None]
+        for number in range(self.decoder.layers):
+            name = f"model.layers.{number}."
+            h = self._norm(x, name + "input_layernorm")
+            x = x + self._attend(h, name + "self_attn.", turn, mask, keys[number], values[number],
+                                 positions)  # fmt: skip
+            h = self._norm(x, name + "post_attention_layernorm")
+            gate = fn.silu(self._linear(h, name + "mlp.gate_proj"))
+            x = x + self._linear(gate * self._linear(h, name + "mlp.up_proj"), name + "mlp.down_proj")
+        return self._linear(self._norm(x[:, -1:], "model.norm"), "lm_head")
+
+    def _weight(self, name: str) -> torch.Tensor:
+        return self.weights[name + ".weight"].to(self.dtype)
+
+    def _linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        return fn.linear(x, self._weight(name))
+
+    def _norm(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.decoder.eps)
+        return self._weight(name) * y.to(x.dtype)
+
+    def _turn(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and sines (tokens, head)."""
+        width = self.decoder.head
+        steps = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32) / width
+        angles = positions[:, None].float() * (1.0 / self.decoder.base**steps)
+        angles = torch.cat((angles, angles), -1)
+        return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+
+    def _attend(
+        self,
+        h: torch.Tensor,
+        name: str,
+        turn: tuple[torch.Tensor, torch.Tensor],
+        mask: torch.Tensor | None,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        positions: torch.Tensor,
+    ) -> torch.Tensor:
+        rows, tokens, _ = h.shape
+        split = rows, tokens, -1, self.decoder.head
+        q = self._linear(h, name + "q_proj").view(split)
+        k = self._linear(h, name + "k_proj").view(split)
+        v = self._linear(h, name + "v_proj").view(split).transpose(1, 2)
+        if self.decoder.normed:
+            q, k = self._norm(q, name + "q_norm"), self._norm(k, name + "k_norm")
+        q, k = _turned(q.transpose(1, 2), turn), _turned(k.transpose(1, 2), turn)
+        keys.index_copy_(2, positions, k)
+        values.index_copy_(2, positions, v)
+        if tokens > 1:
+            y = fn.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        elif self.attention == "written":
+            y = self._written(q, keys, values, mask)
+        else:
+            y = fn.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=True)
+        return self._linear(y.transpose(1, 2).reshape(rows, tokens, -1), name + "o_proj")
+
+    def _written(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        """One token's queries (rows, heads, 1, head) as several rows of the head that they share."""
+        rows, heads, _, width = q.shape
+        q = q.view(rows, keys.shape[1], -1, width)
+        scores = (q @ keys.transpose(2, 3)).float() * width**-0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        return (scores.softmax(-1).to(q.dtype) @ values).view(rows, heads, 1, width)
+
+
+def _turned(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    half = x.shape[-1] // 2
+    other = torch.cat((-x[..., half:], x[..., :half]), -1)
+    return x * turn[0] + other * turn[1]

@@ -1,0 +1,120 @@
+"""Transformers' own class of a decoder, as it is served: weights without memory, caches passed in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers
+from decoder_models import Decoder, Use
+from torch import nn
+from transformers.cache_utils import Cache, StaticLayer
+from transformers.initialization import no_init_weights
+
+
+def config_of(decoder: Decoder) -> Any:
+    """The configuration."""
+    kind = getattr(transformers, f"{decoder.kind}Config")
+    return kind(
+        vocab_size=decoder.vocabulary, hidden_size=decoder.width,
+        intermediate_size=decoder.inner, num_hidden_layers=decoder.layers,
+        num_attention_heads=decoder.heads, num_key_value_heads=decoder.shared,
+        head_dim=decoder.head, rms_norm_eps=decoder.eps, max_position_embeddings=8192,
+        rope_parameters={"rope_type": "default", "rope_theta": decoder.base},
+        tie_word_embeddings=False, attn_implementation="sdpa",
+    )  # fmt: skip
+
+
+def untouched(decoder: Decoder, dtype: torch.dtype) -> Any:
+    """The model with weights that nobody has written to: the system has given them no memory."""
+    kind = getattr(transformers, f"{decoder.kind}ForCausalLM")
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with no_init_weights():
+            model = kind(config_of(decoder))
+    finally:
+        torch.set_default_dtype(before)
+    return model.eval().requires_grad_(False)
+
+
+class Served(nn.Module):
+    """A step of decoding, or a prompt: token ids, positions and caches in, logits of the last token
+    out."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        keys: list[torch.Tensor],
+        values: list[torch.Tensor],
+    ) -> torch.Tensor:
+        """The logits; keys and values of the new tokens are written to the caches."""
+        layer = _Given if ids.shape[1] == 1 else _Begun
+        pairs = zip(keys, values, strict=True)
+        cache = Cache(layers=[layer(k, v, positions) for k, v in pairs])
+        found = self.model(
+            input_ids=ids, position_ids=positions[None], past_key_values=cache, use_cache=True,
+            logits_to_keep=1,
+        )  # fmt: skip
+        return found.logits
+
+
+class _Given(StaticLayer):
+    """A cache that the caller has; new keys go to ``positions``."""
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, positions: torch.Tensor) -> None:
+        super().__init__(keys.shape[2])
+        self.keys, self.values, self.positions = keys, values, positions
+        self.dtype, self.device = keys.dtype, keys.device
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What to attend to."""
+        self.keys.index_copy_(2, self.positions, key_states)
+        self.values.index_copy_(2, self.positions, value_states)
+        return self.keys, self.values
+
+    def get_seq_length(self) -> Any:
+        """Of the tokens before the new ones."""
+        return self.positions[0]
+
+
+class _Begun(_Given):
+    """An empty cache, to be filled from its start: new tokens see each other alone."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What to attend to."""
+        super().update(key_states, value_states)
+        return key_states, value_states
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Of the keys that are seen, and where they begin."""
+        return query_length, 0
+
+    def get_seq_length(self) -> int:
+        """Of the tokens before the new ones."""
+        return 0
+
+
+def served(decoder: Decoder, dtype: torch.dtype) -> Served:
+    """The module to export."""
+    return Served(untouched(decoder, dtype))
+
+
+def example(decoder: Decoder, use: Use, dtype: torch.dtype) -> tuple[Any, ...]:
+    """Arguments without memory, like those of ``decoder_models.arguments``."""
+    shape = (use.rows, decoder.shared, use.cache, decoder.head)
+    caches = [
+        [torch.empty(shape, dtype=dtype) for _ in range(decoder.layers)] for _ in range(2)
+    ]
+    ids = torch.zeros(use.rows, use.tokens, dtype=torch.int64)
+    return ids, torch.arange(use.tokens), *caches

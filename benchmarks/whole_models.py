@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Whole language models: exported where MLIR is, measured on a GPU beside PyTorch.
+
+    .venv/bin/python benchmarks/whole_models.py compile llama3_8b --layers 4 --out build/whole
+    python benchmarks/whole_models.py run --artifacts build/whole --out benchmarks/results
+
+`compile` builds Transformers' class from its configuration, with weights that take no memory, and
+writes one model for each use (a step of decoding after a full cache of 4096 tokens, a prompt of
+2048): ``<model>.<layers>.<use>.mirage``. `run` needs Python, torch, cuda-bindings and a GPU: it
+makes random weights, compares logits with float32 and with plain PyTorch on the same weights, and
+times graph replay and plain calls. The exit code is 1 if a result is wrong or a model fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+
+from decoder_models import DECODERS, USES, costs  # noqa: E402
+
+Row = dict[str, Any]
+COMPILED = "compiled.json"
+
+
+def compile_all(arguments: argparse.Namespace) -> int:
+    """One model after the other; rows are kept beside them."""
+    from exported_models import exported, said
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    path = arguments.out / COMPILED
+    rows: dict[str, Row] = json.loads(path.read_text()) if path.exists() else {}
+    decoder = DECODERS[arguments.model].with_layers(arguments.layers)
+    failed = False
+    for use in arguments.uses:
+        name = f"{decoder.name}.{decoder.layers}.{use}"
+        try:
+            row = exported(
+                decoder, USES[use], arguments.out, chip=arguments.chip, budget=arguments.budget,
+                watch=print if arguments.verbose else None,
+            )  # fmt: skip
+        except Exception as error:
+            traceback.print_exc()
+            row, failed = {"name": name, "error": f"{type(error).__name__}: {error}"}, True
+        rows[name] = row
+        print(said(row), flush=True)
+        path.write_text(json.dumps(rows, indent=1) + "\n")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"most memory of this process: {peak} MiB")
+    return int(failed)
+
+
+def run_all(arguments: argparse.Namespace) -> int:
+    """Measures every model of a folder."""
+    import measured_models
+    import torch
+
+    if not torch.cuda.is_available():
+        print("error: no GPU was found, run measures one", file=sys.stderr)
+        return 2
+    path = arguments.artifacts / COMPILED
+    compiled = json.loads(path.read_text()) if path.exists() else {}
+    folders = sorted(arguments.artifacts.glob("*.mirage"))
+    chosen = [f for f in folders if not arguments.only or f.name.startswith(tuple(arguments.only))]
+    if not chosen:
+        print(f"error: no folder <model>.<layers>.<use>.mirage in {arguments.artifacts}")
+        return 2
+    bench = measured_models.Bench(
+        arguments.rounds, time.monotonic() + arguments.seconds, arguments.peers, arguments.profile
+    )
+    rows: list[Row] = []
+    for folder in chosen:
+        name = folder.name.removesuffix(".mirage")
+        kind, layers, use = name.split(".")
+        decoder = DECODERS[kind].with_layers(int(layers))
+        row: Row = {"name": name, "compiled": compiled.get(name, {})}
+        row |= costs(decoder, USES[use])
+        print(f"{name}", flush=True)
+        try:
+            row |= bench.measured(folder, decoder, USES[use])
+        except Exception as error:  # one bad model must not hide the others' results
+            traceback.print_exc()
+            row["error"] = f"{type(error).__name__}: {error}"
+        rows.append(row)
+        print(measured_models.line(row), flush=True)
+        measured_models.write(arguments.out, rows, arguments.stem)
+        torch.cuda.empty_cache()
+    print(measured_models.table(rows))
+    return 0 if all(row.get("correct") for row in rows) else 1
+
+
+def parsed() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    c = commands.add_parser("compile", help="export models")
+    c.add_argument("model", choices=list(DECODERS))
+    c.add_argument("--layers", type=int, help="so many layers instead of all")
+    c.add_argument("--uses", nargs="+", choices=list(USES),
+                   default=["decode_b1", "decode_b8", "prefill"])  # fmt: skip
+    c.add_argument("--chip", default="h200")
+    c.add_argument("--budget", type=float, default=60.0, help="seconds of each (%(default)s)")
+    c.add_argument("--out", type=Path, required=True, help="folder for the models")
+    c.add_argument("--verbose", action="store_true", help="print what the search says")
+    c.set_defaults(run=compile_all)
+    r = commands.add_parser("run", help="measure models on a GPU")
+    r.add_argument("--artifacts", type=Path, required=True)
+    r.add_argument("--out", type=Path, required=True, help="folder for the results")
+    r.add_argument("--stem", default="whole_models", help="name of the files (%(default)s)")
+    r.add_argument("--only", nargs="*", default=(), help="models that start with one of these")
+    r.add_argument("--rounds", type=int, default=25, help="rounds of a median (%(default)s)")
+    r.add_argument("--seconds", type=float, default=540.0, help="start nothing after this")
+    r.add_argument("--profile", action="store_true", help="print the time of each kernel")
+    r.add_argument("--peers", nargs="*", help="names of peers; all by default")
+    r.set_defaults(run=run_all)
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Command line."""
+    arguments = parsed()
+    return arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    sys.exit(main())

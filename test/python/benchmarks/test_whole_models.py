@@ -1,0 +1,81 @@
+"""The benchmark of whole models: its plain decoders are Transformers', its costs are right, and what
+it exports computes what they compute."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+import measured_models
+from decoder_models import DECODERS, USES, Decoder, arguments, costs, random_weights
+from exported_models import exported
+from mirage.runtime import load
+from plain_decoder import Attention, PlainDecoder
+from transformers_decoder import served
+
+TINY = DECODERS["tiny"]
+
+
+@pytest.mark.parametrize("use", ["tiny_decode", "tiny_prefill"])
+@pytest.mark.parametrize("attention", ["masked", "full", "written"])
+@pytest.mark.parametrize(
+    "decoder", [TINY, replace(TINY, kind="Qwen3", normed=True)], ids=["llama", "qwen3"]
+)
+def test_plain_decoders_are_those_of_transformers(
+    decoder: Decoder, attention: Attention, use: str
+) -> None:
+    weights = random_weights(decoder, "cpu", torch.float32)
+    module = served(decoder, torch.float32)
+    module.model.load_state_dict(weights)
+    mine, theirs = (arguments(decoder, USES[use], "cpu", torch.float32) for _ in range(2))
+    with torch.no_grad():
+        got, want = PlainDecoder(decoder, weights, attention)(*mine), module(*theirs)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+    for a, b in zip((*mine[2], *mine[3]), (*theirs[2], *theirs[3]), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_those_of_the_published_models() -> None:
+    counts = {
+        name: sum(torch.Size(s).numel() for s in DECODERS[name].shapes().values())
+        for name in ("llama3_8b", "qwen3_8b")
+    }
+    assert counts == {"llama3_8b": 8_030_261_248, "qwen3_8b": 8_190_735_360}
+
+
+def test_a_step_of_decoding_is_bound_by_memory_and_a_prompt_is_not() -> None:
+    llama = DECODERS["llama3_8b"]
+    step, prompt = costs(llama, USES["decode_b1"]), costs(llama, USES["prefill"])
+    cache = 2 * 32 * 8 * 4096 * 128 * 2
+    assert step["bytes"] == 2 * (8_030_261_248 - 128256 * 4096 + 4096) + cache
+    assert step["floor"] == pytest.approx(step["bytes"] / 4.57e6)
+    assert prompt["floor"] == pytest.approx(prompt["flops"] / 790e6)
+    assert 30e3 < prompt["floor"] < 45e3
+
+
+@pytest.mark.parametrize("use", ["tiny_decode", "tiny_prefill"])
+def test_what_is_exported_computes_the_same(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
+    decoder = replace(TINY, layers=1)
+    row = exported(decoder, USES[use], tmp_path, chip="h200", budget=20.0)
+    assert row["kernels"]
+    weights = random_weights(decoder, "cpu", torch.bfloat16)
+    state = {f"model.{name}": x for name, x in weights.items()}
+    model: Any = load(tmp_path / f"tiny.1.{use}.mirage", device="cpu", state=state)
+    args = arguments(decoder, USES[use], "cpu", torch.bfloat16)
+    bench = measured_models.Bench(1, 0.0, None)
+    with torch.no_grad():
+        exact = bench.exact(decoder, weights, args)
+        mine = measured_models.errors(exact, measured_models.outcome(model, args))
+        eager = PlainDecoder(decoder, weights)
+        theirs = measured_models.errors(exact, measured_models.outcome(eager, args))
+    assert all(mine[what] <= 2 * theirs[what] + 1e-6 for what in theirs), (mine, theirs)
