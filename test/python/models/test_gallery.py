@@ -23,8 +23,8 @@ STAYS = {
 }
 """Ops that stay with PyTorch; in all other layers none does."""
 OWN_OPS = {"poolformer"}
-"""Layers of which a part keeps its own ops: windows of a pool that overlap are joined from pieces,
-and no kernel for them is shown yet."""
+"""Layers of which a part keeps its own ops: the windows of a pool are divided by how many elements
+they have, of which it is not known that it is not zero."""
 OPTIMIZED = (
     "convnext",
     "convnext_tail",

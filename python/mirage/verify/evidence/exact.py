@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ PIECE_LOG2 = -72.0
 """The same of a piece: thousands of them together stay below :data:`ENOUGH_LOG2`."""
 _FIRST_WORK = LITTLE_WORK // 4
 """Products of terms of a first attempt at a proof: small kernels need no more."""
+PROOF_SHARE = 0.9
+"""Of the time for a piece; what is left is for random points alone."""
 
 
 @dataclass
@@ -226,22 +228,34 @@ def other_sizes(first: KernelGraph, second: KernelGraph, seconds: float) -> Hold
 def show(
     piece: Piece, seed: int, seconds: float = math.inf, processor_seconds: float = math.inf
 ) -> Shown:
-    """Whether a piece is the same function on both sides; not shown where that takes longer than
-    one of the limits."""
+    """Whether a piece is the same function on both sides. Where attempts at a proof take too long,
+    what small programs say at random points stands; it is not shown where one of the limits is
+    reached before they have said it."""
     if piece.trivial:
         return Shown(float("-inf"), (Evidence("the same ops", True, "on the same operands"),))
     first, second = (normalize(decompose(g)) for g in (piece.first, piece.second))
-    try:
-        with time_limit(seconds, processor_seconds):
-            rng = random.Random(seed)
-            freed = with_free_slices(first, second)
-            if freed is not None:
-                found = compare_exactly(*freed, rng, max_error_log2=PIECE_LOG2).shown
-                if found.holds:
-                    return found
-            return compare_exactly(first, second, rng, max_error_log2=PIECE_LOG2).shown
-    except OutOfTime:
-        return Shown(
-            0.0,
-            (Evidence("time", None, f"no result within {min(seconds, processor_seconds):.3g} s"),),
-        )
+    rng, limit = random.Random(seed), min(seconds, processor_seconds)
+    for proofs, share in ((True, PROOF_SHARE), (False, 1.0 - PROOF_SHARE)):
+        try:
+            with time_limit(share * seconds, share * processor_seconds):
+                found = _shown(first, second, rng, proofs)
+        except OutOfTime:
+            continue
+        if not proofs:
+            missing = "proof" if found.holds else "result"
+            note = Evidence("time", None, f"no {missing} within {limit:.3g} s")
+            found = replace(found, evidence=(*found.evidence, note))
+        return found
+    return Shown(0.0, (Evidence("time", None, f"no result within {limit:.3g} s"),))
+
+
+def _shown(first: KernelGraph, second: KernelGraph, rng: random.Random, proofs: bool) -> Shown:
+    """:func:`show` of what is normalized, without a limit."""
+    freed = with_free_slices(first, second)
+    pairs = [(first, second)] if freed is None else [freed, (first, second)]
+    found = Shown(0.0)
+    for one, other in pairs:
+        found = compare_exactly(one, other, rng, proofs=proofs, max_error_log2=PIECE_LOG2).shown
+        if found.holds:
+            break
+    return found
