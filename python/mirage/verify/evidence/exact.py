@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,8 +43,10 @@ PIECE_LOG2 = -72.0
 """The same of a piece: thousands of them together stay below :data:`ENOUGH_LOG2`."""
 _FIRST_WORK = LITTLE_WORK // 4
 """Products of terms of a first attempt at a proof: small kernels need no more."""
-PROOF_SHARE = 0.9
-"""Of the time for a piece; what is left is for random points alone."""
+PROOF_SHARE = 0.4
+"""Of the time for a piece: after that random points do where they can."""
+_TURNS = ((True, PROOF_SHARE), (False, 0.1), (True, 1.0))
+"""What is tried of a piece, with proofs or without, and the share of its time for it."""
 
 
 @dataclass
@@ -235,18 +238,21 @@ def show(
         return Shown(float("-inf"), (Evidence("the same ops", True, "on the same operands"),))
     first, second = (normalize(decompose(g)) for g in (piece.first, piece.second))
     rng, limit = random.Random(seed), min(seconds, processor_seconds)
-    for proofs, share in ((True, PROOF_SHARE), (False, 1.0 - PROOF_SHARE)):
+    until, found = time.monotonic() + seconds, Shown(0.0)
+    for proofs, share in _TURNS:
+        left = min(until - time.monotonic(), share * seconds)
         try:
-            with time_limit(share * seconds, share * processor_seconds):
+            with time_limit(left, share * processor_seconds):
                 found = _shown(first, second, rng, proofs)
         except OutOfTime:
             continue
-        if not proofs:
-            missing = "proof" if found.holds else "result"
-            note = Evidence("time", None, f"no {missing} within {limit:.3g} s")
-            found = replace(found, evidence=(*found.evidence, note))
-        return found
-    return Shown(0.0, (Evidence("time", None, f"no result within {limit:.3g} s"),))
+        if proofs or found.holds:
+            break
+    else:
+        note = Evidence("time", None, f"no result within {limit:.3g} s")
+        return replace(found, evidence=(*found.evidence, note))
+    note = Evidence("time", None, f"no proof within {PROOF_SHARE * limit:.3g} s")
+    return found if proofs else replace(found, evidence=(*found.evidence, note))
 
 
 def _shown(first: KernelGraph, second: KernelGraph, rng: random.Random, proofs: bool) -> Shown:

@@ -56,7 +56,7 @@ def test_without_time_for_a_proof_random_points_stand(
     shown = show(piece(powers(3), products(3)), 1, *limit)
     assert shown.holds
     assert float("-inf") < shown.bound_log2 <= PIECE_LOG2
-    assert shown.evidence[-1].text == "no proof within 0.5 s"
+    assert shown.evidence[-1].text == "no proof within 0.2 s"
     wrong = show(piece(powers(3), products(3, wrong=True)), 1, *limit)
     assert not wrong.holds
 
