@@ -13,11 +13,11 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def any_of(flags: Array) -> bool:
+def any_of(flags: Array | np.bool_) -> bool:
     """Whether one is true (or not zero)."""
     return np.count_nonzero(flags) != 0
 
 
-def all_of(flags: Array) -> bool:
+def all_of(flags: Array | np.bool_) -> bool:
     """Whether none is false; so it is where there are none."""
     return np.count_nonzero(flags) == flags.size
