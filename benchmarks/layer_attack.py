@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
-from mirage.verify.evidence.exact import accounts_of, show
+from mirage.verify.evidence.proofs.exact import accounts_of, show
 from mirage.verify.pieces.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.pieces.ledger import Ledger
 from oracle import TooMuchWork

@@ -38,7 +38,6 @@ using namespace mirage::thread;
 
 namespace {
 constexpr double kLog2E = 1.4426950408889634;
-constexpr double kLn2 = 0.6931471805599453;
 
 /// Horner's rule, lowest coefficient first.
 Value polynomial(Emitter &e, Value x, ArrayRef<double> coefficients) {

@@ -10,6 +10,7 @@ import numpy as np
 from mirage.emulator import ops as _ops
 from mirage.emulator.errors import DivergenceError, PtxSyntaxError, Site
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import read_raw
 from mirage.emulator.ops.registry import Compiled, Context, Control, Modifiers, Run
 from mirage.emulator.ptx.register_facts import analyse
@@ -194,11 +195,11 @@ def _guarded(compiled: Compiled, instruction: Instruction) -> Run | None:
         if active is None:
             return inner(c)
         some = active.any(axis=1)
-        if not some.any():
+        if not any_of(some):
             return None
         if whole:
             torn = some & (active != c.active()).any(axis=1)
-            if torn.any():
+            if any_of(torn):
                 c.machine.fail(
                     DivergenceError,
                     "expected the guard of an .aligned instruction to be the same in all lanes "
@@ -207,7 +208,7 @@ def _guarded(compiled: Compiled, instruction: Instruction) -> Run | None:
                     torn[:, None] & active,
                 )
             return inner(c.keep(some))
-        if some.all():
+        if all_of(some):
             return inner(c.masked(active))
         return inner(Cohort(c.machine, c.rows[some], active[some]))
 
@@ -220,7 +221,7 @@ def guard_mask(c: Cohort, guard: Register, negated: bool) -> Array | None:
     if negated:
         value = ~value
     if c.mask is None:
-        return None if value.all() else value.copy()
+        return None if all_of(value) else value.copy()
     active = value & c.mask
     return None if bool((active == c.mask).all()) else active
 

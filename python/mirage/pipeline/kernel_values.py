@@ -19,7 +19,7 @@ from mirage.semantics.lookups import loaded
 from mirage.semantics.region import Demand, Region, demand, launch_positions, part_numbers
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value, all_ops, axis_extents, launches
-from mirage.verify.evidence.real_sizes import restrict
+from mirage.verify.evidence.samples.real_sizes import restrict
 
 
 class WrongValueError(Exception):

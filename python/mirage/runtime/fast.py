@@ -146,15 +146,11 @@ class FastCalls:
         if self._current_device() != self.device or not hasattr(self._ready, "ready"):
             return None
         results = (
-            tuple([self._empty(*result) for result in self._results])
-            if out is None
-            else tuple(out)
+            tuple([self._empty(*result) for result in self._results]) if out is None else tuple(out)
         )
         stream = self._current_stream(self.device)
         workspace = self._workspace(stream) if self._workspace is not None else 0
-        done = self._launch(
-            given, results, out is not None, self._gradients(), workspace, stream
-        )
+        done = self._launch(given, results, out is not None, self._gradients(), workspace, stream)
         if done is True:
             return results
         if done is False:

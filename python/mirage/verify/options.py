@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mirage.verify.assumptions import Assumptions
-from mirage.verify.evidence.exact import ENOUGH_LOG2
+from mirage.verify.evidence.proofs.exact import ENOUGH_LOG2
 
 
 class SignatureMismatch(ValueError):

@@ -11,7 +11,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.lookups import loaded
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.held import held_difference
+from mirage.verify.evidence.samples.held import held_difference
 from mirage.verify.options import VerifyOptions
 from mirage.verify.pair.examine import examine
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown

@@ -37,7 +37,7 @@ def test_a_changed_file_is_another_version(tmp_path: Path) -> None:
     shutil.copytree(SOURCES, tmp_path / "mirage", ignore=ignored)
     before = versions(tmp_path)
     for file, changed in (
-        ("verify/evidence/proof.py", {"search", "program", "verdict"}),
+        ("verify/evidence/proofs/proof.py", {"search", "program", "verdict"}),
         ("verify/arithmetic/symbolic.py", {"search", "program", "verdict"}),
         ("search/kernel/solver.py", {"search", "program"}),
         ("emulator/ops/wgmma.py", {"program", "check"}),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mirage.semantics.half import rounded_to_half
 from mirage.semantics.scalar import Array, DType
-from mirage.verify.evidence.explicit import without_underflow
+from mirage.verify.evidence.roundings.explicit import without_underflow
 
 
 def numpy_rounded(x: Array) -> Array:

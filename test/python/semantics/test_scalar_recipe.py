@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -158,19 +159,15 @@ def test_the_lowering_compiles(scratch: Path) -> None:
          "-o", header],
         check=True,
     )  # fmt: skip
-    # Any file of the library: with unity builds this one has no command of its own.
+    # As any file of the library: with unity builds this one has no command of its own.
     entries = json.loads(commands.read_text())
     entry = next(e for e in entries if "MirageConversion.dir" in e["command"])
-    flags = [
-        word
-        for word in entry["command"].split()
-        if word.startswith(("-I", "-D", "-std", "-isystem", "/")) and not word.endswith(".cpp")
-    ]
-    includes = [w for w in flags if not w.startswith("/")]
-    folders = [w for w in flags if w.startswith("/") and Path(w).is_dir()]
+    words = shlex.split(entry["command"])
+    compiler = next(i for i, word in enumerate(words) if not word.endswith("ccache"))
+    flags = words[compiler + 1 : words.index("-o")]
     done = subprocess.run(
-        ["c++", "-fsyntax-only", "-Wall", "-Werror=switch", f"-I{generated}", *includes,
-         *[x for f in folders for x in ("-isystem", f)], scratch / LOWERING],
-        capture_output=True, text=True, check=False,
+        [words[compiler], f"-I{generated}", *flags, "-fsyntax-only", "-Werror=switch",
+         scratch / LOWERING],
+        cwd=entry["directory"], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -22,8 +22,8 @@ from mirage.semantics.positions import gather
 from mirage.semantics.region import Demand, demand, region_shape
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from mirage.verify.evidence.explicit import WithCasts
-from mirage.verify.evidence.side_by_side import stacked
+from mirage.verify.evidence.roundings.explicit import WithCasts
+from mirage.verify.evidence.roundings.side_by_side import stacked
 from random_graphs import random_graph
 from read_loops import READ
 

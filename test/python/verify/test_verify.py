@@ -14,7 +14,7 @@ from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, External, KernelGraph, Output, Value
 from mirage.verify import BadOptions, Kind, SignatureMismatch, VerifyOptions, verify
-from mirage.verify.evidence.floats import Yardstick
+from mirage.verify.evidence.samples.floats import Yardstick
 from mirage.verify.pair.output_order import match_outputs
 
 F32 = DType.F32

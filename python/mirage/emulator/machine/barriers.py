@@ -8,6 +8,7 @@ import numpy as np
 
 from mirage.emulator.errors import DivergenceError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import store
 from mirage.emulator.machine.scheduler import Waiting
 from mirage.emulator.ptx.syntax import Register
@@ -48,7 +49,7 @@ class BlockBarriers:
         blocks = machine.block_of_row[c.rows]
         expected = np.full(c.n, machine.warps_per_block * 32) if count is None else count
         bad = (expected % 32 != 0) | (expected <= 0)
-        if bad.any():
+        if any_of(bad):
             machine.fail(
                 DivergenceError,
                 f"expected a barrier thread count that is a positive multiple of 32, "
@@ -60,7 +61,7 @@ class BlockBarriers:
         barrier.expected[blocks] = np.where(current != 0, current, expected)
         current = barrier.expected[blocks]
         bad = current != expected
-        if bad.any():
+        if any_of(bad):
             machine.fail(
                 DivergenceError,
                 f"expected all warps to name the same thread count for barrier {number}, "
@@ -106,7 +107,7 @@ class BlockBarriers:
         else:
             machine.scheduler.push(pc + 1, c.rows, c.mask)
         over = barrier.arrived > barrier.expected
-        if over.any():
+        if any_of(over):
             block = int(np.argmax(over))
             machine.fail(
                 DivergenceError,
@@ -116,7 +117,7 @@ class BlockBarriers:
                 (blocks == block)[:, None] & c.active(),
             )
         complete = (barrier.arrived == barrier.expected) & (barrier.expected > 0)
-        if complete.any():
+        if any_of(complete):
             self._release(barrier, complete)
 
     def _release(self, barrier: _Barrier, complete: Array) -> None:
@@ -126,13 +127,13 @@ class BlockBarriers:
         for entry, result, combine in waiting:
             scheduler.blocked.remove(entry)
             go = complete[machine.block_of_row[entry.rows]]
-            if not go.all():
+            if not all_of(go):
                 stay = ~go
                 mask = None if entry.mask is None else entry.mask[stay]
                 rest = Waiting(entry.rows[stay], mask, entry.pc, entry.what)
                 scheduler.blocked.append(rest)
                 barrier.waiting.append((rest, result, combine))
-                if not go.any():
+                if not any_of(go):
                     continue
             rows = entry.rows[go]
             mask = None if entry.mask is None else entry.mask[go]
@@ -167,7 +168,7 @@ class BlockBarriers:
                     if (n, other.pc) != (number, entry.pc)
                     and bool((machine.block_of_row[other.rows] == block).any())
                 ]
-                if not exited.any() and not elsewhere:
+                if not any_of(exited) and not elsewhere:
                     continue
                 who = [str(machine.thread(int(r))) for r in rows[exited]]
                 absent = f"exited: {', '.join(who)}" if who else f"others wait for {elsewhere[0]}"
@@ -204,7 +205,7 @@ class ClusterBarriers:
         machine = self.machine
         domains = machine.domain_of_row[c.rows]
         bad = (self.owed[c.rows] >= 0) & c.active()
-        if bad.any():
+        if any_of(bad):
             machine.fail(
                 DivergenceError,
                 "expected barrier.cluster.wait between two barrier.cluster.arrive, got none",
@@ -224,7 +225,7 @@ class ClusterBarriers:
         machine = self.machine
         ready: Any = (self.arrived | ~machine.live).reshape(len(self.phase), -1).all(axis=1)
         ready &= self.arrived.reshape(len(self.phase), -1).any(axis=1)
-        if not ready.any():
+        if not any_of(ready):
             return
         machine.note(cluster_barriers=ready.sum())
         self.phase[ready] += 1
@@ -249,11 +250,11 @@ class ClusterBarriers:
         domains = machine.domain_of_row[c.rows]
         late = (owed >= self.phase[domains][:, None]) & c.active()
         go = ~late.any(axis=1)
-        if not go.all():
+        if not all_of(go):
             rest = c.keep(~go)
             what = f"cluster barrier at {machine.site_of(pc)}"
             self.waiting.append(machine.scheduler.block(pc, rest, what))
-        if go.any():
+        if any_of(go):
             done = c.keep(go)
             self.owed[done.rows] = np.where(done.active(), -1, self.owed[done.rows])
             if machine.checks and acquire:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mirage.emulator.machine.flags import all_of
+
 if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
 
@@ -45,7 +47,7 @@ class Cohort:
 
     def keep(self, rows: Any) -> Cohort:
         """Only the rows where the bool array `rows` [n] is true."""
-        if rows.all():
+        if all_of(rows):
             return self
         return Cohort(self.machine, self.rows[rows], None if self.mask is None else self.mask[rows])
 

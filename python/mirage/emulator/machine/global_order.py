@@ -23,6 +23,7 @@ import numpy as np
 
 from mirage.emulator.errors import RaceError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 
 if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
@@ -118,7 +119,7 @@ class GlobalOrder:
         state = self._state(allocation, create=True)
         assert state is not None
         rows, granule = self._spread(c, lanes, offset, size)
-        if changes.any() and not strong:
+        if any_of(changes) and not strong:
             changed, places = rows[changes], granule[changes]
             self._require(c, state.writes, changed, places, "changes", lanes, allocation, state)
             self._require(c, state.reads, changed, places, "changes", lanes, allocation, None)
@@ -131,14 +132,14 @@ class GlobalOrder:
     ) -> None:
         """After a weak write: where values are ``lost`` [N] because another warp writes others in
         the same instruction."""
-        if not lost.any():
+        if not any_of(lost):
             return
         state = self._states[allocation.base]
         rows, granule = self._spread(c, lanes, offset, size)
         rows, granule = rows[lost], granule[lost]
         unit, warp, _ = self._own(c.machine, rows)
         bad = (state.writes.unit[granule] != unit) | (state.writes.warp[granule] != warp)
-        if bad.any():
+        if any_of(bad):
             at = int(np.argmax(bad.any(axis=1)))
             place = int(granule[at, int(np.argmax(bad[at]))])
             self._fail(c, lanes, rows, at, allocation, place, state.writes, "changes", state)
@@ -188,7 +189,7 @@ class GlobalOrder:
         )
         bad = same & (seen < clock)
         foreign = (unit > 0) & ~same
-        if foreign.any():
+        if any_of(foreign):
             for at, column in np.argwhere(foreign).tolist():
                 who = int(unit[at, column]) - 1, int(warp[at, column])
                 bad[at, column] = not self._knows(
@@ -196,7 +197,7 @@ class GlobalOrder:
                 )
                 if bad[at, column]:
                     break
-        if not bad.any():
+        if not any_of(bad):
             return
         at = int(np.argmax(bad.any(axis=1)))
         column = int(np.argmax(bad[at]))

@@ -11,6 +11,7 @@ from mirage.emulator.counters import Counters
 from mirage.emulator.errors import EmulatorError, MissingWaitError, Thread
 from mirage.emulator.machine.barriers import BlockBarriers, ClusterBarriers
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.mbarriers import Mbarriers
 from mirage.emulator.machine.memory import GlobalMemory, LocalMemory
 from mirage.emulator.machine.scheduler import Scheduler
@@ -205,11 +206,11 @@ class Machine:
                 demand = np.zeros(self.blocks, np.int64)
                 np.add.at(demand, blocks, extra)
                 good = (demand <= self.free_registers)[blocks]
-                if not good.any():
+                if not any_of(good):
                     continue
                 progress = True
                 self.register_waits.remove(entry)
-                if not good.all():
+                if not all_of(good):
                     self.register_waits.append((waiting.keep(~good), pc, count))
                 ready = waiting.keep(good)
                 np.subtract.at(self.free_registers, blocks[good], extra[good])
@@ -345,7 +346,7 @@ class Machine:
         """Raises `error` for the first lane of `bad` [n, 32] (default: the active ones).
         `{address:#x}` in the message is filled in from `address`."""
         bad = c.active() if bad is None else np.broadcast_to(bad, (c.n, 32))
-        row, lane = (int(v[0]) for v in np.nonzero(bad)) if bad.any() else (0, 0)
+        row, lane = (int(v[0]) for v in np.nonzero(bad)) if any_of(bad) else (0, 0)
         value: int | None = None
         if address is not None:
             value = int(np.broadcast_to(address, (c.n, 32))[row, lane])

@@ -20,6 +20,7 @@ from mirage.emulator.errors import (
     UninitialisedReadError,
 )
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.global_order import GlobalOrder, Sync
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class GlobalMemory:
             bad = (address & (size - 1)) != 0
             if c.mask is not None:
                 bad = bad & active
-            if bad.any():
+            if any_of(bad):
                 machine.fail(
                     MisalignedAccessError,
                     f"expected a global address that is a multiple of {size}, got {{address:#x}}",
@@ -104,7 +105,7 @@ class GlobalMemory:
             if c.mask is not None:
                 good |= ~active
                 offset = np.where(active, offset, 0)
-            if good.all():
+            if all_of(good):
                 if allocation.dependent and machine.checks:
                     check_dependent(c, allocation, active)
                 return [(allocation, active, offset)]
@@ -124,7 +125,7 @@ class GlobalMemory:
             allocation = self.allocations[index]
             offset = np.where(lanes, address - allocation.base, 0)
             bad = lanes & ((offset < 0) | (offset > len(allocation.data) - size))
-            if bad.any():
+            if any_of(bad):
                 where = int(offset[bad][0])
                 machine.fail(
                     OutOfBoundsError,
@@ -167,7 +168,7 @@ class GlobalMemory:
         for byte in range(size):
             bad |= ~written[offset + byte]
         bad &= lanes
-        if bad.any():
+        if any_of(bad):
             where = int(offset[bad][0])
             c.machine.fail(
                 UninitialisedReadError,
@@ -198,7 +199,7 @@ class GlobalMemory:
                 changes = differs(view[offset[lanes] // size], value[lanes])
                 strong = sync is not None
                 self.order.write(c, allocation, lanes, offset, size, changes, strong=strong)
-            if lanes.all():
+            if all_of(lanes):
                 view[offset // size] = value
             else:
                 view[offset[lanes] // size] = value[lanes]
@@ -221,7 +222,7 @@ def differs(first: Array, second: Array) -> Array:
 def check_dependent(c: Cohort, allocation: Allocation, lanes: Array) -> None:
     """Memory of the previous grid may be touched only after griddepcontrol.wait."""
     bad = lanes & ~c.machine.waited[c.rows]
-    if bad.any():
+    if any_of(bad):
         c.machine.fail(
             MissingWaitError,
             f"expected griddepcontrol.wait before {allocation.name}, which the previous "
@@ -275,7 +276,7 @@ def _fail_where(
 ) -> None:
     if c.mask is not None:
         bad = bad & c.mask
-    if bad.any():
+    if any_of(bad):
         c.machine.fail(
             error,
             f"expected {space} memory {expected}, got {size} bytes at {{address:#x}}",

@@ -9,6 +9,7 @@ import numpy as np
 
 from mirage.emulator.errors import MissingWaitError, UninitialisedReadError, UnknownInstructionError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.ptx.syntax import (
     TYPE_BYTES,
     Address,
@@ -125,7 +126,7 @@ def read_raw(register: Register, cohort: Cohort, *, check: bool = True) -> Array
         bad = ~cohort.take(register.written)
         if cohort.mask is not None:
             bad &= cohort.mask
-        if bad.any():
+        if any_of(bad):
             machine.fail(
                 UninitialisedReadError,
                 f"expected register {register.name} to be written before this read, but it is not",

@@ -27,6 +27,7 @@ from mirage.emulator.errors import (
     UninitialisedReadError,
 )
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.memory import SHARED_RESERVED
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class RaceCheck:
         self._write_clock[granule] = clock[:, None]
         self._write_step[granule] = machine.step_index
         other = self._write_agent[granule] != agent[:, None]
-        if other.any():
+        if any_of(other):
             who = machine.agent_name(c, int(self._write_agent[granule[_first(other)]]))
             self._fail(
                 access,
@@ -192,7 +193,7 @@ class RaceCheck:
         copied = (agent == own + self.machine.copy_agent) & (self._waited[rows] == clock)
         bad |= copied & (written > self._shared_copies[rows])
         bad &= (self._write_lane[granule] != lane) | (lane == SEVERAL)
-        if bad.any():
+        if any_of(bad):
             self._fail_lanes(access, bad, self._write_lane, "the write")
         lanes = np.broadcast_to(lane, granule.shape)
         before = (self._reader[granule] == own) & (self._read_clock[own, granule] == clock)
@@ -207,7 +208,7 @@ class RaceCheck:
         granule, own, clock = access.granule, *self._now(access)
         bad = (self._reader[granule] == own) & (self._read_clock[own, granule] == clock)
         bad &= (self._read_lane[granule] != lane[:, None]) | (lane[:, None] == SEVERAL)
-        if bad.any():
+        if any_of(bad):
             self._fail_lanes(access, bad, self._read_lane, "the read")
         lanes = np.broadcast_to(lane[:, None], granule.shape)
         self._write_lane[granule] = lanes
@@ -255,7 +256,7 @@ class RaceCheck:
 
     def _require_written(self, access: _Access, what: str) -> None:
         bad = self._write_clock[access.granule] == 0
-        if bad.any():
+        if any_of(bad):
             text = f"expected shared memory to be written before this {what}, but it is not"
             self._fail(access, bad, UninitialisedReadError, text)
 
@@ -266,12 +267,12 @@ class RaceCheck:
         agent = self._write_agent[access.granule]
         rows = access.rows[:, None]
         bad = machine.clocks[rows, agent] < wrote
-        if bad.any():
+        if any_of(bad):
             self._fail_order(access, bad)
         if proxy:
             fenced = machine.clocks[rows, agent + machine.agents]
             bad = (fenced < wrote) & machine.generic_agent[agent]
-            if bad.any():
+            if any_of(bad):
                 _, who, earlier = self._last_write(access, bad)
                 self._fail(
                     access,
@@ -287,7 +288,7 @@ class RaceCheck:
         machine = self.machine
         seen = machine.clocks[access.rows, : len(clocks)].T[:, :, None]
         late = clocks[:, access.granule] > seen
-        if late.any():
+        if any_of(late):
             bad = np.asarray(late.any(axis=0))
             at, column = _first(bad)
             agent = int(np.argmax(late[:, at, column]))
@@ -306,7 +307,7 @@ class RaceCheck:
         for first, end, reader, until in self._copies:
             late = (machine.clocks[access.rows, reader] < until)[:, None]
             bad = (granule >= first) & (granule < end) & late
-            if bad.any():
+            if any_of(bad):
                 self._fail(
                     access,
                     bad,
@@ -331,7 +332,7 @@ class RaceCheck:
                 last = np.where(own, self._write_clock[part], 0)
                 last = np.maximum(last, self._read_clock[agent, part])
                 late = last > seen[agent]
-                if late.any():
+                if any_of(late):
                     row = (block - rank) * per + agent
                     name = f"warp {agent % per} of block "
                     name += str(machine.block_coordinates(block - rank + agent // per))

@@ -16,6 +16,7 @@ import numpy as np
 
 from mirage.emulator.errors import DeadlockError, DivergenceError, InstructionBudgetError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import all_of, any_of
 
 if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
@@ -50,11 +51,11 @@ class Scheduler:
     def push(self, pc: int, rows: Array, mask: Array | None) -> None:
         """Makes rows ready to run at `pc`; rows without active lanes are dropped."""
         if mask is not None:
-            if mask.all():
+            if all_of(mask):
                 mask = None
             else:
                 some = mask.any(axis=1)
-                if not some.all():
+                if not all_of(some):
                     rows, mask = rows[some], mask[some]
         if len(rows):
             self.ready.setdefault(pc, []).append((rows, mask))
@@ -94,7 +95,7 @@ class Scheduler:
             united = np.zeros((len(order), 32), bool)
             np.logical_or.at(united, inverse, mask)
             rows, mask = order, united
-        return Cohort(machine, rows, None if mask.all() else mask)
+        return Cohort(machine, rows, None if all_of(mask) else mask)
 
     # -- convergence ----------------------------------------------------------------------------
 
@@ -109,12 +110,12 @@ class Scheduler:
             c = self.merge([*((rows, mask) for rows, mask, _ in parked), (c.rows, c.mask)])
             required = full[c.rows] | c.active()
         complete = ~(required & ~c.active()).any(axis=1)
-        if complete.all():
+        if all_of(complete):
             return c
         rest = c.keep(~complete)
         parked = (rest.rows, rest.mask, required[~complete])
         self.converging.setdefault(pc, []).append(parked)
-        return c.keep(complete) if complete.any() else None
+        return c.keep(complete) if any_of(complete) else None
 
     def gather_groups(self, c: Cohort, pc: int) -> Cohort | None:
         """Warps of whole warpgroups at a wgmma; the others wait here for the rest of their
@@ -126,18 +127,18 @@ class Scheduler:
         first = c.rows - machine.warp_of_row[c.rows] % 4
         starts, counts = np.unique(first, return_counts=True)
         whole = np.isin(first, starts[counts == 4])
-        if whole.all():
+        if all_of(whole):
             return c
         rest = c.keep(~whole)
         self.grouping.setdefault(pc, []).append((rest.rows, rest.mask))
-        return c.keep(whole) if whole.any() else None
+        return c.keep(whole) if any_of(whole) else None
 
     # -- the loop -------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Until all lanes have exited. Raises for deadlock, divergence or an empty budget."""
         machine = self.machine
-        mask = None if machine.valid.all() else machine.valid.copy()
+        mask = None if all_of(machine.valid) else machine.valid.copy()
         self.push(0, np.arange(machine.warps), mask)
         program = machine.program
         idle, events = 0, -1
@@ -153,7 +154,7 @@ class Scheduler:
                     self.deferred = []
                 elif machine.mbarriers.time_out():
                     continue
-                elif machine.live.any():
+                elif any_of(machine.live):
                     self._fail_stuck()
                 else:
                     return
@@ -213,7 +214,7 @@ class Scheduler:
             for g in groups
         ]
         exited = machine.valid & ~machine.live
-        if exited.any():
+        if any_of(exited):
             rows = np.nonzero(exited.any(axis=1))[0]
             lines.append(f"{self._lanes(rows, exited[rows])}: exited")
         return "\n".join("  " + line for line in lines)

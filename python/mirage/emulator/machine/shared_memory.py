@@ -8,6 +8,7 @@ import numpy as np
 
 from mirage.emulator.errors import EmulatorError, MisalignedAccessError, OutOfBoundsError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.memory import CARRIER, RANK_SHIFT, SHARED_RESERVED
 from mirage.emulator.machine.races import RaceCheck
 
@@ -31,7 +32,7 @@ class SharedMemory:
         address = c.spread(address)
         block = self.machine.block_of_row[c.rows][:, None]
         own = address >> RANK_SHIFT
-        if own.any():
+        if any_of(own):
             rank = own - 1
             cluster = self.machine.cluster_blocks
             remote = (own > 0) & (rank < cluster)
@@ -63,7 +64,7 @@ class SharedMemory:
         self, c: Cohort, good: Array, address: Array, error: type[EmulatorError], message: str
     ) -> None:
         bad = ~good if c.mask is None else ~good & c.mask
-        if bad.any():
+        if any_of(bad):
             self.machine.fail(error, message, c, bad, address)
 
     def load(self, c: Cohort, address: Array, size: int, *, collective: bool = False) -> Array:

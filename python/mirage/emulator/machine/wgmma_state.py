@@ -9,6 +9,7 @@ import numpy as np
 
 from mirage.emulator.errors import MissingFenceError, MissingWaitError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 
 if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
@@ -45,14 +46,14 @@ class WgmmaState:
         """Rows [n] whose register a wgmma in flight still writes; None if there are none."""
         state: RegisterState = register.async_state
         bad = state.accumulator[c.rows] > self.done[c.rows]
-        return bad if bad.any() else None
+        return bad if any_of(bad) else None
 
     def note_write(self, register: Register, c: Cohort) -> None:
         """Another instruction writes the register."""
         state: RegisterState = register.async_state
         if self.pending and self.machine.checks:
             busy = np.maximum(state.accumulator[c.rows], state.operand[c.rows]) > self.done[c.rows]
-            if busy.any():
+            if any_of(busy):
                 self.machine.fail(
                     MissingWaitError,
                     f"expected wgmma.wait_group before register {register.name} is overwritten: "
@@ -71,7 +72,7 @@ class WgmmaState:
             bad = state.written[c.rows] >= self.epoch[c.rows]
             in_flight = state.accumulator[c.rows] > self.done[c.rows]
             bad &= ~in_flight
-            if bad.any() and self.machine.checks:
+            if any_of(bad) and self.machine.checks:
                 self.machine.fail(
                     MissingFenceError,
                     f"expected wgmma.fence between the last write of register {register.name} and "

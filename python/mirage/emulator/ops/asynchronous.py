@@ -9,6 +9,7 @@ import numpy as np
 
 from mirage.emulator.machine import memory
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import address_reader, reader
 from mirage.emulator.ops.bulk import compile_bulk
 from mirage.emulator.ops.memory import count_shared
@@ -82,7 +83,7 @@ def _copy(context: Context, instruction: Instruction, modifiers: Modifiers) -> C
             machine.note(async_copy_bytes=int(length[c.active()].sum()))
             count_shared(c, to, size, store=True)
             some = (length > 0) & c.active()
-            if some.any():
+            if any_of(some):
                 touched = memory.sectors(of, some, size, machine.pattern_cache)
                 machine.note(
                     global_load_bytes=int(length[c.active()].sum()), global_load_sectors=touched
@@ -99,8 +100,8 @@ def _gather(c: Cohort, source: Array, length: Array, size: int) -> Array:
     active = c.active()
     whole = active & (length == size)
     result = np.zeros((c.n, 32, size), np.uint8)
-    if whole.any():
-        part = c if whole.all() else c.masked(whole)
+    if any_of(whole):
+        part = c if all_of(whole) else c.masked(whole)
         loaded = c.machine.memory.load(part, source, size)
         raw = np.ascontiguousarray(loaded).view(np.uint8).reshape(c.n, 32, size)
         result[whole] = raw[whole]

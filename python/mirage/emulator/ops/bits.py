@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mirage.emulator.machine.cohort import Array
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import reader, writer
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands, simple
 from mirage.emulator.ptx.syntax import TYPE_BYTES, Immediate, Instruction
@@ -56,9 +57,9 @@ def compile_shift(context: Context, instruction: Instruction, modifiers: Modifie
         small = np.minimum(amount, np.uint32(width - 1)).astype(a.dtype)
         if left:
             value = a << small
-            return np.where(over, np.zeros((), a.dtype), value) if over.any() else value
+            return np.where(over, np.zeros((), a.dtype), value) if any_of(over) else value
         value = a >> small
-        if a.dtype.kind == "i" or not over.any():
+        if a.dtype.kind == "i" or not any_of(over):
             return value
         return np.where(over, np.zeros((), a.dtype), value)
 

@@ -15,6 +15,7 @@ from mirage.emulator.errors import (
     UninitialisedReadError,
 )
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import all_of
 from mirage.emulator.machine.memory import PARAM_WINDOW, Allocation, check_dependent
 from mirage.emulator.machine.operands import Reader, items, reader
 from mirage.emulator.ops.bulk_access import (
@@ -59,7 +60,7 @@ def load_tensor(c: Cohort, load: Load, coordinates: list[Reader]) -> None:
             data[target] = tensor.array[valid]
             if allocation.written is not None and machine.checks:
                 ready = _written_view(tensor, allocation)[valid]
-                if not ready.all():
+                if not all_of(ready):
                     machine.fail(
                         UninitialisedReadError,
                         f"expected {allocation.name} to be written before this copy of the box at "

@@ -6,6 +6,7 @@ import numpy as np
 
 from mirage.emulator.errors import DeadlockError, OutOfBoundsError, TrapError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import read_raw, reader
 from mirage.emulator.ops.registry import (
     Compiled,
@@ -31,7 +32,7 @@ def split(c: Cohort, instruction: Instruction) -> tuple[Array | None, Array | No
         yes, no = value, ~value
     else:
         yes, no = value & c.mask, ~value & c.mask
-    return (yes if yes.any() else None), (no if no.any() else None)
+    return (yes if any_of(yes) else None), (no if any_of(no) else None)
 
 
 @opcode("bra")
@@ -89,7 +90,7 @@ def compile_brx(context: Context, instruction: Instruction, modifiers: Modifiers
         value = np.broadcast_to(read(c), (c.n, 32)).astype(np.int64)
         active = c.active()
         bad = active & (value >= len(names))
-        if bad.any():
+        if any_of(bad):
             machine.fail(
                 OutOfBoundsError,
                 f"expected a branch index below {len(names)}, got {int(value[bad][0])}",
@@ -183,7 +184,7 @@ def compile_setmaxnreg(
         machine = c.machine
         current = machine.registers_of_row[c.rows]
         wrong = current < count if change == "dec" else current > count
-        if wrong.any():
+        if any_of(wrong):
             now = int(current[wrong][0])
             machine.fail(
                 DeadlockError,

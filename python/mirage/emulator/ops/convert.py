@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from mirage.emulator.machine.operands import (
     Reader,
@@ -153,7 +154,7 @@ def _float_to_float(
 
 def _canonical_f16(value: Array) -> Array:
     nan = np.isnan(value)
-    if not nan.any():
+    if not any_of(nan):
         return value
     return np.where(nan, np.uint16(0x7FFF), value.view(np.uint16)).view(np.float16)
 

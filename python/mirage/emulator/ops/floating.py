@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mirage.emulator.machine.cohort import Array
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import reader, writer
 from mirage.emulator.ops import numerics
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands, simple
@@ -42,7 +43,7 @@ def _finish(kind: str, *, ftz: bool, sat: bool, relu: bool) -> Callable[[Array],
             value = numerics.canonical_nan(value)
         elif base == "f16":
             nan = np.isnan(value)
-            if nan.any():
+            if any_of(nan):
                 value = np.where(nan, np.uint16(0x7FFF), value.view(np.uint16)).view(np.float16)
         return value
 

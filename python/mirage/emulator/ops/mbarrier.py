@@ -8,6 +8,7 @@ import numpy as np
 
 from mirage.emulator.errors import MbarrierError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import Reader, Writer, address_reader, reader, writer
 from mirage.emulator.ops.control import split
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands
@@ -75,7 +76,7 @@ def _init(instruction: Instruction, form: str) -> Compiled:
 def _amounts(c: Cohort, read: Reader, what: str) -> Array:
     value = np.broadcast_to(read(c), (c.n, 32)).astype(np.int64)
     bad = (value > MAX_BYTES) & c.active()
-    if bad.any():
+    if any_of(bad):
         c.machine.fail(
             MbarrierError,
             f"expected a {what} of at most {MAX_BYTES}, got {int(value[bad][0])}",
@@ -150,7 +151,7 @@ def _guarded(c: Cohort, pc: int, instruction: Instruction) -> Cohort | None:
         c.machine.scheduler.push(pc + 1, c.rows, no)
     if yes is None:
         return None
-    return c.masked(None if yes.all() else yes).keep(yes.any(axis=1))
+    return c.masked(None if all_of(yes) else yes).keep(yes.any(axis=1))
 
 
 def _acquire(c: Cohort, success: Array, flat: Array) -> None:
@@ -221,14 +222,14 @@ def _wait(instruction: Instruction, modifiers: Modifiers, form: str, *, acquire:
         c = waiting
         done, flat = outcome(c)
         late = _sleep(c, pc, done, flat)
-        if late.any():
-            if late.all():
+        if any_of(late):
+            if all_of(late):
                 return None
             go = ~late
             c, done, flat = c.keep(go), done[go], flat[go]
         machine.note(mbarrier_waits=c.n)
         finish(c, done, flat)
-        if instruction.guard is None and not late.any():
+        if instruction.guard is None and not any_of(late):
             return pc + 1
         machine.scheduler.push(pc + 1, c.rows, c.mask)
         return None

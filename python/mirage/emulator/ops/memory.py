@@ -10,6 +10,7 @@ import numpy as np
 from mirage.emulator.errors import OutOfBoundsError
 from mirage.emulator.machine import memory
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.global_order import Sync
 from mirage.emulator.machine.operands import (
     FLOAT,
@@ -170,10 +171,10 @@ def _by_window(c: Cohort, address: Array) -> list[tuple[Cohort, str, Array]]:
     for space in ("shared", "local"):
         base = _BASE[space]
         lanes = active & (address >= base) & (address < base + memory.WINDOW_BYTES)
-        if lanes.any():
+        if any_of(lanes):
             found.append((c.masked(lanes), space, lanes))
             rest = rest & ~lanes
-    if rest.any():
+    if any_of(rest):
         found.append((c.masked(rest), "global", rest))
     return found
 

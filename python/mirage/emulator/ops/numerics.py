@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mirage.emulator.machine.cohort import Array
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import f32_to_bf16
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
@@ -42,7 +43,7 @@ def odd_sum(a: Array, b: Array) -> Array:
     s, error = two_sum(a, b)
     s = np.atleast_1d(s)
     inexact = np.isfinite(s) & (error != 0)
-    if not inexact.any():
+    if not any_of(inexact):
         return s
     raw = s.view(np.int64)
     even = inexact & ((raw & 1) == 0)
@@ -95,7 +96,7 @@ def _direct(value: Array, kind: str, rounding: str) -> Array:
         over = wide < value
         direction = np.full_like(wide, np.inf)
     over &= ~np.isnan(value) & ~np.isinf(value)
-    if not over.any():
+    if not any_of(over):
         return nearest
     if kind == "bf16":
         step = (f32_to_bf16(nearest).astype(np.int32) + _outward(nearest, direction)).astype(
@@ -114,7 +115,7 @@ def _outward(value: Array, direction: Array) -> Array:
 def flush(value: Array) -> Array:
     """Subnormal float32 values as zeros of their sign."""
     small = (np.abs(value) < np.float32(2.0**-126)) & (value != 0)
-    return np.where(small, np.copysign(np.float32(0), value), value) if small.any() else value
+    return np.where(small, np.copysign(np.float32(0), value), value) if any_of(small) else value
 
 
 def saturate(value: Array) -> Array:
@@ -126,7 +127,7 @@ def saturate(value: Array) -> Array:
 def canonical_nan(value: Array) -> Array:
     """float32 NaNs as PTX makes them, 0x7fffffff."""
     nan = np.isnan(value)
-    if not nan.any():
+    if not any_of(nan):
         return value
     return np.where(nan, np.uint32(0x7FFFFFFF), value.view(np.uint32)).view(np.float32)
 
@@ -142,7 +143,7 @@ def fma(a: Array, b: Array, c: Array, kind: str, rounding: str = "rn") -> Array:
         total = product + wide_c
         tail = total.view(np.int64) & 0x1FFFFFFF
         risky = (tail == 0x10000000) | (np.abs(total) < 2.0**-125)
-        if not risky.any():
+        if not any_of(risky):
             return total.astype(np.float32)
     return directed_sum(product, wide_c, kind, rounding)
 
@@ -168,7 +169,7 @@ def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
         magnitude = np.abs(operand)
         risky |= ~(magnitude < bound) | (magnitude < 1 / bound)
     risky |= np.abs(result) < 2.0**-600
-    if not risky.any():
+    if not any_of(risky):
         return result
     result = np.array(result, copy=True)
     for index in np.argwhere(np.atleast_1d(risky)).tolist():
@@ -230,7 +231,7 @@ def minimum(a: Array, b: Array, *, nan: bool, largest: bool) -> Array:
     choose: Any = np.maximum if largest else np.minimum
     result = choose(a, b) if nan else (np.fmax if largest else np.fmin)(a, b)
     zero = (a == 0) & (b == 0)
-    if zero.any():
+    if any_of(zero):
         sign = np.signbit(a) & np.signbit(b) if largest else np.signbit(a) | np.signbit(b)
         signed = np.copysign(np.zeros((), result.dtype), np.where(sign, -1, 1).astype(result.dtype))
         result = np.where(zero, signed, result)

@@ -8,6 +8,7 @@ import numpy as np
 
 from mirage.emulator.errors import DivergenceError, OutOfBoundsError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.memory import RANK_SHIFT, SHARED_WINDOW
 from mirage.emulator.machine.operands import Reader, read_raw, reader, writer
 from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
@@ -21,7 +22,7 @@ def _uniform(c: Cohort, read: Reader, what: str) -> Array:
     active = c.active()
     first = value[np.arange(c.n), np.argmax(active, axis=1)]
     bad = active & (value != first[:, None])
-    if bad.any():
+    if any_of(bad):
         c.machine.fail(
             DivergenceError, f"expected one {what} for the whole warp, got several", c, bad
         )
@@ -72,10 +73,10 @@ def compile_bar(context: Context, instruction: Instruction, modifiers: Modifiers
         if guard is not None:
             chosen = _guarded_rows(c, instruction, aligned=aligned)
             others = ~chosen
-            if others.any():
+            if any_of(others):
                 rest = c.keep(others)
                 machine.scheduler.push(pc + 1, rest.rows, rest.mask)
-                if not chosen.any():
+                if not any_of(chosen):
                     return None
                 c = c.keep(chosen)
         numbers = _uniform(c, number, "barrier number")
@@ -124,7 +125,7 @@ def _guarded_rows(c: Cohort, instruction: Instruction, *, aligned: bool) -> Arra
     some: Any = (value & active).any(axis=1)
     every: Any = (value | ~active).all(axis=1)
     torn = some & ~every
-    if torn.any():
+    if any_of(torn):
         c.machine.fail(
             DivergenceError,
             "expected the guard of a barrier to be the same in all lanes of the warp, "
@@ -210,7 +211,7 @@ def compile_mapa(context: Context, instruction: Instruction, modifiers: Modifier
         target = rank(c).astype(np.int64)
         blocks = c.machine.cluster_blocks
         bad = np.broadcast_to(target >= blocks, (c.n, 32)) & c.active()
-        if bad.any():
+        if any_of(bad):
             c.machine.fail(
                 OutOfBoundsError,
                 f"expected a block rank below {blocks}, got {int(target.max())}",

@@ -8,6 +8,7 @@ import numpy as np
 
 from mirage.emulator.errors import DivergenceError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import (
     dtype_of,
     immediate_bits,
@@ -51,7 +52,7 @@ def check_member(c: Cohort, mask: Array) -> None:
         return
     inside = (np.broadcast_to(mask, (c.n, 32)).astype(np.int64) >> _LANES & 1).astype(bool)
     bad = c.active() & ~inside
-    if bad.any():
+    if any_of(bad):
         c.machine.fail(
             DivergenceError, "expected the executing lane in the member mask, but it is not", c, bad
         )
@@ -118,7 +119,7 @@ def compile_shfl(context: Context, instruction: Instruction, modifiers: Modifier
         j, good = known or _source_lanes(mode, lane_operand(c), clamp(c))
         if c.machine.checks and c.mask is not None:
             absent = c.mask & ~_from_lanes(c.mask, j)
-            if absent.any():
+            if any_of(absent):
                 c.machine.fail(
                     DivergenceError,
                     "expected the source lane of shfl to execute it too, but it does not",

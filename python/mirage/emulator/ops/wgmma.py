@@ -16,6 +16,7 @@ import numpy as np
 
 from mirage.emulator.errors import DescriptorError, DivergenceError, OutOfBoundsError
 from mirage.emulator.machine.cohort import Array, Cohort
+from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.memory import SHARED_RESERVED
 from mirage.emulator.machine.operands import Reader, items, reader
 from mirage.emulator.ops.matrix import accumulator_words, fragment_a, unpack
@@ -255,7 +256,7 @@ def _uniform(c: Cohort, read: Reader, what: str) -> Array:
     value = np.broadcast_to(read(c), (c.n, 32))
     flat = value.reshape(-1, 128)
     bad = (flat != flat[:, :1]).any(axis=1)
-    if bad.any():
+    if any_of(bad):
         c.machine.fail(
             DivergenceError,
             f"expected one {what} for the whole warpgroup, got several",

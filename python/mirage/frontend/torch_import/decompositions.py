@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from mirage.frontend.torch_import.folding import is_small, pure
 from mirage.frontend.torch_import.table import TABLE
 
 CHECK = torch.ops.aten._assert_tensor_metadata.default
@@ -36,6 +37,8 @@ def _stays(node: torch.fx.Node) -> bool:
     if node.op != "call_function":
         return node.op in ("placeholder", "output")
     if isinstance(target, OpOverload):
+        if not node.all_input_nodes and pure(target) and is_small(node):
+            return True  # it is made of numbers: its value is what matters (:mod:`folding`)
         schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
         return target == CHECK or (target in _rows() and not schema.is_mutable)
     return target is operator.getitem

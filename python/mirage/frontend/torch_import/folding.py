@@ -76,16 +76,11 @@ def _evaluated(
     known: dict[torch.fx.Node, Any] = dict(given)
     total = 0
     for node in graph.nodes:
-        if node.op != "call_function" or not _pure(node.target):
+        if node.op != "call_function" or not pure(node.target):
             continue
         if not all(n in known for n in node.all_input_nodes):
             continue
-        value: Any = node.meta.get("val")
-        parts: Any = value if isinstance(value, list | tuple) else [value]
-        if node.target is not operator.getitem and not all(
-            isinstance(v, torch.Tensor) and v.numel() * v.element_size() <= MOST_BYTES
-            for v in parts
-        ):
+        if node.target is not operator.getitem and not is_small(node):
             continue
         args, kwargs = (map_arg(x, known.__getitem__) for x in (node.args, node.kwargs))
         try:
@@ -103,11 +98,18 @@ def _evaluated(
     return known
 
 
+def is_small(node: torch.fx.Node) -> bool:
+    """Whether all results of an op are tensors that may be computed at import."""
+    value: Any = node.meta.get("val")
+    parts: Any = value if isinstance(value, list | tuple) else [value]
+    return all(isinstance(v, torch.Tensor) and _bytes(v) <= MOST_BYTES for v in parts)
+
+
 def _bytes(x: torch.Tensor) -> int:
     return x.numel() * x.element_size()
 
 
-def _pure(target: Any) -> bool:
+def pure(target: Any) -> bool:
     """Whether the same arguments always give the same result, and nothing else happens."""
     if target is operator.getitem:
         return True

@@ -16,8 +16,8 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.candidates.jobs import each, workers
 from mirage.verify.candidates.shared_rounding import Entry, in_order, rounding_of
-from mirage.verify.evidence.exact import accounts_of, show
-from mirage.verify.evidence.situations import Turn
+from mirage.verify.evidence.proofs.exact import accounts_of, show
+from mirage.verify.evidence.roundings.situations import Turn
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.options import SignatureMismatch, VerifyOptions
 from mirage.verify.pair.examine import examine, speaks_of

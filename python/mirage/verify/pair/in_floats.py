@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.verify.evidence.floats import Difference, compare_floats, decisive
-from mirage.verify.evidence.instance import Instance
-from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.evidence.samples.floats import Difference, compare_floats, decisive
+from mirage.verify.evidence.samples.instance import Instance
+from mirage.verify.evidence.samples.sampling import choose_sample
 from mirage.verify.verdict import Evidence
 
 _OTHER_SAMPLES = 3

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mirage.verify.evidence.instance import Instance
-from mirage.verify.evidence.real_sizes import FieldDraw, field_draw, takes_logarithms
+from mirage.verify.evidence.samples.instance import Instance
+from mirage.verify.evidence.samples.real_sizes import FieldDraw, field_draw, takes_logarithms
 from mirage.verify.options import VerifyOptions
 from mirage.verify.verdict import Evidence
 

@@ -11,8 +11,8 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Structure, Value, launches
-from mirage.verify.evidence.domains import defined_evidence
-from mirage.verify.evidence.exact import (
+from mirage.verify.evidence.defined.domains import defined_evidence
+from mirage.verify.evidence.proofs.exact import (
     Exact,
     accounts_of,
     compare_exactly,
@@ -21,11 +21,11 @@ from mirage.verify.evidence.exact import (
     show,
     summary,
 )
-from mirage.verify.evidence.first_rough import first_rough
-from mirage.verify.evidence.floats import Difference, decisive, everywhere
-from mirage.verify.evidence.instance import Instance, TooMuchWork, make_instance
-from mirage.verify.evidence.rounding import measure_together
-from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.evidence.roundings.first_rough import first_rough
+from mirage.verify.evidence.roundings.rounding import measure_together
+from mirage.verify.evidence.samples.floats import Difference, decisive, everywhere
+from mirage.verify.evidence.samples.instance import Instance, TooMuchWork, make_instance
+from mirage.verify.evidence.samples.sampling import choose_sample
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.options import VerifyOptions
 from mirage.verify.pair.in_floats import floats_at_real_sizes

@@ -7,8 +7,8 @@ are free; each is shown to be equal by the verifier's own means, and by inductio
 the candidate all stored values are equal, the outputs among them (``docs/verification.md``).
 
 Which tensor holds which value is a hint of whoever made the candidate, or a guess
-(:mod:`mirage.verify.evidence.value_by_value`); nothing rests on it. A pair of which this cannot be
-shown is dropped: the kernels that read it are compared together with those that write it.
+(:mod:`mirage.verify.evidence.proofs.value_by_value`); nothing rests on it. A pair of which this
+cannot be shown is dropped: the kernels that read it are compared together with those that write it.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.floats import Difference
-from mirage.verify.evidence.held import held_differences
+from mirage.verify.evidence.samples.floats import Difference
+from mirage.verify.evidence.samples.held import held_differences
 from mirage.verify.shared_inputs.cut_calls import cut_calls
 from mirage.verify.shared_inputs.loop_bounds import bounding_inputs, bounds_in_place
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness

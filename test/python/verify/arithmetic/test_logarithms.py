@@ -14,8 +14,8 @@ from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.logarithms import common_part
 from mirage.verify.arithmetic.primes import draw
-from mirage.verify.evidence.proof import prove
-from mirage.verify.evidence.small_model import small_pair
+from mirage.verify.evidence.proofs.proof import prove
+from mirage.verify.evidence.proofs.small_model import small_pair
 from one_liners import function, kernel
 
 F32 = DType.F32

@@ -20,12 +20,12 @@ from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.candidates import shared_rounding
 from mirage.verify.candidates.shared_rounding import Entry, in_order, rounding_of
 from mirage.verify.candidates.together import Claim, Terms, verify_all
-from mirage.verify.evidence import side_by_side
-from mirage.verify.evidence.instance import TooMuchWork, make_joint
-from mirage.verify.evidence.rounding import Measured, measure_together
-from mirage.verify.evidence.sampling import choose_sample
-from mirage.verify.evidence.side_by_side import alike, stacked
-from mirage.verify.evidence.situations import Turn
+from mirage.verify.evidence.roundings import side_by_side
+from mirage.verify.evidence.roundings.rounding import Measured, measure_together
+from mirage.verify.evidence.roundings.side_by_side import alike, stacked
+from mirage.verify.evidence.roundings.situations import Turn
+from mirage.verify.evidence.samples.instance import TooMuchWork, make_joint
+from mirage.verify.evidence.samples.sampling import choose_sample
 from mirage.verify.pieces.ledger import Ledger
 
 KINDS = ("sums", "squares in half", "norm", "norm in half", "maximum at least 0")

@@ -17,10 +17,10 @@ from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.candidates import together as together_module
 from mirage.verify.candidates.shared_rounding import Entry, Result, in_order, rounding_of
 from mirage.verify.candidates.together import PIECE_SHARE, Claim, Terms, verify_all
-from mirage.verify.evidence import rounding
-from mirage.verify.evidence.rounding import measure_together
-from mirage.verify.evidence.sampling import choose_sample
-from mirage.verify.evidence.situations import Turn
+from mirage.verify.evidence.roundings import rounding
+from mirage.verify.evidence.roundings.rounding import measure_together
+from mirage.verify.evidence.roundings.situations import Turn
+from mirage.verify.evidence.samples.sampling import choose_sample
 from mirage.verify.pieces.kernel_by_kernel import Hint, Piece, Shown
 from mirage.verify.pieces.ledger import Ledger
 

@@ -13,7 +13,7 @@ from mirage.verify import Kind, Verdict, VerifyOptions
 from mirage.verify.candidates import with_steps as module
 from mirage.verify.candidates.together import Terms
 from mirage.verify.candidates.with_steps import in_their_steps
-from mirage.verify.evidence import held
+from mirage.verify.evidence.samples import held
 from mirage.verify.pieces.ledger import Ledger
 from mirage.verify.shared_inputs.free_positions import free_positions
 from position_masks import causal

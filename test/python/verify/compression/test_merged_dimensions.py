@@ -17,8 +17,8 @@ from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.merged_dimensions import merged
-from mirage.verify.evidence.proof import prove
-from mirage.verify.evidence.small_model import run_small_model, small_pair
+from mirage.verify.evidence.proofs.proof import prove
+from mirage.verify.evidence.proofs.small_model import run_small_model, small_pair
 from mirage.verify.normal_form.normalize import normalize
 from random_programs import Generator
 

@@ -12,8 +12,8 @@ from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.independent_copies import parallel_digits
 from mirage.verify.compression.index_relations import Irregular
-from mirage.verify.evidence import small_model as smallmodel
-from mirage.verify.evidence.small_model import run_small_model, small_pair
+from mirage.verify.evidence.proofs import small_model as smallmodel
+from mirage.verify.evidence.proofs.small_model import run_small_model, small_pair
 from mirage.verify.normal_form.normalize import normalize
 from one_liners import function
 from program_mutants import mutants

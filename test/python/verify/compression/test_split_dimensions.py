@@ -14,8 +14,8 @@ from mirage.semantics.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output, Reshape, Value
 from mirage.verify.compression.split_dimensions import split
-from mirage.verify.evidence.proof import prove
-from mirage.verify.evidence.small_model import small_pair
+from mirage.verify.evidence.proofs.proof import prove
+from mirage.verify.evidence.proofs.small_model import small_pair
 from random_graphs import random_graph
 
 

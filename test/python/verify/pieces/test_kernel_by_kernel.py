@@ -16,7 +16,7 @@ from mirage.semantics.ugraph import KernelGraph, Launch, TensorType, Value
 from mirage.transforms import stabilize
 from mirage.verify import Kind, VerifyOptions, verify
 from mirage.verify.candidates.together import Claim, Terms, verify_all
-from mirage.verify.evidence.exact import accounts_of, show, summary
+from mirage.verify.evidence.proofs.exact import accounts_of, show, summary
 from mirage.verify.pieces.kernel_by_kernel import Hint, Piece, Shown, account_for
 from mirage.verify.pieces.ledger import Ledger, from_json, to_json
 from program_faults import with_fault, with_lost_digits

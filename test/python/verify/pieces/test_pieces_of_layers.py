@@ -12,7 +12,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms import stabilize
-from mirage.verify.evidence.exact import accounts_of, show
+from mirage.verify.evidence.proofs.exact import accounts_of, show
 from mirage.verify.pieces.kernel_by_kernel import Hint, Piece, Shown
 
 ADD, SUB, MUL, DIV = BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.DIV

@@ -1,0 +1,1 @@
+"""Whether a candidate is defined wherever its reference is."""

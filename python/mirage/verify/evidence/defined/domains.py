@@ -1,0 +1,330 @@
+"""Is the candidate defined wherever its reference is?
+
+Equal as rational functions says nothing of the points at which one of them divides by zero:
+``(x*x*y)/x`` is ``x*y``, and NaN at 0. So each division, root, logarithm and power that a candidate
+makes owes that its argument is in order: by the signs that it can have for any inputs
+(:mod:`mirage.verify.evidence.defined.signs`), or because the reference makes an operation that owes
+the same of the same argument. What owes it still where a result comes from is not defined there.
+
+Both programs run in float64 with the signs beside each value, at the real sizes, as they are: with
+their masks, tails and loops. That two arguments are the same is seen at random inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mirage.semantics.domain import Domain, Float64, Planes
+from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
+from mirage.semantics.numbers import Number, nearest
+from mirage.semantics.region import demand, region_shape, whole
+from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.defined.signs import (
+    ANY,
+    NEG,
+    POS,
+    ZERO,
+    coded,
+    has,
+    of_binary,
+    of_number,
+    of_power,
+    of_product,
+    of_reduction,
+    of_unary,
+)
+from mirage.verify.evidence.samples.integers import compared_with, draw_integers
+from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
+from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.verdict import Evidence
+
+NAME = "defined where the reference is"
+_SCALE = 1.0 / 16.0
+"""Of the random inputs: no exponential overflows."""
+_FACTORS = 6
+_DRAWS = 2
+_SURE = 2.0**-20
+"""Magnitude from which on a number that was computed is not 0: far above roundings."""
+_SAME = 1e-11
+"""Relative: arguments that are nearer are the same."""
+
+
+@dataclass
+class Owed:
+    """Arguments of the reference's operations, by what they owe; sorted once they are all there."""
+
+    nonzero: list[Array] = field(default_factory=list[Array])
+    root: list[Array] = field(default_factory=list[Array])
+
+    def note(self, values: Array, forbidden: int) -> None:
+        """An operation owes that its arguments have none of the ``forbidden`` signs."""
+        kept = np.unique(np.abs(values[np.isfinite(values) & (values != 0)]))
+        if forbidden & ZERO:
+            self.nonzero.append(kept)
+        if forbidden & NEG:
+            self.root.append(np.unique(values[np.isfinite(values) & (values > 0)]))
+
+    def sets(self, factors: Sequence[float]) -> tuple[Array, Array]:
+        """Magnitudes that are not zero, with their squares and roots, and what is not negative;
+        both also times positive ``factors``."""
+        none = np.zeros(0)
+        nonzero, root = np.concatenate([none, *self.nonzero]), np.concatenate([none, *self.root])
+        nonzero = np.concatenate([nonzero, nonzero**2, np.sqrt(nonzero)])
+        both = [
+            np.unique(np.concatenate([x * f for f in (1.0, *factors)])) for x in (nonzero, root)
+        ]
+        return both[0], both[1]
+
+
+class Defined(Domain):
+    """float64, with the signs that are possible for any inputs, where a value is undefined for some
+    as far as is known (arguments that may be wrong, and are none of ``known``), where it depends on
+    real inputs otherwise than by comparisons, and where on inputs that may hold anything: what does
+    not has the sign of its number. Without ``known`` the arguments are noted."""
+
+    def __init__(self, known: tuple[Array, Array] | None = None) -> None:
+        self.floats = Float64()
+        self.known = known
+        self.owed = Owed()
+        self.by_sign = self.by_reference = 0
+        self._constants: dict[int, Array] = {}
+
+    def constant(self, value: Number, dtype: DType) -> Planes:
+        (number,) = self.floats.constant(value, dtype)
+        self._constants[id(number)] = number
+        no = np.zeros((), bool)
+        return number, of_number(nearest(value)), no, no, no
+
+    def input(self, values: Array, dtype: DType, *, fixed: bool) -> Planes:
+        """An input that may hold anything, or just these values."""
+        signs = np.full(values.shape, ZERO | POS if dtype is DType.I1 else ANY, np.uint8)
+        if fixed:
+            signs = coded(values < 0, values == 0, values > 0)
+        real = np.full(values.shape, not fixed and not dtype.is_integer)
+        free = np.full(values.shape, not fixed)
+        return values, signs, np.zeros(values.shape, bool), real, free
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        (value,) = self.floats.unary(fn, x[:1], dtype)
+        bad = x[2]
+        if fn in _UNARY_OWES:
+            bad = bad | self._unsettled(x, _UNARY_OWES[fn])
+        return self._whole(value, of_unary(fn, x[1]), bad, x[3] & (fn not in _STEPS), x[4])
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        (value,) = self.floats.binary(fn, a[:1], b[:1], dtype)
+        bad = a[2] | b[2]
+        if fn in (BinaryFn.DIV, BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
+            bad = bad | self._unsettled(b, ZERO)
+        if fn is BinaryFn.MUL and a[0] is b[0]:  # of a value with itself
+            signs = of_unary(UnaryFn.SQUARE, a[1])
+        else:
+            signs = of_binary(fn, a[1], b[1])
+        if fn is BinaryFn.POW:
+            base, exponent = np.broadcast_arrays(a[0], b[0])
+            whole = exponent == np.floor(exponent)
+            fixed = self._is_constant(b[0])
+            if not fixed or not whole.all():
+                bad = bad | self._unsettled(a, NEG | ZERO)
+            elif (exponent < 0).any():
+                bad = bad | self._unsettled(a, ZERO)
+            signs = of_power(np.broadcast_to(a[1], base.shape), exponent) if fixed else signs
+        real = b[3] if fn is BinaryFn.KEEP else (a[3] | b[3]) & (fn not in _STEPS)
+        if BINARY[fn].truth:
+            real = np.zeros((), bool)
+        return self._whole(value, signs, bad, real, a[4] | b[4])
+
+    def _is_constant(self, x: Array) -> bool:
+        """Whether it is a constant of the program, or that in another shape."""
+        while isinstance(x.base, np.ndarray):
+            x = x.base
+        return id(x) in self._constants
+
+    @staticmethod
+    def _whole(value: Array, signs: Array, *others: Array) -> Planes:
+        """All planes in the shape of the value; of what is the same for all inputs the sign that it
+        has, unless roundings may be all that there is of it."""
+        free = others[-1]
+        if not free.all():
+            sure = ~free & np.isfinite(value) & (np.abs(value) >= _SURE)
+            signs = np.where(sure, coded(value < 0, value == 0, value > 0), signs)
+        return (value, *(np.broadcast_to(p, value.shape) for p in (signs, *others)))
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        (value,) = self.floats.matmul(a[:1], b[:1], dtype)
+        bad, real, free = (
+            np.asarray(a[i].any(axis=-1, keepdims=True) | b[i].any(axis=-2, keepdims=True))
+            for i in (2, 3, 4)
+        )
+        return self._whole(value, of_product(a[1], b[1]), bad, real, free)
+
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        (value,) = self.floats.reduce(fn, x[:1], dims, dtype)
+        bad, real, free = (np.asarray(x[i].any(axis=dims, keepdims=True)) for i in (2, 3, 4))
+        return self._whole(value, of_reduction(fn, x[1], dims), bad, real, free)
+
+    def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
+        (value,) = self.floats.rescale(x[:1], before[:1], now[:1], dtype)
+        # the factor is an exponential of a finite number, but for maxima that are minus infinity
+        vanishes = has(before[1], 8) & ~has(now[1], 8)
+        signs = np.where(vanishes, x[1] | ZERO, x[1]).astype(np.uint8)
+        bad, real, free = (x[i] | before[i] | now[i] for i in (2, 3, 4))
+        return self._whole(value, signs, bad, real, free)
+
+    def equal(self, a: Planes, b: Planes) -> Array:
+        """Of the same bits: what is undefined is told apart otherwise."""
+        same = (a[0] == b[0]) | (np.isnan(a[0]) & np.isnan(b[0]))
+        return np.asarray(same & (a[1] == b[1]) & (a[2] == b[2]))
+
+    def _unsettled(self, x: Planes, forbidden: int) -> Array:
+        """Where an argument may have a forbidden sign, and is none of the reference's."""
+        values, signs, _, real, _ = x
+        counts = ~real & (values == np.floor(values)) & (np.abs(values) >= 1.0)
+        doubtful = has(signs, forbidden)
+        if self.known is None:
+            self.owed.note(values, forbidden)
+            return np.zeros(values.shape, bool)
+        self.by_sign += not doubtful.all()
+        if not doubtful.any():
+            return doubtful
+        nonzero, root = self.known
+        settled = np.ones(values.shape, bool)
+        if forbidden & ZERO:
+            settled &= ~has(signs, ZERO) | (_among(np.abs(values), nonzero) & ~counts)
+        if forbidden & NEG:
+            settled &= ~has(signs, NEG) | ((values > 0) & _among(values, root) & ~counts)
+        self.by_reference += bool((doubtful & settled).any())
+        return doubtful & ~settled
+
+
+_STEPS = (UnaryFn.NOT, UnaryFn.BIAS, UnaryFn.FLOOR, BinaryFn.FLOOR_DIV)
+"""Functions that give the same for many arguments, beside comparisons."""
+_UNARY_OWES = {
+    UnaryFn.RECIPROCAL: ZERO,
+    UnaryFn.SQRT: NEG,
+    UnaryFn.RSQRT: NEG | ZERO,
+    UnaryFn.LOG: NEG | ZERO,
+}
+
+
+def _among(values: Array, known: Array) -> Array:
+    """Which values are as near to one of the sorted ``known`` as roundings are."""
+    if not known.size:
+        return np.zeros(values.shape, bool)
+    at = np.clip(np.searchsorted(known, values), 1, known.size - 1) if known.size > 1 else 0
+    near = np.minimum(
+        np.abs(values - known[at]), np.abs(values - known[np.maximum(np.asarray(at) - 1, 0)])
+    )
+    return np.asarray(near <= _SAME * np.abs(values))
+
+
+def defined_evidence(
+    references: Sequence[KernelGraph],
+    candidate: KernelGraph,
+    sample: Sample,
+    rng: np.random.Generator,
+    order: Sequence[int],
+    contents: Mapping[int, Array] = {},
+) -> Evidence:
+    """Whether ``candidate`` is defined wherever the first of the ``references`` is; the others are
+    the same program, decomposed otherwise. Graphs are free of composites. ``contents`` is what
+    inputs always hold, by their numbers."""
+    by_sign = by_reference = 0
+    fixed = {*sample.fixed, *contents}
+    for _ in range(_DRAWS):
+        drawn = _draw(references[0], sample, rng, contents)
+        known = _owed(references, sample, drawn, fixed).sets(_factors((references[0], candidate)))
+        domain = Defined(known)
+        results = evaluate_sampled(
+            candidate, domain, _inputs(domain, candidate, drawn, sample, fixed), sample.demands[1]
+        )
+        by_sign, by_reference = domain.by_sign, domain.by_reference
+        for i, j in enumerate(order):
+            bad = restrict(results[j], sample.outputs[i], candidate.outputs[j])[2]
+            if bad.any():
+                at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+                region = sample.outputs[i]
+                place = [
+                    int(k) if r is None else int(r[k]) for k, r in zip(at, region, strict=True)
+                ]
+                text = (
+                    f"element {place} of output {i} is computed by a division, root, logarithm or "
+                    "power of an argument that can be zero or negative, and the reference has none "
+                    "of that argument"
+                )
+                return Evidence(NAME, False, text)
+        if not by_reference:
+            break  # signs are those of all inputs
+    text = (
+        f"arguments of divisions, roots, logarithms and powers: {by_sign} in order by their signs, "
+        f"{by_reference} as the reference's"
+    )
+    return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
+
+
+def _draw(
+    graph: KernelGraph, sample: Sample, rng: np.random.Generator, contents: Mapping[int, Array]
+) -> list[Array]:
+    """Inputs that are not rounded to their types: numbers of 16 bits meet by chance."""
+    values: list[Array] = []
+    extents = compared_with(graph)
+    for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
+        fixed = sample.fixed_part(number)
+        if fixed is not None:
+            values.append(fixed.astype(np.float64))
+        elif number in contents:
+            held = Sampled((np.asarray(contents[number], np.float64),), whole(len(v.shape)))
+            values.append(restrict(held, region, v)[0])
+        elif v.dtype.is_integer:
+            values.append(np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64))
+        else:
+            values.append(rng.standard_normal(region_shape(region, v.shape)) * _SCALE)
+    return values
+
+
+def _owed(
+    references: Sequence[KernelGraph],
+    sample: Sample,
+    drawn: Sequence[Array],
+    fixed: AbstractSet[int],
+) -> Owed:
+    """The arguments of the references' operations."""
+    owed = Owed()
+    for number, graph in enumerate(references):
+        domain = Defined()
+        wanted = sample.demands[0] if not number else demand(graph, sample.outputs)
+        try:
+            evaluate_sampled(graph, domain, _inputs(domain, graph, drawn, sample, fixed), wanted)
+        except EvaluationError:
+            if not number:
+                raise
+            continue  # another part of the inputs would be needed
+        owed.nonzero += domain.owed.nonzero
+        owed.root += domain.owed.root
+    return owed
+
+
+def _factors(graphs: Sequence[KernelGraph]) -> list[float]:
+    """Numbers by which the same argument may be larger or smaller: the programs' constants."""
+    numbers = sorted({abs(float(n)) for g in graphs for n in constants_of(g) if n})
+    return [f for n in numbers[:_FACTORS] for f in (n, 1.0 / n) if f != 1.0]
+
+
+def _inputs(
+    domain: Defined,
+    graph: KernelGraph,
+    drawn: Sequence[Array],
+    sample: Sample,
+    fixed: AbstractSet[int],
+) -> list[Sampled]:
+    inputs: list[Sampled] = []
+    entries = zip(drawn, graph.inputs, sample.inputs, strict=True)
+    for number, (values, v, region) in enumerate(entries):
+        planes = domain.input(values, v.dtype, fixed=number in fixed)
+        inputs.append(Sampled(planes, region))
+    return inputs

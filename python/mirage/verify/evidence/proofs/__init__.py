@@ -1,0 +1,1 @@
+"""Equality as functions of real numbers: small models at random points, and proofs."""

@@ -1,0 +1,45 @@
+"""Proofs of programs whose small model is too large for random points; what takes little work is
+tried first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.arithmetic.symbolic import LITTLE_WORK
+from mirage.verify.compression.index_relations import Irregular
+from mirage.verify.evidence.proofs.movements import compare_movements
+from mirage.verify.evidence.proofs.proof import prove
+from mirage.verify.evidence.proofs.proof_by_tiles import prove_opened
+from mirage.verify.evidence.proofs.small_model import SmallPair, direct_pair, small_pair
+from mirage.verify.evidence.proofs.value_by_value import prove_in_segments
+from mirage.verify.verdict import Evidence
+
+
+def attempts(
+    reference: KernelGraph, candidate: KernelGraph, rng: random.Random
+) -> Iterator[Evidence]:
+    """By where elements go, if nothing else is done with them; on the programs themselves if they
+    are small; else with reciprocals as symbols, by tiles inside of kernels, or in segments. Both
+    programs have primitive ops only.
+    """
+    moved = compare_movements(reference, candidate)
+    if moved is not None and moved.holds:
+        yield moved
+        return
+    direct = direct_pair(reference, candidate)
+    if direct is not None:
+        yield prove(direct)
+        return
+    pair: SmallPair | None = None
+    with contextlib.suppress(Irregular):
+        pair = small_pair(reference, candidate, reciprocals_as_symbols=True)
+    if pair is not None:
+        yield prove(pair, reciprocals_as_symbols=True, most_work=LITTLE_WORK)
+    yield prove_opened(reference, candidate, rng)
+    yield prove_in_segments(reference, candidate, rng)
+    if pair is not None:
+        yield prove(pair, reciprocals_as_symbols=True)

@@ -1,0 +1,279 @@
+"""Whether two programs are the same function of real numbers, by small models and proofs.
+
+The attempts follow each other from what is cheap and says much (a proof for other sizes too) to
+what is expensive, until one of them decides.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ugraph import KernelGraph, launches
+from mirage.verify.arithmetic.symbolic import LITTLE_WORK
+from mirage.verify.compression.index_relations import Irregular
+from mirage.verify.evidence.proofs.attempts import attempts
+from mirage.verify.evidence.proofs.free_slices import with_free_slices
+from mirage.verify.evidence.proofs.free_views import with_free_views
+from mirage.verify.evidence.proofs.proof import prove, prove_with_signs
+from mirage.verify.evidence.proofs.proof_by_tiles import prove_opened
+from mirage.verify.evidence.proofs.proof_for_all_sizes import prove_for_extents
+from mirage.verify.evidence.proofs.small_model import (
+    SmallPair,
+    run_small_model,
+    small_difference,
+    small_pair,
+)
+from mirage.verify.evidence.proofs.value_by_value import prove_in_segments
+from mirage.verify.evidence.samples.floats import Difference
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+from mirage.verify.normal_form.normalize import normalize
+from mirage.verify.pieces.kernel_by_kernel import Account, Hint, Piece, Prove, Shown, account_for
+from mirage.verify.verdict import Evidence, HoldsFor
+
+ENOUGH_LOG2 = -60.0
+"""The chance that a wrong program passes must be below this, as a base-2 logarithm."""
+PIECE_LOG2 = -72.0
+"""The same of a piece: thousands of them together stay below :data:`ENOUGH_LOG2`."""
+_FIRST_WORK = LITTLE_WORK // 4
+"""Products of terms of a first attempt at a proof: small kernels need no more."""
+PROOF_SHARE = 0.4
+"""Of the time for a piece: after that random points do where they can."""
+_TURNS = ((True, PROOF_SHARE), (False, 0.1), (True, 1.0))
+"""What is tried of a piece, with proofs or without, and the share of its time for it."""
+
+
+@dataclass
+class Exact:
+    """What was found out. ``agrees`` is None where nothing was decided, False where small programs
+    differ (``difference`` says where, if float64 shows it too); ``bound`` is the base-2 logarithm
+    of the chance that a wrong program passes, None without a useful one.
+    """
+
+    bound: float | None = None
+    agrees: bool | None = None
+    difference: Difference | None = None
+    proved: bool = False
+    holds_for: HoldsFor | None = None
+    evidence: list[Evidence] = field(default_factory=list[Evidence])
+
+    @property
+    def shown(self) -> Shown:
+        """The same of a piece."""
+        bound = 0.0 if self.agrees is False or self.bound is None else self.bound
+        return Shown(float("-inf") if self.proved else bound, tuple(self.evidence), self.holds_for)
+
+
+def compare_exactly(
+    first: KernelGraph,
+    second: KernelGraph,
+    rng: random.Random,
+    *,
+    proofs: bool = True,
+    max_error_log2: float = ENOUGH_LOG2,
+) -> Exact:
+    """Two programs without composite ops, normalized. Small programs at random points, and
+    symbolically; in float64 if they differ.
+    """
+    try:
+        pair = small_pair(first, second)
+    except Irregular as reason:
+        found = Exact(evidence=[Evidence("small model", None, str(reason))])
+        if proofs and _prove_otherwise(first, second, rng, found.evidence):
+            found.agrees = found.proved = True
+        return found
+    return _compare_small(first, second, pair, rng, proofs, max_error_log2)
+
+
+def compare_real_functions(first: KernelGraph, second: KernelGraph) -> Exact:
+    """The same by identities that hold for real numbers only; there is a proof or nothing."""
+    try:
+        proof = prove_with_signs(small_pair(first, second, signs=True))
+    except Irregular as reason:
+        return Exact(evidence=[Evidence("small model", None, str(reason))])
+    holds = proof.holds is True
+    return Exact(None, holds or None, None, holds, evidence=[proof])
+
+
+def _compare_small(
+    first: KernelGraph,
+    second: KernelGraph,
+    pair: SmallPair,
+    rng: random.Random,
+    proofs: bool,
+    limit: float,
+) -> Exact:
+    # Where there is a proof, one draw is enough to check it.
+    first_limit, fewest = (0.0, 1) if proofs else (limit, 2)
+    evidence, bound = run_small_model(pair, rng, first_limit, fewest)
+    if evidence.holds is False:
+        source = np.random.default_rng(rng.getrandbits(128))
+        return Exact(None, False, small_difference(pair, source), evidence=[evidence])
+    if not proofs:
+        return Exact(bound, evidence.holds, evidence=[evidence])
+    proof = prove(pair, most_work=_FIRST_WORK)
+    tried = [proof]
+    if not proof.holds:
+        # a kernel that does much is proved sooner by way of what it computes inside
+        tried.append(prove_opened(first, second, rng))
+        if tried[-1].holds:
+            return Exact(bound, True, None, True, evidence=[evidence, tried[-1]])
+    general = prove_for_extents(pair)
+    if general is not None:
+        proof, holds_for = general
+        return Exact(bound, True, None, True, holds_for, [evidence, proof])
+    if not proof.holds:
+        proof = tried[0] = prove(pair)
+    if proof.holds:
+        return Exact(bound, True, None, True, evidence=[evidence, proof])
+    evidence, bound = run_small_model(pair, rng, limit)
+    tried = [evidence, *tried]
+    if bound is None and evidence.holds is not False:
+        tried.append(prove_in_segments(first, second, rng))
+        if tried[-1].holds:
+            return Exact(None, True, None, True, evidence=tried)
+    return Exact(bound, evidence.holds, evidence=tried)
+
+
+def _prove_otherwise(
+    first: KernelGraph, second: KernelGraph, rng: random.Random, evidence: list[Evidence]
+) -> bool:
+    """A proof where the small model is too large; the last attempt of each kind is evidence."""
+    tried: dict[str, Evidence] = {}
+    for proof in attempts(first, second, rng):
+        tried[proof.name] = proof
+        if proof.holds:
+            break
+    evidence += tried.values()
+    return any(proof.holds for proof in tried.values())
+
+
+def accounts_of(
+    hint: Hint, candidate: KernelGraph, prove: Prove, known: set[int] | None = None
+) -> tuple[Account, ...]:
+    """That the reference's source is the program that was searched, and this the candidate.
+    ``known`` keeps the programs of which the first was asked, for several candidates of one."""
+    accounts = [account_for(hint.program, candidate, hint.stored, prove)]
+    known = set() if known is None else known
+    if hint.program is not hint.source and id(hint.program) not in known:
+        accounts.insert(0, account_for(hint.source, hint.program, hint.rewritten, prove))
+        known.add(id(hint.program))
+    return tuple(accounts)
+
+
+def summary(accounts: Sequence[Account]) -> Exact:
+    """All outputs are equal if each account holds; chances of error add up."""
+    shown = [entry for a in accounts for entry in a.shown if not entry[0].trivial]
+    failed = [entry for a in accounts for entry in a.failed]
+    if len(shown) + len(failed) == 1:
+        ((_, only),) = (*shown, *failed)
+        proved = only.bound_log2 == float("-inf")
+        return Exact(
+            None if proved or not only.holds else only.bound_log2,
+            True if only.holds else None,
+            proved=proved,
+            holds_for=only.holds_for,
+            evidence=list(only.evidence),
+        )
+    name = "kernel by kernel"
+    pieces = [_account_json(piece, s) for piece, s in (*shown, *failed)]
+    if failed:
+        piece, why = failed[0]
+        reason = why.evidence[-1].text if why.evidence else "nothing was tried"
+        text = f"{len(failed)} of {len(pieces)} pieces are not shown; {_words(piece)}: {reason}"
+        return Exact(evidence=[Evidence(name, None, text, {"pieces": pieces})])
+    proved = sum(s.bound_log2 == float("-inf") for _, s in shown)
+    if proved == len(shown):
+        text = f"{len(shown)} pieces, all proved"
+        return Exact(
+            None, True, proved=True, evidence=[Evidence(name, True, text, {"pieces": pieces})]
+        )
+    chance = math.log2(sum(2.0**s.bound_log2 for _, s in shown))
+    text = f"{len(shown)} pieces, {proved} proved, error of the others at most 2^{chance:.1f}"
+    evidence = [Evidence(name, True, text, {"pieces": pieces})]
+    return Exact(chance if chance <= ENOUGH_LOG2 else None, True, evidence=evidence)
+
+
+def _words(piece: Piece) -> str:
+    """Which piece it is, for people."""
+    names = ", ".join(v.name or str(v.type) for v in piece.targets)
+    kernels = len(list(launches(piece.ops)))
+    return f"what computes {names}" + (f" in {kernels} kernels" if kernels != 1 else "")
+
+
+def _account_json(piece: Piece, shown: Shown) -> dict[str, Any]:
+    proved = shown.bound_log2 == float("-inf")
+    return {
+        "computes": [v.name or str(v.type) for v in piece.targets],
+        "verdict": "proved" if proved else "probable" if shown.holds else "unknown",
+        "bound_log2": shown.bound_log2 if shown.holds and not proved else None,
+        "rests_on": [e.to_json() for e in shown.evidence],
+    }
+
+
+def other_sizes(first: KernelGraph, second: KernelGraph, seconds: float) -> HoldsFor | None:
+    """For which other sizes two programs, normalized, are equal as well, if a proof of both as a
+    whole says so within so much processor time."""
+    try:
+        with time_limit(math.inf, seconds):
+            general = prove_for_extents(small_pair(first, second))
+    except (Irregular, OutOfTime):
+        return None
+    return None if general is None else general[1]
+
+
+def _freed(first: KernelGraph, second: KernelGraph) -> Iterator[tuple[KernelGraph, KernelGraph]]:
+    """Two programs, before that with less of their inputs' shapes to fit: what is shown of those
+    holds for these."""
+    sliced = with_free_slices(first, second)
+    pair = sliced or (first, second)
+    viewed = with_free_views(*pair)
+    if viewed is not None:
+        yield viewed
+    if sliced is not None:
+        yield sliced
+    yield first, second
+
+
+def show(
+    piece: Piece, seed: int, seconds: float = math.inf, processor_seconds: float = math.inf
+) -> Shown:
+    """Whether a piece is the same function on both sides. Where attempts at a proof take too long,
+    what small programs say at random points stands; it is not shown where one of the limits is
+    reached before they have said it."""
+    if piece.trivial:
+        return Shown(float("-inf"), (Evidence("the same ops", True, "on the same operands"),))
+    first, second = (normalize(decompose(g)) for g in (piece.first, piece.second))
+    rng, limit = random.Random(seed), min(seconds, processor_seconds)
+    until, found = time.monotonic() + seconds, Shown(0.0)
+    for proofs, share in _TURNS:
+        left = min(until - time.monotonic(), share * seconds)
+        try:
+            with time_limit(left, share * processor_seconds):
+                found = _shown(first, second, rng, proofs)
+        except OutOfTime:
+            continue
+        if proofs or found.holds:
+            break
+    else:
+        note = Evidence("time", None, f"no result within {limit:.3g} s")
+        return replace(found, evidence=(*found.evidence, note))
+    note = Evidence("time", None, f"no proof within {PROOF_SHARE * limit:.3g} s")
+    return found if proofs else replace(found, evidence=(*found.evidence, note))
+
+
+def _shown(first: KernelGraph, second: KernelGraph, rng: random.Random, proofs: bool) -> Shown:
+    """:func:`show` of what is normalized, without a limit."""
+    found = Shown(0.0)
+    for one, other in _freed(first, second):
+        found = compare_exactly(one, other, rng, proofs=proofs, max_error_log2=PIECE_LOG2).shown
+        if found.holds:
+            break
+    return found

@@ -1,0 +1,412 @@
+"""Inputs as models have them, for measuring rounding errors.
+
+Standard normal numbers show few of the ways in which a kernel can lose its digits. Activations have
+means far from 0, channels a thousand times as large as the others, rows that are constant, zero or
+masked, and every tensor has a scale of its own. Each *situation* is one set of inputs; rows of a
+tensor may be in different situations at once, as errors are compared row by row.
+
+All elements are numbers of the inputs' element types. Infinities stand only where programs have
+them, in masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, prod
+from zlib import crc32
+
+import numpy as np
+
+from mirage.semantics.evaluate import Sampled
+from mirage.semantics.region import region_shape
+from mirage.semantics.scalar import Array, DType
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.roundings.input_roles import (
+    gains_of,
+    may_be_masks,
+    natural_scales,
+    rows_meet,
+)
+from mirage.verify.evidence.samples.integers import compared_with, draw_integers
+from mirage.verify.evidence.samples.sampling import Sample
+
+LOWEST, HIGHEST = -14, 12
+"""Powers of two between which the scales of inputs are."""
+LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
+
+Rng = np.random.Generator
+Rows = Callable[[Rng, int, int], Array]
+"""Draws so many rows of so many elements."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One set of inputs, and what it is, for people. On ``ordinary`` inputs a program computes
+    about what it means over the real numbers."""
+
+    name: str
+    inputs: list[Sampled]
+    ordinary: bool = False
+
+
+# ---- rows
+
+
+def _shifted(mean: float, std: float = 1.0) -> Rows:
+    return lambda rng, rows, n: mean + std * rng.standard_normal((rows, n))
+
+
+def _constant(value: float) -> Rows:
+    return lambda rng, rows, n: np.full((rows, n), value)
+
+
+def _any_constant(rng: Rng, rows: int, n: int) -> Array:
+    """Whether the square of a mean is above the mean of squares depends on the number."""
+    return np.repeat(2.0 ** rng.uniform(0.0, 7.0, (rows, 1)), n, axis=1)
+
+
+def _times(scale: float) -> Rows:
+    return lambda rng, rows, n: scale * rng.standard_normal((rows, n))
+
+
+def _single(rng: Rng, rows: int, n: int) -> Array:
+    x = np.zeros((rows, n))
+    x[np.arange(rows), rng.integers(n, size=rows)] = 4.0
+    return x
+
+
+def _heavy(rng: Rng, rows: int, n: int) -> Array:
+    return np.clip(rng.standard_t(1.5, (rows, n)), -3e3, 3e3)
+
+
+def _masked(value: float, share: float) -> Rows:
+    """The first part of a row masked, as the first tiles of a causal or padded row are."""
+
+    def draw(rng: Rng, rows: int, n: int) -> Array:
+        x = rng.standard_normal((rows, n))
+        x[:, : max(1, int(share * n))] = value
+        return x
+
+    return draw
+
+
+ROWS: tuple[tuple[str, Rows], ...] = (
+    ("mean 300", _shifted(300.0)),
+    ("constant 20.3", _constant(20.3)),
+    ("std 1e-3", _times(1e-3)),
+    ("mean -1000", _shifted(-1000.0)),
+    ("zeros", _constant(0.0)),
+    ("heavy tails", _heavy),
+    ("first half masked by -1e4", _masked(-1e4, 0.5)),
+    ("constant 12.9", _constant(12.9)),
+    ("mean 30, std 0.1", _shifted(30.0, 0.1)),
+    ("subnormal", _times(2.0**-16)),
+    ("a single number", _single),
+    ("large", _times(2.0**9)),
+    ("all about -1e4", _shifted(-1e4, 10.0)),
+    ("constant 5.7", _constant(5.7)),
+    ("a constant", _any_constant),
+    ("another constant", _any_constant),
+    ("all but the last masked by -1e4", _masked(-1e4, 0.99)),
+)
+"""What rows of activations look like."""
+
+_BOTH_SIGNS = ("mean 300", "mean -1000")
+"""Scores of which all are far above zero in one and far below it in the other: tried first where
+all rows are alike."""
+
+MASKS: tuple[tuple[str, Rows], ...] = (
+    ("first half masked by -inf", _masked(-np.inf, 0.5)),
+    ("all but the last masked by -inf", _masked(-np.inf, 0.99)),
+    ("all masked by -inf", _constant(-np.inf)),
+)
+"""What else those of masks and scores look like."""
+
+OUTLIERS = (3000.0, 300.0, 1000.0)
+"""How many times a channel may be as large as the others (in models always the same ones)."""
+GAINS = (24.0, 1.0, 30.0)
+"""What a norm's gain may be there."""
+
+
+# ---- drawing
+
+
+class Activations:
+    """Draws situations for the sampled part of a program's inputs. Those of which ``mine`` says
+    that somebody else tries them are None. Inputs at their usual scale are drawn once: in a model
+    the weights stay, too. What a situation holds depends on the ``seed`` and on what it is, not on
+    what was drawn before."""
+
+    def __init__(
+        self,
+        graph: KernelGraph,
+        sample: Sample,
+        seed: int,
+        contents: Mapping[int, Array] = {},
+        unit: float = 1.0,
+        mine: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.graph, self.sample, self.seed = graph, sample, seed
+        self.contents = contents
+        self.mine = mine
+        self._usual: dict[int, Array] = {}
+        self.scales = [unit * s for s in natural_scales(graph)]
+        self.gains = gains_of(graph)
+        self.masks = may_be_masks(graph)
+        self.meeting = rows_meet(graph)
+        self.extents = compared_with(graph)
+        inputs = zip(graph.inputs, sample.inputs, strict=True)
+        self.shapes = [region_shape(r, v.shape) for v, r in inputs]
+        read = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
+        self.free = [
+            i
+            for i, v in enumerate(graph.inputs)
+            if i not in sample.fixed and i not in contents and v in read and not v.dtype.is_integer
+        ]
+
+    def stream(self, *what: object) -> Rng:
+        """The random numbers of what the words name."""
+        return np.random.default_rng((self.seed, crc32(repr(what).encode())))
+
+    def scaled(self, name: str, scales: Sequence[float], fresh: bool = False) -> Situation:
+        """Normal inputs, each with its scale; ``fresh`` ones where others had the same scales."""
+        return self.situation(name, {}, scales, fresh)
+
+    def magnified(self, powers: Sequence[float]) -> list[Sampled]:
+        """Inputs of the sizes that :meth:`scaled` gives them at those powers of two, but not
+        numbers of their types: the usual ones, multiplied."""
+        usual = self.situation("", {}).inputs
+        found: list[Sampled] = []
+        for i, (x, power) in enumerate(zip(usual, powers, strict=True)):
+            factor = 2.0 ** float(power) / self.scales[i]
+            given = i in self.sample.fixed or i in self.contents
+            same = given or factor == 1.0
+            found.append(x if same else Sampled((x.planes[0] * factor,), x.region))
+        return found
+
+    def situation(
+        self,
+        name: str,
+        special: Mapping[int, Array],
+        scales: Sequence[float] | None = None,
+        fresh: bool = False,
+    ) -> Situation:
+        """Normal inputs, some of them replaced."""
+        inputs: list[Sampled] = []
+        for i in range(len(self.graph.inputs)):
+            region = self.sample.inputs[i]
+            fixed = self.sample.fixed_part(i)
+            if fixed is not None:
+                inputs.append(Sampled((fixed.astype(np.float64),), region))
+                continue
+            inputs.append(Sampled((self._drawn(name, i, special, scales, fresh),), region))
+        return Situation(name, inputs)
+
+    def _drawn(
+        self,
+        name: str,
+        i: int,
+        special: Mapping[int, Array],
+        scales: Sequence[float] | None,
+        fresh: bool,
+    ) -> Array:
+        dtype = self.graph.inputs[i].dtype
+        if i in self.contents:
+            x = np.asarray(self.contents[i], dtype=np.float64)
+            for dim, index in enumerate(self.sample.inputs[i]):
+                x = x if index is None else np.take(x, index, axis=dim)
+            return _representable(x, dtype)
+        if dtype.is_integer:
+            v, rng = self.graph.inputs[i], self.stream(name, i)
+            return draw_integers(rng, v, self.sample.inputs[i], self.extents.get(v, 0))
+        if i in special:
+            return _representable(special[i], dtype)
+        usual = not fresh and (scales is None or scales[i] == self.scales[i])
+        if usual and i in self._usual:
+            return self._usual[i]
+        scale = self.scales[i] if scales is None else scales[i]
+        rng = self.stream("usual" if usual else name, i)
+        x = rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
+        found = _representable(x, dtype)
+        if usual:
+            self._usual[i] = found
+        return found
+
+    # ---- kinds of situations
+
+    def expected(self) -> int:
+        """How many situations there are of all kinds but :meth:`own_scales`."""
+        pairs = combinations(self.free, 2)
+        found = sum(2 for i, j in pairs if self.shapes[i] and self.shapes[i] == self.shapes[j])
+        for i in self.free:
+            found += 3 + 1  # scales, zeros
+            shape = self.shapes[i]
+            if len(shape) >= 2 and i not in self.gains:
+                every = len(ROWS) + (len(MASKS) if i in self.masks else 0)
+                needed = max(1, int(self._needed(i).sum()))
+                found += ceil(every / min(every, needed)) + len(OUTLIERS)
+                found += len(ROWS) if i in self.meeting else 0
+        return found
+
+    def _needed(self, i: int) -> Array:
+        """Of the rows that are there of an input, those that the compared part of the reference's
+        outputs depends on: a candidate reads whole tiles."""
+        v, have = self.graph.inputs[i], self.sample.inputs[i]
+        wanted = self.sample.demands[0].regions.get(v, have)
+        found = np.ones(self.shapes[i][:-1], dtype=bool)
+        for dim, (w, h, n) in enumerate(zip(wanted, have, v.shape, strict=True)):
+            if dim < len(v.shape) - 1 and w is not None:
+                there = np.isin(np.arange(n) if h is None else h, w)
+                found &= there.reshape((-1, *(1,) * (found.ndim - dim - 1)))
+        return found
+
+    def rows(self) -> Iterator[Situation | None]:
+        """Rows of all kinds, in one input after the other."""
+        for i in self.free:
+            shape = self.shapes[i]
+            if len(shape) < 2 or i in self.gains:
+                continue
+            needed = self._needed(i).reshape(-1)
+            # those that matter first, so that each of them is of another kind
+            numbers = np.where(needed, needed.cumsum() - 1, (~needed).cumsum() - 1)
+            every = (*MASKS, *ROWS) if i in self.masks else ROWS
+            together = max(1, min(int(needed.sum()), len(every)))
+            for first in range(0, len(every), together):
+                if not self.mine():
+                    yield None
+                    continue
+                rng = self.stream("rows", i, first)
+                x = np.empty((len(numbers), shape[-1]))
+                kinds = (first + numbers) % len(every)
+                for k, (_, rows) in enumerate(every):
+                    (those,) = np.nonzero(kinds == k)
+                    if len(those):
+                        x[those] = rows(rng, len(those), shape[-1])
+                some = (every[(first + k) % len(every)] for k in range(together))
+                names = ", ".join(name for name, _ in some)
+                special = {i: x.reshape(shape)}
+                yield self.situation(f"rows of input {i}: {names}", special)
+
+    def alike(self) -> Iterator[Situation | None]:
+        """All rows of one kind, where a program takes several of them together: a mean far from 0
+        is none beside rows of other kinds."""
+        inputs = [i for i in sorted(self.meeting.intersection(self.free)) if i not in self.gains]
+        kinds = sorted(ROWS, key=lambda kind: kind[0] not in _BOTH_SIGNS)
+        for name, rows in kinds:
+            for i in inputs:
+                shape = self.shapes[i]
+                if len(shape) < 2:
+                    continue
+                if not self.mine():
+                    yield None
+                    continue
+                rng = self.stream("alike", i, name)
+                x = rows(rng, prod(shape[:-1]), shape[-1])
+                yield self.situation(f"all rows of input {i}: {name}", {i: x.reshape(shape)})
+
+    def beside_each_other(self) -> Iterator[Situation | None]:
+        """Inputs of one shape that are nearly equal, where their mean is far from 0: what is left
+        of a difference is lost where it is written out."""
+        for i, j in combinations(self.free, 2):
+            shape = self.shapes[i]
+            if not shape or self.shapes[j] != shape:
+                continue
+            for mean in (30.0, 1.0):
+                if not self.mine():
+                    yield None
+                    continue
+                rng = self.stream("beside each other", i, j, mean)
+                x = mean + rng.standard_normal(shape)
+                near = x + 1e-2 * mean * rng.standard_normal(shape)
+                yield self.situation(
+                    f"inputs {i} and {j} nearly equal, mean {mean:g}", {i: x, j: near}
+                )
+
+    def outliers(self) -> Iterator[Situation | None]:
+        """A channel that is far larger than the others, where the gain is large too."""
+        for i in self.free:
+            shape = self.shapes[i]
+            if len(shape) < 2 or i in self.gains:
+                continue
+            for factor, gain in zip(OUTLIERS, GAINS, strict=True):
+                if not self.mine():
+                    yield None
+                    continue
+                rng = self.stream("outliers", i, factor)
+                channel = int(rng.integers(shape[-1]))
+                x = rng.standard_normal(shape) * min(1.0, self.scales[i] * 64)
+                x[..., channel] *= factor
+                special = {i: x}
+                for g in self.gains:
+                    if self.shapes[g][-1] == shape[-1] and g in self.free:
+                        special[g] = 1.0 + 0.1 * rng.standard_normal(self.shapes[g])
+                        special[g][..., channel] = gain
+                yield self.situation(
+                    f"channel of input {i} times {factor:g}, gain {gain:g}", special
+                )
+
+    def zeros(self) -> Iterator[Situation | None]:
+        """Rows and columns of zeros."""
+        for i in self.free:
+            if not self.mine():
+                yield None
+                continue
+            shape = self.shapes[i]
+            rng = self.stream("zeros", i)
+            x = rng.standard_normal(shape) * self.scales[i]
+            for dim in range(len(shape)):
+                at: list[slice | int] = [slice(None)] * len(shape)
+                at[dim] = int(rng.integers(shape[dim]))
+                x[tuple(at)] = 0.0
+            yield self.situation(f"rows and columns of zeros in input {i}", {i: x})
+
+    def not_numbers(self) -> Iterator[Situation | None]:
+        """A NaN in one input after the other."""
+        for i in self.free:
+            if not self.mine():
+                yield None
+                continue
+            rng = self.stream("not numbers", i)
+            x = np.array(rng.standard_normal(self.shapes[i]) * self.scales[i])
+            x[tuple(int(rng.integers(n)) for n in self.shapes[i])] = np.nan
+            yield self.situation(f"a NaN in input {i}", {i: x})
+
+    def own_scales(self, count: int) -> Iterator[Situation | None]:
+        """Every input with a scale of its own."""
+        for number in range(count):
+            if not self.mine():
+                yield None
+                continue
+            rng = self.stream("own scales", number)
+            powers = rng.integers(LOWEST, HIGHEST + 1, len(self.scales))
+            keep = rng.random(len(self.scales)) < 0.4
+            scales = [
+                s if k else 2.0 ** float(p)
+                for s, k, p in zip(self.scales, keep, powers, strict=True)
+            ]
+            yield self.scaled(_powers(scales), scales)
+
+    def single_scales(self) -> Iterator[Situation | None]:
+        """One input at either end of the scales, the others as usual."""
+        for power in (HIGHEST, LOWEST, HIGHEST - 6):
+            for i in self.free:
+                if not self.mine():
+                    yield None
+                    continue
+                scales = list(self.scales)
+                scales[i] = 2.0**power
+                yield self.scaled(_powers(scales), scales)
+
+
+def _powers(scales: Sequence[float]) -> str:
+    return "inputs times 2^" + ", ".join(f"{np.log2(s):.3g}" for s in scales)
+
+
+def _representable(x: Array, dtype: DType) -> Array:
+    """Numbers of the type; what is finite stays so."""
+    if dtype.is_integer:
+        return x
+    largest = LARGEST[dtype]
+    return dtype.round(np.where(np.isfinite(x), np.clip(x, -largest, largest), x))

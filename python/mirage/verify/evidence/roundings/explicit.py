@@ -1,0 +1,150 @@
+"""Roundings that are part of a program.
+
+Over the real numbers ``x - x.half().float()`` is 0, ``x.to(bfloat16).float()`` is ``x``, and so are
+``(x + 12582912.) - 12582912.`` and Kahan's corrections. People write such programs for the sake of
+the rounding. On the other hand norms cast down at their end, and a kernel that goes on in f32 is
+better for it. Two measurements tell them apart:
+
+*Casts.* The reference runs in float64 twice, with the casts to 16 bits that it writes and without.
+If the results differ by no more than a few times the other roundings (those of the reference's
+operations, that of its output, or those of its inputs to their types), the casts are noise like
+those, and may be left out. If they differ by more, they are what the result is about, and the
+candidate must be near the result with the casts.
+
+*Arithmetic.* On ordinary inputs the reference as it is computed is within a sixteenth of its value
+over the real numbers. If it is not, the result is about the rounding of its operations, and the
+candidate must be nearer to what the reference computes than the real numbers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mirage.semantics.domain import Planes
+from mirage.semantics.evaluate import Sampled
+from mirage.semantics.half import rounded_to_digits
+from mirage.semantics.scalar import Array, DType
+from mirage.semantics.ugraph import (
+    Elementwise,
+    KernelGraph,
+    Structure,
+    all_ops,
+)
+from mirage.verify.evidence.samples.floats import Yardstick
+
+_NOISE = 4.0
+"""Times the other roundings: casts that change more are what the result is about."""
+_ORDINARY = 1.0 / 16.0
+HALF_ULP = dict.fromkeys(DType, 2.0**-50) | {
+    DType.F16: 2.0**-11,
+    DType.BF16: 2.0**-8,
+    DType.F32: 2.0**-22,
+}
+"""What rounding may cost, relative to the number (of f32 with some slack)."""
+
+
+class WithCasts(Yardstick):
+    """float64 in which casts to 16 bits round. What a number loses because it is too small for the
+    type counts on ``ordinary`` inputs only: a program may be about the grid of its small numbers,
+    but that inputs of 2^-14 leave nothing of a product is no part of what it means. What a number
+    gives that is too large for the type is not known (NaN): a candidate may do better than to go
+    on with infinity."""
+
+    def __init__(self, ordinary: bool = True) -> None:
+        super().__init__()
+        self.ordinary = ordinary
+
+    def cast(self, x: Planes, dtype: DType) -> Planes:
+        if not dtype.is_half:
+            return x
+        rounded = dtype.round(x[0]) if self.ordinary else without_underflow(x[0], dtype)
+        return (np.where(np.isinf(rounded) & np.isfinite(x[0]), np.nan, rounded),)
+
+
+def without_underflow(x: Array, dtype: DType) -> Array:
+    """Rounded to the digits of a type of 16 bits, however small."""
+    digits, end = (11, 16) if dtype is DType.F16 else (8, 128)
+    with np.errstate(over="ignore"):
+        return rounded_to_digits(np.asarray(x, np.float64), digits, end)
+
+
+def casts_inside(graph: KernelGraph) -> bool:
+    """Whether something is computed from what a cast to 16 bits gives."""
+    casts = {
+        op.result
+        for op in all_ops(graph.ops)
+        if isinstance(op, Elementwise) and op.identity and op.result.dtype.is_half
+    }
+    # Loads of tensors of 16 bits are no casts: what is stored as such is rounded by its type.
+    read = {v for op in all_ops(graph.ops) if not isinstance(op, Structure) for v in op.operands}
+    return bool(casts & read)
+
+
+def keeps_casts(
+    exact: Array,
+    rounded: Array,
+    reference: Array,
+    candidate: Array,
+    floor: Array,
+    strict: bool,
+    of_inputs: Callable[[], Array],
+) -> bool:
+    """Whether the candidate is near ``rounded`` (float64 with the casts) where that differs from
+    ``exact`` by more than noise (``strict``: where it differs). All are arrays of known elements;
+    ``floor`` is what rounding the output may cost, ``of_inputs`` what rounding the inputs may."""
+    effect = _rms(rounded - exact)
+    noise = max(_rms(reference - rounded), _rms(floor))
+    if effect <= (0.0 if strict else _NOISE * noise):
+        return True
+    limit = 2.0 * noise if strict else max(2.0 * noise, effect / 4.0)
+    if _rms(candidate - rounded) <= limit:
+        return True
+    return not strict and effect <= _NOISE * _rms(of_inputs())
+
+
+def nearby(inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int]) -> list[Sampled]:
+    """Inputs that are the same once they are rounded to their types. Integers stay as they are:
+    next to a position there is no other."""
+    rng = np.random.default_rng(seed)
+    result: list[Sampled] = []
+    for x, dtype in zip(inputs, types, strict=True):
+        if dtype.is_integer:
+            result.append(x)
+            continue
+        (plane,) = x.planes
+        change = HALF_ULP[dtype] * rng.uniform(-1.0, 1.0, plane.shape)
+        result.append(Sampled((plane * (1.0 + change),), x.region))
+    return result
+
+
+def beside(inputs: Sequence[Sampled], types: Sequence[DType], seed: int) -> list[Sampled]:
+    """Inputs of their types that are a few roundings off; integers stay as they are."""
+    rng = np.random.default_rng(seed)
+    result: list[Sampled] = []
+    for x, dtype in zip(inputs, types, strict=True):
+        if dtype.is_integer:
+            result.append(x)
+            continue
+        (plane,) = x.planes
+        change = 8.0 * HALF_ULP[dtype] * rng.uniform(-1.0, 1.0, plane.shape)
+        with np.errstate(over="ignore"):
+            moved = dtype.round(plane * (1.0 + change))
+        result.append(Sampled((np.where(np.isfinite(moved), moved, plane),), x.region))
+    return result
+
+
+def keeps_arithmetic(exact: Array, reference: Array, candidate: Array) -> bool:
+    """Whether the candidate is near the reference where ordinary inputs give something else than
+    over the real numbers."""
+    effect = _rms(reference - exact)
+    if effect <= _ORDINARY * _rms(exact):
+        return True
+    return _rms(candidate - reference) <= effect / 2.0
+
+
+def _rms(e: Array) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = float(np.sqrt(np.mean(e * e))) if e.size else 0.0
+    return value if np.isfinite(value) else float("inf")

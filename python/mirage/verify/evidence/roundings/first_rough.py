@@ -1,0 +1,85 @@
+"""Which kernel of a candidate is the first whose rounding errors are too large?
+
+What the candidate stores is said to hold values that the reference computes too. In a situation in
+which the outputs' errors are too large, those tensors are compared with the values, in the order of
+the candidate, as outputs are (:mod:`mirage.verify.evidence.roundings.rounding`). Nothing rests on
+the answer but which kernels the search goes on without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.domain import Domain, TypedFloat
+from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
+from mirage.semantics.region import Demand, Region, demand
+from mirage.semantics.scalar import Array
+from mirage.semantics.substitute import without_dead_ops
+from mirage.semantics.ugraph import KernelGraph, Value
+from mirage.verify.evidence.roundings.activations import Situation
+from mirage.verify.evidence.roundings.rounding import compare_rows
+from mirage.verify.evidence.samples.floats import Yardstick
+from mirage.verify.evidence.samples.real_sizes import restrict
+from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.pieces.kernel_by_kernel import Pairs
+
+
+def first_rough(
+    program: KernelGraph,
+    candidate: KernelGraph,
+    stored: Pairs,
+    number: int,
+    situation: Situation,
+    sample: Sample,
+) -> Value | None:
+    """The first tensor that the candidate stores with errors that are too large in a situation;
+    None where there is none, or it cannot be told. ``number`` is the place of the candidate in the
+    sample, ``stored`` what its tensors are said to hold of ``program``."""
+    wanted = sample.demands[number].regions
+    order = {v: i for i, op in enumerate(candidate.ops) for v in op.results}
+    known = {*program.inputs, *(v for op in program.ops for v in op.results)}
+    pairs = sorted(
+        (
+            (p, c)
+            for p, c in stored
+            if p in known and c in order and p.type.size == c.type.size and _any(wanted.get(c))
+        ),
+        key=lambda pair: order[pair[1]],
+    )
+    if not pairs:
+        return None
+    regions = [wanted[c] for _, c in pairs]
+    b = Builder()
+    values = [p if p.shape == c.shape else b.reshape(p, c.shape) for p, c in pairs]
+    first = without_dead_ops(
+        KernelGraph("values", program.inputs, (*program.ops, *b.ops), tuple(values))
+    )
+    second = KernelGraph("tensors", candidate.inputs, candidate.ops, tuple(c for _, c in pairs))
+    try:
+        exact = _run(first, Yardstick(), situation.inputs, regions)
+        reference = _run(first, TypedFloat(), situation.inputs, regions)
+        ours = _run(second, TypedFloat(), situation.inputs, regions)
+    except EvaluationError:  # the values need other parts of the inputs than the outputs do
+        return None
+    # a tensor of fewer digits than the value is no fault as long as another one is worse
+    for of_value in (False, True):
+        for (p, c), x, r, y in zip(pairs, exact, reference, ours, strict=True):
+            dtype = p.dtype if of_value else c.dtype
+            if not compare_rows(x, r, y, dtype, situation.name, "tensor").holds:
+                return c
+    return None
+
+
+def _any(region: Region | None) -> bool:
+    """Whether any element is wanted."""
+    return region is not None and all(r is None or len(r) for r in region)
+
+
+def _run(
+    graph: KernelGraph, domain: Domain, inputs: Sequence[Sampled], regions: Sequence[Region]
+) -> list[Array]:
+    wanted: Demand = demand(graph, regions)
+    found = evaluate_sampled(graph, domain, inputs, wanted)
+    outputs: Sequence[Value] = graph.outputs
+    return [restrict(x, r, v)[0] for x, r, v in zip(found, regions, outputs, strict=True)]

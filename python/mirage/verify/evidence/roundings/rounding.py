@@ -1,0 +1,404 @@
+"""Is the candidate's rounding error acceptable? Measured, row by row.
+
+Reference and candidate are executed as a GPU computes them (each op rounded to its type, f32
+accumulation) and compared with float64, in many situations
+(:mod:`mirage.verify.evidence.roundings.activations`).
+
+A *row* of an output is what its last dimension holds. In each row, and over all rows, the root mean
+square of the candidate's errors may be twice that of the reference's, or what rounding the output
+alone may cost where that is larger. Where the reference gives no number, or float64 has none, the
+candidate need not give one either; everywhere else it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+
+import numpy as np
+
+from mirage.semantics.block_evaluator import Tensor
+from mirage.semantics.domain import Domain, TypedFloat
+from mirage.semantics.evaluate import Sampled
+from mirage.semantics.scalar import Array, DType
+from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.verify.assumptions import Assumptions
+from mirage.verify.evidence.roundings.activations import LARGEST, Situation
+from mirage.verify.evidence.roundings.explicit import (
+    HALF_ULP,
+    WithCasts,
+    beside,
+    casts_inside,
+    keeps_arithmetic,
+    keeps_casts,
+    nearby,
+)
+from mirage.verify.evidence.roundings.pace import Pace
+from mirage.verify.evidence.roundings.shared_launches import common_launches
+from mirage.verify.evidence.roundings.side_by_side import alike, chunks, outputs_of_each
+from mirage.verify.evidence.roundings.situations import COLUMNS, EVERY, Situations, Turn
+from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
+from mirage.verify.evidence.samples.sampling import Sample
+
+_SMALLEST = dict.fromkeys(DType, 0.0) | {
+    DType.F16: 2.0**-25,
+    DType.BF16: 2.0**-134,
+    DType.F32: 2.0**-150,
+}
+_NEIGHBOURS = (8, 24, 48)
+"""Inputs next to those of a situation at which errors are measured that are too large there."""
+_SURE, _UNSURE = 0.5, 3.0
+"""Standard errors of a row's typical error within which it is right at once, and in the end."""
+_AROUND = 2e7
+"""Elements that are computed for that, but for the first few inputs."""
+_ENOUGH, _MOST_NEAR = 64, 8
+"""Changes of outputs by the roundings of the inputs: how many are wanted, inputs at most."""
+_FEW = 2.0
+"""Rows whose errors are as uncertain as this (those of nine elements) are judged by columns too."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors in one situation: root mean squares relative to the size of each output, the worst of
+    the rows where it does not hold, else of the outputs."""
+
+    situation: str
+    reference: float
+    candidate: float
+    holds: bool
+    where: str = ""
+    certain: bool = False  # whether the situation decides by itself: what must be finite is not
+    order: tuple[int, int] = (0, 0)  # of the situation among all
+
+
+@dataclass
+class Measured:
+    """What was measured of one candidate: its errors in each situation up to the first in which
+    they are too large, and that situation. ``cut`` says that the time was up before all were
+    tried."""
+
+    errors: list[Errors] = field(default_factory=list[Errors])
+    failed: tuple[Situation, Sample] | None = None
+    cut: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether there is something left to measure."""
+        return self.failed is None and not self.cut
+
+
+def measure_together(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    seed: int,
+    permutations: Sequence[Sequence[int]],
+    contents: Mapping[int, Array] = {},
+    assumed: Assumptions | None = None,
+    turn: Turn = EVERY,
+    left: Callable[[], float] = lambda: inf,
+) -> list[Measured]:
+    """Errors of each candidate in all situations, up to the first in which they are too large.
+
+    ``graphs`` are the reference and the candidates, free of composites, the reference stable, and
+    ``sample`` is of all of them; ``permutations`` has an entry for each candidate. What the
+    reference gives in a situation is computed once. ``contents`` are the values that inputs always
+    have. What is drawn depends on the ``seed`` alone, not on whose ``turn`` it is. ``left`` says
+    how many seconds are left: where they will not do for all candidates, the last are left out.
+    """
+    assumed = assumed or Assumptions()
+    gate = _Gate(graphs, permutations, assumed)
+    results = [Measured() for _ in permutations]
+    pace = Pace(left)
+    every = Situations(graphs, sample, seed, contents, assumed, turn)
+    for tests in every.tests(lambda number: results[number].active, pace):
+        only = tests[0].candidate
+        active = [n for n, m in enumerate(results) if m.active and only in (None, n)]
+        given = gate.computed([t.situation for t in tests], tests[0].sample, active)
+        for test, values in zip(tests, given, strict=True):
+            for number in active:
+                if not results[number].active:  # it failed in one before
+                    continue
+                errors = gate.errors(number, test.situation, test.sample, values)
+                results[number].errors.append(replace(errors, order=test.order))
+                if not errors.holds:
+                    results[number].failed = test.situation, test.sample
+        pace.keep([m for m in results if m.active], len(tests))
+        if not any(m.active for m in results):
+            break
+    return results
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What programs give in a situation: the reference in float64, there with the casts that it
+    writes, and as it is computed; and the candidates as they are computed, by their numbers."""
+
+    exact: list[Array]
+    rounded: list[Array]
+    reference: list[Array]
+    candidates: Mapping[int, list[Array]]
+
+
+class _Gate:
+    def __init__(
+        self,
+        graphs: Sequence[KernelGraph],
+        permutations: Sequence[Sequence[int]],
+        assumed: Assumptions,
+    ) -> None:
+        self.graphs, self.permutations = graphs, permutations
+        self.assumed = assumed
+        self.casts = casts_inside(graphs[0])
+        self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # of the last sample
+
+    def computed(
+        self, situations: Sequence[Situation], sample: Sample, candidates: Sequence[int]
+    ) -> list[_Values]:
+        """What all programs give in each of several situations."""
+        if not candidates:
+            return [_Values([], [], [], {}) for _ in situations]
+        found: dict[int, _Values] = {}
+        for numbers in alike([s.inputs for s in situations]):
+            some = [situations[k] for k in numbers]
+            values = self._side_by_side(some, sample, candidates)
+            found.update(zip(numbers, values, strict=True))
+        return [found[k] for k in range(len(situations))]
+
+    def _side_by_side(
+        self, situations: Sequence[Situation], sample: Sample, candidates: Sequence[int]
+    ) -> list[_Values]:
+        sets = [s.inputs for s in situations]
+        exact = self._of_reference(Yardstick, sets, sample)
+        reference = self._of_reference(TypedFloat, sets, sample)
+        rounded = exact
+        if self.casts:
+            domain = partial(WithCasts, situations[0].ordinary)
+            rounded = self._of_reference(domain, sets, sample)
+        known: dict[int, tuple[Tensor, ...]] = {}
+        found = {n: self._of_candidate(n, sets, sample, known) for n in candidates}
+        return [
+            _Values(exact[k], rounded[k], reference[k], {n: v[k] for n, v in found.items()})
+            for k in range(len(sets))
+        ]
+
+    def _of_reference(
+        self, domain: Callable[[], Domain], sets: Sequence[Sequence[Sampled]], sample: Sample
+    ) -> list[list[Array]]:
+        return outputs_of_each(self.graphs[0], 0, domain, sets, sample)
+
+    def _of_candidate(
+        self,
+        which: int,
+        sets: Sequence[Sequence[Sampled]],
+        sample: Sample,
+        known: dict[int, tuple[Tensor, ...]] | None = None,
+    ) -> list[list[Array]]:
+        """A candidate's outputs; ``known`` has what others gave for the same inputs."""
+        numbers = None
+        if known is not None and len(self.permutations) > 1:
+            numbers = self._common_launches(sample)[which]
+        graph, order = self.graphs[which + 1], self.permutations[which]
+        number = which + 1
+        return outputs_of_each(graph, number, TypedFloat, sets, sample, order, numbers, known)
+
+    def _common_launches(self, sample: Sample) -> list[Mapping[Op, int]]:
+        if self._common is None or self._common[0] is not sample:
+            found = common_launches(self.graphs[1:], sample.demands[1:])
+            self._common = sample, found
+        return self._common[1]
+
+    def _around(self, which: int, number: int, situation: Situation, sample: Sample) -> Errors:
+        """The errors of a candidate's output over inputs next to those of a situation as well.
+        Where one rounding decides about a whole row (two scores that are nearly equal, before a
+        softmax), the reference's error in one situation is a matter of luck: what is rounded
+        happens to cancel. A few such rows rule the mean over many, so rows are right, too, whose
+        typical error (the geometric mean) is.
+        """
+        graph = self.graphs[0]
+        types = [v.dtype for v in graph.inputs]
+        found: list[list[Array]] = []
+        errors = Errors(situation.name, 0.0, np.inf, False)
+        work = 2.0 * sample.work / len(self.graphs)  # of the reference and one candidate
+        for count in _NEIGHBOURS:
+            if count * work > _AROUND and found:
+                break
+            near = [
+                beside(situation.inputs, types, k) if k else situation.inputs
+                for k in range(len(found), count)
+            ]
+            for sets in chunks(near, sample):
+                exact = self._of_reference(Yardstick, sets, sample)
+                reference = self._of_reference(TypedFloat, sets, sample)
+                candidate = self._of_candidate(which, sets, sample)
+                for values in zip(exact, reference, candidate, strict=True):
+                    each = [v[number] for v in values]
+                    found.append([np.reshape(v, (-1, _row(np.shape(v)))) for v in each])
+            x, r, c = (np.concatenate(each, axis=1) for each in zip(*found, strict=True))
+            dtype = graph.outputs[number].dtype
+            where = f"output {number}"
+            errors = compare_rows(x, r, c, dtype, situation.name, where, len(found), sure=True)
+            if errors.holds:
+                break
+            errors = compare_rows(x, r, c, dtype, situation.name, where, len(found))
+        return errors
+
+    def errors(self, which: int, situation: Situation, sample: Sample, values: _Values) -> Errors:
+        """The errors of all outputs of a candidate."""
+        worst = Errors(situation.name, 0.0, 0.0, True)
+        each = zip(
+            values.exact, values.rounded, values.reference, values.candidates[which], strict=True
+        )
+        for number, (x, s, r, c) in enumerate(each):
+            dtype = self.graphs[0].outputs[number].dtype
+            if dtype.is_integer:  # what a lookup or a call gets: nothing may be rounded
+                same = np.array_equal(r, c, equal_nan=True)
+                found = Errors(situation.name, 0.0, 0.0, same, f"output {number}", certain=True)
+                worst = worst if same or not worst.holds else found
+                continue
+            found = compare_rows(x, r, c, dtype, situation.name, f"output {number}")
+            if not found.holds and not found.certain:
+                found = self._around(which, number, situation, sample)
+            if found.holds:
+                lost = self._lost(number, (x, s, r, c), situation, sample)
+                if lost:
+                    found = replace(found, holds=False, where=f"output {number}: {lost}")
+            if (found.holds, -found.candidate) < (worst.holds, -worst.candidate):
+                worst = found
+        return worst
+
+    def _lost(
+        self, number: int, values: Sequence[Array], situation: Situation, sample: Sample
+    ) -> str:
+        """What of the program's own roundings the candidate has lost, if anything. ``values`` of an
+        output: in float64, there with casts, of the reference and of the candidate."""
+        x, s, r, c = (np.asarray(v, dtype=np.float64) for v in values)
+        lost = np.isnan(r) & np.isnan(x) & np.isfinite(c)
+        # the difference of two numbers that are too large is none: a candidate may do better
+        if not self.assumed.finite_inputs and lost.any() and _has_nan(situation):
+            return "a NaN among the inputs is lost"
+        known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
+        exact, x, s, r, c = x, x[known], s[known], r[known], c[known]
+        if not self.assumed.reassociation and (r != c).any():
+            return "other numbers than the reference's, and no reassociation is allowed"
+
+        def of_inputs() -> Array:
+            graph = self.graphs[0]
+            types = [v.dtype for v in graph.inputs]
+            found: list[Array] = []
+            # the change of one number is a matter of luck, the mean over many is not
+            for draw in range(int(np.clip(_ENOUGH // max(x.size, 1), 1, _MOST_NEAR))):
+                inputs = nearby(situation.inputs, types, (number, draw))
+                near = outputs_of(graph, 0, Yardstick(), inputs, sample)[number]
+                with np.errstate(invalid="ignore"):
+                    change = (near - exact)[known]
+                found.append(change[np.isfinite(change)])
+            return np.concatenate(found)
+
+        dtype = self.graphs[0].outputs[number].dtype
+        floor = HALF_ULP[dtype] * np.abs(s) + _SMALLEST[dtype]
+        strict = not self.assumed.more_precision
+        if self.casts and not keeps_casts(x, s, r, c, floor, strict, of_inputs):
+            return "the result depends on a cast to 16 bits that the candidate leaves out"
+        if situation.ordinary and not keeps_arithmetic(x, r, c):
+            return "the result depends on roundings that the candidate leaves out"
+        return ""
+
+
+def _has_nan(situation: Situation) -> bool:
+    return any(np.isnan(plane).any() for x in situation.inputs for plane in x.planes)
+
+
+def compare_rows(
+    exact: Array,
+    reference: Array,
+    candidate: Array,
+    dtype: DType,
+    name: str,
+    output: str,
+    draws: int = 1,
+    sure: bool = False,
+) -> Errors:
+    """Errors of one output, over all of it and row by row; each row has ``draws`` measurements one
+    after the other. With ``sure`` they may not be larger than is promised by as much as so few
+    draws leave open."""
+    x, r, c = (np.asarray(v, dtype=np.float64) for v in (exact, reference, candidate))
+    n = _row(x.shape)
+    x, r, c = (v.reshape(-1, n) for v in (x, r, c))
+    # Next to the end of a type's range, rounding decides whether a number is infinite.
+    known = np.isfinite(x) & np.isfinite(r) & (np.abs(x) < 0.97 * LARGEST[dtype])
+    if not known.any():
+        return Errors(name, 0.0, 0.0, True)
+    with np.errstate(invalid="ignore", over="ignore"):
+        x = np.where(known, x, 0.0)
+        error_r = np.where(known, r - x, 0.0)
+        error_c = np.where(known, np.where(np.isfinite(c), c - x, np.inf), 0.0)
+        floor = np.where(known, HALF_ULP[dtype] * np.abs(x) + _SMALLEST[dtype], 0.0)
+    size = float(np.abs(x).max()) or 1.0
+    rms_r, rms_c = (float(_rms(e, known, None)) / size for e in (error_r, error_c))
+    most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
+    whole_floor = max(HALF_ULP[dtype], _SMALLEST[dtype] / size)
+    # The largest of a sample of errors is uncertain by itself: twice that of the mean.
+    loose = float(_slack(floor.reshape(1, -1))[0])
+    fine = rms_c <= 2.0 * loose * max(rms_r, whole_floor / 2.0)
+    fine = fine and most_c <= 4.0 * loose * max(most_r, whole_floor)
+    everywhere = bool(np.isfinite(error_c).all())
+    if not everywhere:
+        return Errors(name, rms_r, rms_c, False, output, certain=True)
+    rows_r, rows_c, rows_floor = (_rms(e, known, 1) for e in (error_r, error_c, floor))
+    slack = _slack(floor)
+    # A single element's error may be 0 by chance: that of its column in all rows is not.
+    columns = np.broadcast_to(_rms(error_r, known, 0), error_r.shape)
+    rows_r = np.where(slack > _FEW, np.maximum(rows_r, _rms(columns, known, 1)), rows_r)
+    allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
+    wrong = rows_c > allowed
+    if draws > 1:
+        wrong &= ~_typical(error_r, error_c, floor, known, draws, _SURE if sure else _UNSURE)
+    if not fine:
+        return Errors(name, rms_r, rms_c, False, output)
+    if not wrong.any():
+        return Errors(name, rms_r, rms_c, True, output)
+    at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
+    scale = float(_rms(x, known, 1)[at]) or 1.0
+    where = f"{output}, row {at} of those compared"
+    return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
+
+
+def _typical(
+    error_r: Array, error_c: Array, floor: Array, known: Array, draws: int, spread: float
+) -> Array:
+    """The rows whose typical error is no more than twice the reference's, as far as so many draws
+    tell: within ``spread`` standard errors."""
+
+    def logarithms(e: Array) -> Array:
+        own, its = (v.reshape(len(v), draws, -1) for v in (e, known))
+        return np.log(np.maximum(_rms(own, its, 2), least)).mean(1)
+
+    least = np.maximum(_rms(floor, known, 1) / 2.0, 1e-300)[:, None]
+    uncertain = 1.0 + spread / np.sqrt(draws)
+    return logarithms(error_c) - logarithms(error_r) <= np.log(2.0 * uncertain)
+
+
+def _slack(floor: Array) -> Array:
+    """By what factor the ratio of two measured errors may be off, for each row: a mean of few is
+    uncertain, and of a row that is ruled by few elements no more errors are known."""
+    weights = floor / np.maximum(floor.max(1, keepdims=True), 1e-300)
+    effective = (weights**2).sum(1) ** 2 / np.maximum((weights**4).sum(1), 1e-300)
+    return 1.0 + 3.0 / np.sqrt(np.maximum(effective, 1.0))
+
+
+def _row(shape: tuple[int, ...]) -> int:
+    """How many elements are compared together: a row, or several where rows are short."""
+    n = shape[-1] if shape else 1
+    for size in reversed(shape[:-1]):
+        if n >= COLUMNS // 2:
+            break
+        n *= size
+    return n
+
+
+def _rms(e: Array, known: Array, axis: int | None) -> Array:
+    with np.errstate(over="ignore"):
+        count = np.maximum(known.sum(axis), 1)
+        return np.asarray(np.sqrt((e * e).sum(axis) / count))

@@ -1,0 +1,120 @@
+"""Several sets of inputs of one program, evaluated side by side.
+
+What a program computes of a small part of its outputs costs more for each op than for each element.
+So sets of inputs that are wanted anyway are stacked along one more array dimension
+(:func:`mirage.semantics.evaluate.evaluate_sampled`); inputs that all of them have in common are
+there once, and so is what is computed of these alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from mirage.semantics.block_evaluator import Tensor
+from mirage.semantics.domain import Domain, map_planes
+from mirage.semantics.evaluate import (
+    EvaluationError,
+    Sampled,
+    Shared,
+    evaluate_sampled,
+)
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.verify.evidence.samples.real_sizes import restrict
+from mirage.verify.evidence.samples.sampling import Sample
+
+_T = TypeVar("_T")
+
+_AT_ONCE = 8e6
+"""Elements that are computed at once of a program (:attr:`Sample.work` counts those of all
+programs), and elements of inputs: 64 MB each, were all of them kept in float64. A single set may
+have more."""
+
+_MOST = 8
+"""More at once hardly save time, and where there is none left, that is to be seen early."""
+_LARGE = 50_000
+"""Elements of an input of which a copy takes longer than another evaluation is started."""
+
+
+def stacked(sets: Sequence[Sequence[Sampled]]) -> list[Sampled]:
+    """The inputs of all sets, with one more dimension in front: of size 1 where all have the same
+    arrays."""
+    found: list[Sampled] = []
+    for same in zip(*sets, strict=True):
+        first = same[0]
+        if all(x.planes is first.planes or x.planes[0] is first.planes[0] for x in same):
+            found.append(Sampled(map_planes(lambda p: p[None], first.planes), first.region))
+            continue
+        planes = zip(*(x.planes for x in same), strict=True)
+        found.append(Sampled(tuple(np.stack(p) for p in planes), first.region))
+    return found
+
+
+def alike(sets: Sequence[Sequence[Sampled]]) -> list[list[int]]:
+    """The numbers of the sets, those together that have the same arrays for large inputs: stacked,
+    these would be copied, and all that is computed of them would be done again for each set."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    most = [Counter(id(x.planes[0]) for x in same).most_common(1)[0] for same in zip(*sets)]
+    large = [
+        (i, usual)
+        for i, (usual, times) in enumerate(most)
+        if 1 < times < len(sets) and sets[0][i].planes[0].size > _LARGE
+    ]
+    for number, inputs in enumerate(sets):
+        key = tuple(i for i, usual in large if id(inputs[i].planes[0]) != usual)
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
+
+
+def chunks(items: Sequence[_T], sample: Sample) -> Iterator[Sequence[_T]]:
+    """As many as are evaluated at once on that sample, one after the other."""
+    count = at_once(sample)
+    return (items[i : i + count] for i in range(0, len(items), count))
+
+
+def at_once(sample: Sample) -> int:
+    """How many sets of inputs of a sample are evaluated at once."""
+    computed = sample.work / len(sample.demands)
+    return max(1, min(_MOST, int(_AT_ONCE / max(1.0, computed, sample.read))))
+
+
+def outputs_of_each(
+    graph: KernelGraph,
+    number: int,
+    domain: Callable[[], Domain],
+    sets: Sequence[Sequence[Sampled]],
+    sample: Sample,
+    permutation: Sequence[int] | None = None,
+    numbers: Mapping[Op, int] | None = None,
+    known: dict[int, tuple[Tensor, ...]] | None = None,
+) -> list[list[Array]]:
+    """The sampled part of each output, for each set of inputs; ``number`` is the graph's place in
+    the sample. Output ``i`` is the graph's ``permutation[i]``. ``known`` has what launches gave for
+    the same sets that other graphs have too, by their ``numbers``.
+
+    Raises what an evaluation of the first set raises for which there is no result.
+    """
+    order = range(len(graph.outputs)) if permutation is None else permutation
+    wanted = sample.demands[number]
+
+    def run(inputs: Sequence[Sampled], shared: Shared | None, count: int) -> list[list[Array]]:
+        values = evaluate_sampled(graph, domain(), inputs, wanted, shared, sets=int(count > 1))
+        found = [
+            restrict(values[j], region, graph.outputs[j], int(count > 1))[0]
+            for j, region in zip(order, sample.outputs, strict=True)
+        ]
+        if count == 1:
+            return [found]
+        return [[x[min(k, len(x) - 1)] for x in found] for k in range(count)]
+
+    shared = None if numbers is None or known is None else Shared(numbers, known)
+    if len(sets) == 1:
+        return run(sets[0], shared, 1)
+    try:
+        return run(stacked(sets), shared, len(sets))
+    except EvaluationError:  # of one of them: what it is, and of which, is seen one by one
+        return [run(inputs, None, 1)[0] for inputs in sets]

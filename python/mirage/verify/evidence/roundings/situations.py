@@ -1,0 +1,216 @@
+"""In which situations rounding errors are measured, and in which order."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import ceil
+
+import numpy as np
+
+from mirage.semantics.domain import TypedFloat
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.assumptions import Assumptions
+from mirage.verify.evidence.roundings.activations import Activations, Situation
+from mirage.verify.evidence.roundings.growth import suspects
+from mirage.verify.evidence.roundings.pace import Pace
+from mirage.verify.evidence.roundings.side_by_side import at_once
+from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
+from mirage.verify.evidence.samples.sampling import Sample, choose_sample
+
+COLUMNS = 32
+"""Fewer elements of a row say too little about its error."""
+_SCORE = 1e4
+_LARGE = 64.0
+_WORK = 1.5e5
+"""Elements computed in one situation, where the program allows that."""
+_ALL = 1.2e7
+"""The same in all situations together."""
+_ENOUGH = 2**14
+"""Elements of outputs that ordinary inputs are to give."""
+_MORE = 3
+_FEWEST = 20
+_RANDOM = 6
+_PATIENCE = 4.0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Which of the situations to try: every ``of``-th, from ``number`` on. Whoever tries the others
+    need not know what these are."""
+
+    number: int = 0
+    of: int = 1
+
+
+EVERY = Turn()
+"""All of them."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """A situation, the sample that it is of, its place among all (``order``), and the number of the
+    candidate that it is for (None: all)."""
+
+    situation: Situation
+    sample: Sample
+    order: tuple[int, int]
+    candidate: int | None = None
+
+
+class Situations:
+    """All situations of a program. ``graphs`` are the reference and the candidates, and ``sample``
+    is of them; what is drawn depends on the ``seed`` alone, not on whose ``turn`` it is."""
+
+    def __init__(
+        self,
+        graphs: Sequence[KernelGraph],
+        sample: Sample,
+        seed: int,
+        contents: Mapping[int, Array],
+        assumed: Assumptions,
+        turn: Turn,
+    ) -> None:
+        self.graphs, self.seed, self.contents = graphs, seed, contents
+        self.assumed, self.turn = assumed, turn
+        self._pairs = len(graphs) / 2.0  # budgets are for a reference and a candidate
+        self._numbers = itertools.count()
+        columns = self._columns_of(max(sample.work, self._pairs * _WORK), sample)
+        self.sample = columns if columns.work <= _PATIENCE * sample.work else sample
+
+    def tests(self, active: Callable[[int], bool], pace: Pace) -> Iterator[Sequence[Test]]:
+        """Those whose turn it is, in groups that can be evaluated at once: of one sample, for the
+        same candidates, and all or none of them ordinary. ``active`` says whether there is
+        something left to measure of a candidate."""
+        whole = Activations(self.graphs[0], self.sample, self.seed, self.contents)
+        unit = _moderate_scale(self.graphs[0], whole) if self.sample.fixed else 1.0
+        first = (
+            Test(situation, self.sample, (0, number))
+            for number, situation in enumerate(self._of_the_whole(whole, unit))
+            if situation is not None
+        )
+        yield from _grouped(first)
+        little = self._columns_of(self._pairs * _WORK, self.sample)
+        if little.work > self.sample.work:
+            little = self.sample
+        draw = Activations(self.graphs[0], little, self.seed, self.contents, unit, self._mine)
+        most = max(_FEWEST, int(_ALL * self._pairs / little.work))
+        pace.expected = min(most, draw.expected() + _RANDOM) / self.turn.of
+        # Each candidate has suspicious scales of its own, and its limit counts only those.
+        seen: Counter[int] = Counter()
+        own = suspects(self.graphs, little, draw, active, self.turn.number, self.turn.of)
+        for candidate, situation in own:
+            yield (Test(situation, little, (1, seen[candidate]), candidate),)
+            seen[candidate] += 1
+        yield from _grouped(
+            Test(situation, little, (2, number))
+            for number, situation in enumerate(islice(_in_turns(self._kinds(draw)), most))
+            if situation is not None
+        )
+
+    def _kinds(self, draw: Activations) -> list[Iterator[Situation | None]]:
+        return [
+            draw.rows(),
+            draw.alike(),
+            draw.outliers(),
+            draw.beside_each_other(),
+            draw.single_scales(),
+            draw.own_scales(_RANDOM),
+            draw.zeros(),
+            iter(()) if self.assumed.finite_inputs else draw.not_numbers(),
+        ]
+
+    def _of_the_whole(self, draw: Activations, unit: float) -> Iterator[Situation | None]:
+        """Normal inputs, usual and large and small, for as many outputs as the time allows; None
+        where it is somebody else's turn."""
+        fixed = bool(self.sample.fixed)
+        ones = [unit] * len(self.graphs[0].inputs)
+        if draw.scales != ones or fixed:
+            usual = draw.scaled("each input at its usual scale", draw.scales)
+            yield replace(usual, ordinary=not fixed) if self._mine() else None
+        first = draw.scaled("standard normal", ones)
+        first = replace(first, ordinary=draw.scales == ones and not fixed)
+        yield first if self._mine() else None
+        # Scores are mostly products of two inputs, so the square root of the factor brings them to
+        # 1e4. Without exponentials: sums of squares of f16 numbers leave f16 long before the
+        # numbers.
+        exponent = _exponent(self.graphs[0], first, self.sample)
+        large = min(float(np.sqrt(_SCORE / exponent)), 256.0) if exponent > 0.0 else _LARGE
+        if first.ordinary:
+            for number in range(self._again()):
+                again = draw.scaled(f"standard normal, draw {number + 2}", ones, fresh=True)
+                yield replace(again, ordinary=True) if self._mine() else None
+        for factor in (1.0 / 64.0, large):
+            if not self._mine():
+                yield None
+                continue
+            scales = [factor * s for s in ones]
+            yield draw.scaled(f"inputs times {factor:.3g}", scales)
+
+    def _again(self) -> int:
+        """How many more ordinary draws there are: roundings that a program is about may show in one
+        of thousands of elements (what a compensated sum has to compensate)."""
+        return min(_MORE, ceil(_ENOUGH / max(1, self.sample.elements)) - 1)
+
+    def _mine(self) -> bool:
+        return next(self._numbers) % self.turn.of == self.turn.number
+
+    def _columns_of(self, work: float, sample: Sample) -> Sample:
+        rng = np.random.default_rng(self.seed)
+        return choose_sample(self.graphs, work, rng, sample.fixed, COLUMNS)
+
+
+def _grouped(tests: Iterator[Test]) -> Iterator[Sequence[Test]]:
+    """Tests of one sample, as many together as are evaluated at once."""
+    for _, same in itertools.groupby(tests, lambda test: test.situation.ordinary):
+        group: list[Test] = []
+        for test in same:
+            group.append(test)
+            if len(group) >= at_once(test.sample):
+                yield group
+                group = []
+        if group:
+            yield group
+
+
+def _moderate_scale(reference: KernelGraph, draw: Activations) -> float:
+    """A magnitude of inputs at which sums over cells (terms repeat instead of cancelling) stay well
+    inside the range of the reference's types.
+    """
+    scale = 1.0
+    while scale > 2.0**-12:
+        inputs = draw.scaled("", [scale] * len(draw.scales)).inputs
+        outputs = outputs_of(reference, 0, TypedFloat(), inputs, draw.sample)
+        if all(np.isfinite(x).all() for x in outputs):
+            break
+        scale /= 4.0
+    return scale / 4.0
+
+
+def _exponent(reference: KernelGraph, situation: Situation, sample: Sample) -> float:
+    """The largest argument of an exponential."""
+    domain = Yardstick()
+    outputs_of(reference, 0, domain, situation.inputs, sample)
+    return domain.largest_exponent
+
+
+class _End:
+    pass
+
+
+_END = _End()
+
+
+def _in_turns(kinds: list[Iterator[Situation | None]]) -> Iterator[Situation | None]:
+    """One of each kind after the other, so that a limit on their number cuts all kinds alike."""
+    while kinds:
+        for kind in list(kinds):
+            found = next(kind, _END)
+            if isinstance(found, _End):
+                kinds.remove(kind)
+            else:
+                yield found

@@ -1,0 +1,194 @@
+"""Do the programs differ as real functions? Both in float64 on the same inputs.
+
+Rounding there is about 1e-16, so a relative difference of 1e-9 is a difference of the functions,
+and a witness that anybody can check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.semantics.domain import Domain, Float64, Planes
+from mirage.semantics.evaluate import Sampled, Shared, evaluate_sampled
+from mirage.semantics.region import region_shape
+from mirage.semantics.scalar import Array, DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.samples.integers import compared_with, draw_integers
+from mirage.verify.evidence.samples.real_sizes import restrict
+from mirage.verify.evidence.samples.sampling import Sample
+
+# Relative to the largest output: far above float64's rounding, far below any real difference.
+TOLERANCE = 1e-9
+
+
+class Yardstick(Float64):
+    """float64 that notes the largest argument of an exponential."""
+
+    def __init__(self) -> None:
+        self.largest_exponent = 0.0
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        if fn is UnaryFn.EXP and x[0].size:
+            finite = np.abs(x[0][np.isfinite(x[0])])
+            self.largest_exponent = max(self.largest_exponent, float(finite.max(initial=0.0)))
+        return super().unary(fn, x, dtype)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element at which two programs differ."""
+
+    output: int
+    element: tuple[int, ...]
+    expected: float
+    actual: float
+    scale: float  # of the inputs' standard normal distribution
+
+
+def draw_inputs(
+    graph: KernelGraph, sample: Sample, rng: np.random.Generator, scale: float
+) -> list[Sampled]:
+    """Normal inputs, rounded to their element types, in float64."""
+    result: list[Sampled] = []
+    extents = compared_with(graph)
+    for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
+        fixed = sample.fixed_part(number)
+        if fixed is not None:
+            result.append(Sampled((fixed.astype(np.float64),), region))
+            continue
+        if v.dtype.is_integer:
+            result.append(Sampled((draw_integers(rng, v, region, extents.get(v, 0)),), region))
+            continue
+        x = rng.standard_normal(region_shape(region, v.shape), dtype=np.float32) * np.float32(scale)
+        result.append(Sampled((v.dtype.round(x),), region))
+    return result
+
+
+def outputs_of(
+    graph: KernelGraph, number: int, domain: Domain, inputs: Sequence[Sampled], sample: Sample
+) -> list[Array]:
+    """The sampled part of each output; ``number`` is the graph's place in the sample."""
+    values = evaluate_sampled(graph, domain, inputs, sample.demands[number])
+    return [
+        restrict(x, region, v)[0]
+        for x, region, v in zip(values, sample.outputs, graph.outputs, strict=True)
+    ]
+
+
+def compare_floats(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    permutation: Sequence[int],
+) -> list[Difference | None]:
+    """The difference in float64, if any, for each magnitude of inputs that could be tried.
+
+    Graphs are free of composites, the reference is stable. ``actual`` is not finite where the
+    candidate gives no number and no other difference was seen.
+    """
+    results: list[Difference | None] = []
+    for scale in (1.0, 0.05):
+        inputs = draw_inputs(graphs[0], sample, rng, scale)
+        expected = outputs_of(graphs[0], 0, Yardstick(), inputs, sample)
+        actual = permuted_outputs(graphs[1], 1, Yardstick(), inputs, sample, permutation)
+        if all(np.isfinite(x).all() for x in expected):
+            results.append(_compare(expected, actual, sample, scale))
+    return results
+
+
+def compare_several(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    inputs: Sequence[Sampled],
+    candidates: Sequence[int],
+    scale: float,
+) -> dict[int, Difference | None]:
+    """The difference of each of some candidates (counted from 0; the first graph is the reference)
+    on given inputs, where the reference is defined; ``scale`` is theirs."""
+    expected = outputs_of(graphs[0], 0, Float64(), inputs, sample)
+    defined = [np.isfinite(x) for x in expected]
+    expected = [np.where(d, x, 0.0) for d, x in zip(defined, expected, strict=True)]
+    order = range(len(graphs[0].outputs))
+    found: dict[int, Difference | None] = {}
+    for n in candidates:
+        actual = permuted_outputs(graphs[n + 1], n + 1, Float64(), inputs, sample, order)
+        actual = [np.where(d, y, 0.0) for d, y in zip(defined, actual, strict=True)]
+        found[n] = _compare(expected, actual, sample, scale)
+    return found
+
+
+def find_difference(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    rng: np.random.Generator,
+    permutation: Sequence[int],
+) -> Difference | None:
+    """A difference at any magnitude of inputs; missing numbers count only if all magnitudes have
+    them.
+    """
+    results = compare_floats(graphs, sample, rng, permutation)
+    return decisive(results)
+
+
+def decisive(results: Sequence[Difference | None]) -> Difference | None:
+    """What :func:`find_difference` makes of the results."""
+    for d in results:
+        if d is not None and np.isfinite(d.actual):
+            return d
+    return results[0] if results and all(d is not None for d in results) else None
+
+
+def _compare(
+    expected: Sequence[Array], actual: Sequence[Array], sample: Sample, scale: float
+) -> Difference | None:
+    undefined: Difference | None = None
+    for i, (x, y) in enumerate(zip(expected, actual, strict=True)):
+        if x.shape != y.shape:
+            return Difference(i, (), float("nan"), 0.0, scale)
+        if x.size == 0:
+            continue
+        finite = np.isfinite(y)
+        with np.errstate(invalid="ignore"):
+            wrong = finite & ~(np.abs(x - y) <= TOLERANCE * float(np.abs(x).max()))
+        if wrong.any():
+            return _difference(i, x, y, wrong, sample, scale)
+        if not finite.all():
+            undefined = undefined or _difference(i, x, y, ~finite, sample, scale)
+    return undefined
+
+
+def _difference(
+    output: int, x: Array, y: Array, where: Array, sample: Sample, scale: float
+) -> Difference:
+    at = np.unravel_index(int(np.argmax(where)), x.shape)
+    region = sample.outputs[output]
+    element = tuple(int(k) if r is None else int(r[k]) for k, r in zip(at, region, strict=True))
+    return Difference(output, element, float(x[at]), float(y[at]), scale)
+
+
+def permuted_outputs(
+    graph: KernelGraph,
+    number: int,
+    domain: Domain,
+    inputs: Sequence[Sampled],
+    sample: Sample,
+    permutation: Sequence[int],
+    shared: Shared | None = None,
+) -> list[Array]:
+    """As :func:`outputs_of`, in another order: output ``i`` of the result is output
+    ``permutation[i]`` of the graph."""
+    values = evaluate_sampled(graph, domain, inputs, sample.demands[number], shared)
+    return [
+        restrict(values[j], region, graph.outputs[j])[0]
+        for j, region in zip(permutation, sample.outputs, strict=True)
+    ]
+
+
+def everywhere(results: Sequence[Difference | None]) -> Difference | None:
+    """A difference where the exact layers hold: right numbers at one magnitude of the inputs are
+    enough, as cancellation may spoil float64 at another (that is for the numeric gate)."""
+    wrong = [d for d in results if d is not None and np.isfinite(d.actual)]
+    return wrong[0] if results and len(wrong) == len(results) else None

@@ -1,0 +1,73 @@
+"""Do programs differ in float64 with what some of their inputs are known to hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mirage.semantics.evaluate import Sampled
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.samples.floats import Difference, compare_several, draw_inputs
+from mirage.verify.evidence.samples.sampling import Sample, choose_sample
+
+_SCALES = (1.0, 0.05)
+_PARTS = 3  # of the outputs that are looked at
+_AT_MOST = 32.0  # times the work of a test that a single element may need
+
+
+def held_difference(
+    graphs: tuple[KernelGraph, KernelGraph],
+    contents: Mapping[int, Array],
+    work: float,
+    seed: int,
+) -> tuple[Difference | None, int]:
+    """A difference in float64 on random inputs, those in ``contents`` as they are, and how many
+    inputs were tried."""
+    (found,) = held_differences(graphs[0], graphs[1:], contents, work, seed)
+    return found
+
+
+def held_differences(
+    reference: KernelGraph,
+    candidates: Sequence[KernelGraph],
+    contents: Mapping[int, Array],
+    work: float,
+    seed: int,
+) -> list[tuple[Difference | None, int]]:
+    """The same for several candidates, on the same inputs: what the reference gives is computed
+    once. ``work`` is that of one candidate."""
+    rng = np.random.default_rng(seed)
+    graphs = (reference, *candidates)
+    all_work = work * len(graphs) / 2.0
+    found = dict[int, tuple[Difference | None, int]]()
+    found.update((n, (None, 0)) for n in range(len(candidates)))
+    for _ in range(_PARTS):
+        sample = choose_sample(graphs, 4.0 * all_work, rng)
+        if sample.work > _AT_MOST * all_work:
+            if len(candidates) > 1:  # one alone may be too large
+                alone = (held_difference((reference, c), contents, work, seed) for c in candidates)
+                return list(alone)
+            break
+        for scale in _SCALES:
+            inputs = with_contents(draw_inputs(reference, sample, rng, scale), sample, contents)
+            active = [n for n, (difference, _) in found.items() if difference is None]
+            for n, difference in compare_several(graphs, sample, inputs, active, scale).items():
+                found[n] = difference, found[n][1] + 1
+        if sample.fraction == 1.0 or all(difference for difference, _ in found.values()):
+            break
+    return [found[n] for n in range(len(candidates))]
+
+
+def with_contents(
+    inputs: list[Sampled], sample: Sample, contents: Mapping[int, Array]
+) -> list[Sampled]:
+    """The inputs with the elements that are known in place."""
+    result = list(inputs)
+    for i, content in contents.items():
+        x = np.asarray(content, dtype=np.float64)
+        for dim, index in enumerate(sample.inputs[i]):
+            x = x if index is None else np.take(x, index, axis=dim)
+        result[i] = Sampled((x,), sample.inputs[i])
+    return result
