@@ -23,6 +23,7 @@ from mirage.verify.pair.verification import Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.cut_calls import cut_calls
 from mirage.verify.shared_inputs.free_positions import free_positions, with_positions
+from mirage.verify.shared_inputs.shared_rows import cut_rows, with_rows
 from mirage.verify.shared_inputs.steps_left_out import NOT_IDLE, all_steps_taken, with_steps
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
@@ -59,7 +60,8 @@ def examine(
             return verdict
         return with_steps(freed, verdict, known_numbers, options.work)
     reference, candidate = freed.reference, freed.candidate
-    first, second = cut_calls(reference), cut_calls(candidate)
+    rows = cut_rows(reference, candidate, contents, seed)
+    first, second = rows or (cut_calls(reference), cut_calls(candidate))
     if first.calls != second.calls:
         text = f"expected the calls {list(first.calls)}, got {list(second.calls)}"
         return Verdict(Kind.UNKNOWN, None, (Evidence("calls to the framework", None, text),), seed)
@@ -77,7 +79,7 @@ def examine(
         assert isinstance(again, Verdict)
         if again.equivalent:
             return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
-    return found
+    return with_rows(reference, candidate, found, contents, options.work)
 
 
 _Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]

@@ -122,12 +122,12 @@ def all_held_apart(
     seed: int,
 ) -> list[Verdict | int | None]:
     """The same for several candidates of a program, on the same inputs."""
-    first = cut_calls(reference)
+    first = cut_calls(reference, rows=False)
     source = decompose(first.graph, stable=True)
     found: list[Verdict | int | None] = [None] * len(candidates)
     groups: dict[tuple[tuple[int, tuple[int, int]], ...], dict[int, KernelGraph]] = {}
     for n, candidate in enumerate(candidates):
-        second = cut_calls(candidate)
+        second = cut_calls(candidate, rows=False)
         if first.calls == second.calls:
             ends = tuple(sorted(bounding_inputs(candidate).items()))
             groups.setdefault(ends, {})[n] = decompose(second.graph, stable=True)
