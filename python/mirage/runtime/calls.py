@@ -32,11 +32,10 @@ def overload_of(op: str) -> Any:
 class TorchCall:
     """A call that is ready to be made: what depends on names is looked up once.
 
-    ``device`` is what arguments mean that name the program's device (None: PyTorch's default).
     Raises :class:`MissingOpError`.
     """
 
-    def __init__(self, call: Call, device: torch.device | None = None) -> None:
+    def __init__(self, call: Call) -> None:
         function = overload_of(call.op)
         named = dict(call.arguments)
         self.call = call
@@ -49,15 +48,24 @@ class TorchCall:
                 self._places.append((name, None, True))
                 continue
             value = named[name]
+            # what is made of no tensor is made where the program runs
+            made = not call.operands and name == "device" and value is None
+            value = Device() if made else value
             tensors = isinstance(value, Tensors)
-            self._places.append((name, value if tensors else _as_torch(value, device), tensors))
+            plain = tensors or isinstance(value, Device)
+            self._places.append((name, value if plain else _as_torch(value), tensors))
 
-    def __call__(self, operands: Sequence[Any], write: bool = False) -> tuple[Any, ...]:
-        """The results; with ``write`` the call writes in place if it is one that may."""
+    def __call__(
+        self, operands: Sequence[Any], write: bool = False, device: torch.device | None = None
+    ) -> tuple[Any, ...]:
+        """The results; with ``write`` the call writes in place if it is one that may. ``device`` is
+        the one that the program runs on (None: PyTorch's default)."""
         rest = iter(operands)
         arguments: dict[str, Any] = {}
         for name, value, tensors in self._places:
-            if not tensors:
+            if isinstance(value, Device):
+                arguments[name] = device
+            elif not tensors:
                 arguments[name] = value
             elif isinstance(value, Tensors):
                 arguments[name] = [next(rest) if there else None for there in value.there]
@@ -70,11 +78,9 @@ class TorchCall:
         return tuple(result) if isinstance(result, tuple | list) else (result,)
 
 
-def _as_torch(value: Argument, device: torch.device | None) -> Any:
+def _as_torch(value: Argument) -> Any:
     if isinstance(value, ElementType):
         import torch
 
         return getattr(torch, TORCH_NAMES[value.name])
-    if isinstance(value, Device):
-        return device
     return list(value) if isinstance(value, tuple) else value

@@ -18,13 +18,14 @@ Launcher = Callable[[int, "list[torch.Tensor]"], "Sequence[torch.Tensor]"]
 
 
 class Steps:
-    """A plan with its calls looked up; ``device`` is the one that calls of it name. Raises
-    :class:`~mirage.runtime.errors.MissingOpError`."""
+    """A plan with its calls looked up; ``device`` is the one that it runs on (None: that of its
+    inputs). Raises :class:`~mirage.runtime.errors.MissingOpError`."""
 
     def __init__(self, plan: Plan, device: torch.device | None = None) -> None:
         self.plan = plan
+        self._device = device
         self._calls = tuple(
-            TorchCall(step, device) if isinstance(step, Call) else None for step in plan.steps
+            TorchCall(step) if isinstance(step, Call) else None for step in plan.steps
         )
 
     def __call__(
@@ -38,6 +39,7 @@ class Steps:
         """
         values: dict[int, Any] = dict(enumerate(tensors))
         copies: dict[int, Any] = {}  # of tensors that kernels cannot take as they are
+        device = _device_of(tensors) if self._device is None else self._device
         wrote = False
         unused = self.plan.last_uses
         try:
@@ -49,7 +51,7 @@ class Steps:
                 else:
                     changes = write and call.call.in_place
                     wrote |= changes
-                    results = call([values[v] for v in step.operands], changes)
+                    results = call([values[v] for v in step.operands], changes, device)
                 values.update(zip(step.results, results, strict=True))
                 for v in unused[number]:
                     del values[v]
@@ -62,6 +64,12 @@ class Steps:
                 f"new numbers now: {type(error).__name__}: {error}"
             ) from error
         return tuple(values[v] for v in self.plan.outputs)
+
+
+def _device_of(tensors: Sequence[Any]) -> torch.device | None:
+    """Where tensors are; a number on the CPU may stand beside those of a GPU."""
+    devices = [x.device for x in tensors if hasattr(x, "device")]
+    return next((d for d in devices if d.type != "cpu"), devices[0] if devices else None)
 
 
 def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch.Tensor:

@@ -42,6 +42,8 @@ PIECE_LOG2 = -72.0
 """The same of a piece: thousands of them together stay below :data:`ENOUGH_LOG2`."""
 _FIRST_WORK = LITTLE_WORK // 4
 """Products of terms of a first attempt at a proof: small kernels need no more."""
+_OPENED_WORK = 1.5e5
+"""Elements of a first attempt by way of tiles inside: it fails where few of them can be shown."""
 
 
 @dataclass
@@ -114,9 +116,10 @@ def _compare_small(
         return Exact(bound, evidence.holds, evidence=[evidence])
     proof = prove(pair, most_work=_FIRST_WORK)
     tried = [proof]
+    pieces: dict[str, Shown] = {}
     if not proof.holds:
         # a kernel that does much is proved sooner by way of what it computes inside
-        tried.append(prove_opened(first, second, rng))
+        tried.append(prove_opened(first, second, rng, _OPENED_WORK, pieces))
         if tried[-1].holds:
             return Exact(bound, True, None, True, evidence=[evidence, tried[-1]])
     general = prove_for_extents(pair)
@@ -125,6 +128,9 @@ def _compare_small(
         return Exact(bound, True, None, True, holds_for, [evidence, proof])
     if not proof.holds:
         proof = tried[0] = prove(pair)
+        if not proof.holds:
+            tried[-1] = prove_opened(first, second, rng, shown=pieces)
+            proof = tried[-1] if tried[-1].holds else proof
     if proof.holds:
         return Exact(bound, True, None, True, evidence=[evidence, proof])
     evidence, bound = run_small_model(pair, rng, limit)
