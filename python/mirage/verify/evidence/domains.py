@@ -12,7 +12,7 @@ their masks, tails and loops. That two arguments are the same is seen at random 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,7 @@ from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.held import part_of
 from mirage.verify.evidence.integers import compared_with, draw_integers
 from mirage.verify.evidence.real_sizes import constants_of, restrict
 from mirage.verify.evidence.sampling import Sample
@@ -218,16 +219,22 @@ def defined_evidence(
     sample: Sample,
     rng: np.random.Generator,
     order: Sequence[int],
+    contents: Mapping[int, Array] = {},
 ) -> Evidence:
     """Whether ``candidate`` is defined wherever the first of the ``references`` is; the others are
     the same program, decomposed otherwise. Graphs are free of composites."""
     by_sign = by_reference = 0
     for _ in range(_DRAWS):
-        drawn = _draw(references[0], sample, rng)
-        known = _owed(references, sample, drawn).sets(_factors((references[0], candidate)))
+        drawn = _draw(references[0], sample, rng, contents)
+        known = _owed(references, sample, drawn, contents).sets(
+            _factors((references[0], candidate))
+        )
         domain = Defined(known)
         results = evaluate_sampled(
-            candidate, domain, _inputs(domain, candidate, drawn, sample), sample.demands[1]
+            candidate,
+            domain,
+            _inputs(domain, candidate, drawn, sample, contents),
+            sample.demands[1],
         )
         by_sign, by_reference = domain.by_sign, domain.by_reference
         for i, j in enumerate(order):
@@ -253,13 +260,17 @@ def defined_evidence(
     return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
 
 
-def _draw(graph: KernelGraph, sample: Sample, rng: np.random.Generator) -> list[Array]:
+def _draw(
+    graph: KernelGraph, sample: Sample, rng: np.random.Generator, contents: Mapping[int, Array]
+) -> list[Array]:
     """Inputs that are not rounded to their types: numbers of 16 bits meet by chance."""
     values: list[Array] = []
     extents = compared_with(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         fixed = sample.fixed_part(number)
-        if fixed is not None:
+        if number in contents:
+            values.append(part_of(contents[number], region))
+        elif fixed is not None:
             values.append(fixed.astype(np.float64))
         elif v.dtype.is_integer:
             values.append(np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64))
@@ -268,14 +279,20 @@ def _draw(graph: KernelGraph, sample: Sample, rng: np.random.Generator) -> list[
     return values
 
 
-def _owed(references: Sequence[KernelGraph], sample: Sample, drawn: Sequence[Array]) -> Owed:
+def _owed(
+    references: Sequence[KernelGraph],
+    sample: Sample,
+    drawn: Sequence[Array],
+    contents: Mapping[int, Array],
+) -> Owed:
     """The arguments of the references' operations."""
     owed = Owed()
     for number, graph in enumerate(references):
         domain = Defined()
         wanted = sample.demands[0] if not number else demand(graph, sample.outputs)
         try:
-            evaluate_sampled(graph, domain, _inputs(domain, graph, drawn, sample), wanted)
+            inputs = _inputs(domain, graph, drawn, sample, contents)
+            evaluate_sampled(graph, domain, inputs, wanted)
         except EvaluationError:
             if not number:
                 raise
@@ -292,11 +309,16 @@ def _factors(graphs: Sequence[KernelGraph]) -> list[float]:
 
 
 def _inputs(
-    domain: Defined, graph: KernelGraph, drawn: Sequence[Array], sample: Sample
+    domain: Defined,
+    graph: KernelGraph,
+    drawn: Sequence[Array],
+    sample: Sample,
+    contents: Mapping[int, Array],
 ) -> list[Sampled]:
     inputs: list[Sampled] = []
     entries = zip(drawn, graph.inputs, sample.inputs, strict=True)
     for number, (values, v, region) in enumerate(entries):
-        planes = domain.input(values, v.dtype, fixed=number in sample.fixed)
+        fixed = number in sample.fixed or number in contents
+        planes = domain.input(values, v.dtype, fixed=fixed)
         inputs.append(Sampled(planes, region))
     return inputs

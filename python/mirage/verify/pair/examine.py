@@ -18,6 +18,7 @@ from mirage.verify.normal_form.exponents import has_written
 from mirage.verify.normal_form.normalize import Depth
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.options import SignatureMismatch, VerifyOptions
+from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
@@ -57,7 +58,8 @@ def examine(
             verdict = found
         verdict = with_positions(freed, replace(verdict, seed=seed), known_numbers, options.work)
         if taken is None or taken is freed:
-            return verdict
+            pair = freed.reference, freed.candidate
+            return in_place(*pair, verdict, known_numbers, options)
         return with_steps(freed, verdict, known_numbers, options.work)
     reference, candidate = freed.reference, freed.candidate
     rows = cut_rows(reference, candidate, contents, seed)
