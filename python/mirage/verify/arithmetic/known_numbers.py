@@ -3,14 +3,15 @@ them, tensors that a program holds.
 
 A function of known numbers is the number that it gives (where that is rational); a choice by a
 known number is one of two; rows that are looked up at a known place are that row. A row that is
-looked up at an unknown place is a function of the place and of the table's column, of which nothing
-else is known.
+looked up at an unknown place is a function of the place and of what the table has at each, of which
+nothing else is known. Places are brought to one form, ``step * q + start``, and count as far as the
+first program has rows there: where it has none, it is not defined.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from fractions import Fraction
 
 import numpy as np
@@ -71,7 +72,16 @@ def element_of(number: Number) -> Element:
 
 
 class KnownNumbers(Symbolic):
-    """The domain described in the module's docstring."""
+    """The domain described in the module's docstring. While it is ``collecting``, the program that
+    is evaluated is the one that says which rows there have to be."""
+
+    def __init__(self, *, most_work: int) -> None:
+        super().__init__(most_work=most_work)
+        self.collecting = False
+        self._whole: set[int] = set()  # symbols
+        self._defined: dict[object, Set[int]] = {}
+        self._kept: dict[object, tuple[object, Element]] = {}  # by the key of what keeps it
+        self._masks: dict[object, object] = {}  # what a bias is that of
 
     def held(self, values: Array) -> Planes:
         """A tensor of numbers that are known: float64, each read exactly."""
@@ -89,13 +99,20 @@ class KnownNumbers(Symbolic):
 
         def apply(v: Element) -> Element:
             number = number_of(v)
-            return self._apply(fn, v) if number is None else element_of(known(number))
+            if number is not None:
+                return element_of(known(number))
+            found = self._apply(fn, v)
+            if fn is UnaryFn.BIAS:
+                self._masks[self._key(found)] = self._key(v)
+            return found
 
         return (map_elements(apply, x[0]),)
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         if fn is BinaryFn.KEEP:
             return (as_array(np.frompyfunc(self._keep, 2, 1)(a[0], b[0])),)
+        if fn is BinaryFn.ADD and self._kept and self._masks:
+            return (as_array(np.frompyfunc(self._seen, 2, 1)(a[0], b[0])),)
         known = BINARY.get(fn)
         if known is None:
             return super().binary(fn, a, b, dtype)
@@ -116,7 +133,21 @@ class KnownNumbers(Symbolic):
         number = number_of(condition)
         if number is not None:
             return x if number else Ratio({})
-        return Ratio({}) if number_of(x) == 0 else self._apply(BinaryFn.KEEP, condition, x)
+        if number_of(x) == 0:
+            return Ratio({})
+        found = self._apply(BinaryFn.KEEP, condition, x)
+        self._kept[self._key(found)] = self._key(condition), x
+        return found
+
+    def _seen(self, x: Element, y: Element) -> Element:
+        """A sum: what a mask keeps need not be kept where minus infinity is added to the rest."""
+        for one, other in ((x, y), (y, x)):
+            if isinstance(one, Ratio) and isinstance(other, Ratio):
+                kept = self._kept.get(self._key(one))
+                mask = self._masks.get(self._key(other))
+                if kept is not None and mask is not None and kept[0] == mask:
+                    return self.add(kept[1], other)
+        return self.add(x, y)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         if fn is ReduceFn.SUM:
@@ -136,22 +167,62 @@ class KnownNumbers(Symbolic):
             return None
         return (objects([element_of(math.trunc(n)) for n in numbers if n is not None], x[0].shape),)
 
+    # ---- rows of tables
+
     def rows(self, table: Planes, places: Planes) -> Planes:
         """The rows of a table at places."""
         (rows,), (index,) = table, places
-        rest = rows.shape[1:]
         columns = rows.reshape(rows.shape[0], -1)
-        keys = [frozenset(enumerate(map(self._key, column))) for column in columns.T]
+        keys = [list(map(self._key, column)) for column in columns.T]
 
         def row(place: Element) -> list[Element]:
             number = number_of(place)
             if number is None:
-                key = self._key(place)
-                if key is None:
-                    return [math.nan] * len(keys)
-                return [self._symbol((_ROW, key, column)) for column in keys]
+                return self._row_somewhere(place, keys, rows.shape[0])
             inside = number == int(number) and 0 <= number < rows.shape[0]
             return list(columns[int(number)]) if inside else [math.nan] * len(keys)
 
         found = [x for place in index.ravel() for x in row(place)]
-        return (objects(found, (*index.shape, *rest)),)
+        return (objects(found, (*index.shape, *rows.shape[1:])),)
+
+    def _row_somewhere(
+        self, place: Element, columns: Sequence[Sequence[object]], count: int
+    ) -> list[Element]:
+        """A row at an unknown place ``step * q + start``: a function of ``q`` and of what each
+        column has there for each of its values, as far as the first program is defined for it."""
+        q, step, start = self._place(place)
+        key = self._key(q)
+        if key is None:
+            return [math.nan] * len(columns)
+        at = {(r - start) // step: r for r in range(count) if (r - start) % step == 0}
+        if self.collecting:
+            self._defined[key] = self._defined.get(key, at.keys()) & at.keys()
+        values = [v for v in at if v in self._defined.get(key, at.keys())]
+        lost = self._defined.get(key, frozenset[int]()) - at.keys()
+        if lost:
+            return [math.nan] * len(columns)
+        return [
+            self._symbol((_ROW, key, frozenset((v, column[at[v]]) for v in values)))
+            for column in columns
+        ]
+
+    def _place(self, place: Element) -> tuple[Element, int, int]:
+        """``(q, step, start)`` of a place, where it is known to be one of whole numbers."""
+        if not isinstance(place, Ratio) or place.bottom is not None:
+            return place, 1, 0
+        whole = all(
+            c == int(c) and not e and all(s in self._whole and n > 0 for s, n in self._monomials[m])
+            for (e, m), c in place.top.items()
+        )
+        if not whole:
+            return place, 1, 0
+        rest = {t: int(c) for t, c in place.top.items() if t != _UNIT}
+        step = math.gcd(*rest.values())
+        step = -step if rest[min(rest)] < 0 else step
+        return Ratio({t: c // step for t, c in rest.items()}), step, int(place.top.get(_UNIT, 0))
+
+    def whole_numbers(self, name: int, shape: tuple[int, ...]) -> Planes:
+        """A tensor of symbols that are whole numbers."""
+        found = self.inputs(name, shape)
+        self._whole.update(self._symbols[name, i] for i in range(math.prod(shape)))
+        return found

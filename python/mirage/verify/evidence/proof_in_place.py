@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Planes
 from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
-from mirage.semantics.op import UnknownOp
+from mirage.semantics.op import Lookup, UnknownOp
 from mirage.semantics.region import demand, whole, whole_demand
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
@@ -38,11 +38,15 @@ def prove_in_place(
     if work > MOST_WORK:
         return Evidence(NAME, None, f"{work:.0f} elements of work, limit {MOST_WORK:.0f}")
     domain = KnownNumbers(most_work=4 * LITTLE_WORK)
-    inputs = [
-        domain.held(contents[i]) if i in contents else domain.inputs(i, v.shape)
-        for i, v in enumerate(reference.inputs)
-    ]
+    inputs: list[Planes] = []
+    for i, v in enumerate(reference.inputs):
+        symbols = domain.whole_numbers if v.dtype.is_integer else domain.inputs
+        inputs.append(domain.held(contents[i]) if i in contents else symbols(i, v.shape))
     try:
+        if any(isinstance(op, Lookup) for op in reference.ops):
+            domain.collecting = True
+            _outputs(graphs[0], domain, inputs)
+            domain.collecting = False
         first, second = (_outputs(g, domain, inputs) for g in graphs)
         same = all(
             _same(domain, a, b)

@@ -57,7 +57,9 @@ def examine(
             assert isinstance(found, Verdict)
             verdict = found
         verdict = with_positions(freed, replace(verdict, seed=seed), known_numbers, options.work)
-        if taken is None or taken is freed:
+        if taken is None:
+            return verdict
+        if taken is freed:
             pair = freed.reference, freed.candidate
             return in_place(*pair, verdict, known_numbers, options)
         return with_steps(freed, verdict, known_numbers, options.work)
@@ -81,7 +83,8 @@ def examine(
         assert isinstance(again, Verdict)
         if again.equivalent:
             return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
-    return with_rows(reference, candidate, found, contents, options.work)
+    found = with_rows(reference, candidate, found, contents, options.work)
+    return found if contents else in_place(reference, candidate, found, contents, options)
 
 
 _Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]

@@ -17,7 +17,7 @@ from mirage.verify.evidence.rounding import measure_together
 from mirage.verify.evidence.sampling import choose_sample
 from mirage.verify.options import VerifyOptions
 from mirage.verify.pair.postponed import rounding_evidence
-from mirage.verify.shared_inputs.shared_rows import cut_rows
+from mirage.verify.shared_inputs.shared_rows import cut_rows, has_rows
 from mirage.verify.verdict import Kind, Verdict
 
 
@@ -32,7 +32,8 @@ def in_place(
     with any numbers in their place, or a candidate is not defined for all of those, they are
     compared with those that are there."""
     open_ = verdict.kind is Kind.UNKNOWN or (verdict.equivalent and verdict.defined is False)
-    if not open_ or not contents or not options.prove:
+    some = contents or has_rows(reference, candidate)
+    if not open_ or not some or not options.prove:
         return verdict
     proof = prove_in_place(reference, candidate, contents)
     if not proof.holds:

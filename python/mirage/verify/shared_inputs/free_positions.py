@@ -23,7 +23,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.floats import Difference
 from mirage.verify.evidence.held import held_differences
 from mirage.verify.normal_form.rows import rows_first
-from mirage.verify.normal_form.table_indices import looked_up_with, not_below_zero
+from mirage.verify.normal_form.table_indices import looked_up_with, within_tables
 from mirage.verify.shared_inputs.cut_calls import cut_calls
 from mirage.verify.shared_inputs.loop_bounds import bounding_inputs, bounds_in_place
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
@@ -46,7 +46,7 @@ def free_positions(reference: KernelGraph, candidate: KernelGraph) -> Freed:
     """Both programs with further inputs in the place of positions, the same in both; gathers of the
     same rows are one."""
     named = looked_up_with(loaded(reference))
-    given = (not_below_zero(loaded(g), named) for g in (reference, candidate))
+    given = (within_tables(loaded(g), named) for g in (reference, candidate))
     graphs = [_once(rows_first(g)) for g in given]
     made = [[op for op in g.ops if isinstance(op, Iota)] for g in graphs]
     shared: dict[tuple[TensorType, int], Value] = {}

@@ -164,7 +164,7 @@ def mean(x, lengths):
 
 def pooled(x, lengths):
     m = inside(lengths).to(x.dtype)
-    return (m[:, None] @ x)[:, 0] / m.sum(1, keepdim=True)
+    return (m[:, None] @ x)[:, 0] / lengths.clamp(min=1)[:, None]
 
 
 def weighted(mask):
@@ -225,8 +225,8 @@ SEQUENCES = [
     Pair(
         "the last row by a lookup",
         LENGTHS,
-        last,
         lambda x, n: x.gather(1, n[:, None, None].expand(3, 1, 4))[:, 0],
+        last,
         False,
     ),
 ]
@@ -336,7 +336,11 @@ SUMS = [
         ROWS,
         running,
         lambda x: torch.cat(
-            [x[:, a : a + 4].cumsum(-1) + x[:, :a].sum(-1, keepdim=True) for a in (0, 4, 8)], -1
+            [
+                x[:, a : a + 4].cumsum(-1) + (x[:, : a or 1].sum(-1, keepdim=True) if a else 0)
+                for a in (0, 4, 8)
+            ],
+            -1,
         ),
         False,
     ),
@@ -361,14 +365,14 @@ LOOKUPS = [
     Pair(
         "rows selected",
         TABLE,
-        lambda i, t: t[i].exp(),
         lambda i, t: t.index_select(0, i).exp(),
+        lambda i, t: t[i].exp(),
         False,
     ),
     Pair(
         "rows by elements",
         TABLE,
-        lambda i, t: t[i].tanh(),
+        lambda i, t: t.index_select(0, i).tanh(),
         lambda i, t: t.gather(0, i[:, None].expand(5, 8)).tanh(),
         False,
     ),
@@ -377,14 +381,14 @@ LOOKUPS = [
     Pair(
         "a table moved by one",
         TABLE,
-        lambda i, t: t[i] * 2,
+        lambda i, t: F.embedding(i, t) * 2,
         lambda i, t: F.pad(t, (0, 0, 1, 0))[i + 1] * 2,
         False,
     ),
     Pair(
         "a table turned round",
         TABLE,
-        lambda i, t: t[i] * 2,
+        lambda i, t: F.embedding(i, t) * 2,
         lambda i, t: t.flip(0)[8 - i] * 2,
         False,
     ),

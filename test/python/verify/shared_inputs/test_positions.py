@@ -86,12 +86,12 @@ def test_faults_of_masks_are_refuted(fault: str) -> None:
         assert verdict.witness is not None
 
 
-def test_what_holds_for_these_positions_only_is_not_refuted() -> None:
+def test_what_holds_for_these_positions_only_is_proved_for_them() -> None:
     """A window as long as the sequence: equal, which needs the order of positions."""
     for candidate in candidates("causal"):
         verdict = verify(attention(window(N)), candidate, OPTIONS)
-        assert verdict.kind is Kind.UNKNOWN, verdict
-        assert "positions as they are" in verdict.evidence[-1].name
+        assert verdict.kind is Kind.PROVED, verdict
+        assert any("positions and bound tensors as they are" in e.name for e in verdict.evidence)
 
 
 # ---- launches by hand
