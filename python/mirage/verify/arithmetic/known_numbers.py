@@ -81,6 +81,7 @@ class KnownNumbers(Symbolic):
         self._whole: set[int] = set()  # symbols
         self._defined: dict[object, Set[int]] = {}
         self._kept: dict[object, tuple[object, Element]] = {}  # by the key of what keeps it
+        self._truths: set[object] = set()  # keys of elements that are 0 or 1
         self._masks: dict[object, object] = {}  # what a bias is that of
 
     def held(self, values: Array) -> Planes:
@@ -119,14 +120,31 @@ class KnownNumbers(Symbolic):
 
         def apply(x: Element, y: Element) -> Element:
             first, second = number_of(x), number_of(y)
+            if fn is BinaryFn.EQ and (first is None or second is None):
+                return self._equal(x, y)
             if first is None or second is None:
                 one, other = (objects([v], ()) for v in (x, y))
                 (found,) = super(KnownNumbers, self).binary(fn, (one,), (other,), dtype)
                 element: Element = found.item()
+                if fn in (BinaryFn.LT, BinaryFn.LE):
+                    self._truths.add(self._key(element))
                 return element
             return element_of(known(first, second))
 
         return (as_array(np.frompyfunc(apply, 2, 1)(a[0], b[0])),)
+
+    def _equal(self, x: Element, y: Element) -> Element:
+        """Whether two elements are equal: a function of their difference, of either sign."""
+        there, back = (self.add(a, self.mul(b, element_of(-1))) for a, b in ((x, y), (y, x)))
+        number = number_of(there)
+        if number is not None:
+            return element_of(_truth(number == 0))
+        keys = self._key(there), self._key(back)
+        if None in keys:
+            return math.nan
+        found = self._symbol((BinaryFn.EQ, frozenset(keys)))
+        self._truths.add(self._key(found))
+        return found
 
     def _keep(self, condition: Element, x: Element) -> Element:
         """``x`` where the condition is not zero, else zero."""
@@ -135,9 +153,19 @@ class KnownNumbers(Symbolic):
             return x if number else Ratio({})
         if number_of(x) == 0:
             return Ratio({})
-        found = self._apply(BinaryFn.KEEP, condition, x)
+        plain = self._key(condition) in self._truths and self._is_plain(x)
+        found = self.mul(condition, x) if plain else self._apply(BinaryFn.KEEP, condition, x)
         self._kept[self._key(found)] = self._key(condition), x
         return found
+
+    def _is_plain(self, x: Element) -> bool:
+        """Whether an element is a polynomial of inputs: a number whatever these are."""
+        if not isinstance(x, Ratio) or x.bottom is not None:
+            return False
+        powers = (power for _, m in x.top for power in self._monomials[m])
+        return not any(e for e, _ in x.top) and all(
+            n > 0 and s not in self._functions for s, n in powers
+        )
 
     def _seen(self, x: Element, y: Element) -> Element:
         """A sum: what a mask keeps need not be kept where minus infinity is added to the rest."""
