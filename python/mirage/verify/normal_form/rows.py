@@ -1,5 +1,5 @@
-"""Rows of a computed table are computed of rows: functions of elements, reductions inside of rows,
-products with what all rows share and parts of rows may be taken before the lookup or after it.
+"""Rows of a computed table are computed of rows: functions of elements, reductions inside of rows
+and products with what all rows share may be taken before the lookup or after it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from dataclasses import replace
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.op import Lookup, Op, Value
 from mirage.semantics.positions import gather
+from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Matmul, Reduce, Slice
+from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph
 
 
 def rows_first(graph: KernelGraph) -> KernelGraph:
@@ -54,7 +55,7 @@ class _Rows:
 
     def _computed(self, op: Op) -> Value | None:
         """The rows of an op's result, of rows of its operands; None where it is none of these."""
-        b, first = self.b, op.operands[:1]
+        b, first = self.b, op.operands[0] if op.operands else op.results[0]
         if isinstance(op, Elementwise) and op.operands:
             rank = len(op.results[0].shape)
             operands = tuple(self._beside(v, rank) for v in op.operands)
@@ -62,14 +63,12 @@ class _Rows:
             result = Value(replace(op.results[0].type, shape=shape))
             b.ops.append(replace(op, operands=operands, results=(result,)))
             return result
-        if isinstance(op, Reduce) and 0 not in op.dims:
-            return b.reduce(op.fn, self.of(first[0]), tuple(d + self.more for d in op.dims))
-        if isinstance(op, Matmul) and len(op.results[0].shape) == 2:
-            return b.matmul(self.of(first[0]), op.operands[1])
-        if isinstance(op, Slice) and op.result.shape[0] == first[0].shape[0]:
-            offsets = (0,) * (self.more + 1) + op.offsets[1:]
-            shape = (*self.index.shape, *op.result.shape[1:])
-            return b.slice(self.of(first[0]), offsets, shape)
+        if not isinstance(op, Contraction):
+            return None
+        if isinstance(op.function, ReduceFn) and 0 not in op.over[0]:
+            return b.reduce(op.function, self.of(first), tuple(d + self.more for d in op.over[0]))
+        if len(op.operands) == 2 and len(op.results[0].shape) == 2:
+            return b.matmul(self.of(first), op.operands[1])
         return None
 
     def _beside(self, v: Value, rank: int) -> Value:

@@ -5,28 +5,30 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from written.lookups_right import (
+    LINES,
+    ROPE,
+    ROWS,
+    TABLE,
+    half,
+    halves,
+    ij,
+    interleaved,
+    norm,
+)
 from written.pairs import Pair
 from written.positions_right import (
     INF,
     LENGTHS,
-    LINES,
     QKV,
-    ROPE,
-    ROWS,
     SEGMENTS,
-    TABLE,
     additive,
     attended,
     blocks,
     causal,
-    half,
-    halves,
-    ij,
     in_segments,
     inside,
-    interleaved,
     mean,
-    norm,
     ordered,
     plus_one,
     running,
