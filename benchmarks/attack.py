@@ -19,7 +19,8 @@ equal and numerically fine should be accepted.
 ``--seconds`` and says how far it came; each seed has other mutants, and ``merge`` adds them up.
 
 With ``--positions`` all mutants have faults of positions: off by one, ``<`` for ``<=``, another
-axis, a shifted window, a head for a batch, another row or page, steps left out.
+axis, a shifted window, a head for a batch, another row or page, a lost clamp, another segment, a
+length by one, steps left out. Each fault alone comes first, then several at once.
 
 Exit code 1 if there is a failure.
 """
@@ -84,6 +85,8 @@ class Task:
     seed: int
     count: int
     variants: bool
+    first: int | None = None
+    """The number of the first mutant, where they are numbered."""
 
 
 # ---- one process of many
@@ -136,8 +139,8 @@ def work(task: Task, folder: Path | None, deadline: float) -> tuple[Task, list[d
     if judge is None or (task.variants and not is_accepted(subject)):
         return task, []
     own: dict[str, Any] = {}
-    if task.kind == POSITIONS:  # there are fewer of these: two of them make more
-        own = {"faults": misplaced, "twice": 0.6}
+    if task.kind == POSITIONS:
+        own = {"faults": misplaced, "first": task.first}
     found = attack(
         subject, judge, task.seed, task.count, variants=task.variants, deadline=deadline, **own
     )
@@ -163,13 +166,19 @@ def tasks(seed: int, count: int, variants: int, layers: int, folder: Path | None
     return found
 
 
+OTHERS = 1_000_000
+"""Mutants of a subject that one seed may have; only those of the first have one fault alone."""
+
+
 def position_tasks(seed: int, count: int, folder: Path | None) -> list[Task]:
-    """Mutants with faults of positions alone."""
-    number = len(_subjects(POSITIONS, 0, folder))
-    found = [
-        t for n in range(number) for t in _split(POSITIONS, n, seed, ceil(count / number), False)
-    ]
-    random.Random(seed).shuffle(found)
+    """Mutants with faults of positions alone, those of low numbers first."""
+    subjects = len(_subjects(POSITIONS, 0, folder))
+    found: list[Task] = []
+    for first in range(0, ceil(count / subjects), CHUNK):
+        number = seed * OTHERS + first
+        some = [Task(POSITIONS, n, 0, number, CHUNK, False, number) for n in range(subjects)]
+        random.Random(number).shuffle(some)
+        found += some
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,9 @@ import graphs  # pyright: ignore[reportMissingImports]
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.transforms.skip_steps import skip_steps
+from position_masks import Mask
 from random_programs import Generator
-from stepped_loops import STEPPED, looped
+from stepped_loops import MORE_STEPPED, STEPPED, looped
 
 CANDIDATES = 3
 """Candidates of one program that are taken: the best ones of different numbers of kernels."""
@@ -58,9 +59,9 @@ def small_subjects(seed: int) -> Iterator[Subject]:
             yield _small(f"random {1000 * seed + number}", program, program)
 
 
-def stepped_subjects() -> Iterator[Subject]:
+def stepped_subjects(some: Mapping[str, tuple[Mask, int, int]] = STEPPED) -> Iterator[Subject]:
     """Loops over what masks of positions leave."""
-    for name, (mask, n, split) in STEPPED.items():
+    for name, (mask, n, split) in some.items():
         whole = looped(mask, n, split)
         yield _small(f"{name}/steps left out", whole, skip_steps(whole))
 
@@ -118,6 +119,7 @@ def prepare(names: Sequence[str], folder: Path) -> None:
     """Searches what is not in the folder yet: built-in programs by their names, attention under
     masks made of positions, and the layers of the gallery."""
     from found import found_candidates
+    from index_programs import PROGRAMS, index_candidates
     from layer_attack import LAYERS, layer_subjects
     from lookup_programs import LOOKUPS, lookup_candidates
     from position_programs import MASKS
@@ -132,10 +134,11 @@ def prepare(names: Sequence[str], folder: Path) -> None:
         if not file.exists():
             reference, *found = (s.candidate for s in masked_subjects(name))
             _keep(file, reference, found)
-    for name in LOOKUPS:
-        file = folder / f"{POSITIONS}_{name}.subject"
-        if not file.exists():
-            _keep(file, *lookup_candidates(name))
+    for some, candidates in ((LOOKUPS, lookup_candidates), (PROGRAMS, index_candidates)):
+        for name in some:
+            file = folder / f"{POSITIONS}_{name}.subject"
+            if not file.exists():
+                _keep(file, *candidates(name))
     for name in LAYERS:
         layer_subjects(name, folder)  # kept with what their tensors hold
 
@@ -178,7 +181,7 @@ def lookup_subjects(name: str) -> Iterator[Subject]:
 
 def position_subjects(folder: Path | None) -> Iterator[Subject]:
     """Those whose results depend on positions: from a folder (without one, small ones)."""
-    yield from stepped_subjects()
+    yield from stepped_subjects(STEPPED | MORE_STEPPED)
     if folder is not None:
         yield from (s for s in catalogue_subjects(folder) if s.group == POSITIONS)
 

@@ -15,7 +15,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from oracle import TooMuchWork
 from oracle_judge import FAR, Finding, Judge, place_of
-from program_mutants import Faults, Mutant, every_fault, mutants
+from program_mutants import Faults, Mutant, every_fault, mutants, numbered
 from rounding_faults import ROUNDING
 
 TWICE = 0.3
@@ -104,17 +104,21 @@ def attack(
     effort: Effort = FULL,
     decide: Verify = verify,
     faults: Faults = every_fault,
-    twice: float = TWICE,
+    first: int | None = None,
 ) -> Iterator[Outcome]:
     """Outcomes of ``count`` mutants (of those ``faults``, a part of them with two) of one
-    candidate, or of variants that should be equal; none after ``deadline`` (of ``time.time``)."""
+    candidate, or of variants that should be equal; none after ``deadline`` (of ``time.time``).
+    With ``first`` they are those from that number on (:func:`program_mutants.numbered`)."""
     rng = random.Random(f"{subject.name} {seed} {variants}")
     faults = equal_variants if variants else faults
     seen: set[str] = set()
-    for mutant in mutants(subject.candidate, rng, count, faults):
+    some = mutants(subject.candidate, rng, count, faults)
+    if first is not None:
+        some = numbered(subject.candidate, subject.name, first, count, faults)
+    for mutant in some:
         if time.time() > deadline:
             return
-        if not variants and rng.random() < twice:
+        if first is None and not variants and rng.random() < TWICE:
             mutant = _once_more(mutant, rng, faults)
         text = signature(subject.reference) + "\n" + signature(mutant.graph)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -19,7 +19,7 @@ Launcher = Callable[[int, "list[torch.Tensor]"], "Sequence[torch.Tensor]"]
 
 
 class Steps:
-    """A plan with its calls looked up; ``device`` is the program's (None: that of the first input,
+    """A plan with its calls looked up; ``device`` is the program's (None: that of the inputs,
     call by call). Raises :class:`~mirage.runtime.errors.MissingOpError`."""
 
     def __init__(self, plan: Plan, device: torch.device | None = None) -> None:
@@ -45,7 +45,7 @@ class Steps:
         Raises what calls and launches raise, as :class:`InterruptedUpdateError` where an input has
         been written to already.
         """
-        device = tensors[0].device if self._device is None and tensors else self._device
+        device = _device_of(tensors) if self._device is None else self._device
         prepared = self._on(device)
         constants = prepared.constants()
         values: dict[int, Any] = dict(enumerate(tensors))
@@ -89,6 +89,12 @@ class _Prepared:
             for step, call, unused in zip(plan.steps, calls, plan.last_uses, strict=True)
             if not made.issuperset(step.results)
         ]
+
+
+def _device_of(tensors: Sequence[Any]) -> torch.device | None:
+    """Where tensors are; a number on the CPU may stand beside those of a GPU."""
+    devices = [x.device for x in tensors if hasattr(x, "device")]
+    return next((d for d in devices if d.type != "cpu"), devices[0] if devices else None)
 
 
 def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch.Tensor:

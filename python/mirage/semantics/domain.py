@@ -84,6 +84,11 @@ class Domain(ABC):
         domain does not know which numbers ``x`` has."""
         return None
 
+    def rows(self, table: Planes, places: Planes) -> Planes | None:
+        """The rows of a table at places, where places are no numbers of NumPy; None in a domain in
+        which they are, or are not known."""
+        return None
+
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         """``x * exp(before - now)``: an accumulator brought from one running maximum to the next.
 

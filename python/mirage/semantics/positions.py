@@ -70,6 +70,9 @@ class Gather(Lookup):
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
         table, indices = xs
+        found = None if lead else domain.rows(table, indices)
+        if found is not None:
+            return found
         if len(indices) != 1:
             # residues do not say which row they name
             raise UnknownOp("expected indices that are known numbers, got residues")

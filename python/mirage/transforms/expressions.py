@@ -131,6 +131,8 @@ class Expressions:
         if op.number is not None:
             dims = (None,) * len(op.result.shape)
             return Expression(self._key("constant", op.number), dims, ())
+        if isinstance(op, Source):  # rows that are looked up read params, like loads
+            return None
         xs = [self._of[v] for v in op.operands]
         if isinstance(op, View):
             dims = viewed(op, op.operands[0], xs[0].dims)
@@ -153,7 +155,7 @@ class Expressions:
             return self._matmul(op, xs)
         if isinstance(op, Reduce):
             return self._reduce(op, x)
-        if not isinstance(op, Elementwise | Movement | Scan | Source):
+        if not isinstance(op, Elementwise | Movement | Scan):
             no_rule(op, "which tiles are parts of one tensor")
         return None
 

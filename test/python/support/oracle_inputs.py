@@ -175,19 +175,23 @@ def roles(graph: KernelGraph) -> list[Role]:
     return [_role(v, users[v], graph) for v in graph.inputs]
 
 
+_SMALL = 8
+"""Whole numbers that name no rows are below."""
+
+
 def _role(v: Value, users: Sequence[tuple[Op, int]], graph: KernelGraph) -> Role:
-    scale, rows = 1.0, 8
+    scale, tables = 1.0, list[int]()
     for op, place in users:
         if isinstance(op, Matmul) and place == 1:
             scale = min(scale, op.operands[1].shape[-2] ** -0.5)
         if isinstance(op, Gather) and place == 1:
-            rows = min(rows, op.operands[0].shape[0])
+            tables.append(op.operands[0].shape[0])
         if isinstance(op, Launch):
             inner = [x for x in all_ops(op.body.ops) if isinstance(x, TileGather)]
-            rows = min([rows, *(x.operands[0].shape[0] for x in inner)])
+            tables += [x.operands[0].shape[0] for x in inner]
     channels = bool(v.shape) and v.shape[-1] > 1 and v.type.size == v.shape[-1]
     added = bool(users) and all(isinstance(op, Binary) and op.fn.value == "add" for op, _ in users)
-    return Role(scale, channels, added, rows)
+    return Role(scale, channels, added, min(tables, default=_SMALL))
 
 
 # ---- situations

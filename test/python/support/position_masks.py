@@ -58,3 +58,42 @@ def moved(by: int) -> Mask:
     return lambda b, rows, cols: b.binary(
         BinaryFn.LE, cols, b.binary(BinaryFn.ADD, rows, number(b, by))
     )
+
+
+def sinks(first: int, size: int) -> Mask:
+    """The first ones are always seen."""
+
+    def mask(b: Builder, rows: Value, cols: Value) -> Value:
+        near = b.binary(BinaryFn.LT, b.binary(BinaryFn.SUB, rows, cols), number(b, size))
+        seen = b.binary(BinaryFn.OR, near, b.binary(BinaryFn.LT, cols, number(b, first)))
+        return b.binary(BinaryFn.AND, causal(b, rows, cols), seen)
+
+    return mask
+
+
+def dilated(step: int) -> Mask:
+    def mask(b: Builder, rows: Value, cols: Value) -> Value:
+        distance = b.binary(BinaryFn.SUB, rows, cols)
+        met = b.binary(
+            BinaryFn.EQ, b.binary(BinaryFn.REMAINDER, distance, number(b, step)), number(b, 0)
+        )
+        return b.binary(BinaryFn.AND, causal(b, rows, cols), met)
+
+    return mask
+
+
+def block_causal(size: int) -> Mask:
+    def mask(b: Builder, rows: Value, cols: Value) -> Value:
+        r, c = (b.binary(BinaryFn.FLOOR_DIV, x, number(b, size)) for x in (rows, cols))
+        return b.binary(BinaryFn.LE, c, r)
+
+    return mask
+
+
+def two_sided(size: int) -> Mask:
+    def mask(b: Builder, rows: Value, cols: Value) -> Value:
+        before = b.binary(BinaryFn.LT, b.binary(BinaryFn.SUB, rows, cols), number(b, size))
+        after = b.binary(BinaryFn.LT, b.binary(BinaryFn.SUB, cols, rows), number(b, size))
+        return b.binary(BinaryFn.AND, before, after)
+
+    return mask

@@ -12,7 +12,7 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.positions import Lookup, iota
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Op, Value
 from mirage.transforms import stabilize
 from mirage.transforms.lookups import fused
 from mirage.transforms.partition import Part, partition
@@ -60,7 +60,18 @@ def searched(reference: KernelGraph, *, stable: bool = False) -> tuple[KernelGra
         names = dict(zip(candidate.graph.inputs, part.inputs, strict=True))
         found_graph = stabilize(candidate.graph).graph if stable else candidate.graph
         graph = rename_graph(found_graph, names)
-        lookups = tuple(op for op in reference.ops if isinstance(op, Lookup))
-        whole = KernelGraph("c", reference.inputs, (*lookups, *graph.ops), graph.outputs)
+        ops = (*_lookups(reference), *graph.ops)
+        whole = KernelGraph("c", reference.inputs, ops, graph.outputs)
         found.append(fused(whole))
     return tuple(found)
+
+
+def _lookups(graph: KernelGraph) -> tuple[Op, ...]:
+    """The lookups of a program, and what their indices are made of."""
+    wanted: set[Value] = set()
+    found: list[Op] = []
+    for op in reversed(graph.ops):
+        if isinstance(op, Lookup) or not wanted.isdisjoint(op.results):
+            found.append(op)
+            wanted.update(op.operands)
+    return tuple(reversed(found))

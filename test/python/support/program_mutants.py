@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from faults import Fault, NotApplicable, Scope, type_of
+from index_faults import index_faults
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.ugraph import (
@@ -54,6 +55,7 @@ def every_fault(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
     yield from faults_of(graph, rng)
     yield from rounding_faults(graph, rng)
     yield from position_faults(graph, rng)
+    yield from index_faults(graph)
 
 
 _OF_PLACES = ("wrong axis", "off-by-one map", "mask off by one", "wrong steps")
@@ -62,6 +64,7 @@ _OF_PLACES = ("wrong axis", "off-by-one map", "mask off by one", "wrong steps")
 def misplaced(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
     """Faults of positions, and those of structure that take something from elsewhere."""
     yield from position_faults(graph, rng)
+    yield from index_faults(graph)
     yield from (f for f in faults_of(graph, rng) if f.kind in _OF_PLACES)
 
 
@@ -79,13 +82,45 @@ def mutants(
             yield mutant
 
 
+def numbered(
+    graph: KernelGraph, name: str, first: int, count: int, faults: Faults
+) -> Iterator[Mutant]:
+    """The mutants of those numbers: each fault alone, in an order that ``name`` chooses, then two
+    or three at once. Other numbers are other choices."""
+    order = list(faults(graph, random.Random(name)))
+    random.Random(name).shuffle(order)
+    for fault in order[first : first + count]:
+        mutant = _applied(graph, fault)
+        if mutant is not None:
+            yield mutant
+    for number in range(max(first, len(order)), first + count):
+        mutant = _several(graph, random.Random(f"{name} {number}"), faults)
+        if mutant is not None:
+            yield mutant
+
+
+def _several(graph: KernelGraph, rng: random.Random, faults: Faults) -> Mutant | None:
+    """Two faults, sometimes three."""
+    found = _mutate(graph, rng, faults)
+    for _ in range(rng.choice((1, 1, 2))):
+        again = None if found is None else _mutate(found.graph, rng, faults)
+        if found is not None and again is not None:
+            what = f"{found.description}; {again.kind}: {again.description}"
+            found = Mutant(found.kind, what, again.graph, {}, ())
+    return found
+
+
 def _mutate(graph: KernelGraph, rng: random.Random, some: Faults) -> Mutant | None:
     faults = list(some(graph, rng))
     if not faults:
         return None
     # Kinds first, so that frequent ops do not crowd out rare faults.
     kind = rng.choice(sorted({f.kind for f in faults}))
-    fault = rng.choice([f for f in faults if f.kind == kind])
+    return _applied(graph, rng.choice([f for f in faults if f.kind == kind]))
+
+
+def _applied(graph: KernelGraph, fault: Fault) -> Mutant | None:
+    """``graph`` with a fault; None where it does not fit."""
     rebuilder = _Rebuilder(fault)
     try:
         result = rebuilder.graph(graph)

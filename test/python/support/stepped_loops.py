@@ -22,7 +22,19 @@ from mirage.semantics.ugraph import (
     launches,
     loops,
 )
-from position_masks import Mask, blocks, causal, value, window
+from position_masks import (
+    Mask,
+    block_causal,
+    blocks,
+    causal,
+    later,
+    moved,
+    prefix,
+    sinks,
+    two_sided,
+    value,
+    window,
+)
 
 TILE = (8, 4)
 """Rows of a block, keys of a step."""
@@ -73,6 +85,25 @@ STEPPED: dict[str, tuple[Mask, int, int]] = {
     "window, keys split": (window(5), 24, 3),
     "blocks": (blocks(8), 24, 1),
 }
+
+
+MORE_STEPPED: dict[str, tuple[Mask, int, int]] = {
+    "blocks, a tail": (blocks(6), 22, 1),
+    "blocks by order": (block_causal(8), 24, 1),
+    "blocks by order, keys split": (block_causal(4), 24, 2),
+    "causal, in thirds": (causal, 36, 3),
+    "later": (later, 24, 1),
+    "long prefix": (prefix(9), 28, 1),
+    "moved": (moved(3), 26, 1),
+    "moved back": (moved(-2), 24, 1),
+    "narrow window": (window(2), 32, 1),
+    "sinks": (sinks(3, 6), 28, 1),
+    "two sides": (two_sided(5), 24, 1),
+    "two sides, keys split": (two_sided(3), 32, 2),
+    "wide window, a tail": (window(11), 30, 1),
+    "window, moved": (window(6, 3), 28, 1),
+}
+"""Others: a mask, how many rows and keys, and in how many parts the keys are."""
 
 
 def loop_of(graph: KernelGraph) -> Loop:

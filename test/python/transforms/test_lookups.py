@@ -21,6 +21,7 @@ from mirage.semantics.positions import (
     iota,
 )
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import (
     Axis,
     BlockGraph,
@@ -33,11 +34,14 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
     all_ops,
+    launches,
 )
+from mirage.transforms import stabilize
 from mirage.transforms.calls import as_calls
 from mirage.transforms.integers import integers_as_calls
 from mirage.transforms.lookups import fused
 from mirage.transforms.partition import Part, partition
+from position_programs import searched
 
 
 def value(*shape: int, dtype: DType = DType.F32) -> Value:
@@ -288,3 +292,19 @@ def test_loops_keep_their_lookups() -> None:
     (loop,) = (op for op in launch.body.ops if isinstance(op, Loop))
     inside: list[type[Op]] = [type(op) for op in loop.body]
     assert TileGather in inside
+
+
+def test_kernels_that_look_rows_up_are_made_safe_from_overflow() -> None:
+    """As they are before they look rows up themselves."""
+    table, ids, weight = value(11, 16), value(24, dtype=DType.I64), value(16, 8)
+    b = Builder()
+    y = b.matmul(b.softmax(gather(b, table, ids), 1), weight)
+    reference = KernelGraph("g", (table, ids, weight), tuple(b.ops), (y,))
+    before = searched(reference)
+    assert before
+    for graph, safe in zip(before, searched(reference, stable=True), strict=True):
+        assert any(isinstance(op, TileGather) for k in launches(graph.ops) for op in all_ops((k,)))
+        found = stabilize(graph)
+        assert not found.unstable
+        check_graph(found.graph)
+        assert signature(found.graph) == signature(safe)

@@ -8,11 +8,14 @@ from collections import Counter
 
 import graphs
 from equal_variants import equal_variants
+from index_faults import index_faults
+from index_programs import PROGRAMS
 from lookup_programs import LOOKUPS
+from mirage.semantics.signature import signature
 from mirage.transforms.skip_steps import skip_steps
 from oracle_judge import Judge
 from position_faults import position_faults
-from program_mutants import mutants
+from program_mutants import misplaced, mutants, numbered
 from rounding_faults import ROUNDING, rounding_faults
 from stepped_loops import STEPPED, looped
 
@@ -40,6 +43,18 @@ POSITIONS = {
     "wrong comparison",
     "wrong row",
     "wrong steps",
+}
+INDICES = {
+    "dropped condition",
+    "exchanged operands",
+    "head for batch",
+    "joined in another order",
+    "length by one",
+    "lost clamp",
+    "negated condition",
+    "shifted read",
+    "wrong base",
+    "wrong segment",
 }
 VARIANTS = {
     "blocks in another order",
@@ -77,6 +92,31 @@ def test_all_kinds_of_faults_of_positions_are_made():
     for graph in (program() for program in LOOKUPS.values()):
         kinds.update(m.kind for m in mutants(graph, random.Random(0), 40, position_faults))
     assert set(kinds) == POSITIONS
+
+
+def test_all_kinds_of_faults_of_indices_are_made():
+    kinds = Counter()
+    for program in PROGRAMS.values():
+        graph = program()
+        every = len(list(index_faults(graph)))
+        kinds.update(m.kind for m in numbered(graph, "", 0, every, lambda g, rng: index_faults(g)))
+    assert set(kinds) == INDICES
+
+
+def test_numbered_mutants_are_each_fault_alone_and_then_several():
+    """Whoever makes those of some numbers makes the same."""
+    graph = LOOKUPS["paged"]()
+    alone = len(list(misplaced(graph, random.Random(0))))
+
+    def texts(first: int, count: int) -> list[str]:
+        made = numbered(graph, "paged", first, count, misplaced)
+        return [signature(m.graph) for m in made]
+
+    assert texts(0, alone + 40) == texts(0, 30) + texts(30, alone) + texts(alone + 30, 10)
+    descriptions = [m.description for m in numbered(graph, "paged", 0, alone + 40, misplaced)]
+    assert not any(";" in text for text in descriptions[: alone // 2])
+    assert all(";" in text for text in descriptions[-20:])
+    assert len(set(texts(alone, 40))) > 35
 
 
 def test_variants_that_should_be_equal_are():

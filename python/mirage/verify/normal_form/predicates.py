@@ -1,9 +1,10 @@
 """Comparisons and logic in one form, so that a mask may be written in many ways.
 
-``a < b`` is ``a - b < 0``, ``a <= b`` of whole numbers is ``a - b - 1 < 0``; what is not less is no
-more; a conjunction of truth values is their minimum and a disjunction their maximum, which are
-associative, commutative and idempotent to the arithmetics. A minimum is a maximum of negatives.
-What a comparison gives stays a function of which nothing else is known.
+``a < b`` is ``a - b < 0``, ``a <= b`` of whole numbers is ``a - b - 1 < 0``; whole numbers are
+equal where neither is less; what is not less is no more; a conjunction of truth values is their
+minimum and a disjunction their maximum, which are associative, commutative and idempotent to the
+arithmetics. A minimum is a maximum of negatives. What a comparison gives stays a function of which
+nothing else is known.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _least(b: Builder, x: Value, y: Value) -> Value:
     return b.unary(UnaryFn.NEG, least)
 
 
-_RULES = (BinaryFn.LT, BinaryFn.LE, BinaryFn.NE, BinaryFn.AND, BinaryFn.OR)
+_RULES = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE, BinaryFn.AND, BinaryFn.OR)
 _WHOLE = (
     UnaryFn.NEG,
     BinaryFn.ADD,
@@ -65,8 +66,10 @@ class _Known:
             return self._less(b, x, y)
         if fn is BinaryFn.LE:
             return self._at_most(b, x, y)
+        if fn is BinaryFn.EQ:
+            return self._equal(b, x, y)
         if fn is BinaryFn.NE:
-            return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
+            return self._unequal(b, x, y)
         if not (self.is_truth(x) and self.is_truth(y)):
             return b.binary(BinaryFn.AND if fn is BinaryFn.AND else BinaryFn.OR, x, y)
         return _least(b, x, y) if fn is BinaryFn.AND else b.binary(BinaryFn.MAX, x, y)
@@ -83,8 +86,10 @@ class _Known:
                 return self._at_most(b, second, first)
             if fn is BinaryFn.LE:
                 return self._less(b, second, first)
+            if fn is BinaryFn.EQ:
+                return self._unequal(b, first, second)
             if fn is BinaryFn.NE:
-                return b.binary(BinaryFn.EQ, first, second)
+                return self._equal(b, first, second)
             if fn in (BinaryFn.AND, BinaryFn.OR) and all(map(self.is_truth, op.operands)):
                 opposite = self.negated(b, first), self.negated(b, second)
                 if fn is BinaryFn.OR:
@@ -105,6 +110,19 @@ class _Known:
             return self._below_zero(b, BinaryFn.LE, difference)
         one = b.constant(1.0, difference.dtype)
         return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, difference, one))
+
+    def _equal(self, b: Builder, x: Value, y: Value) -> Value:
+        if not self._are_whole(x, y):
+            return b.binary(BinaryFn.EQ, x, y)
+        return _least(b, self._at_most(b, x, y), self._at_most(b, y, x))
+
+    def _unequal(self, b: Builder, x: Value, y: Value) -> Value:
+        if not self._are_whole(x, y):
+            return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
+        return b.binary(BinaryFn.MAX, self._less(b, x, y), self._less(b, y, x))
+
+    def _are_whole(self, x: Value, y: Value) -> bool:
+        return DType.I1 not in (x.dtype, y.dtype) and self.is_whole(x) and self.is_whole(y)
 
     def _below_zero(self, b: Builder, fn: BinaryFn, x: Value) -> Value:
         return b.binary(fn, x, b.constant(0.0, x.dtype))

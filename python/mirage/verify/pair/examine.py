@@ -18,11 +18,13 @@ from mirage.verify.normal_form.exponents import has_written
 from mirage.verify.normal_form.normalize import Depth
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.options import SignatureMismatch, VerifyOptions
+from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.cut_calls import cut_calls
 from mirage.verify.shared_inputs.free_positions import free_positions, with_positions
+from mirage.verify.shared_inputs.shared_rows import cut_rows, with_rows
 from mirage.verify.shared_inputs.steps_left_out import NOT_IDLE, all_steps_taken, with_steps
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
@@ -57,11 +59,15 @@ def examine(
             assert isinstance(found, Verdict)
             verdict = found
         verdict = with_positions(freed, replace(verdict, seed=seed), known_numbers, options.work)
-        if taken is None or taken is freed:
+        if taken is None:
             return verdict
+        if taken is freed:
+            pair = freed.reference, freed.candidate
+            return in_place(*pair, verdict, known_numbers, options)
         return with_steps(freed, verdict, known_numbers, options.work)
     reference, candidate = freed.reference, freed.candidate
-    first, second = cut_calls(reference), cut_calls(candidate)
+    rows = cut_rows(reference, candidate, contents, seed)
+    first, second = rows or (cut_calls(reference), cut_calls(candidate))
     if first.calls != second.calls:
         text = f"expected the calls {list(first.calls)}, got {list(second.calls)}"
         return Verdict(Kind.UNKNOWN, None, (Evidence("calls to the framework", None, text),), seed)
@@ -79,7 +85,8 @@ def examine(
         assert isinstance(again, Verdict)
         if again.equivalent:
             return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
-    return found
+    found = with_rows(reference, candidate, found, contents, options.work)
+    return found if contents else in_place(reference, candidate, found, contents, options)
 
 
 _Pair = tuple[KernelGraph, KernelGraph, Mapping[Number, Number]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirage.semantics.positions import Gather
+from mirage.semantics.op import Lookup
 from mirage.semantics.ugraph import External, KernelGraph, Op, Value
 
 
@@ -23,14 +23,16 @@ class CutGraph:
     calls: tuple[str, ...]
 
 
-def cut_calls(graph: KernelGraph) -> CutGraph:
-    """``graph`` with results of calls as inputs and operands of calls as outputs."""
+def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
+    """``graph`` with results of calls as inputs and operands of calls as outputs; without ``rows``
+    those that are gathered stay."""
     inputs: list[Value] = list(graph.inputs)
     outputs: list[Value] = list(graph.outputs)
     ops: list[Op] = []
     calls: list[str] = []
     for op in graph.ops:
-        if not isinstance(op, External | Gather):
+        row = rows and isinstance(op, Lookup) and bool(op.operands)
+        if not row and not isinstance(op, External):
             ops.append(op)
             continue
         inputs.extend(op.results)

@@ -22,6 +22,8 @@ from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.floats import Difference
 from mirage.verify.evidence.samples.held import held_differences
+from mirage.verify.normal_form.rows import rows_first
+from mirage.verify.normal_form.table_indices import looked_up_with, within_tables
 from mirage.verify.shared_inputs.cut_calls import cut_calls
 from mirage.verify.shared_inputs.loop_bounds import bounding_inputs, bounds_in_place
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
@@ -43,7 +45,9 @@ class Freed:
 def free_positions(reference: KernelGraph, candidate: KernelGraph) -> Freed:
     """Both programs with further inputs in the place of positions, the same in both; gathers of the
     same rows are one."""
-    graphs = [_once(loaded(g)) for g in (reference, candidate)]
+    named = looked_up_with(loaded(reference))
+    given = (within_tables(loaded(g), named) for g in (reference, candidate))
+    graphs = [_once(rows_first(g)) for g in given]
     made = [[op for op in g.ops if isinstance(op, Iota)] for g in graphs]
     shared: dict[tuple[TensorType, int], Value] = {}
     for op in (*made[0], *made[1]):
@@ -122,12 +126,12 @@ def all_held_apart(
     seed: int,
 ) -> list[Verdict | int | None]:
     """The same for several candidates of a program, on the same inputs."""
-    first = cut_calls(reference)
+    first = cut_calls(reference, rows=False)
     source = decompose(first.graph, stable=True)
     found: list[Verdict | int | None] = [None] * len(candidates)
     groups: dict[tuple[tuple[int, tuple[int, int]], ...], dict[int, KernelGraph]] = {}
     for n, candidate in enumerate(candidates):
-        second = cut_calls(candidate)
+        second = cut_calls(candidate, rows=False)
         if first.calls == second.calls:
             ends = tuple(sorted(bounding_inputs(candidate).items()))
             groups.setdefault(ends, {})[n] = decompose(second.graph, stable=True)

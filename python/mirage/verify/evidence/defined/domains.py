@@ -21,7 +21,7 @@ import numpy as np
 from mirage.semantics.domain import Domain, Float64, Planes
 from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.region import demand, region_shape, whole
+from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.defined.signs import (
@@ -38,6 +38,7 @@ from mirage.verify.evidence.defined.signs import (
     of_reduction,
     of_unary,
 )
+from mirage.verify.evidence.samples.held import part_of
 from mirage.verify.evidence.samples.integers import compared_with, draw_integers
 from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
 from mirage.verify.evidence.samples.sampling import Sample
@@ -275,11 +276,10 @@ def _draw(
     extents = compared_with(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         fixed = sample.fixed_part(number)
-        if fixed is not None:
+        if number in contents:
+            values.append(part_of(contents[number], region))
+        elif fixed is not None:
             values.append(fixed.astype(np.float64))
-        elif number in contents:
-            held = Sampled((np.asarray(contents[number], np.float64),), whole(len(v.shape)))
-            values.append(restrict(held, region, v)[0])
         elif v.dtype.is_integer:
             values.append(np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64))
         else:

@@ -48,6 +48,8 @@ PROOF_SHARE = 0.4
 """Of the time for a piece: after that random points do where they can."""
 _TURNS = ((True, PROOF_SHARE), (False, 0.1), (True, 1.0))
 """What is tried of a piece, with proofs or without, and the share of its time for it."""
+_OPENED_WORK = 1.5e5
+"""Elements of a first attempt by way of tiles inside: it fails where few of them can be shown."""
 
 
 @dataclass
@@ -120,9 +122,10 @@ def _compare_small(
         return Exact(bound, evidence.holds, evidence=[evidence])
     proof = prove(pair, most_work=_FIRST_WORK)
     tried = [proof]
+    pieces: dict[str, Shown] = {}
     if not proof.holds:
         # a kernel that does much is proved sooner by way of what it computes inside
-        tried.append(prove_opened(first, second, rng))
+        tried.append(prove_opened(first, second, rng, _OPENED_WORK, pieces))
         if tried[-1].holds:
             return Exact(bound, True, None, True, evidence=[evidence, tried[-1]])
     general = prove_for_extents(pair)
@@ -131,6 +134,9 @@ def _compare_small(
         return Exact(bound, True, None, True, holds_for, [evidence, proof])
     if not proof.holds:
         proof = tried[0] = prove(pair)
+        if not proof.holds:
+            tried[-1] = prove_opened(first, second, rng, shown=pieces)
+            proof = tried[-1] if tried[-1].holds else proof
     if proof.holds:
         return Exact(bound, True, None, True, evidence=[evidence, proof])
     evidence, bound = run_small_model(pair, rng, limit)

@@ -8,13 +8,14 @@ guess.
 
 from __future__ import annotations
 
+import math
 import random
 
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.evidence.proofs.cut_kernels import Site, cut_at, sites, with_stores
-from mirage.verify.evidence.proofs.value_by_value import find_guesses, prove_shortly
+from mirage.verify.evidence.proofs.value_by_value import find_guesses, prove_shortly, work_of
 from mirage.verify.pieces.kernel_by_kernel import Piece, Shown, account_for
 from mirage.verify.verdict import Evidence
 
@@ -22,9 +23,22 @@ NAME = "proof by tiles inside of kernels"
 MOST_SITES = 96
 
 
-def prove_opened(reference: KernelGraph, candidate: KernelGraph, rng: random.Random) -> Evidence:
+class _OutOfWork(Exception):
+    """The pieces are more work than a proof may take."""
+
+
+def prove_opened(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    rng: random.Random,
+    most_work: float = math.inf,
+    shown: dict[str, Shown] | None = None,
+) -> Evidence:
     """``holds`` is True if the outputs are proved equal by way of tiles in common, else None. Both
-    programs have primitive ops only, and are normalized."""
+    programs have primitive ops only, and are normalized.
+
+    ``most_work`` are elements of small programs that may be computed with; ``shown`` keeps what is
+    known of pieces for another attempt."""
     places = sites(candidate)
     if not places:
         return Evidence(NAME, None, "no tile inside of a kernel can be stored")
@@ -41,10 +55,23 @@ def prove_opened(reference: KernelGraph, candidate: KernelGraph, rng: random.Ran
     except InvalidGraph as reason:
         return Evidence(NAME, None, f"the kernels cannot be cut there: {reason}")
 
-    def prove(piece: Piece) -> Shown:
-        return Shown(float("-inf") if prove_shortly(piece.first, piece.second) else 0.0)
+    known_pieces = {} if shown is None else shown
+    work = 0.0
 
-    account = account_for(reference, cut, pairs, prove)
+    def prove(piece: Piece) -> Shown:
+        nonlocal work
+        if piece.key not in known_pieces:
+            work += work_of(piece.first, piece.second)
+            if work > most_work:
+                raise _OutOfWork
+            holds = prove_shortly(piece.first, piece.second)
+            known_pieces[piece.key] = Shown(float("-inf") if holds else 0.0)
+        return known_pieces[piece.key]
+
+    try:
+        account = account_for(reference, cut, pairs, prove)
+    except _OutOfWork:
+        return Evidence(NAME, None, f"the pieces are more than {most_work:.0f} elements of work")
     known = f"{len(account.shown)} pieces between {len(pairs)} values in common"
     figures = {"pieces": len(account.shown), "values": len(pairs)}
     if account.holds:

@@ -110,6 +110,14 @@ def prove_shortly(first: KernelGraph, second: KernelGraph) -> bool:
     return False
 
 
+def work_of(first: KernelGraph, second: KernelGraph) -> float:
+    """About how many elements :func:`prove_shortly` computes with."""
+    try:
+        return 2.0 * small_pair(first, second).work
+    except Irregular:
+        return 0.0
+
+
 def find_guesses(
     reference: KernelGraph, candidate: KernelGraph, rng: random.Random
 ) -> list[_Guess]:

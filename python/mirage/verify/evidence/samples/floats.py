@@ -16,7 +16,7 @@ from mirage.semantics.evaluate import Sampled, Shared, evaluate_sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers
+from mirage.verify.evidence.samples.integers import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import restrict
 from mirage.verify.evidence.samples.sampling import Sample
 
@@ -53,14 +53,15 @@ def draw_inputs(
 ) -> list[Sampled]:
     """Normal inputs, rounded to their element types, in float64."""
     result: list[Sampled] = []
-    extents = compared_with(graph)
+    extents, rows = compared_with(graph), looked_up(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         fixed = sample.fixed_part(number)
         if fixed is not None:
             result.append(Sampled((fixed.astype(np.float64),), region))
             continue
         if v.dtype.is_integer:
-            result.append(Sampled((draw_integers(rng, v, region, extents.get(v, 0)),), region))
+            drawn = draw_integers(rng, v, region, extents.get(v, 0), rows.get(v))
+            result.append(Sampled((drawn,), region))
             continue
         x = rng.standard_normal(region_shape(region, v.shape), dtype=np.float32) * np.float32(scale)
         result.append(Sampled((v.dtype.round(x),), region))

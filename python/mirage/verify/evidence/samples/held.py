@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mirage.semantics.evaluate import Sampled
+from mirage.semantics.indices import Region
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.floats import Difference, compare_several, draw_inputs
@@ -66,8 +67,13 @@ def with_contents(
     """The inputs with the elements that are known in place."""
     result = list(inputs)
     for i, content in contents.items():
-        x = np.asarray(content, dtype=np.float64)
-        for dim, index in enumerate(sample.inputs[i]):
-            x = x if index is None else np.take(x, index, axis=dim)
-        result[i] = Sampled((x,), sample.inputs[i])
+        result[i] = Sampled((part_of(content, sample.inputs[i]),), sample.inputs[i])
     return result
+
+
+def part_of(content: Array, region: Region) -> Array:
+    """The part of a tensor that a region says, in float64."""
+    x = np.asarray(content, dtype=np.float64)
+    for dim, index in enumerate(region):
+        x = x if index is None else np.take(x, index, axis=dim)
+    return x

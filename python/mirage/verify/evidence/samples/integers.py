@@ -3,7 +3,7 @@
 Normal numbers say little about a program that compares positions: a mask of them is noise, and no
 two of them are equal. So integer inputs are positions along their last dimension that has several
 elements half of the time, else whole numbers below the size of that dimension; truth values are
-true more often than not.
+true more often than not. Indices of a table's rows are below the number of these.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import numpy as np
 
 from mirage.semantics.indices import Region, region_shape
 from mirage.semantics.integer_ranges import ranges_of
-from mirage.semantics.op import Value
+from mirage.semantics.op import Lookup, Value
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 
 _TRUE = 0.7
+_AT_THE_ENDS = 0.3
 _SMALL = 8
 
 
@@ -44,9 +45,27 @@ def compared_with(graph: KernelGraph) -> Mapping[Value, int]:
     return found
 
 
-def draw_integers(rng: np.random.Generator, value: Value, region: Region, least: int = 0) -> Array:
+def looked_up(graph: KernelGraph) -> Mapping[Value, int]:
+    """For integer inputs that name rows of tables, or of which such numbers are made: how many rows
+    the shortest of these has."""
+    origin = {v: v for v in graph.inputs if v.dtype.is_integer and v.dtype is not DType.I1}
+    found: dict[Value, int] = {}
+    for op in graph.ops if origin else ():
+        if isinstance(op, Lookup) and op.operands and op.operands[-1] in origin:
+            index, count = origin[op.operands[-1]], op.operands[0].shape[0]
+            found[index] = min(found.get(index, count), count)
+        elif isinstance(op, View | Elementwise) and op.result.dtype.is_integer:
+            for v in op.operands:
+                if v in origin:
+                    origin[op.result] = origin[v]
+    return found
+
+
+def draw_integers(
+    rng: np.random.Generator, value: Value, region: Region, least: int = 0, rows: int | None = None
+) -> Array:
     """The part of an integer input that ``region`` says, in float64; of so many numbers at
-    ``least``."""
+    ``least``, or of so many ``rows``."""
     shape = region_shape(region, value.shape)
     if value.dtype is DType.I1:
         return (rng.random(shape) < _TRUE).astype(np.float64)
@@ -56,7 +75,12 @@ def draw_integers(rng: np.random.Generator, value: Value, region: Region, least:
         index = region[dim]
         along = np.arange(value.shape[dim]) if index is None else index
         where = tuple(-1 if d == dim else 1 for d in range(len(shape)))
+        along = along if rows is None else along % rows
         return np.broadcast_to(along.reshape(where), shape).astype(np.float64)
+    if rows is not None:
+        ends = rng.choice([0, rows - 1], shape)
+        inside = rng.integers(0, rows, shape)
+        return np.where(rng.random(shape) < _AT_THE_ENDS, ends, inside).astype(np.float64)
     most = max(_SMALL, least, value.shape[long[-1]] if long else 1)
     if value.dtype is DType.I8:
         most = min(most, 128)

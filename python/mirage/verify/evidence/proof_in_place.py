@@ -1,0 +1,75 @@
+"""Proofs with the positions and tensors that programs hold as they are.
+
+Small models have any numbers in the place of positions, masks and bound tensors, and so cannot show
+what holds for these alone: that a window is the difference of two triangles, that rows which go
+around twice are where they were. Programs that are small enough are compared as they are, in
+symbolic arithmetic that knows those numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirage.semantics.decompose import decompose
+from mirage.semantics.domain import Planes
+from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
+from mirage.semantics.op import Lookup, UnknownOp
+from mirage.semantics.region import demand, whole, whole_demand
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.arithmetic.known_numbers import KnownNumbers
+from mirage.verify.arithmetic.symbolic import LITTLE_WORK, Element, NoProof, Ratio
+from mirage.verify.evidence.sampling import graph_work
+from mirage.verify.normal_form.normalize import Depth, normalize
+from mirage.verify.verdict import Evidence
+
+NAME = "proof with positions and bound tensors as they are"
+MOST_WORK = 6e4
+"""Elements of both programs together."""
+
+
+def prove_in_place(
+    reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array]
+) -> Evidence:
+    """``holds`` is True if the outputs are equal, else None. Both programs have the same inputs, of
+    which ``contents`` are known; both may look rows up."""
+    graphs = [normalize(decompose(g), Depth.USUAL) for g in (reference, candidate)]
+    work = sum(graph_work(g, whole_demand(g)) for g in graphs)
+    if work > MOST_WORK:
+        return Evidence(NAME, None, f"{work:.0f} elements of work, limit {MOST_WORK:.0f}")
+    domain = KnownNumbers(most_work=4 * LITTLE_WORK)
+    inputs: list[Planes] = []
+    for i, v in enumerate(reference.inputs):
+        symbols = domain.whole_numbers if v.dtype.is_integer else domain.inputs
+        inputs.append(domain.held(contents[i]) if i in contents else symbols(i, v.shape))
+    try:
+        if any(isinstance(op, Lookup) for op in reference.ops):
+            domain.collecting = True
+            _outputs(graphs[0], domain, inputs)
+            domain.collecting = False
+        first, second = (_outputs(g, domain, inputs) for g in graphs)
+        same = all(
+            _same(domain, a, b)
+            for x, y in zip(first, second, strict=True)
+            for a, b in zip(x.ravel(), y.ravel(), strict=True)
+        )
+    except (NoProof, EvaluationError, UnknownOp) as reason:
+        return Evidence(NAME, None, str(reason))
+    if not same:
+        return Evidence(NAME, None, "the normal forms differ")
+    count = sum(x.size for x in first)
+    return Evidence(NAME, True, f"{count} outputs", {"elements": count})
+
+
+def _outputs(graph: KernelGraph, domain: KnownNumbers, inputs: list[Planes]) -> list[Array]:
+    regions = tuple(whole(len(v.shape)) for v in graph.outputs)
+    values = [Sampled(x, whole(len(v.shape))) for x, v in zip(inputs, graph.inputs, strict=True)]
+    found = evaluate_sampled(graph, domain, values, demand(graph, regions))
+    return [y.planes[0] for y in found]
+
+
+def _same(domain: KnownNumbers, a: Element, b: Element) -> bool:
+    """Whether two elements are equal; minus infinity is itself, what is undefined is nothing."""
+    if isinstance(a, Ratio) and isinstance(b, Ratio):
+        return domain.same(a, b)
+    return not isinstance(a, Ratio) and not isinstance(b, Ratio) and a == b
