@@ -1,4 +1,4 @@
-"""Transformers' own class of a decoder, as it is served: weights without memory, caches passed in."""
+"""Transformers' own class of a decoder, as it is served: weights without memory, caches given."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Calls of an artifact through the compiled launcher (``native/launcher.c``), where that is there.
 
-It does what :class:`mirage.runtime.executable.Executable` does otherwise, in a fraction of the time,
-for tensors that are as they should be. For any others it gives way: the checks in Python have the
+It does what :class:`mirage.runtime.executable.Executable` does otherwise, in a fraction of the
+time, for tensors that are as they should be. For any others it gives way: the checks in Python have the
 messages.
 """
 

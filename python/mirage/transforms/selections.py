@@ -2,7 +2,8 @@
 
 A concatenation of pieces of one tensor, each with a function of its elements (rotary positions turn
 ``x`` to ``concat(-x[h:], x[:h])``) has to be stored before it can be read, and so have the pieces:
-kernels read whole tensors. With the dimension split in two, which piece and where in it, the same is
+kernels read whole tensors. With the dimension split in two, which piece and where in it, the same
+is
 
     y[i] = f_i(v[i]),   v[i] = sum over k of (x[k] where k is the piece that stands at i, else 0)
 

@@ -8,7 +8,7 @@ import importlib.machinery
 import importlib.util
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -79,9 +79,8 @@ def kind(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def here(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def here(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast, "compiled", lambda: kind)
-    yield
 
 
 class Driver:

@@ -11,10 +11,10 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.op import UnknownOp
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.domains import defined_evidence
-from mirage.verify.evidence.proof_in_place import prove_in_place
-from mirage.verify.evidence.rounding import measure_together
-from mirage.verify.evidence.sampling import choose_sample
+from mirage.verify.evidence.defined.domains import defined_evidence
+from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
+from mirage.verify.evidence.roundings.rounding import measure_together
+from mirage.verify.evidence.samples.sampling import choose_sample
 from mirage.verify.options import VerifyOptions
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.shared_inputs.shared_rows import cut_rows, has_rows

@@ -22,7 +22,7 @@ from mirage.semantics.op import Lookup, Value
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import Boundary, KernelGraph
-from mirage.verify.evidence.held import held_difference
+from mirage.verify.evidence.samples.held import held_difference
 from mirage.verify.shared_inputs.cut_calls import CutGraph
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 
