@@ -2,25 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from mirage.cost import H200
-from mirage.cost.copies import is_copy, unfused_report
+from mirage.cost.copies import copies_in, unfused_report
 from mirage.cost.predict import predict
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.semantics.ugraph import Concat, KernelGraph, TensorType, Value
+
+
+def graph_of(b: Builder, inputs: Sequence[Value], *outputs: Value) -> KernelGraph:
+    return KernelGraph("g", tuple(inputs), tuple(b.ops), outputs)
+
+
+def half(*shape: int) -> Value:
+    return Value(TensorType(shape, DType.F16))
 
 
 def test_a_block_in_one_piece_is_copied_only_to_an_output() -> None:
-    b = Builder()
-    x = Value(TensorType((8, 64), DType.F16))
+    b, x = Builder(), half(8, 64)
     rows, columns = b.slice(x, (2, 0), (3, 64)), b.slice(x, (0, 8), (8, 8))
-    odd = b.slice(b.reshape(x, (512,)), (4,), (64,))
-    first, second, _, third = b.ops
-    assert [is_copy(op, ()) for op in (first, second, third)] == [False, True, True]
-    assert is_copy(first, (rows,))
-    assert not is_copy(first, (columns, odd))
+    first, second = b.ops
+    assert copies_in(graph_of(b, (x,), rows)) == {first}
+    assert copies_in(graph_of(b, (x,), columns)) == {second}
+
+
+def test_blocks_that_kernels_read_are_addresses() -> None:
+    """Columns, every second element, and what is cut from them again, in other shapes."""
+    b, x = Builder(), half(8, 64)
+    columns = b.slice(x, (0, 3), (8, 8))
+    inner = b.reshape(b.slice(columns, (2, 1), (4, 6)), (2, 2, 6))
+    odd = b.reshape(b.slice(b.reshape(x, (8, 32, 2)), (0, 0, 1), (8, 32, 1)), (8, 32))
+    read = [b.unary(UnaryFn.EXP, v) for v in (columns, inner, odd)]
+    assert not copies_in(graph_of(b, (x,), *read))
+
+
+def test_blocks_without_steps_are_copied() -> None:
+    b, x = Builder(), half(8, 64)
+    flat = b.reshape(b.slice(x, (0, 8), (8, 8)), (64,))
+    (first, _) = b.ops
+    assert copies_in(graph_of(b, (x,), b.unary(UnaryFn.EXP, flat))) == {first}
+
+
+def test_a_join_is_copied_where_a_part_is_there_already() -> None:
+    b, x, y = Builder(), half(8, 16), half(8, 48)
+    one, other = b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.TANH, y)
+    computed = b.concat((one, other), 1)
+    given, twice = b.concat((one, y), 1), b.concat((other, other), 1)
+    graph = graph_of(b, (x, y), computed)
+    assert not copies_in(KernelGraph("g", graph.inputs, graph.ops[:3], graph.outputs))
+    for joined in (given, twice):
+        ops = tuple(op for op in b.ops if not isinstance(op, Concat) or joined in op.results)
+        copies = copies_in(KernelGraph("g", (x, y), ops, (joined,)))
+        assert {v for op in copies for v in op.results} == {joined}
+
+
+def test_parts_are_written_in_the_shape_of_the_join() -> None:
+    """Elements that alternate are written with a step of 2; parts in a shape that has no steps are
+    copied."""
+    b, x, y = Builder(), half(8, 16), half(8, 16)
+    one, other = b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.TANH, y)
+    pairs = b.concat((b.reshape(one, (8, 16, 1)), b.reshape(other, (8, 16, 1))), 2)
+    assert not copies_in(graph_of(b, (x, y), b.reshape(pairs, (8, 32))))
+    b = Builder()
+    one, other = b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.TANH, y)
+    turned = b.concat((b.reshape(one, (16, 8)), b.reshape(other, (16, 8))), 1)
+    assert copies_in(graph_of(b, (x, y), turned)) == {b.ops[-1]}
 
 
 @pytest.mark.parametrize("rows", [1, 100_000])

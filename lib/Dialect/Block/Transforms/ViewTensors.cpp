@@ -20,7 +20,7 @@ namespace {
 
 using Strides = SmallVector<int64_t>;
 
-/// Bytes at multiples of which the tensor memory accelerator finds rows.
+/// Bytes at multiples of which tensors start, and the tensor memory accelerator finds rows.
 constexpr int64_t kBoxAlign = 16;
 
 RankedTensorType getTensor(Value value) { return cast<RankedTensorType>(value.getType()); }
@@ -88,6 +88,8 @@ private:
     RankedTensorType whole = getTensor(slice.getInput());
     Strides steps = getStrides(whole);
     int64_t align = getAlign(slice, steps, getStartAlign(whole));
+    if (slice.getContiguousStart() && align == kBoxAlign)
+      return; // an address, as it is
     if (!canView(slice.getResult(), steps, align))
       return;
     setView(slice.getResult(), steps, align);

@@ -55,12 +55,12 @@ def with_early_slices(graph: KernelGraph) -> KernelGraph:
         if source in graph.inputs:
             continue
         moved = _Rewriter(graph, source).run()
-        if _cut_bytes(moved) < _cut_bytes(graph) and _products(moved) <= _products(graph):
+        if cut_bytes(moved) < cut_bytes(graph) and _products(moved) <= _products(graph):
             graph = moved
     return graph
 
 
-def _cut_bytes(graph: KernelGraph) -> int:
+def cut_bytes(graph: KernelGraph) -> int:
     """Bytes of joins, and of slices that do not lie in one piece: what axis labels cannot follow,
     copied or not."""
     return sum(

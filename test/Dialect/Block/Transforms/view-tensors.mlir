@@ -1,0 +1,115 @@
+// RUN: mirage-opt %s --split-input-file --pass-pipeline='builtin.module(kernel.graph(mirage-view-tensors))' | FileCheck %s
+
+// Half of each row: an address and the steps of the whole tensor.
+// CHECK-LABEL: @half
+// CHECK: kernel.slice %{{.*}} [0, 16] : (tensor<8x32xf16>) -> tensor<8x16xf16, #kernel.strides<[32, 1], align = 16>>
+// CHECK: kernel.launch(%{{.*}}) {{.*}} : (tensor<8x16xf16, #kernel.strides<[32, 1], align = 16>>)
+kernel.graph @half(%x: tensor<8x32xf16>) -> tensor<8x16xf16> {
+  %0 = kernel.slice %x [0, 16] : (tensor<8x32xf16>) -> tensor<8x16xf16>
+  %1 = kernel.launch(%0) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<8x16xf16>) -> tensor<8x16xf16> {
+  ^bb0(%p: tensor<8x16xf16>):
+    %t = block.load %p [[n], []] : tensor<8x16xf16> -> !block.tile<8x16xf16>
+    block.store %t [[n], []] : !block.tile<8x16xf16>
+  }
+  kernel.return %1 : tensor<8x16xf16>
+}
+
+// -----
+
+// Every second element, in another shape: it starts at a multiple of 2 bytes.
+// CHECK-LABEL: @odd
+// CHECK: kernel.slice {{.*}} -> tensor<8x16x1xf16, #kernel.strides<[32, 2, 1], align = 2>>
+// CHECK: kernel.reshape {{.*}} -> tensor<8x16xf16, #kernel.strides<[32, 2], align = 2>>
+kernel.graph @odd(%x: tensor<8x32xf16>) -> tensor<8x16xf16> {
+  %0 = kernel.reshape %x : (tensor<8x32xf16>) -> tensor<8x16x2xf16>
+  %1 = kernel.slice %0 [0, 0, 1] : (tensor<8x16x2xf16>) -> tensor<8x16x1xf16>
+  %2 = kernel.reshape %1 : (tensor<8x16x1xf16>) -> tensor<8x16xf16>
+  %3 = kernel.launch(%2) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<8x16xf16>) -> tensor<8x16xf16> {
+  ^bb0(%p: tensor<8x16xf16>):
+    %t = block.load %p [[n], []] : tensor<8x16xf16> -> !block.tile<8x16xf16>
+    block.store %t [[n], []] : !block.tile<8x16xf16>
+  }
+  kernel.return %3 : tensor<8x16xf16>
+}
+
+// -----
+
+// No steps lead to all elements; the caller gets a tensor of its own; blocks in one
+// piece are addresses already.
+// CHECK-LABEL: @stay
+// CHECK-NOT: #kernel.strides
+kernel.graph @stay(%x: tensor<8x32xf16>) -> (tensor<128xf16>, tensor<8x16xf16>, tensor<2x32xf16>) {
+  %0 = kernel.slice %x [0, 16] : (tensor<8x32xf16>) -> tensor<8x16xf16>
+  %1 = kernel.reshape %0 : (tensor<8x16xf16>) -> tensor<128xf16>
+  %2 = kernel.slice %x [0, 8] : (tensor<8x32xf16>) -> tensor<8x16xf16>
+  %3 = kernel.slice %x [4, 0] : (tensor<8x32xf16>) -> tensor<2x32xf16>
+  %4 = kernel.launch(%1) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<128xf16>) -> tensor<128xf16> {
+  ^bb0(%p: tensor<128xf16>):
+    %t = block.load %p [[n]] : tensor<128xf16> -> !block.tile<128xf16>
+    block.store %t [[n]] : !block.tile<128xf16>
+  }
+  %5 = kernel.launch(%3) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<2x32xf16>) -> tensor<2x32xf16> {
+  ^bb0(%p: tensor<2x32xf16>):
+    %t = block.load %p [[n], []] : tensor<2x32xf16> -> !block.tile<2x32xf16>
+    block.store %t [[n], []] : !block.tile<2x32xf16>
+  }
+  kernel.return %4, %2, %5 : tensor<128xf16>, tensor<8x16xf16>, tensor<2x32xf16>
+}
+
+// -----
+
+// Rows that the tensor memory accelerator cannot find.
+// CHECK-LABEL: @warpgroups
+// CHECK-NOT: #kernel.strides
+kernel.graph @warpgroups(%x: tensor<64x72xf16>) -> tensor<64x64xf16> {
+  %0 = kernel.slice %x [0, 4] : (tensor<64x72xf16>) -> tensor<64x64xf16>
+  %1 = kernel.launch(%0) grid [n = 1] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x64xf16>) -> tensor<64x64xf16> {
+  ^bb0(%p: tensor<64x64xf16>):
+    %t = block.load %p [[n], []] : tensor<64x64xf16> -> !block.tile<64x64xf16>
+    block.store %t [[n], []] : !block.tile<64x64xf16>
+  }
+  kernel.return %1 : tensor<64x64xf16>
+}
+
+// -----
+
+// Two results that are joined: each launch stores to its part.
+// CHECK-LABEL: @join
+// CHECK: kernel.launch{{.*}} -> tensor<8x16xf16, #kernel.strides<[48, 1], align = 16>>
+// CHECK: kernel.launch{{.*}} -> tensor<8x32xf16, #kernel.strides<[48, 1], align = 16>>
+// CHECK: kernel.concat {{.*}} -> tensor<8x48xf16>
+kernel.graph @join(%x: tensor<8x16xf16>, %y: tensor<8x32xf16>) -> tensor<8x48xf16> {
+  %0 = kernel.launch(%x) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<8x16xf16>) -> tensor<8x16xf16> {
+  ^bb0(%p: tensor<8x16xf16>):
+    %t = block.load %p [[n], []] : tensor<8x16xf16> -> !block.tile<8x16xf16>
+    block.store %t [[n], []] : !block.tile<8x16xf16>
+  }
+  %1 = kernel.launch(%y) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<8x32xf16>) -> tensor<8x32xf16> {
+  ^bb0(%p: tensor<8x32xf16>):
+    %t = block.load %p [[n], []] : tensor<8x32xf16> -> !block.tile<8x32xf16>
+    block.store %t [[n], []] : !block.tile<8x32xf16>
+  }
+  %2 = kernel.concat %0, %1 dim 1 : (tensor<8x16xf16>, tensor<8x32xf16>) -> tensor<8x48xf16>
+  kernel.return %2 : tensor<8x48xf16>
+}
+
+// -----
+
+// A part that is there already is copied, and so is one that something else reads.
+// CHECK-LABEL: @copied
+// CHECK-NOT: #kernel.strides
+kernel.graph @copied(%x: tensor<8x16xf16>) -> (tensor<8x32xf16>, tensor<8x16xf16>, tensor<8x32xf16>) {
+  %0 = kernel.launch(%x) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<8x16xf16>) -> tensor<8x16xf16> {
+  ^bb0(%p: tensor<8x16xf16>):
+    %t = block.load %p [[n], []] : tensor<8x16xf16> -> !block.tile<8x16xf16>
+    block.store %t [[n], []] : !block.tile<8x16xf16>
+  }
+  %1 = kernel.launch(%x) grid [n = 1] schedule <warps = 4, stages = 1> : (tensor<8x16xf16>) -> tensor<8x16xf16> {
+  ^bb0(%p: tensor<8x16xf16>):
+    %t = block.load %p [[n], []] : tensor<8x16xf16> -> !block.tile<8x16xf16>
+    block.store %t [[n], []] : !block.tile<8x16xf16>
+  }
+  %2 = kernel.concat %x, %0 dim 1 : (tensor<8x16xf16>, tensor<8x16xf16>) -> tensor<8x32xf16>
+  %3 = kernel.concat %1, %1 dim 1 : (tensor<8x16xf16>, tensor<8x16xf16>) -> tensor<8x32xf16>
+  kernel.return %2, %1, %3 : tensor<8x32xf16>, tensor<8x16xf16>, tensor<8x32xf16>
+}

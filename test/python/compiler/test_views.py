@@ -1,0 +1,83 @@
+"""Slices that kernels load and joins of what they store: compiled to addresses, and executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mirage as mi
+import pytest
+import torch
+from mirage.cost.copies import unfused_in
+from mirage.pipeline.emulate import emulate
+from mirage.pipeline.kernel_check import Outcome
+from mirage.semantics.ugraph import launches
+
+Program = Callable[..., torch.Tensor]
+
+
+class Module(torch.nn.Module):
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.program(*inputs)
+
+
+def drawn(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    return [torch.randn(shape, dtype=torch.float16) for shape in shapes]
+
+
+def by_halves(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+    low, high = x.chunk(2, -1)
+    return x * c + torch.cat((-high, low), -1) * s
+
+
+def by_pairs(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+    turned = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+    return x * c + turned * s
+
+
+X, Y = (2, 13, 3, 32), (1, 13, 1, 32)
+PROGRAMS: dict[str, tuple[Program, list[tuple[int, ...]], int]] = {
+    "half of each row": (lambda x: x[..., 16:] * 2, [X], 1),
+    "every second element": (lambda x: x[..., 1::2] * 2, [X], 1),
+    "a block at odd places": (lambda x: x[:, 3:, 1:, 5:20] * 2, [X], 1),
+    "side by side": (lambda x, y: torch.cat((-x, y * 2), -1), [X, X], 2),
+    "in turns": (lambda x, y: torch.stack((-x, y.exp()), -1).flatten(-2), [X, X], 2),
+    "joined inputs": (lambda x, y: torch.cat((x, y), -1) * 2, [X, X], 2),
+    "rotary positions by halves": (by_halves, [X, Y, Y], 1),
+    "rotary positions by pairs": (by_pairs, [X, Y, Y], 1),
+    "columns of a product": (lambda x, w: (x @ w)[:, 5:21] * 2, [(24, 40), (40, 32)], 2),
+    "a slice as a factor": (lambda x, w: x[:, 8:40] @ w[:, 3:19], [(24, 48), (32, 40)], 1),
+}
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_is_copied(name: str, chip: str) -> None:
+    program, shapes, most = PROGRAMS[name]
+    inputs = drawn(*shapes)
+    found = mi.from_torch(Module(program), *inputs).superoptimize(chip=chip)
+    kernels = [k for a in found.artifacts for k in a.manifest.kernels]
+    assert len(kernels) == len(list(launches(found.graph.ops))) <= most
+    assert not list(unfused_in(found.graph))
+    assert all(c.outcome is Outcome.PASSED for c in found.report.checks)
+    (result,) = emulate(found, inputs)
+    want = program(*(x.double() for x in inputs))
+    assert result.shape == want.shape
+    assert torch.allclose(result.double(), want, rtol=4e-3, atol=4e-2)
+
+
+def test_warpgroups_read_parts_by_tensor_maps() -> None:
+    """Boxes of a part of a tensor: its own steps, its own end."""
+    x, w = drawn((256, 320), (256, 512))
+    module = Module(lambda x, w: x[:, 64:] @ w[:, 128:384])
+    found = mi.from_torch(module, x, w).superoptimize(chip="sm_90a")
+    (artifact,) = found.artifacts
+    maps = [a.map for k in artifact.manifest.kernels for a in k.arguments if a.map is not None]
+    assert any(m.strides == (320, 1) for m in maps)
+    assert any(m.strides == (512, 1) for m in maps)
+    (result,) = emulate(found, (x, w))
+    want = x[:, 64:].double() @ w[:, 128:384].double()
+    assert torch.allclose(result.double(), want, rtol=4e-3, atol=0.1)
