@@ -47,9 +47,8 @@ def _shape(values: Sequence[Value], graphs: Sequence[KernelGraph]) -> tuple[int,
 
 def _keeps_order(op: Op) -> bool:
     """Whether elements follow each other in the result as they do in the operand."""
-    if not isinstance(op, Rearrangement):
-        return False
-    return all(isinstance(r, Regrouped) for r in op.relations())
+    relations = op.relations() if isinstance(op, Rearrangement) else None
+    return relations is not None and all(isinstance(r, Regrouped) for r in relations)
 
 
 def _with_inputs(graph: KernelGraph, shapes: Sequence[tuple[int, ...] | None]) -> KernelGraph:
