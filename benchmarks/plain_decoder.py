@@ -46,7 +46,9 @@ class PlainDecoder(nn.Module):
         turn = self._turn(positions)
         mask = None
         if ids.shape[1] == 1 and self.attention != "full":
-            mask = (torch.arange(keys[0].shape[2], device=ids.device) <= positions)[None, None, None]
+            mask = (torch.arange(keys[0].shape[2], device=ids.device) <= positions)[
+                None, None, None
+            ]
         for number in range(self.decoder.layers):
             name = f"model.layers.{number}."
             h = self._norm(x, name + "input_layernorm")
@@ -54,7 +56,9 @@ class PlainDecoder(nn.Module):
                                  positions)  # fmt: skip
             h = self._norm(x, name + "post_attention_layernorm")
             gate = fn.silu(self._linear(h, name + "mlp.gate_proj"))
-            x = x + self._linear(gate * self._linear(h, name + "mlp.up_proj"), name + "mlp.down_proj")
+            x = x + self._linear(
+                gate * self._linear(h, name + "mlp.up_proj"), name + "mlp.down_proj"
+            )
         return self._linear(self._norm(x[:, -1:], "model.norm"), "lm_head")
 
     def _weight(self, name: str) -> torch.Tensor:
@@ -107,7 +111,7 @@ class PlainDecoder(nn.Module):
     def _written(
         self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
-        """One token's queries (rows, heads, 1, head) as several rows of the head that they share."""
+        """One token's queries (rows, heads, 1, head) as rows of the head that they share."""
         rows, heads, _, width = q.shape
         q = q.view(rows, keys.shape[1], -1, width)
         scores = (q @ keys.transpose(2, 3)).float() * width**-0.5

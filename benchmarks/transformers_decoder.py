@@ -1,4 +1,4 @@
-"""Transformers' own class of a decoder, as it is served: weights without memory, caches passed in."""
+"""Transformers' own class of a decoder as it is served; weights take no memory."""
 
 from __future__ import annotations
 
@@ -113,8 +113,6 @@ def served(decoder: Decoder, dtype: torch.dtype) -> Served:
 def example(decoder: Decoder, use: Use, dtype: torch.dtype) -> tuple[Any, ...]:
     """Arguments without memory, like those of ``decoder_models.arguments``."""
     shape = (use.rows, decoder.shared, use.cache, decoder.head)
-    caches = [
-        [torch.empty(shape, dtype=dtype) for _ in range(decoder.layers)] for _ in range(2)
-    ]
+    caches = [[torch.empty(shape, dtype=dtype) for _ in range(decoder.layers)] for _ in range(2)]
     ids = torch.zeros(use.rows, use.tokens, dtype=torch.int64)
     return ids, torch.arange(use.tokens), *caches

@@ -1,14 +1,15 @@
 """Calls of an artifact through the compiled launcher (``native/launcher.c``), where that is there.
 
-It does what :class:`mirage.runtime.executable.Executable` does otherwise, in a fraction of the time,
-for tensors that are as they should be. For any others it gives way: the checks in Python have the
-messages.
+It does what :class:`mirage.runtime.executable.Executable` does otherwise, in a fraction of the
+time, for tensors that are as they should be. For any others it gives way: the checks in Python have
+the messages.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -81,7 +82,7 @@ def native_launcher(
     if kind is None or not launch:
         return None
     counts = (0, len(manifest.inputs), len(manifest.inputs) + len(manifest.outputs))
-    first = dict(zip(_KINDS_OF_BUFFERS, counts, strict=True))
+    first: dict[str, int] = dict(zip(_KINDS_OF_BUFFERS, counts, strict=True))
     maps: list[Any] = []
     kernels: list[Any] = []
     for function, kernel in zip(functions, manifest.kernels, strict=True):
@@ -146,15 +147,11 @@ class FastCalls:
         if self._current_device() != self.device or not hasattr(self._ready, "ready"):
             return None
         results = (
-            tuple([self._empty(*result) for result in self._results])
-            if out is None
-            else tuple(out)
+            tuple([self._empty(*result) for result in self._results]) if out is None else tuple(out)
         )
         stream = self._current_stream(self.device)
         workspace = self._workspace(stream) if self._workspace is not None else 0
-        done = self._launch(
-            given, results, out is not None, self._gradients(), workspace, stream
-        )
+        done = self._launch(given, results, out is not None, self._gradients(), workspace, stream)
         if done is True:
             return results
         if done is False:
@@ -172,7 +169,7 @@ def allocator(device: int) -> Callable[..., torch.Tensor]:
     import torch
 
     kind = "cuda" if device >= 0 else "cpu"
-    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    guards = getattr(getattr(sys.modules["torch._C"], "_dynamo", None), "guards", None)
     found = getattr(guards, f"_empty_strided_{kind}", None)
     if found is not None:
         return found

@@ -81,9 +81,7 @@ class _Prepared:
     and what nothing needs after it, and the others as constants."""
 
     def __init__(self, plan: Plan, device: torch.device | None) -> None:
-        calls = [
-            TorchCall(step, device) if isinstance(step, Call) else None for step in plan.steps
-        ]
+        calls = [TorchCall(step, device) if isinstance(step, Call) else None for step in plan.steps]
         self.constants = Constants([call for call in calls if call is not None])
         made = self.constants.made
         self.steps = [

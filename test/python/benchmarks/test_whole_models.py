@@ -1,5 +1,5 @@
-"""The benchmark of whole models: its plain decoders are Transformers', its costs are right, and what
-it exports computes what they compute."""
+"""The benchmark of whole models: its plain decoders are Transformers', its costs are right, and
+what it exports computes what they compute."""
 
 from __future__ import annotations
 

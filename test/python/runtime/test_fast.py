@@ -8,7 +8,7 @@ import importlib.machinery
 import importlib.util
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -79,9 +79,8 @@ def kind(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def here(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def here(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast, "compiled", lambda: kind)
-    yield
 
 
 class Driver:
@@ -99,9 +98,7 @@ class Driver:
         c = config.contents
         count = self.counts[len(self.launches) % len(self.counts)]
         values = tuple(ctypes.string_at(params[i], self.bytes) for i in range(count))
-        geometry = tuple(
-            (d.x, d.y, d.z) for d in (c.grid, c.block)
-        )
+        geometry = tuple((d.x, d.y, d.z) for d in (c.grid, c.block))
         attributes = [(c.attributes[i].id, list(c.attributes[i].value)[:3]) for i in range(c.count)]
         self.launches.append((function, geometry, c.shared, c.stream, values, attributes))
         return self.code
@@ -203,7 +200,11 @@ def several() -> Manifest:
     view = TensorMap((8, 8), "f32", (4, 8), 0)
     first = replace(
         manifest.kernels[0],
-        arguments=(Argument("input", 0, 16), Argument("workspace", 0), Argument("input", 0, 0, view)),
+        arguments=(
+            Argument("input", 0, 16),
+            Argument("workspace", 0),
+            Argument("input", 0, 0, view),
+        ),
     )
     second = KernelLaunch(
         0, "second", (4, 1, 1), (32, 1, 1), 64,
