@@ -113,8 +113,8 @@ def _spec(spec: TensorSpec) -> tuple[Any, ...]:
 
 
 class FastCalls:
-    """Calls of an artifact on one device. ``workspace`` gives the address of the memory between
-    kernels on a stream; without one there is none. ``ready`` says of a thread that it has the
+    """Calls of an artifact on one device. ``workspace`` gives the memory between kernels
+    on a stream; without one there is none. ``ready`` says of a thread that it has the
     device's context."""
 
     def __init__(
@@ -123,7 +123,7 @@ class FastCalls:
         manifest: Manifest,
         device: int,
         ready: threading.local,
-        workspace: Callable[[int], int] | None,
+        workspace: Callable[[int], torch.Tensor] | None,
         current_device: Callable[[], int],
         current_stream: Callable[[int], int],
     ) -> None:
@@ -150,7 +150,8 @@ class FastCalls:
             tuple([self._empty(*result) for result in self._results]) if out is None else tuple(out)
         )
         stream = self._current_stream(self.device)
-        workspace = self._workspace(stream) if self._workspace is not None else 0
+        room = None if self._workspace is None else self._workspace(stream)  # until it is launched
+        workspace = 0 if room is None else room.data_ptr()
         done = self._launch(given, results, out is not None, self._gradients(), workspace, stream)
         if done is True:
             return results
