@@ -129,7 +129,8 @@ def executable(
     program._contexts.ready = True
     program._fast[-1] = fast.FastCalls(
         launcher, manifest, -1, program._contexts,
-        None if workspace is None else lambda stream: Room(workspace), lambda: -1, lambda device: 77,
+        None if workspace is None else lambda stream: Room(workspace),
+        lambda: -1, lambda device: 77,
     )  # fmt: skip
     return program
 
