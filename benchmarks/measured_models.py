@@ -44,8 +44,8 @@ PEERS = (
     Peer("autotune full", "full", "max-autotune-no-cudagraphs"),
     Peer("autotune written", "written", "max-autotune-no-cudagraphs"),
 )
-"""In the order in which they are prepared. All are replayed as CUDA graphs of our own capture,
-which is what "max-autotune" does besides."""
+"""In the order in which they are prepared. All are replayed as CUDA graphs of our own capture, as
+"max-autotune" does it too."""
 
 
 class Bench:

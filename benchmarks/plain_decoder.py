@@ -111,7 +111,7 @@ class PlainDecoder(nn.Module):
     def _written(
         self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
-        """One token's queries (rows, heads, 1, head) as several rows of the head they share."""
+        """One token's queries (rows, heads, 1, head) as rows of the head that they share."""
         rows, heads, _, width = q.shape
         q = q.view(rows, keys.shape[1], -1, width)
         scores = (q @ keys.transpose(2, 3)).float() * width**-0.5

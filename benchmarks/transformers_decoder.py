@@ -1,4 +1,4 @@
-"""Transformers' own class of a decoder, as it is served: weights without memory, caches given."""
+"""Transformers' own class of a decoder as it is served; weights take no memory."""
 
 from __future__ import annotations
 

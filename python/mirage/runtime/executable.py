@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mirage.runtime.artifact import Artifact
@@ -239,9 +240,9 @@ class Executable:
             return
         if self._checks is None:
             self._prepare_checks()
-        workspace: Callable[[int], int] | None = None
+        workspace: Callable[[int], torch.Tensor] | None = None
         if self._workspace_slots:
-            workspace = lambda stream: self._workspace(device, stream).data_ptr()  # noqa: E731
+            workspace = partial(self._workspace, device)
         self._fast[device] = FastCalls(
             launcher, self.manifest, device, self._contexts, workspace,
             device_getter(), self._current_stream,

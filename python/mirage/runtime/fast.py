@@ -1,14 +1,15 @@
 """Calls of an artifact through the compiled launcher (``native/launcher.c``), where that is there.
 
 It does what :class:`mirage.runtime.executable.Executable` does otherwise, in a fraction of the
-time, for tensors that are as they should be. For any others it gives way: the checks in Python have the
-messages.
+time, for tensors that are as they should be. For any others it gives way: the checks in Python have
+the messages.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -81,7 +82,7 @@ def native_launcher(
     if kind is None or not launch:
         return None
     counts = (0, len(manifest.inputs), len(manifest.inputs) + len(manifest.outputs))
-    first = dict(zip(_KINDS_OF_BUFFERS, counts, strict=True))
+    first: dict[str, int] = dict(zip(_KINDS_OF_BUFFERS, counts, strict=True))
     maps: list[Any] = []
     kernels: list[Any] = []
     for function, kernel in zip(functions, manifest.kernels, strict=True):
@@ -112,8 +113,8 @@ def _spec(spec: TensorSpec) -> tuple[Any, ...]:
 
 
 class FastCalls:
-    """Calls of an artifact on one device. ``workspace`` gives the address of the memory between
-    kernels on a stream; without one there is none. ``ready`` says of a thread that it has the
+    """Calls of an artifact on one device. ``workspace`` gives the memory between kernels
+    on a stream; without one there is none. ``ready`` says of a thread that it has the
     device's context."""
 
     def __init__(
@@ -122,7 +123,7 @@ class FastCalls:
         manifest: Manifest,
         device: int,
         ready: threading.local,
-        workspace: Callable[[int], int] | None,
+        workspace: Callable[[int], torch.Tensor] | None,
         current_device: Callable[[], int],
         current_stream: Callable[[int], int],
     ) -> None:
@@ -149,7 +150,8 @@ class FastCalls:
             tuple([self._empty(*result) for result in self._results]) if out is None else tuple(out)
         )
         stream = self._current_stream(self.device)
-        workspace = self._workspace(stream) if self._workspace is not None else 0
+        room = None if self._workspace is None else self._workspace(stream)  # until it is launched
+        workspace = 0 if room is None else room.data_ptr()
         done = self._launch(given, results, out is not None, self._gradients(), workspace, stream)
         if done is True:
             return results
@@ -168,7 +170,7 @@ def allocator(device: int) -> Callable[..., torch.Tensor]:
     import torch
 
     kind = "cuda" if device >= 0 else "cpu"
-    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    guards = getattr(getattr(sys.modules["torch._C"], "_dynamo", None), "guards", None)
     found = getattr(guards, f"_empty_strided_{kind}", None)
     if found is not None:
         return found

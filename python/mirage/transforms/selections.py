@@ -1,9 +1,9 @@
 """Pieces of a tensor in another order, chosen by position instead of copied.
 
-A concatenation of pieces of one tensor, each with a function of its elements (rotary positions turn
-``x`` to ``concat(-x[h:], x[:h])``) has to be stored before it can be read, and so have the pieces:
-kernels read whole tensors. With the dimension split in two, which piece and where in it, the same
-is
+A concatenation of pieces of one tensor, each with a function of its elements (rotary positions
+turn ``x`` to ``concat(-x[h:], x[:h])``) has to be stored before it can be read, and so have the
+pieces: kernels read whole tensors. With the dimension split in two, which piece and where in it,
+the same is
 
     y[i] = f_i(v[i]),   v[i] = sum over k of (x[k] where k is the piece that stands at i, else 0)
 
@@ -23,17 +23,10 @@ from dataclasses import dataclass
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.positions import iota
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.relations import Joined, Same, Taken
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import (
-    Concat,
-    Elementwise,
-    KernelGraph,
-    Op,
-    Slice,
-    Unary,
-    Value,
-)
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Value
 
 MOST = 4
 """Pieces of the tensor, each of which is looked at for each element."""
@@ -46,12 +39,7 @@ class _Piece:
 
     source: Value
     number: int
-    functions: tuple[Unary, ...]
-
-    @property
-    def what(self) -> object:
-        """Equal for the same functions."""
-        return tuple((f.fn, f.result.dtype) for f in self.functions)
+    functions: tuple[UnaryFn, ...]
 
 
 def selected_pieces(graph: KernelGraph) -> KernelGraph:
@@ -68,11 +56,12 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
     for op in graph.ops:
         operands = tuple(same.get(v, v) for v in op.operands)
         op = op if operands == op.operands else with_operands(op, operands)
-        if isinstance(op, Concat) and op.result not in outputs:
-            pieces = _pieces(op, definitions)
+        dim = _joined(op)
+        if dim is not None and op.result not in outputs:
+            pieces = _pieces(op, dim, definitions)
             inside = all(isinstance(r, Elementwise) for r in readers.get(op.result, ()))
             start = len(build.ops)
-            if inside and pieces and (found := _selection(build, op, pieces)) is not None:
+            if inside and pieces and (found := _selection(build, op, dim, pieces)) is not None:
                 ops += build.ops[start:]
                 same[op.result] = found
                 continue
@@ -83,37 +72,51 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
     return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs))
 
 
-def _pieces(op: Concat, definitions: dict[Value, Op]) -> list[_Piece]:
+def _joined(op: Op) -> int | None:
+    """The dimension along which the operands stand one after the other."""
+    if not isinstance(op, Movement):
+        return None
+    dims = {r.result for r in op.relations() or () if isinstance(r, Joined)}
+    return dims.pop() if len(dims) == 1 else None
+
+
+def _pieces(op: Op, dim: int, definitions: dict[Value, Op]) -> list[_Piece]:
     """The pieces, empty where they are not of one tensor and equally long."""
-    found = [_piece(v, op.dim, definitions) for v in op.operands]
+    found = [_piece(v, dim, definitions) for v in op.operands]
     known = [p for p in found if p is not None]
     one = len({p.source for p in known}) == 1 and len({v.type for v in op.operands}) == 1
     return known if one and len(known) == len(found) else []
 
 
 def _piece(value: Value, dim: int, definitions: dict[Value, Op]) -> _Piece | None:
-    functions: list[Unary] = []
+    functions: list[UnaryFn] = []
     op = definitions.get(value)
-    while isinstance(op, Unary):
-        functions.insert(0, op)
+    while op is not None and isinstance(op.function, UnaryFn):
+        functions.insert(0, op.function)
         op = definitions.get(op.operands[0])
-    if not isinstance(op, Slice):
+    relations = op.relations() if isinstance(op, Movement) else None
+    if op is None or relations is None or len(op.operands) != 1:
         return None
-    (source,) = op.operands
-    size = op.result.shape[dim]
-    others = [d for d, n in enumerate(source.shape) if d != dim and n != op.result.shape[d]]
-    fits = size and not source.shape[dim] % size and not op.offsets[dim] % size
-    if others or not fits or source.shape[dim] > MOST * size or source.dtype.is_integer:
+    start: int | None = None
+    for relation in relations:
+        if isinstance(relation, Taken) and relation.dim == relation.result == dim:
+            start = relation.offset
+        elif not isinstance(relation, Same) or relation.dim != relation.result:
+            return None
+    (source,), size = op.operands, op.result.shape[dim]
+    if start is None or not size or source.shape[dim] % size or start % size:
         return None
-    return _Piece(source, op.offsets[dim] // size, tuple(functions))
+    if source.shape[dim] > MOST * size or source.dtype.is_integer:
+        return None
+    return _Piece(source, start // size, tuple(functions))
 
 
-def _selection(b: Builder, op: Concat, pieces: Sequence[_Piece]) -> Value | None:
+def _selection(b: Builder, op: Op, dim: int, pieces: Sequence[_Piece]) -> Value | None:
     """The value of ``op``, element by element; None where the conditions do not hold."""
-    count, dim, source = len(pieces), op.dim, pieces[0].source
+    count, source = len(pieces), pieces[0].source
     size = op.operands[0].shape[dim]
     line = _line(b, [p.number for p in pieces], source.shape[dim] // size)
-    kinds = [p.what for p in pieces]
+    kinds = [p.functions for p in pieces]
     other = next((i for i, kind in enumerate(kinds) if kind != kinds[0]), count)
     if line is None or any(kind != kinds[other] for kind in kinds[other:]) or count > MOST:
         return None
@@ -151,5 +154,5 @@ def _line(b: Builder, numbers: Sequence[int], parts: int) -> Value | None:
 
 def _through(b: Builder, value: Value, piece: _Piece) -> Value:
     for function in piece.functions:
-        value = b.unary(function.fn, value)
+        value = b.unary(function, value)
     return value

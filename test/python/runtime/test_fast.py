@@ -83,6 +83,16 @@ def here(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast, "compiled", lambda: kind)
 
 
+class Room:
+    """Memory at an address."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
 class Driver:
     """Notes launches: function, geometry, stream, attributes, and what parameters point to."""
 
@@ -119,7 +129,8 @@ def executable(
     program._contexts.ready = True
     program._fast[-1] = fast.FastCalls(
         launcher, manifest, -1, program._contexts,
-        None if workspace is None else lambda stream: workspace, lambda: -1, lambda device: 77,
+        None if workspace is None else lambda stream: Room(workspace),
+        lambda: -1, lambda device: 77,
     )  # fmt: skip
     return program
 
