@@ -138,9 +138,9 @@ class Accountant:
         if shared is None:
             shared = self._contraction_warps(padded / _up(k, 16), k)
         shared = np.where(self.features.warpgroups, 1.0, shared)
-        # each warp reads its strip of one operand and all of the other, at its part of the
-        # contraction; warps share strips of at least 16
-        warps = self.features.warps / shared
+        # each warp reads its strip of one operand and all of the other; warps share strips of at
+        # least 16
+        warps = self.features.warps
         across = np.minimum(warps, np.maximum(1.0, np.ceil(n / 16.0)))
         down = np.minimum(np.maximum(1.0, warps / across), np.maximum(1.0, np.ceil(m / 16.0)))
         reads = (k * m * across, k * n * down)
@@ -153,7 +153,6 @@ class Accountant:
         ring = self.features.warpgroups
         move = np.where(ring, 2.0 * k * np.ceil(m / 64.0) * (64.0 + n), move)
         self._add("move", move, in_loop)
-        warps = self.features.warps
         fragments = np.maximum(
             1.0, padded / (16.0 * 8.0 * _up(k, 16) * warps)
         )  # independent ones of a warp

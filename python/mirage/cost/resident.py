@@ -11,7 +11,7 @@ from mirage.cost.features import features_of
 from mirage.cost.limits import CheckError, check_launch
 from mirage.cost.model import report, resident_blocks
 from mirage.cost.target import Target
-from mirage.semantics.ugraph import Launch, loops
+from mirage.semantics.ugraph import Launch, Reduce, all_ops, loops
 
 
 def with_resident_blocks(launch: Launch, target: Target) -> Launch:
@@ -19,6 +19,8 @@ def with_resident_blocks(launch: Launch, target: Target) -> Launch:
     the next tile while it stores one: the one that is predicted to be faster."""
     if not launch.schedule.warpgroups or any(loop.steps is not None for loop in loops(launch)):
         return launch
+    if any(isinstance(op, Reduce) for op in all_ops(launch.inside)):
+        return launch  # what warps exchange for it would need memory beside the double buffer
     # loops that compute between products take turns, which are counted from a block's start
     features = features_of(launch)
     if np.any(features.sfu_step):

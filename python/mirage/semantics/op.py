@@ -127,6 +127,19 @@ class Op:
     in_block: ClassVar[bool] = True
     """Whether it may stand in a block graph."""
 
+    renames: ClassVar[bool] = False
+    """Whether the result is the operand's memory, in another shape."""
+
+    @property
+    def cut_at(self) -> tuple[int, ...] | None:
+        """Where the result begins in the operand, if it is a block of that."""
+        return None
+
+    @property
+    def joined_along(self) -> int | None:
+        """The dimension along which the result holds the operands side by side, if it does."""
+        return None
+
     def result_type(self, b: Builder) -> TensorType:
         """The type that the result has by the operands, as a builder of this level makes it.
 

@@ -291,6 +291,8 @@ class Transpose(Rearrangement):
 class Reshape(Rearrangement):
     """Same elements in row-major order, the shape of the result."""
 
+    renames: ClassVar[bool] = True
+
     def result_type(self, b: Builder) -> TensorType:
         return b.reshape(self.operands[0], self.result.shape).type
 
@@ -356,6 +358,10 @@ class Concat(Movement):
 
     arity: ClassVar[tuple[int, int]] = (1, 1 << 30)
 
+    @property
+    def joined_along(self) -> int | None:
+        return self.dim
+
     def result_type(self, b: Builder) -> TensorType:
         return b.concat(self.operands, self.dim).type
 
@@ -392,6 +398,10 @@ class Slice(View):
     """The block of the result's shape that starts at ``offsets``."""
 
     offsets: tuple[int, ...]
+
+    @property
+    def cut_at(self) -> tuple[int, ...] | None:
+        return self.offsets
 
     def result_type(self, b: Builder) -> TensorType:
         return b.slice(self.operands[0], self.offsets, self.result.shape).type

@@ -10,8 +10,8 @@ the same is
 which is computed element by element and by sums over few elements, so that any kernel takes it in.
 All but one of the summands are chosen to be 0, whatever ``x`` holds there.
 
-Conditions: the pieces are equally long, begin at multiples of that and are slices along one
-dimension only; which of them stands where is a line, ``k = i + c`` or ``k = c - i``; there are at
+Conditions: the pieces are equally long, of several elements, begin at multiples of that and are
+slices along one dimension only; which of them stands where is a line, ``k = i + c`` or ``k = c - i``; there are at
 most two functions, the second one for the last pieces; and only functions of elements read the
 result, as a product or a caller needs it in memory anyway.
 """
@@ -74,7 +74,7 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
 
 def _joined(op: Op) -> int | None:
     """The dimension along which the operands stand one after the other."""
-    if not isinstance(op, Movement):
+    if not isinstance(op, Movement) or not op.result.type.size:
         return None
     dims = {r.result for r in op.relations() or () if isinstance(r, Joined)}
     return dims.pop() if len(dims) == 1 else None
@@ -104,7 +104,8 @@ def _piece(value: Value, dim: int, definitions: dict[Value, Op]) -> _Piece | Non
         elif not isinstance(relation, Same) or relation.dim != relation.result:
             return None
     (source,), size = op.operands, op.result.shape[dim]
-    if start is None or not size or source.shape[dim] % size or start % size:
+    # pieces of one element are neighbours that change places: parts with steps do as well
+    if start is None or size < 2 or source.shape[dim] % size or start % size:
         return None
     if source.shape[dim] > MOST * size or source.dtype.is_integer:
         return None

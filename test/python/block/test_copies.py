@@ -66,9 +66,9 @@ kernel.graph @join({", ".join(f"%x{i}: {t}" for i, t in enumerate(types))}) -> {
     check_artifact(compile_mlir(text), lambda *xs: (np.concatenate(xs, axis=dim),), tolerance=0)
 
 
-@pytest.mark.parametrize(("start", "kernels"), [(4, 2), (3, 3)])
+@pytest.mark.parametrize(("start", "kernels"), [(4, 2), (3, 2)])
 def test_rows_are_an_address_where_they_are_aligned(start: int, kernels: int) -> None:
-    """4 rows of 6 halves are 48 bytes; 3 are 36, at which no kernel may read 16 bytes."""
+    """4 rows of 6 halves are 48 bytes; 3 are 36, at which no kernel may read 16 bytes: it knows."""
     text = f"""
 kernel.graph @rows(%x: tensor<20x6xf16>, %w: tensor<6x16xf16>) -> tensor<10x16xf16> {{
   %t = kernel.unary neg %x : (tensor<20x6xf16>) -> tensor<20x6xf16>
@@ -98,5 +98,5 @@ kernel.graph @swap(%x: tensor<20x24xf16>, %w: tensor<24x34xf16>) -> tensor<20x34
         return (np.concatenate([p[:, 17:], -p[:, :17]], axis=1),)
 
     artifact = compile_mlir(text)
-    assert len(artifact.manifest.kernels) == 5
+    assert len(artifact.manifest.kernels) == 4  # the right half is there already: it is copied
     check_artifact(artifact, expected, tolerance=5e-3)

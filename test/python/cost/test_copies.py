@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from mirage.cost import H200
-from mirage.cost.copies import copies_in, unfused_report
+from mirage.cost.copies import OWN_TILES, copies_in, unfused_report
 from mirage.cost.predict import predict
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
@@ -84,7 +84,7 @@ def test_bytes_decide_where_there_are_many(rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "rate"), [(DType.F16, H200.mma_group), (DType.F32, H200.mma_f32)]
+    ("dtype", "rate"), [(DType.F16, OWN_TILES * H200.mma_half), (DType.F32, H200.mma_f32)]
 )
 def test_a_product_takes_as_long_as_its_flops(dtype: DType, rate: float) -> None:
     """A small one as long as any kernel does."""

@@ -157,8 +157,8 @@ def break_compiler(
     """Between compilation and check, the PTX of some parts is damaged."""
     right, count = build.Builder._compile, iter(range(1000))  # pyright: ignore[reportPrivateUsage]
 
-    def wrong(self: build.Builder, part: Any) -> Any:
-        compiled = right(self, part)
+    def wrong(self: build.Builder, part: Any, alone: bool) -> Any:
+        compiled = right(self, part, alone)
         if not broken(next(count)):
             return compiled
         return replace(compiled, artifact=damaged(compiled.artifact, damage))

@@ -162,12 +162,12 @@ def test_a_kernel_that_does_not_compile_costs_that_kernel_only(
     compiled: list[tuple[str, ...]] = []
     real = KernelBuilder._compile  # pyright: ignore[reportPrivateUsage]
 
-    def strict(self: KernelBuilder, part: Part) -> Compiled:
+    def strict(self: KernelBuilder, part: Part, alone: bool) -> Compiled:
         kinds = [_kinds(op) for op in part.graph.ops if isinstance(op, Launch)]
         if bad in kinds:
             raise CompileError("no registers are left")
         compiled.extend(kinds)
-        return real(self, part)
+        return real(self, part, alone)
 
     monkeypatch.setattr(KernelBuilder, "_compile", strict)
     said: list[str] = []

@@ -33,7 +33,7 @@ KINDS = {
 }
 CLASS_TESTS = {
     "cli": 1,
-    "cost": 31,
+    "cost": 30,
     "frontend": 2,
     "pipeline": 3,
     "search": 40,

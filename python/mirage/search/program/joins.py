@@ -15,6 +15,7 @@ ops an exponential keeps its joins.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 
@@ -85,7 +86,7 @@ def _without(graph: KernelGraph, moved: set[Concat]) -> KernelGraph | frozenset[
 class Rewriter:
     """Moves joins from op to op: values that are known as parts, beside those that are not."""
 
-    def __init__(self, graph: KernelGraph, moved: set[Concat]) -> None:
+    def __init__(self, graph: KernelGraph, moved: AbstractSet[Op]) -> None:
         self.graph, self.moved = graph, moved
         self.build = Builder()
         self.joined: dict[Value, Joined] = {}
@@ -166,7 +167,7 @@ class Rewriter:
         j = self.joined[op.operands[0]]
         return j.dim, [apply(v) for v in j.parts]
 
-    def _reshape(self, op: Reshape) -> tuple[int, list[Value]] | None:
+    def _reshape(self, op: Op) -> tuple[int, list[Value]] | None:
         j = self.joined[op.operands[0]]
         old, new = op.operands[0].shape, op.result.shape
         for dim, size in enumerate(new):

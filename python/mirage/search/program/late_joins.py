@@ -8,7 +8,6 @@ are moved, one after the other, where less is copied afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from mirage.cost.copies import copied_bytes, copies_in
@@ -16,18 +15,7 @@ from mirage.search.program.joins import Joined, Rewriter
 from mirage.search.program.slices import with_early_slices
 from mirage.semantics.region import reshape_groups
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import (
-    Binary,
-    Cast,
-    Concat,
-    KernelGraph,
-    Op,
-    Reshape,
-    Slice,
-    TensorType,
-    Unary,
-    Value,
-)
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value
 
 Shape = tuple[int, ...]
 
@@ -37,7 +25,7 @@ def with_late_joins(graph: KernelGraph) -> KernelGraph:
     tried: set[Value] = set()
     while True:
         copies = copies_in(graph)
-        left = [op for op in graph.ops if isinstance(op, Concat) and op in copies]
+        left = [op for op in graph.ops if op in copies and op.joined_along is not None]
         left = [op for op in left if op.result not in tried]
         if not left:
             return graph
@@ -55,8 +43,8 @@ def _views_once(graph: KernelGraph) -> KernelGraph:
     for op in graph.ops:
         operands = tuple(same.get(v, v) for v in op.operands)
         new = op if operands == op.operands else replace(op, operands=operands)
-        if isinstance(new, Slice | Reshape):
-            key = (operands, new.result.type, getattr(new, "offsets", None))
+        if new.renames or new.cut_at is not None:
+            key = (operands, new.result.type, new.cut_at)
             if op.result not in graph.outputs and known.setdefault(key, op.result) != op.result:
                 same[op.result] = known[key]
                 continue
@@ -76,7 +64,7 @@ class _Late(Rewriter):
 
     def _move(self, op: Op) -> None:
         known = [self.joined[v] for v in op.operands if v in self.joined]
-        if isinstance(op, Reshape):
+        if op.renames:
             (j,) = known
             found = self._reshape(op) if j.shape is None else None
             if found is None:
@@ -100,21 +88,11 @@ class _Late(Rewriter):
 
     def _in_shape(self, op: Op, known: list[Joined]) -> tuple[int, list[Value]] | None:
         """An op, element by element, on parts of values that have another shape than these."""
-        b, (first, *others) = self.build, known
-        apply: Callable[..., Value]
-        match op:
-            case Unary():
-                apply = lambda x: b.unary(op.fn, x)  # noqa: E731
-            case Cast():
-                apply = lambda x: b.cast(x, op.result.dtype)  # noqa: E731
-            case Binary():
-                apply = lambda x, y: b.binary(op.fn, x, y)  # noqa: E731
-            case _:
-                return None
+        first, *others = known
         outer = first.shape
-        if outer != op.result.shape or any(
-            (j.shape, j.dim, j.sizes) != (outer, first.dim, first.sizes) for j in others
-        ):
+        if outer is None or outer != op.result.shape or not isinstance(op, Elementwise):
+            return None
+        if any((j.shape, j.dim, j.sizes) != (outer, first.dim, first.sizes) for j in others):
             return None
         like = first.parts[0].shape
         inner = (*like[: first.dim], sum(first.sizes), *like[first.dim + 1 :])
@@ -129,7 +107,14 @@ class _Late(Rewriter):
             if side is None:
                 return None
             sides.append(side)
-        return first.dim, [apply(*parts) for parts in zip(*sides, strict=True)]
+        parts = zip(*sides, first.parts, strict=True)
+        return first.dim, [self._applied(op, tuple(xs), like.shape) for *xs, like in parts]
+
+    def _applied(self, op: Op, operands: tuple[Value, ...], shape: Shape) -> Value:
+        """``op`` on other operands."""
+        result = Value(TensorType(shape, op.result.dtype))
+        self.build.ops.append(replace(op, operands=operands, results=(result,)))
+        return result
 
     def _in(self, x: Value, outer: Shape, inner: Shape) -> Value | None:
         """A value that is repeated to ``outer`` in the shape that is repeated to ``inner``:
@@ -138,13 +123,11 @@ class _Late(Rewriter):
         if shape is None:
             return None
         made = next((op for op in self.build.ops if x in op.results), None)
-        if isinstance(made, Unary | Cast | Binary):
+        if isinstance(made, Elementwise):
             operands = [self._in(v, outer, inner) for v in made.operands]
             known = tuple(v for v in operands if v is not None)
             if len(known) == len(operands):
-                result = Value(TensorType(shape, x.dtype))
-                self.build.ops.append(replace(made, operands=known, results=(result,)))
-                return result
+                return self._applied(made, known, shape)
         return self.build.reshape(x, shape)
 
     def _parts_at(

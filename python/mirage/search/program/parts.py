@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from mirage.cost.copies import copies_in, unfused_in, unfused_report
+from mirage.cost.copies import copies_in, moves_elements, unfused_in, unfused_report
 from mirage.cost.model import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
@@ -18,7 +18,6 @@ from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
-    Concat,
     Constant,
     Elementwise,
     KernelGraph,
@@ -26,7 +25,6 @@ from mirage.semantics.ugraph import (
     Op,
     Reduce,
     Reshape,
-    Slice,
     Source,
     Transpose,
     Unary,
@@ -115,7 +113,7 @@ class Program:
     def _is_written(self, value: Value) -> bool:
         """Whether a kernel writes a value, rather than the caller."""
         op = self.definitions.get(value)
-        while isinstance(op, Slice) and op not in self._moved:
+        while op is not None and op.cut_at is not None and op not in self._moved:
             op = self.definitions.get(op.operands[0])
         return op is not None
 
@@ -200,7 +198,7 @@ class Program:
                     continue
                 except UnlabelableError as error:
                     report.note(str(error))
-            elif op in self._moved or not isinstance(op, Slice | Concat):
+            elif op in self._moved or not moves_elements(op):
                 report.note(f"{type(op).__name__.lower()} stays a kernel of its own")
             kept.add(op)
         return kept | self._shapes_for(kept)
@@ -212,7 +210,7 @@ class Program:
         in_memory = given.union(self.graph.inputs)
         found: list[Op] = []
         for op in self.graph.ops:
-            if isinstance(op, Reshape) and op.operands[0] in in_memory:
+            if op.renames and op.operands[0] in in_memory:
                 in_memory.add(op.result)
                 given.update(op.results if op.operands[0] in given else ())
                 found.append(op)

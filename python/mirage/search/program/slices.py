@@ -66,8 +66,8 @@ def cut_bytes(graph: KernelGraph) -> int:
     return sum(
         op.result.type.bytes
         for op in graph.ops
-        if isinstance(op, Concat)
-        or (isinstance(op, Slice) and (op.result in graph.outputs or not is_address(op)))
+        if op.joined_along is not None
+        or (op.cut_at is not None and (op.result in graph.outputs or not is_address(op)))
     )
 
 

@@ -23,14 +23,13 @@ def KernelsToLaunches : Pass<"mirage-kernels-to-launches"> {
 def ViewTensors : Pass<"mirage-view-tensors", "::mirage::kernel::GraphOp"> {
   let summary = "slices that launches load, and joins of what they store, become addresses";
   let description = [{
-    Precondition: no alternatives are left, and each launch has a schedule. A
-    `kernel.slice` that only launches load, maybe in another shape, needs no
-    memory of its own: they load from the whole tensor, with the steps that the
-    type of the slice says from now on (`#kernel.strides`). A `kernel.concat` of
-    results of launches that nothing else reads needs no kernel: the launches
-    store to their parts of it. Warpgroups take only rows that the tensor memory
-    accelerator can read. All others are left, and are copied by kernels of
-    their own. It cannot fail.
+    A `kernel.slice` that only launches with a schedule load, maybe in another
+    shape, needs no memory of its own: they load from the whole tensor, with the
+    steps that the type of the slice says from now on (`#kernel.strides`). A
+    `kernel.concat` of results of launches that nothing else reads needs no
+    kernel: the launches store to their parts of it. Warpgroups take only rows
+    that the tensor memory accelerator can read. All others are left, and are
+    copied by kernels of their own. It cannot fail.
   }];
   let statistics = [
     Statistic<"numViews", "views", "slices and joins that became addresses">

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Whole language models: exported where MLIR is, measured on a GPU beside PyTorch.
 
-    .venv/bin/python benchmarks/whole_models.py compile llama3_8b --layers 4 --out build/whole
-    python benchmarks/whole_models.py run --artifacts build/whole --out benchmarks/results
+    .venv/bin/python benchmarks/large_models.py compile llama3_8b --layers 4 --out build/whole
+    python benchmarks/large_models.py run --artifacts build/whole --out benchmarks/results
 
 `compile` builds Transformers' class from its configuration, with weights that take no memory, and
 writes one model for each use (a step of decoding after a full cache of 4096 tokens, a prompt of
@@ -115,7 +115,7 @@ def parsed() -> argparse.Namespace:
     r = commands.add_parser("run", help="measure models on a GPU")
     r.add_argument("--artifacts", type=Path, required=True)
     r.add_argument("--out", type=Path, required=True, help="folder for the results")
-    r.add_argument("--stem", default="whole_models", help="name of the files (%(default)s)")
+    r.add_argument("--stem", default="large_models", help="name of the files (%(default)s)")
     r.add_argument("--only", nargs="*", default=(), help="models that start with one of these")
     r.add_argument("--rounds", type=int, default=25, help="rounds of a median (%(default)s)")
     r.add_argument("--seconds", type=float, default=540.0, help="start nothing after this")
