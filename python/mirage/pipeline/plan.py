@@ -175,7 +175,7 @@ class _InPlace:
         looks = len(step.operands) == len(step.results) == 1 and may_view(step.op)
         if looks and step.operands[0] in self.views:
             source = self.views[step.operands[0]]
-            (seen,) = TorchCall(step)([source], device=source.device)
+            (seen,) = TorchCall(step, source.device)([source])
             if _storage(seen) == _storage(source):
                 self.views[step.results[0]] = seen
                 self.sources[step.results[0]] = step.operands[0]

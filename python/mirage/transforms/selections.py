@@ -11,9 +11,9 @@ which is computed element by element and by sums over few elements, so that any 
 All but one of the summands are chosen to be 0, whatever ``x`` holds there.
 
 Conditions: the pieces are equally long, of several elements, begin at multiples of that and are
-slices along one dimension only; which of them stands where is a line, ``k = i + c`` or ``k = c - i``; there are at
-most two functions, the second one for the last pieces; and only functions of elements read the
-result, as a product or a caller needs it in memory anyway.
+slices along one dimension only; which of them stands where is a line, ``k = i + c`` or
+``k = c - i``; there are at most two functions, the second one for the last pieces; and only
+functions of elements read the result, as a product or a caller needs it in memory anyway.
 """
 
 from __future__ import annotations

@@ -35,9 +35,10 @@ def by_halves(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor
 
 def by_pairs(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
     turned = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
-    return x * c + turned * s
+    return (x * c.to(WIDE) + turned * s.to(WIDE)).to(x.dtype)
 
 
+WIDE = torch.float32
 X, Y = (2, 13, 3, 32), (1, 13, 1, 32)
 PROGRAMS: dict[str, tuple[Program, list[tuple[int, ...]], int]] = {
     "half of each row": (lambda x: x[..., 16:] * 2, [X], 1),
@@ -47,7 +48,7 @@ PROGRAMS: dict[str, tuple[Program, list[tuple[int, ...]], int]] = {
     "in turns": (lambda x, y: torch.stack((-x, y.exp()), -1).flatten(-2), [X, X], 2),
     "joined inputs": (lambda x, y: torch.cat((x, y), -1) * 2, [X, X], 2),
     "rotary positions by halves": (by_halves, [X, Y, Y], 1),
-    "rotary positions by pairs": (by_pairs, [X, Y, Y], 1),
+    "rotary positions by pairs": (by_pairs, [(2, 50, 4, 32), (50, 1, 32), (50, 1, 32)], 1),
     "columns of a product": (lambda x, w: (x @ w)[:, 5:21] * 2, [(24, 40), (40, 32)], 2),
     "a slice as a factor": (lambda x, w: x[:, 8:40] @ w[:, 3:19], [(24, 48), (32, 40)], 1),
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mirage.cost import H200
+from mirage.cost.copies import copies_in
 from mirage.search import SearchLimits, StopReason, superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
@@ -92,7 +93,7 @@ def test_ops_that_labels_cannot_follow_stay() -> None:
     result = superoptimize(graph("rotate", (x,), b, y), H200)
     ops = result.candidates[0].graph.ops
     assert [type(op) for op in ops] == [Slice, Slice, Launch, Concat]
-    assert any("concat" in note for note in result.report.notes)
+    assert not copies_in(result.candidates[0].graph)  # read with strides, written in two parts
 
 
 def test_nothing_to_gain_is_said() -> None:
