@@ -48,7 +48,7 @@ PROGRAMS: dict[str, tuple[Program, list[tuple[int, ...]], int]] = {
     "in turns": (lambda x, y: torch.stack((-x, y.exp()), -1).flatten(-2), [X, X], 2),
     "joined inputs": (lambda x, y: torch.cat((x, y), -1) * 2, [X, X], 2),
     "rotary positions by halves": (by_halves, [X, Y, Y], 1),
-    "rotary positions by pairs": (by_pairs, [(2, 50, 4, 32), (50, 1, 32), (50, 1, 32)], 1),
+    "rotary positions by pairs": (by_pairs, [X, Y, Y], 1),
     "columns of a product": (lambda x, w: (x @ w)[:, 5:21] * 2, [(24, 40), (40, 32)], 2),
     "a slice as a factor": (lambda x, w: x[:, 8:40] @ w[:, 3:19], [(24, 48), (32, 40)], 1),
 }

@@ -32,24 +32,7 @@ def with_late_joins(graph: KernelGraph) -> KernelGraph:
         tried.add(left[0].result)
         moved = with_early_slices(without_dead_ops(_Late(graph, {left[0]}).run()))
         if copied_bytes(moved) < copied_bytes(graph):
-            graph = _views_once(moved)
-
-
-def _views_once(graph: KernelGraph) -> KernelGraph:
-    """``graph`` with one op for each part and shape of a value."""
-    known: dict[tuple[object, ...], Value] = {}
-    same: dict[Value, Value] = {}
-    ops: list[Op] = []
-    for op in graph.ops:
-        operands = tuple(same.get(v, v) for v in op.operands)
-        new = op if operands == op.operands else replace(op, operands=operands)
-        if new.renames or new.cut_at is not None:
-            key = (operands, new.result.type, new.cut_at)
-            if op.result not in graph.outputs and known.setdefault(key, op.result) != op.result:
-                same[op.result] = known[key]
-                continue
-        ops.append(new)
-    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+            graph = moved
 
 
 class _Late(Rewriter):
