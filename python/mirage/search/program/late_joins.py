@@ -125,9 +125,17 @@ class _Late(Rewriter):
         for size in sizes:
             offsets = tuple(start if d == own else 0 for d in range(len(operand.shape)))
             shape = tuple(size if d == own else n for d, n in enumerate(operand.shape))
-            parts.append(self.build.slice(operand, offsets, shape))
+            parts.append(self._part(operand, offsets, shape))
             start += size
         return parts
+
+    def _part(self, operand: Value, offsets: Shape, shape: Shape) -> Value:
+        """A block of a value, which may have been cut before."""
+        for op in self.build.ops:
+            known = op.cut_at == offsets and op.operands == (operand,)
+            if known and op.result.shape == shape:
+                return op.result
+        return self.build.slice(operand, offsets, shape)
 
 
 def _split(shape: Shape, outer: Shape, inner: Shape) -> Shape | None:
