@@ -180,8 +180,7 @@ private:
       int64_t align = std::gcd<int64_t>(16, start * steps[concat.getDim()] * getBytes(whole));
       start += part.getDimSize(concat.getDim());
       for (Value value = operand;;) {
-        std::optional<Strides> own =
-            reshaped(part.getShape(), steps, getTensor(value).getShape());
+        std::optional<Strides> own = reshaped(part.getShape(), steps, getTensor(value).getShape());
         if (!own)
           return;
         found.emplace_back(value, withSteps(getTensor(value), *own, align));

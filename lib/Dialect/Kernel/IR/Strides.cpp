@@ -24,7 +24,8 @@ int64_t mirage::kernel::getStartAlign(RankedTensorType tensor) {
 }
 
 int64_t mirage::kernel::getRowAlign(RankedTensorType tensor) {
-  int64_t bytes = std::max<int64_t>(tensor.getElementTypeBitWidth() / 8, 1), rank = tensor.getRank();
+  int64_t bytes = std::max<int64_t>(tensor.getElementTypeBitWidth() / 8, 1),
+          rank = tensor.getRank();
   SmallVector<int64_t> strides = getStrides(tensor);
   if (rank == 0 || strides.back() != 1)
     return bytes;

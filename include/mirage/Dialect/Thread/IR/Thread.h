@@ -32,7 +32,6 @@ namespace mirage::thread {
 /// Of a kernel's parameter, and of ops that access one: what divides its address, in bytes.
 constexpr llvm::StringLiteral kAlignAttr = "thread.align";
 
-
 /// Warps that execute `op`: those of the enclosing `thread.warps`, else of the
 /// enclosing `gpu.func` (known_block_size / 32). Nullopt outside both.
 std::optional<int64_t> getNumWarps(mlir::Operation *op);
