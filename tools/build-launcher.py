@@ -2,8 +2,9 @@
 
     python tools/build-launcher.py [folder]
 
-One shared object serves all versions of Python from 3.10 on, and any version of PyTorch. It goes
-beside the runtime, which does without it where it is not."""
+One shared object serves all versions of Python from 3.10 on, and any version of PyTorch. The build
+puts it beside the bindings; where only the runtime is installed, the folder is that of the package
+`mirage`. The runtime does without it where it is not there."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-RUNTIME = ROOT / "python" / "mirage" / "runtime"
-SOURCE = RUNTIME / "native" / "launcher.c"
+PACKAGE = ROOT / "python" / "mirage"
+SOURCE = PACKAGE / "runtime" / "native" / "launcher.c"
 NAME = "_launcher.abi3.so"
 FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra",
          "-Wshadow", "-Werror")  # fmt: skip
 
 
-def build(folder: Path = RUNTIME) -> Path:
+def build(folder: Path = PACKAGE) -> Path:
     """Writes the shared object to a folder. Raises ``OSError`` where there is no compiler,
     ``subprocess.CalledProcessError`` where it fails."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
@@ -37,5 +38,5 @@ def build(folder: Path = RUNTIME) -> Path:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=RUNTIME)
+    parser.add_argument("folder", type=Path, nargs="?", default=PACKAGE)
     print(build(parser.parse_args().folder))

@@ -40,7 +40,7 @@ def compiled() -> Any:
     if os.environ.get(PURE) == "1":
         return None
     try:
-        from mirage.runtime import _launcher  # pyright: ignore
+        from mirage import _launcher  # pyright: ignore
     except ImportError:
         return None
     return _launcher.Launcher if exchange() is not None else None

@@ -59,7 +59,8 @@ private:
   void overlap(kernel::GraphOp graph) {
     kernel::InvokeOp before;
     for (Operation &op : graph.getBody().front()) {
-      if (isa<kernel::ReshapeOp, kernel::SliceOp>(op)) // no more than an address
+      // No more than addresses: what is copied or joined elsewhere is a kernel of its own by now.
+      if (isa<kernel::ReshapeOp, kernel::SliceOp, kernel::ConcatOp>(op))
         continue;
       auto invoke = dyn_cast<kernel::InvokeOp>(op);
       if (before && invoke) {

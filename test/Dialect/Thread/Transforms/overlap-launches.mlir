@@ -15,6 +15,9 @@ module attributes {gpu.container_module} {
   // CHECK-LABEL: gpu.func @last
   // CHECK-NEXT: thread.dependent_wait
   // CHECK-NEXT: gpu.return
+  // CHECK-LABEL: gpu.func @whole
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK-NEXT: gpu.return
   // CHECK-LABEL: gpu.func @loops
   // CHECK: scf.for
   // CHECK: scf.if
@@ -31,6 +34,7 @@ module attributes {gpu.container_module} {
     gpu.func @first(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
     gpu.func @middle(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
     gpu.func @last(%x: memref<8x8xf16>, %y: memref<8x8xf16>) kernel { gpu.return }
+    gpu.func @whole(%x: memref<128xf16>, %y: memref<128xf16>) kernel { gpu.return }
     // After the last of the loops that are in no other one, where that is.
     gpu.func @loops(%x: memref<64xf16>, %y: memref<64xf16>) kernel {
       %c0 = arith.constant 0 : index
@@ -79,6 +83,24 @@ module attributes {gpu.container_module} {
     %b = kernel.invoke @kernels::@last(%a) grid [1, 1, 1] block [32, 1, 1] shared 0
          : (tensor<64xf16>) -> tensor<64xf16>
     kernel.return %b : tensor<64xf16>
+  }
+
+  // A join that is left is where its parts are written: no kernel stands between those.
+  // CHECK-LABEL: kernel.graph @joined
+  // CHECK: kernel.invoke @kernels::@first({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 :
+  // CHECK: kernel.invoke @kernels::@middle({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
+  // CHECK: kernel.concat
+  // CHECK: kernel.invoke @kernels::@whole({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
+  kernel.graph @joined(%x: tensor<64xf16>) -> tensor<128xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@first(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16, #kernel.strides<[1], align = 16>>
+    %b = kernel.invoke @kernels::@middle(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16, #kernel.strides<[1], align = 16>>
+    %c = kernel.concat %a, %b dim 0
+         : (tensor<64xf16, #kernel.strides<[1], align = 16>>, tensor<64xf16, #kernel.strides<[1], align = 16>>) -> tensor<128xf16>
+    %d = kernel.invoke @kernels::@whole(%c) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<128xf16>) -> tensor<128xf16>
+    kernel.return %d : tensor<128xf16>
   }
 
   // CHECK-LABEL: kernel.graph @single
