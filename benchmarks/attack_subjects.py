@@ -17,7 +17,7 @@ from pathlib import Path
 import graphs  # pyright: ignore[reportMissingImports]
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.ugraph import External, KernelGraph, Launch
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from position_masks import Mask
 from random_programs import Generator
 from stepped_loops import MORE_STEPPED, STEPPED, looped

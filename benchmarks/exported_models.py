@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from decoder_models import Decoder, Use
 from mirage.cost.target import target_for
-from mirage.pipeline.export import export_with
+from mirage.pipeline.commands.export import export_with
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Optimized

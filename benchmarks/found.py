@@ -10,7 +10,7 @@ from mirage.cost import TARGETS
 from mirage.search import superoptimize
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import stabilize
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.partition.partition import Part, partition
 from mirage.workloads import get
 
 

@@ -14,7 +14,7 @@ from mirage.pipeline.verify import claims_of
 from mirage.search import SearchLimits
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import stabilize
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.partition.partition import Part, partition
 from mirage.verify.pieces.kernel_by_kernel import Hint
 
 

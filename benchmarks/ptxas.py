@@ -33,7 +33,7 @@ from mirage.pipeline.verify import verify_candidates
 from mirage.search import SearchLimits
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.ugraph import External, KernelGraph
-from mirage.transforms.partition import partition
+from mirage.transforms.partition.partition import partition
 from mirage.verify import VerifyOptions
 from mirage.workloads import get, names
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mirage.frontend.kernel_graph import GraphBuilder as GraphBuilder
     from mirage.frontend.kernel_graph import new_kernel_graph as new_kernel_graph
     from mirage.frontend.torch_import import from_torch as from_torch
-    from mirage.pipeline.export import export as export
+    from mirage.pipeline.commands.export import export as export
     from mirage.pipeline.optimize import optimize as optimize
     from mirage.pipeline.options import OptimizeOptions as OptimizeOptions
     from mirage.pipeline.result import Optimized as Optimized
@@ -43,7 +43,7 @@ _WHERE = {
     "Optimized": "mirage.pipeline.result",
     "OptimizeOptions": "mirage.pipeline.options",
     "optimize": "mirage.pipeline.optimize",
-    "export": "mirage.pipeline.export",
+    "export": "mirage.pipeline.commands.export",
     "MirageError": "mirage.errors",
     "UnsupportedOpError": "mirage.frontend.errors",
     "GraphBuilder": "mirage.frontend.kernel_graph",

@@ -13,9 +13,9 @@ from math import gcd, prod
 
 from mirage.cost.model import CostReport
 from mirage.cost.target import Target
-from mirage.semantics.op import Lookup
+from mirage.semantics.indexing.strides import START, Strides, dense, reshaped, row_alignment
+from mirage.semantics.ops.op import Lookup
 from mirage.semantics.region import contiguous_start
-from mirage.semantics.strides import START, Strides, dense, reshaped, row_alignment
 from mirage.semantics.ugraph import (
     Broadcast,
     Constant,

@@ -32,7 +32,7 @@ def run(op: ir.Operation, options: Any) -> Mapping[str, int]:
     """Form ``verified``, with one candidate for each part; with none where one has none."""
     from mirage.cost.target import target_for
     from mirage.frontend.program import Parameter, Program
-    from mirage.pipeline.build import Builder
+    from mirage.pipeline.compile.build import Builder
     from mirage.pipeline.errors import StageError
     from mirage.pipeline.rank import rank_candidates
 

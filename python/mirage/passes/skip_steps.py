@@ -16,7 +16,7 @@ def run(op: ir.Operation, options: NoOptions) -> Mapping[str, int]:
     """Form ``candidates``, or kernels without a form; verified graphs are refused: a verdict is
     about what was verified.
     """
-    from mirage.transforms.skip_steps import skip_steps
+    from mirage.transforms.steps.skip_steps import skip_steps
 
     rewrite_graphs(op, (None, "candidates"), None, lambda read, at: skip_steps(read.graph))
     return {}

@@ -2,8 +2,8 @@
 
 An entry has the finalists in the order in which they were taken, the account of how they came
 about, and measurements if some were made. Its key is made as those of parts are
-(:mod:`mirage.pipeline.kept_part`), of the whole program and of all options that matter. What is
-read is parsed and checked, its kernels are those of the cache of code or are compiled again, and
+(:mod:`mirage.pipeline.parts.kept_part`), of the whole program and of all options that matter. What
+is read is parsed and checked, its kernels are those of the cache of code or are compiled again, and
 kernels that no check of this machine has seen are run before they are handed out.
 """
 
@@ -19,14 +19,14 @@ from mirage.cache import PlainError, Store, as_plain, from_plain, key_of, kind_v
 from mirage.compiler.errors import CompileError
 from mirage.cost import CostReport
 from mirage.frontend.program import Program
-from mirage.pipeline.build import Builder
-from mirage.pipeline.check import CHECKED, Checker, failed
+from mirage.pipeline.checks.check import CHECKED, Checker, failed
+from mirage.pipeline.checks.kernel_check import KernelCheck
+from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.forms import Forms, Graphs
-from mirage.pipeline.graph_record import BadRecordError, GraphRecord, graph_of, record_of
-from mirage.pipeline.kept_part import outbid
-from mirage.pipeline.kernel_check import KernelCheck
 from mirage.pipeline.options import Matters, OptimizeOptions
+from mirage.pipeline.parts.graph_record import BadRecordError, GraphRecord, graph_of, record_of
+from mirage.pipeline.parts.kept_part import outbid
 from mirage.pipeline.result import Finalist, Measurement, Optimized, Report
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, SearchReport, SearchResult

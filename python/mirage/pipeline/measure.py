@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.errors import MirageError
 from mirage.pipeline.call import on_gpu, run_steps
-from mirage.pipeline.check import Checker, failed
+from mirage.pipeline.checks.check import Checker, failed
 from mirage.pipeline.kept_program import keep_measured
 from mirage.pipeline.result import Measurement
 from mirage.runtime.errors import NoGpuError

@@ -22,19 +22,19 @@ from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Program
-from mirage.pipeline.ahead import Ahead
-from mirage.pipeline.broken import BrokenKernelsError, broken_kernels
-from mirage.pipeline.build import Builder
-from mirage.pipeline.check import CHECKED, Checker, failed
+from mirage.pipeline.checks.check import CHECKED, Checker, failed
+from mirage.pipeline.compile.ahead import Ahead
+from mirage.pipeline.compile.broken import BrokenKernelsError, broken_kernels
+from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.forms import Forms, Graphs
-from mirage.pipeline.kept_part import KeptParts
 from mirage.pipeline.kept_program import found_before, keep
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
-from mirage.pipeline.part import INTERRUPTED
-from mirage.pipeline.part_data import PartOptions
-from mirage.pipeline.parts import Parts
+from mirage.pipeline.parts.kept_part import KeptParts
+from mirage.pipeline.parts.part import INTERRUPTED
+from mirage.pipeline.parts.part_data import PartOptions
+from mirage.pipeline.parts.parts import Parts
 from mirage.pipeline.rank import finalist, finalists, outcome, verdicts_at
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
 from mirage.pipeline.select import ranking, select_cheapest
@@ -42,8 +42,8 @@ from mirage.pipeline.verify import Checked
 from mirage.semantics.alternatives import Alternatives, parts_of, replaced
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import External, KernelGraph, Launch, launches
-from mirage.transforms.calls import as_calls
 from mirage.transforms.lookups import fused
+from mirage.transforms.partition.calls import as_calls
 from mirage.verify import VerifyOptions
 from mirage.verify.pieces.ledger import Ledger
 

@@ -26,7 +26,7 @@ from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.plan import Argument, Call, Device, ElementType, Launch, Plan, Step, Tensors
 from mirage.runtime.stores import destination, is_store
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
-from mirage.transforms.calls import DTYPE
+from mirage.transforms.partition.calls import DTYPE
 
 if TYPE_CHECKING:
     import torch

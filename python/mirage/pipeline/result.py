@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mirage.compiler import Compiled
     from mirage.pipeline.call import Runner
-    from mirage.pipeline.kernel_check import KernelCheck
+    from mirage.pipeline.checks.kernel_check import KernelCheck
     from mirage.runtime import Executable
     from mirage.runtime.artifact import Artifact
 

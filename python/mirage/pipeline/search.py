@@ -21,7 +21,7 @@ from mirage.semantics.alternatives import Alternatives, Holds, applied_to, resul
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op, Softmax, Structure
 from mirage.transforms import stabilize
-from mirage.transforms.partition import Part, parts_to_search
+from mirage.transforms.partition.partition import Part, parts_to_search
 
 _FIRST = 0.6
 """The share of its time that a search may take before it is known whether its kernels overflow."""

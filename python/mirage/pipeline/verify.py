@@ -17,8 +17,8 @@ from mirage.semantics.alternatives import (
     result_values,
     with_parts,
 )
+from mirage.semantics.bounds.idle_steps import positions_of
 from mirage.semantics.check import InvalidGraph
-from mirage.semantics.idle_steps import positions_of
 from mirage.semantics.positions import Iota
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, SignatureMismatch, Verdict, VerifyOptions

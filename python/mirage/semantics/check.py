@@ -27,9 +27,9 @@ import math
 from math import prod
 
 from mirage.semantics.builder import Builder, ShapeError, broadcast_shapes
+from mirage.semantics.ops.steps import MOST_READ
 from mirage.semantics.positions import MAX_POSITIONS, TileGather, TileIota, gathered
 from mirage.semantics.scalar import DType
-from mirage.semantics.steps import MOST_READ
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mirage.semantics.op import bare
+from mirage.semantics.ops.op import bare
 from mirage.semantics.ugraph import (
     AccumulateFn,
     External,

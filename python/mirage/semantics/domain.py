@@ -1,9 +1,9 @@
 """Arithmetics in which a µGraph can be evaluated.
 
-The evaluator (:mod:`mirage.semantics.evaluate`) walks a graph once and leaves the arithmetic to a
-:class:`Domain`. A value is a tuple of *planes*, NumPy arrays of one shape: one plane for floating
-point, two for a pair of residues. Moving elements about (slicing, transposing, joining) is the same
-in every domain and lives in the base class.
+The evaluator (:mod:`mirage.semantics.evaluation.evaluate`) walks a graph once and leaves the
+arithmetic to a :class:`Domain`. A value is a tuple of *planes*, NumPy arrays of one shape: one
+plane for floating point, two for a pair of residues. Moving elements about (slicing, transposing,
+joining) is the same in every domain and lives in the base class.
 """
 
 from __future__ import annotations

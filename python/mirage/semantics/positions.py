@@ -18,9 +18,9 @@ import numpy as np
 
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.domain import Domain, Planes, map_planes
-from mirage.semantics.indices import Region
-from mirage.semantics.op import Lookup as Lookup
-from mirage.semantics.op import Source, TensorType, UnknownOp, Value
+from mirage.semantics.indexing.indices import Region
+from mirage.semantics.ops.op import Lookup as Lookup
+from mirage.semantics.ops.op import Source, TensorType, UnknownOp, Value
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import TileMap
 

@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from mirage.semantics.indices import Indices, distinct, either, simplify, union, whole
-from mirage.semantics.indices import Region as Region
-from mirage.semantics.indices import region_shape as region_shape
-from mirage.semantics.indices import reshape_groups as reshape_groups
+from mirage.semantics.indexing.indices import Indices, distinct, either, simplify, union, whole
+from mirage.semantics.indexing.indices import Region as Region
+from mirage.semantics.indexing.indices import region_shape as region_shape
+from mirage.semantics.indexing.indices import reshape_groups as reshape_groups
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import (
     KernelGraph,

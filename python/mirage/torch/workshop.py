@@ -25,9 +25,9 @@ from typing import Any
 import mirage
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
-from mirage.pipeline.compile_process import Entries, read_message, write_message
+from mirage.pipeline.commands.compile_process import Entries, read_message, write_message
 
-COMMAND = (sys.executable, "-m", "mirage.pipeline.compile_process")
+COMMAND = (sys.executable, "-m", "mirage.pipeline.commands.compile_process")
 PROCESSES = 1
 """Processes at once; each searches with all processors."""
 PATIENCE = 600.0

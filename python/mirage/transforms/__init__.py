@@ -1,5 +1,5 @@
 """Rewrites of µGraphs that come after the search."""
 
-from mirage.transforms.stabilize import Exponential, Stabilized, stabilize
+from mirage.transforms.online_max.stabilize import Exponential, Stabilized, stabilize
 
 __all__ = ["Exponential", "Stabilized", "stabilize"]

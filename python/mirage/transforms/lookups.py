@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from mirage.semantics.op import Op, Value
+from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import (
     MAX_POSITIONS,
     Gather,

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.indexing.relations import Joined, Same, Taken
 from mirage.semantics.positions import iota
-from mirage.semantics.relations import Joined, Same, Taken
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Value

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.lookups import loaded
-from mirage.semantics.op import Lookup
+from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.ops.op import Lookup
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.floats import Difference

@@ -10,7 +10,7 @@ import pytest
 from lowering import check_mlir, compile_mlir
 from mirage.mlir_io.text import graph_from_text, graph_to_text
 from mirage.semantics.ugraph import KernelGraph, Loop, launches, loops
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from noticed import Original
 from warpgroup_attention import Attention
 

@@ -9,10 +9,10 @@ import pytest
 from lowering import compile_mlir, with_schedule
 from mirage.emulator.artifact import ArtifactRun, run_artifact
 from mirage.mlir_io.text import graph_from_text, graph_to_text
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import BlockGraph, KernelGraph, Loop, StepNumber, Steps, launches
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from read_loops import READ, ReadLoop, between, expected, integers
 from warpgroup_attention import Attention
 

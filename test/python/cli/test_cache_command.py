@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mirage.cache import KINDS, Store, key_of, kind_version
 from mirage.cli import main
-from mirage.pipeline import part as part_module
+from mirage.pipeline.parts import part as part_module
 
 PROGRAM = """
 import torch

@@ -8,8 +8,8 @@ import mirage as mi
 import pytest
 import torch
 from mirage.cost.copies import unfused_in
-from mirage.pipeline.emulate import emulate
-from mirage.pipeline.kernel_check import Outcome
+from mirage.pipeline.checks.kernel_check import Outcome
+from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import launches
 
 Program = Callable[..., torch.Tensor]

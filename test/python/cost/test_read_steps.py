@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mirage.cost.features import features_of
 from mirage.semantics.ugraph import KernelGraph, launches
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from read_loops import ReadLoop, after, between
 
 

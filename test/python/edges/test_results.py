@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.frontend.errors import FrontendError
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import NothingFoundError
 from mirage.semantics.ugraph import External, Launch

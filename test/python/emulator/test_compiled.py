@@ -19,7 +19,7 @@ from lowering import compile_graph, with_schedule
 from mirage.emulator import Emulator, EmulatorError, Limits, Uninitialised
 from mirage.emulator.artifact import check_artifact, random_inputs
 from mirage.runtime.artifact import Artifact
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
 from ptx_mutants import Kind, Mutant, mutants
 from thread_kernels import compile_ptx

@@ -13,7 +13,7 @@ import mirage
 import pytest
 import torch
 from mirage.frontend.errors import GraphTypeError
-from mirage.pipeline.export import check_apart
+from mirage.pipeline.commands.export import check_apart
 from mirage.pipeline.model import IncompleteModelError
 from mirage.runtime import (
     ArtifactVersionError,

@@ -19,7 +19,7 @@ from mirage.frontend.errors import (
 from mirage.frontend.handles import Tensor, Tile
 from mirage.frontend.kernel_graph import GraphBuilder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import Launch, Load, Loop
 
 RNG = np.random.default_rng(1)

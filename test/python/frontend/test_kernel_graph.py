@@ -18,7 +18,7 @@ from mirage.frontend.errors import (
 from mirage.frontend.handles import Tensor
 from mirage.frontend.kernel_graph import GraphBuilder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Matmul, Softmax, Unary
 

@@ -15,7 +15,7 @@ from mirage.frontend.dtypes import as_dtype
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.frontend.torch_import import folding
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.ugraph import External, Op, Unary
 from torch import nn

@@ -11,7 +11,7 @@ from gallery.running import call, compare, emulated
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import External
 
 pytest.importorskip("transformers")

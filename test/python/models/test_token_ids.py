@@ -13,7 +13,7 @@ import pytest
 import torch
 from mirage.frontend.torch_import import from_torch
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.positions import Gather
 from mirage.semantics.ugraph import External
 from torch import nn

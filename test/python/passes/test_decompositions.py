@@ -10,7 +10,7 @@ from mirage import ir
 from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.passmanager import PassManager
 from mirage.semantics.decompose import decompose
-from mirage.semantics.op import Op
+from mirage.semantics.ops.op import Op
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Composite,

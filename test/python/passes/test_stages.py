@@ -25,11 +25,11 @@ from mirage.search import SearchLimits
 from mirage.semantics.alternatives import Alternatives, VerdictNote, reference_graph
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Binary, External, KernelGraph, Launch, TensorType, Value
 from mirage.transforms import Exponential, Stabilized, stabilize
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.partition.partition import Part, partition
 from mirage.verify import Evidence, Kind, Verdict, VerifyOptions
 from mirage.workloads import get
 from mirage.workloads.linear import softmax_rows

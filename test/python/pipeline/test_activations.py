@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from mirage.frontend.torch_import import from_torch
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.domain import TypedFloat
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from torch import nn
 
 ROWS, FEATURES, OUTPUTS = 8, 512, 256

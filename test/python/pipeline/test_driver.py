@@ -19,18 +19,18 @@ from mirage.cost.target import UnknownTargetError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.mlir_io import graph_from_text
 from mirage.pipeline import search as search_stage
-from mirage.pipeline.build import Builder as KernelBuilder
 from mirage.pipeline.call import NotCompiledError, call_external
+from mirage.pipeline.compile.build import Builder as KernelBuilder
 from mirage.pipeline.optimize import compile_graph, optimize
 from mirage.pipeline.options import OptimizeOptions, OptionError
 from mirage.runtime.errors import ArgumentCountError
 from mirage.search import LimitError, Planner
 from mirage.semantics.builder import Builder
 from mirage.semantics.describe import describe
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value, all_ops
-from mirage.transforms.partition import Part
+from mirage.transforms.partition.partition import Part
 from mirage.verify import Kind, Verdict
 from mirage.verify.candidates import together
 from mirage.verify.pair.examine import examine

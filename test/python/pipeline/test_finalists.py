@@ -13,7 +13,7 @@ from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.pipeline import optimize as module
-from mirage.pipeline.build import Builder
+from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.measure import NothingToMeasureError, fastest
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions

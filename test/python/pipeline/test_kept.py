@@ -18,12 +18,12 @@ from built import linear
 from mirage.cache import shared_store
 from mirage.cache.store import packed, unpacked
 from mirage.compiler import CompileError
-from mirage.pipeline import compile_process
-from mirage.pipeline import part as part_module
-from mirage.pipeline.build import Builder as KernelBuilder
+from mirage.pipeline.commands import compile_process
+from mirage.pipeline.compile.build import Builder as KernelBuilder
 from mirage.pipeline.kept_program import is_kept, keep_measured
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import Matters, OptimizeOptions
+from mirage.pipeline.parts import part as part_module
 from mirage.pipeline.result import Measurement
 from mirage.search import StopReason
 from mirage.semantics.builder import Builder

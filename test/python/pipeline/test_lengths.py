@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch, Steps, loops
 
 Tensor = torch.Tensor

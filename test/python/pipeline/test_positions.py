@@ -12,9 +12,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mirage.frontend.torch_import import folding
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.alternatives import parts_of
-from mirage.semantics.idle_steps import leaves_out_steps
+from mirage.semantics.bounds.idle_steps import leaves_out_steps
 from mirage.semantics.positions import Lookup, TileGather, TileIota
 from mirage.semantics.ugraph import External, Launch, Steps, all_ops, loops
 

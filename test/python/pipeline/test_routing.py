@@ -9,7 +9,7 @@ from typing import Any
 import mirage as mi
 import torch
 import torch.nn.functional as F
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch
 
 Tensor = torch.Tensor

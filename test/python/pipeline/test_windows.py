@@ -8,7 +8,7 @@ import mirage as mi
 import pytest
 import torch
 from mirage.frontend.torch_import import ImportedGraph
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.semantics.ugraph import Launch, launches
 from torch import nn

@@ -19,7 +19,7 @@ from mirage.search.program.cuts import Cuts
 from mirage.search.superoptimize import structure_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch
 from search_programs import graph, rms_linear, rms_swiglu_down, tensor

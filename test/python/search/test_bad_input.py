@@ -12,7 +12,7 @@ from mirage.cost import H200
 from mirage.search import LimitError, SearchLimits, StopReason, superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph, check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Unary, Value
 from search_programs import graph, layer_norm_linear_gelu, matmul, softmax, tensor

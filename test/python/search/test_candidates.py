@@ -7,7 +7,7 @@ import pytest
 from mirage.cost import A100, H200, check_launch
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch, Reshape
 from mirage.workloads.served import rms_silu_linear
 from search_programs import (

@@ -311,7 +311,7 @@ class BruteForce:
 
 def target_of(case: Case, brute: BruteForce, ours: Ours) -> Any:
     """The program's result on the inputs of the enumeration, steps joined into their axes."""
-    from mirage.semantics.evaluate import evaluate_floats
+    from mirage.semantics.evaluation.evaluate import evaluate_floats
 
     inputs: list[Any] = []
     for value, labels in zip(case.program.inputs, brute.labels, strict=True):

@@ -10,7 +10,7 @@ from mirage.search.program.joins import EXPONENTIALS, without_joins
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph
 from mirage.transforms import stabilize

@@ -7,7 +7,7 @@ from mirage.cost.copies import copies_in
 from mirage.search.program.late_joins import with_late_joins
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from search_programs import graph, tensor

@@ -15,7 +15,7 @@ from mirage.cost.copies import copies_in
 from mirage.search import SearchLimits, StopReason, superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice
 from search_programs import attention, graph, matmul, qk_norm_attention, tensor

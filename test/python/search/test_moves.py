@@ -26,7 +26,7 @@ from mirage.search.kernel.moves import (
     Scale,
 )
 from mirage.semantics.builder import Builder
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Binary, KernelGraph, Launch, TensorType, Value, all_ops
 

@@ -8,7 +8,7 @@ from lowering import check_graph as check_lowering
 from mirage.cost import H200
 from mirage.frontend.kernel_graph import new_kernel_graph
 from mirage.search import SearchLimits, superoptimize
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import (
     KernelGraph,

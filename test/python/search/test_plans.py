@@ -17,7 +17,7 @@ from mirage.search.program.plans import PlanSearch
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice
 from mirage.workloads import get

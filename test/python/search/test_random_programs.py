@@ -7,7 +7,7 @@ import pytest
 from mirage.cost import H200, check_launch
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import Launch
 from random_programs import Generator
 

@@ -19,7 +19,7 @@ from mirage.search.limits import SearchReport
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch, Matmul, Value, all_ops
 from mirage.transforms import stabilize

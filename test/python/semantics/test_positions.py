@@ -7,9 +7,14 @@ import pytest
 from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.semantics.builder import Builder, ShapeError, promote
 from mirage.semantics.check import InvalidGraph, check_graph
-from mirage.semantics.evaluate import EvaluationError, TypedFloat, evaluate, evaluate_floats
-from mirage.semantics.lookups import loaded
-from mirage.semantics.op import UnknownOp
+from mirage.semantics.evaluation.evaluate import (
+    EvaluationError,
+    TypedFloat,
+    evaluate,
+    evaluate_floats,
+)
+from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gather, iota, select
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.signature import signature

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BINARY, UNARY, Algebra, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 

@@ -31,7 +31,7 @@ from mirage.frontend.torch_import import from_torch
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.scalar import UnaryFn
 from mirage.semantics.ugraph import Launch, Unary, all_ops
-from mirage.transforms.calls import as_calls
+from mirage.transforms.partition.calls import as_calls
 from mirage.verify import verify
 
 class Module(torch.nn.Module):

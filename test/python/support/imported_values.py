@@ -10,7 +10,7 @@ import torch
 from mirage.frontend.dtypes import as_dtype
 from mirage.semantics.check import check_graph
 from mirage.semantics.domain import TypedFloat
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 
 Tensor = torch.Tensor
 Program = Callable[..., Any]

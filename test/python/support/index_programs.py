@@ -12,8 +12,8 @@ from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Value
-from mirage.transforms.partition import Part, partition
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.partition.partition import Part, partition
+from mirage.transforms.steps.skip_steps import skip_steps
 from position_masks import (
     Mask,
     block_causal,

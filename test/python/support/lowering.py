@@ -18,7 +18,7 @@ from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.emulator.artifact import TOLERANCE, check_artifact
 from mirage.mlir_io import graph_to_text, graphs_of, read_graph
 from mirage.runtime.artifact import Artifact
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Schedule, Value
 
 _CAST = re.compile(r"(?:block|kernel)\.cast [^\n]*-> (?:tensor|!block\.tile)<[\dx]*x(f16|bf16)>")

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Domain, Planes, map_planes
-from mirage.semantics.relations import Relation, Same
+from mirage.semantics.indexing.relations import Relation, Same
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import (
     Composite,

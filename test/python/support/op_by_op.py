@@ -13,10 +13,10 @@ from mirage.frontend.program import Program
 from mirage.pipeline.plan import plan_of_pieces
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.steps import Steps
-from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.ugraph import External, KernelGraph
-from mirage.transforms.calls import calls_of
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.partition import Part, partition
 from written_bytes import uncounted
 
 

@@ -15,7 +15,7 @@ from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 from mirage.transforms import stabilize
 from mirage.transforms.lookups import fused
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.partition.partition import Part, partition
 from position_masks import Mask, blocks, causal, prefix, value, window
 
 N, D = 16, 8

@@ -30,7 +30,7 @@ from mirage.mlir_io import graph_to_text
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluate import Float64, TypedFloat, evaluate_floats
+from mirage.semantics.evaluation.evaluate import Float64, TypedFloat, evaluate_floats
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Launch, Schedule
 from mirage.transforms import stabilize

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.small_program import Cells, compress
 

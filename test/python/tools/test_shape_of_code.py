@@ -10,10 +10,10 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from mirage.semantics import op as kinds
 from mirage.semantics import positions
 from mirage.semantics.alternatives import Alternatives
-from mirage.semantics.kernel_ops import Composite
+from mirage.semantics.ops import op as kinds
+from mirage.semantics.ops.kernel_ops import Composite
 from mirage.semantics.ugraph import Op
 
 ROOT = Path(__file__).parents[3]
@@ -42,8 +42,8 @@ CLASS_TESTS = {
     "verify": 72,
 }
 """Places that ask whether an op is of one class, by package. An analysis asks for what a kind or an
-op says (``semantics/op.py``) unless it is about that class; where it asks less often, less stands
-here."""
+op says (``semantics/ops/op.py``) unless it is about that class; where it asks less often, less
+stands here."""
 
 
 @cache

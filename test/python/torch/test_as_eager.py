@@ -12,7 +12,7 @@ import mirage.torch
 import pytest
 import torch
 from mirage.frontend.program import Program
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.torch.backend import MOST_SIZES, backend

@@ -13,7 +13,7 @@ import torch
 from mirage.frontend.program import Program
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
-from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.ugraph import External, Launch
 from mirage.torch.backend import backend, check_inputs
 from mirage.torch.compiled_graph import StaysEager

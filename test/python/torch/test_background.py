@@ -20,8 +20,8 @@ import mirage.torch
 import pytest
 import torch
 from mirage.frontend.program import Program
-from mirage.pipeline import part as part_module
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
+from mirage.pipeline.parts import part as part_module
 from mirage.torch import background as background_module
 from mirage.torch.backend import backend
 from mirage.torch.background import load_program
@@ -59,7 +59,7 @@ def swapped(program: Program, options: Mapping[str, Any]) -> Any:
 # A compile process that needs no search: it answers as it is told to in its command.
 STUB = """
 import os, signal, sys, time
-from mirage.pipeline import compile_process as c
+from mirage.pipeline.commands import compile_process as c
 requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)
 number = 0
@@ -379,7 +379,7 @@ def _alive(pid: int) -> bool:
 
 def test_a_compile_process_sees_no_gpu_and_imports_no_torch() -> None:
     code = "import os, sys; import mirage.pipeline.optimize as o; "
-    code += "import mirage.pipeline.compile_process; "
+    code += "import mirage.pipeline.commands.compile_process; "
     code += "print(sorted({'torch', 'torch_mlir'} & set(sys.modules)), o.__name__)"
     path = os.pathsep.join(sys.path)
     env = {**os.environ, "PYTHONPATH": path}

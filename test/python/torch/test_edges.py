@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from mirage.frontend.program import Program
-from mirage.pipeline.emulate import emulate
+from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.torch.backend import backend

@@ -16,8 +16,8 @@ from mirage.runtime.plan import Call
 from mirage.runtime.steps import Steps
 from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import CompiledGraph
-from mirage.transforms.calls import calls_of
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.partition import Part, partition
 from op_by_op import op_by_op
 from whole_models import model as whole_model
 from written_bytes import WrittenBytes

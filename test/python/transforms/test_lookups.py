@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.integer_ranges import ranges_of
-from mirage.semantics.lookups import loaded
+from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.evaluation.lookups import loaded
 from mirage.semantics.positions import (
     MAX_POSITIONS,
     Gather,
@@ -37,10 +37,10 @@ from mirage.semantics.ugraph import (
     launches,
 )
 from mirage.transforms import stabilize
-from mirage.transforms.calls import as_calls
-from mirage.transforms.integers import integers_as_calls
 from mirage.transforms.lookups import fused
-from mirage.transforms.partition import Part, partition
+from mirage.transforms.partition.calls import as_calls
+from mirage.transforms.partition.integers import integers_as_calls
+from mirage.transforms.partition.partition import Part, partition
 from position_programs import searched
 
 

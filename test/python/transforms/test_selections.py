@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Slice, TensorType, Value
 from mirage.transforms.selections import selected_pieces

@@ -12,7 +12,7 @@ from index_faults import index_faults
 from index_programs import PROGRAMS
 from lookup_programs import LOOKUPS
 from mirage.semantics.signature import signature
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from oracle_judge import Judge
 from position_faults import position_faults
 from program_mutants import misplaced, mutants, numbered

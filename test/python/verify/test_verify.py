@@ -10,7 +10,7 @@ import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.domain import TypedFloat
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, External, KernelGraph, Output, Value
 from mirage.verify import BadOptions, Kind, SignatureMismatch, VerifyOptions, verify

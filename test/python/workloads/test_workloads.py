@@ -8,7 +8,7 @@ import pytest
 import torch
 from mirage.frontend.torch_import import folding
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.workloads import UnknownWorkload, Workload, all_workloads, get, names
 from mirage.workloads.attention import (
     plain_attention,

@@ -20,7 +20,7 @@ from mirage.cli.output import Output
 from mirage.runtime.artifact import check_target
 
 if TYPE_CHECKING:
-    from mirage.pipeline.export import Exported
+    from mirage.pipeline.commands.export import Exported
 
 SUMMARY = "write a whole model: kernels, calls of PyTorch, weights"
 DESCRIPTION = """\
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Optimizes, writes the artifact and says what is in it."""
     from mirage.errors import MirageError, SourceLocation
-    from mirage.pipeline.export import export_with
+    from mirage.pipeline.commands.export import export_with
     from mirage.pipeline.optimize import optimize
 
     name = options.program.rpartition(":")[2] if ":" in options.program else options.program

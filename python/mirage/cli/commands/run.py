@@ -212,7 +212,7 @@ def _problem(
             return given_inputs(options.inputs, tensors, what.inputs), None
         rng = np.random.default_rng(options.seed)
         return tuple(rng.standard_normal(shape, dtype=np.float32) for shape in shapes), None
-    from mirage.semantics.evaluate import evaluate_floats
+    from mirage.semantics.evaluation.evaluate import evaluate_floats
 
     expected = [v.shape for v in program.graph.inputs]
     if expected != shapes:
@@ -266,7 +266,7 @@ def _emulate(
 def _emulate_program(
     what: _Runnable, inputs: tuple[Any, ...], checks: bool, counters: list[Counters]
 ) -> tuple[Any, ...]:
-    from mirage.pipeline.emulate import emulate
+    from mirage.pipeline.commands.emulate import emulate
 
     assert what.optimized is not None
     tensors = _tensors(what, inputs, "cpu")

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Prints the verdict; the exit code says it too."""
-    from mirage.pipeline.compare import verify_programs
+    from mirage.pipeline.commands.compare import verify_programs
     from mirage.semantics.check import InvalidGraph
     from mirage.verify import Assumptions, Kind, SignatureMismatch, VerifyOptions
     from mirage.verify.needed import needed

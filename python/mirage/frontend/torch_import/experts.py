@@ -16,7 +16,7 @@ from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.numbers import Number
-from mirage.semantics.op import Rearrangement, Value
+from mirage.semantics.ops.op import Rearrangement, Value
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 

@@ -10,7 +10,7 @@ import torch
 
 from mirage.frontend.torch_import.lowering import Lowering
 from mirage.semantics.numbers import as_number
-from mirage.semantics.op import TensorType, Value
+from mirage.semantics.ops.op import TensorType, Value
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from mirage.frontend.ops import POWERS
+from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
-from mirage.semantics.integer_ranges import ranges_of
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn

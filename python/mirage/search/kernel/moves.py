@@ -16,7 +16,7 @@ from mirage.cost.accountant import Accountant
 from mirage.cost.limits import MAX_WIDE_DIMS
 from mirage.search.algebra.normal_form import Coefficient
 from mirage.semantics.builder import Builder
-from mirage.semantics.op import complete
+from mirage.semantics.ops.op import complete
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 

@@ -10,8 +10,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from mirage.semantics.bounds.idle_steps import leaves_out_steps
 from mirage.semantics.check import InvalidGraph
-from mirage.semantics.idle_steps import leaves_out_steps
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.candidates.jobs import each, workers

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from mirage.semantics.op import relations_of
-from mirage.semantics.relations import Joined, Regrouped, Relation, Same, Taken
+from mirage.semantics.indexing.relations import Joined, Regrouped, Relation, Same, Taken
+from mirage.semantics.ops.op import relations_of
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,

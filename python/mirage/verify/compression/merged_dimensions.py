@@ -14,8 +14,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from mirage.semantics.op import relations_of
-from mirage.semantics.relations import Same
+from mirage.semantics.indexing.relations import Same
+from mirage.semantics.ops.op import relations_of
 from mirage.semantics.ugraph import (
     Broadcast,
     Concat,

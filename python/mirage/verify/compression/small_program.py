@@ -22,7 +22,7 @@ from math import prod
 import numpy as np
 
 from mirage.semantics.builder import promote
-from mirage.semantics.relations import Taken
+from mirage.semantics.indexing.relations import Taken
 from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import (
     AccumulateFn,

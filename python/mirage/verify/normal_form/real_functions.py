@@ -13,7 +13,7 @@ from fractions import Fraction
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number, as_number
-from mirage.semantics.op import Contraction, Elementwise
+from mirage.semantics.ops.op import Contraction, Elementwise
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Op, Value, View, all_ops
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mirage.semantics.integer_ranges import Range, ranges_of
-from mirage.semantics.op import Elementwise, Lookup, Op, Value, View
+from mirage.semantics.bounds.integer_ranges import Range, ranges_of
+from mirage.semantics.ops.op import Elementwise, Lookup, Op, Value, View
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph

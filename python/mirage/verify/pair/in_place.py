@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.op import UnknownOp
+from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.defined.domains import defined_evidence

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.lookups import loaded
-from mirage.semantics.op import Op, TensorType, Value
+from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import rename_graph

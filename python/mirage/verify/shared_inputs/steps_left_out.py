@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mirage.semantics.idle_steps import (
+from mirage.semantics.bounds.idle_steps import (
     ALL_STEPS,
     Bounds,
     are_idle,
@@ -18,8 +18,8 @@ from mirage.semantics.idle_steps import (
     leaves_out_steps,
     with_loops,
 )
+from mirage.semantics.bounds.tile_ranges import Positions
 from mirage.semantics.scalar import Array
-from mirage.semantics.tile_ranges import Positions
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop
 from mirage.verify.shared_inputs.free_positions import Freed, all_held_apart
 from mirage.verify.verdict import Evidence, Kind, Verdict

@@ -16,7 +16,7 @@ import torch
 from mirage.emulator.artifact import run_artifact
 from mirage.pipeline.call import call_external
 from mirage.pipeline.result import Optimized, Step
-from mirage.semantics.evaluate import TypedFloat, evaluate_floats
+from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Value
 from torch import Tensor, nn

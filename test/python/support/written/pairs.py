@@ -8,7 +8,7 @@ from functools import cache
 
 import mirage as mi
 import torch
-from mirage.pipeline.compare import stated
+from mirage.pipeline.commands.compare import stated
 from mirage.semantics.substitute import without_dead_ops
 from mirage.verify import Verdict, VerifyOptions
 from mirage.verify.shared_inputs.bound_tensors import Stated, align

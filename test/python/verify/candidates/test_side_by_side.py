@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluate import Sampled
+from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify

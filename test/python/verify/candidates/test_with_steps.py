@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, StepNumber, Steps
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.verify import Kind, Verdict, VerifyOptions
 from mirage.verify.candidates import with_steps as module
 from mirage.verify.candidates.together import Terms

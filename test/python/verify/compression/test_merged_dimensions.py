@@ -10,7 +10,7 @@ import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluate import EvaluationError, evaluate_floats
+from mirage.semantics.evaluation.evaluate import EvaluationError, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify

@@ -10,7 +10,7 @@ import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output, Reshape, Value
 from mirage.verify.compression.split_dimensions import split

@@ -9,7 +9,7 @@ import pytest
 from mirage.search.kernel.aligned import aligned_copies, aligned_type
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import (
     AccumulateFn,

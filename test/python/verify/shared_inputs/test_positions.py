@@ -17,7 +17,7 @@ from mirage.semantics.ugraph import (
     Output,
     Value,
 )
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.verify import Kind, VerifyOptions, verify
 from position_masks import Mask, blocks, causal, later, moved, number, prefix, value, window
 from position_programs import MASKS, D, N, attention, candidates

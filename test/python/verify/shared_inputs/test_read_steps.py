@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mirage.semantics.check import InvalidGraph, check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import (
     BlockGraph,
     ExtremeFn,
@@ -20,7 +20,7 @@ from mirage.semantics.ugraph import (
     Steps,
     launches,
 )
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.verify import Kind, VerifyOptions, verify
 from read_loops import READ, ReadLoop, after, below, between, expected, integers, up_to
 from stepped_loops import loop_of

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.lookups import loaded
+from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.evaluation.lookups import loaded
 from mirage.semantics.positions import Iota, TileIota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (
@@ -28,7 +28,7 @@ from mirage.semantics.ugraph import (
     launches,
     loops,
 )
-from mirage.transforms.skip_steps import skip_steps
+from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.verify import Kind, VerifyOptions, verify
 from position_masks import causal, later, moved, prefix, value
 from stepped_loops import STEPPED, TILE, loop_of, looped, with_steps

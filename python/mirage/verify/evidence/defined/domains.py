@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mirage.semantics.domain import Domain, Float64, Planes
-from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
+from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn

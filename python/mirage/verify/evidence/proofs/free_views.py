@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirage.semantics.op import Rearrangement
-from mirage.semantics.relations import Regrouped
+from mirage.semantics.indexing.relations import Regrouped
+from mirage.semantics.ops.op import Rearrangement
 from mirage.semantics.ugraph import KernelGraph, Op, Reshape, TensorType, Value
 
 

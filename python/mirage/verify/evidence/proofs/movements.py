@@ -11,8 +11,8 @@ from typing import TypeGuard
 
 import numpy as np
 
-from mirage.semantics.evaluate import evaluate_floats
-from mirage.semantics.op import Elementwise, Movement
+from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.ops.op import Elementwise, Movement
 from mirage.semantics.region import whole_demand
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, Op, all_ops
 from mirage.verify.evidence.samples.sampling import graph_work

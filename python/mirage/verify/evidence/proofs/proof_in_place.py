@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Planes
-from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
-from mirage.semantics.op import Lookup, UnknownOp
+from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
+from mirage.semantics.ops.op import Lookup, UnknownOp
 from mirage.semantics.region import demand, whole, whole_demand
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph

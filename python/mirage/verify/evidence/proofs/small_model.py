@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mirage.semantics.domain import Domain, Planes
-from mirage.semantics.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.region import Region, demand, whole, whole_demand
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.formal import Counts, FormalExp, TooLarge, is_undefined

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.evaluate import evaluate
+from mirage.semantics.evaluation.evaluate import evaluate
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import KernelGraph, Value

@@ -19,7 +19,7 @@ from zlib import crc32
 
 import numpy as np
 
-from mirage.semantics.evaluate import Sampled
+from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph

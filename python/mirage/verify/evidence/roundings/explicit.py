@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mirage.semantics.domain import Planes
-from mirage.semantics.evaluate import Sampled
+from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.half import rounded_to_digits
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Domain, TypedFloat
-from mirage.semantics.evaluate import EvaluationError, Sampled, evaluate_sampled
+from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.region import Demand, Region, demand
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import without_dead_ops

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from mirage.semantics.domain import Float64, Planes
-from mirage.semantics.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.roundings.activations import HIGHEST, LOWEST, Activations, Situation

@@ -19,9 +19,9 @@ from math import inf
 
 import numpy as np
 
-from mirage.semantics.block_evaluator import Tensor
 from mirage.semantics.domain import Domain, TypedFloat
-from mirage.semantics.evaluate import Sampled
+from mirage.semantics.evaluation.block_evaluator import Tensor
+from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions

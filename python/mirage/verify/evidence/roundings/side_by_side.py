@@ -2,8 +2,8 @@
 
 What a program computes of a small part of its outputs costs more for each op than for each element.
 So sets of inputs that are wanted anyway are stacked along one more array dimension
-(:func:`mirage.semantics.evaluate.evaluate_sampled`); inputs that all of them have in common are
-there once, and so is what is computed of these alone.
+(:func:`mirage.semantics.evaluation.evaluate.evaluate_sampled`); inputs that all of them have in
+common are there once, and so is what is computed of these alone.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from mirage.semantics.block_evaluator import Tensor
 from mirage.semantics.domain import Domain, map_planes
-from mirage.semantics.evaluate import (
+from mirage.semantics.evaluation.block_evaluator import Tensor
+from mirage.semantics.evaluation.evaluate import (
     EvaluationError,
     Sampled,
     Shared,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.semantics.domain import Domain, Float64, Planes
-from mirage.semantics.evaluate import Sampled, Shared, evaluate_sampled
+from mirage.semantics.evaluation.evaluate import Sampled, Shared, evaluate_sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph

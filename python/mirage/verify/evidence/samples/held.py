@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mirage.semantics.evaluate import Sampled
-from mirage.semantics.indices import Region
+from mirage.semantics.evaluation.evaluate import Sampled
+from mirage.semantics.indexing.indices import Region
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.floats import Difference, compare_several, draw_inputs

@@ -13,9 +13,9 @@ from math import isfinite
 
 import numpy as np
 
-from mirage.semantics.indices import Region, region_shape
-from mirage.semantics.integer_ranges import ranges_of
-from mirage.semantics.op import Lookup, Value
+from mirage.semantics.bounds.integer_ranges import ranges_of
+from mirage.semantics.indexing.indices import Region, region_shape
+from mirage.semantics.ops.op import Lookup, Value
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from mirage.semantics.domain import Planes
-from mirage.semantics.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
 from mirage.semantics.numbers import as_number
 from mirage.semantics.region import Region, region_shape
 from mirage.semantics.scalar import Array, UnaryFn

@@ -14,7 +14,7 @@ from mirage.cost import TARGETS
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
-from mirage.semantics.evaluate import evaluate_floats
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.evidence.proofs.exact import show

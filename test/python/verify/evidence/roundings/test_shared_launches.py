@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from mirage.cost import TARGETS
 from mirage.search import Planner, SearchLimits
-from mirage.semantics.block_evaluator import Tensor
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import TypedFloat
-from mirage.semantics.evaluate import Sampled, Shared, evaluate_sampled
+from mirage.semantics.evaluation.block_evaluator import Tensor
+from mirage.semantics.evaluation.evaluate import Sampled, Shared, evaluate_sampled
 from mirage.semantics.region import demand
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.substitute import renewed

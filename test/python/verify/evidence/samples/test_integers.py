@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
-from mirage.semantics.lookups import loaded
-from mirage.semantics.op import TensorType, Value
+from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.ops.op import TensorType, Value
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph

@@ -1,0 +1,1 @@
+"""Compiled kernels, run before they are handed out."""

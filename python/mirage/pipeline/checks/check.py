@@ -1,0 +1,133 @@
+"""Compiled programs, run before they are handed out: each kernel in the emulator, all of them on
+this machine's GPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mirage.cache import from_plain, key_of, kind_version, shared_store
+from mirage.frontend.program import Program
+from mirage.pipeline.checks.emulated_check import (
+    WORK,
+    emulated,
+    kernel_ops,
+    left_unchecked,
+    unchecked,
+)
+from mirage.pipeline.checks.gpu_check import on_this_gpu
+from mirage.pipeline.checks.kernel_check import TIME_UP, KernelCheck, Outcome
+from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.result import Finalist, Step
+from mirage.runtime.manifest import KernelLaunch
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph, Op
+from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+
+LONGEST = 10.0
+"""Seconds for one kernel."""
+
+KIND = "check"
+CHECKED = 0.2
+"""The share of the time left that running the kernels of a compiled program may take."""
+
+
+@dataclass
+class Checker:
+    """Checks programs that were compiled for a chip. After ``until`` no more kernels are run.
+    ``use_cache``: what passed before is not run again."""
+
+    program: Program
+    chip: str
+    use_cache: bool = True
+    until: Deadline | None = None
+    known: dict[str, KernelCheck] = field(default_factory=dict[str, KernelCheck])
+
+    def check(self, finalist: Finalist, known: Sequence[KernelCheck] = ()) -> Finalist:
+        """The program with its checks, which its artifacts have, too; those after the first kernel
+        that fails are not made. ``known`` are those of an earlier run: what has passed on this GPU
+        is not run there again."""
+        steps: list[Step] = []
+        checks: list[KernelCheck] = []
+        for step in finalist.steps:
+            mine = [] if failed(checks) else self.of_step(step)
+            checks += mine
+            steps.append(_with_evidence(step, mine))
+        if not failed(checks):
+            whole = on_this_gpu(self.program, self.chip, finalist.graph, steps, known)
+            checks += whole
+            steps = [_with_evidence(step, whole) for step in steps]
+        return replace(finalist, steps=tuple(steps), checks=tuple(checks))
+
+    def of_step(self, step: Step) -> list[KernelCheck]:
+        """The kernels of one part, in the emulator."""
+        if step.compiled is None or step.graph is None:
+            return []
+        ops, kernels = kernel_ops(step.graph), step.compiled.artifact.manifest.kernels
+        if len(ops) != len(kernels):
+            return unchecked(step, f"{len(kernels)} kernels are of {len(ops)} ops")
+        checks: list[KernelCheck] = []
+        for op, kernel in zip(ops, kernels, strict=True):
+            checks.append(self._of_kernel(op, kernel, step))
+            if failed(checks[-1:]):
+                break
+        return checks
+
+    def _of_kernel(self, op: Op, kernel: KernelLaunch, step: Step) -> KernelCheck:
+        assert step.compiled is not None
+        artifact = step.compiled.artifact
+        key = _key(op, kernel, artifact.manifest.modules[kernel.module].ptx_sha256)
+        found = self.known.get(key) or (_read(key) if self.use_cache else None)
+        if found is None:
+            seconds = LONGEST if self.until is None else min(LONGEST, self.until.left)
+            try:
+                with time_limit(seconds):
+                    found = emulated(op, kernel, artifact)
+            except OutOfTime:
+                return left_unchecked(kernel, TIME_UP)
+            if self.use_cache and found.outcome is not Outcome.FAILED:
+                _write(key, found)
+        self.known[key] = found
+        return replace(found, kernel=kernel.entry)
+
+
+def failed(checks: Sequence[KernelCheck]) -> KernelCheck | None:
+    """The first check that failed."""
+    return next((c for c in checks if c.outcome is Outcome.FAILED), None)
+
+
+def _with_evidence(step: Step, checks: Sequence[KernelCheck]) -> Step:
+    """The step, whose manifest says which checks were made."""
+    if step.compiled is None or not checks:
+        return step
+    artifact = step.compiled.artifact
+    evidence = dict(artifact.manifest.evidence)
+    evidence["checks"] = [*evidence.get("checks", ()), *(c.to_json() for c in checks)]
+    manifest = replace(artifact.manifest, evidence=evidence)
+    return replace(
+        step, compiled=replace(step.compiled, artifact=replace(artifact, manifest=manifest))
+    )
+
+
+# ---- what passed before
+
+
+def _key(op: Op, kernel: KernelLaunch, ptx_sha256: str) -> str:
+    graph = KernelGraph("kernel", tuple(dict.fromkeys(op.operands)), (op,), op.results)
+    arguments = [a.to_json() | {"map": str(a.map)} for a in kernel.arguments]
+    sizes = [kernel.entry, kernel.grid, kernel.block, kernel.shared_bytes]
+    return key_of(KIND, kind_version(KIND), WORK, signature(graph), ptx_sha256, sizes, arguments)
+
+
+def _read(key: str) -> KernelCheck | None:
+    payload = shared_store().get(KIND, key)
+    try:
+        return None if payload is None else from_plain(KernelCheck, json.loads(payload))
+    except ValueError:
+        return None
+
+
+def _write(key: str, check: KernelCheck) -> None:
+    payload = json.dumps(check.to_json()).encode()
+    shared_store().put(KIND, key, payload, version=kind_version(KIND), about=check.kernel)

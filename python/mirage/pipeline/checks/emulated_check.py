@@ -1,0 +1,178 @@
+"""Compiled kernels in the emulator, compared with what they mean.
+
+Of each kernel the emulator runs a few blocks of the PTX as it is handed out, at its real sizes,
+with all its checks; what they write is compared with the µGraph that was verified, in float64.
+Nothing is compiled again, so nothing is checked but what will run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from mirage.cost.copies import unfused_in
+from mirage.emulator.emulator import Dependent, Emulator
+from mirage.emulator.errors import (
+    EmulatorError,
+    InstructionBudgetError,
+    LaunchError,
+    PtxSyntaxError,
+    UnknownInstructionError,
+)
+from mirage.emulator.limits import Limits
+from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
+from mirage.pipeline.checks.kernel_memory import (
+    KernelMemory,
+    UnknownArgumentsError,
+    memory_for,
+)
+from mirage.pipeline.checks.kernel_values import WrongValueError, compare
+from mirage.pipeline.result import Step
+from mirage.runtime.artifact import Artifact
+from mirage.runtime.manifest import KernelLaunch
+from mirage.semantics.ugraph import KernelGraph, Op, launches
+
+WORK = 60_000
+"""Warp-instructions of a kernel that the emulator executes: so many for one block at most, and more
+blocks as far as that goes (about a second)."""
+BYTES = 1 << 30
+"""Tensors of a kernel at most."""
+
+
+EMULATOR = "in the emulator"
+
+
+def kernel_ops(graph: KernelGraph) -> list[Op]:
+    """The ops of a µGraph that are kernels, in the order of an artifact's launches: launches, and
+    ops that become a kernel each."""
+    written = {*launches(graph.ops), *unfused_in(graph)}
+    return [op for op in graph.ops if op in written]
+
+
+def unchecked(step: Step, why: str) -> list[KernelCheck]:
+    """The kernels of a step, none of which was run."""
+    assert step.compiled is not None
+    return [left_unchecked(k, why) for k in step.compiled.artifact.manifest.kernels]
+
+
+def left_unchecked(kernel: KernelLaunch, why: str) -> KernelCheck:
+    """A kernel that was not run."""
+    return KernelCheck(kernel.entry, EMULATOR, Outcome.UNCHECKED, why)
+
+
+def emulated(op: Op, kernel: KernelLaunch, artifact: Artifact) -> KernelCheck:
+    """A few blocks of ``kernel``, which computes ``op``, in the emulator."""
+    size = sum(v.type.size * v.dtype.numpy.itemsize for v in (*op.operands, *op.results))
+    if size > BYTES:
+        what = f"its tensors have {size:,} bytes, more than {BYTES:,}"
+        return KernelCheck(kernel.entry, EMULATOR, Outcome.UNCHECKED, what)
+    found = _attempt(op, kernel, artifact, positive=False)
+    if found.outcome is Outcome.UNCHECKED:  # roots and logarithms want positive numbers
+        again = _attempt(op, kernel, artifact, positive=True)
+        found = found if again.outcome is Outcome.UNCHECKED else again
+    return found
+
+
+def _attempt(op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool) -> KernelCheck:
+    def said(outcome: Outcome, text: str) -> KernelCheck:
+        return KernelCheck(kernel.entry, EMULATOR, outcome, text)
+
+    total = prod(kernel.grid)
+    blocks: list[int] = []
+    try:
+        kernel, memory, work = _last_block(op, kernel, artifact, positive=positive)
+        total = prod(kernel.grid)
+        blocks = [total - 1, *_others(total, WORK // work - 1)]
+        if blocks[1:]:
+            work += _run(kernel, artifact, memory, blocks[1:], 2 * WORK)
+        compared = compare(op, memory, sum(_positions(op, kernel, b) for b in blocks))
+    except InstructionBudgetError:
+        return said(Outcome.UNCHECKED, f"one block is more than {WORK:,} warp-instructions")
+    except (UnknownInstructionError, PtxSyntaxError, LaunchError, UnknownArgumentsError) as error:
+        return said(Outcome.UNCHECKED, str(error).splitlines()[0])
+    except (EmulatorError, WrongValueError) as error:
+        return said(Outcome.FAILED, str(error))
+    if not compared:
+        return said(
+            Outcome.UNCHECKED, "what its blocks compute is undefined, or rounding decides it"
+        )
+    return said(
+        Outcome.PASSED,
+        f"blocks {', '.join(map(str, sorted(blocks)))} of {total:,}, {compared:,} elements, "
+        f"{work:,} warp-instructions",
+    )
+
+
+def _last_block(
+    op: Op, kernel: KernelLaunch, artifact: Artifact, *, positive: bool
+) -> tuple[KernelLaunch, KernelMemory, int]:
+    """Runs the last block; the launch that it is of, its memory and its warp-instructions. Blocks
+    that compute several positions of the grid do so whatever their number is: here it is such that
+    they have two, or one where two are too many."""
+    total = prod(kernel.grid)
+    numbers = [total]
+    if (positions := _shared_positions(op)) is not None:
+        numbers = [max(total, -(-positions // 2)), positions]
+    for blocks in numbers:
+        launch = kernel if blocks == total else replace(kernel, grid=(blocks, 1, 1))
+        memory = memory_for(op, kernel, np.random.default_rng(total), positive=positive)
+        try:
+            return launch, memory, _run(launch, artifact, memory, (blocks - 1,), WORK)
+        except InstructionBudgetError:
+            if blocks == numbers[-1]:
+                raise
+    raise AssertionError("expected a number of blocks")
+
+
+def _positions(op: Op, kernel: KernelLaunch, block: int) -> int:
+    """Of the grid, that a block computes."""
+    positions = _shared_positions(op)
+    return 1 if positions is None else len(range(block, positions, prod(kernel.grid)))
+
+
+def _shared_positions(op: Op) -> int | None:
+    """Positions of a grid of which a block computes several, or None."""
+    launch = next(launches((op,)), None)
+    if launch is None or not launch.schedule.resident:
+        return None
+    return prod(axis.extent for axis in launch.grid)
+
+
+@lru_cache(4)
+def _parsed(ptx: str) -> Emulator:
+    return Emulator(ptx)
+
+
+def _others(count: int, most: int) -> list[int]:
+    """Blocks to run besides the last one, where tails and masks are: the first, and one between."""
+    between = int(np.random.default_rng(count).integers(0, count))
+    return list(dict.fromkeys(b for b in (0, between) if b != count - 1))[: max(0, most)]
+
+
+def _run(
+    kernel: KernelLaunch,
+    artifact: Artifact,
+    memory: KernelMemory,
+    blocks: Sequence[int],
+    most: int,
+) -> int:
+    """Runs some blocks; the warp-instructions that they took. What a kernel reads that starts early
+    is not there before it has waited."""
+    early = kernel.dependent
+    args = [Dependent(a) if early and isinstance(a, np.ndarray) else a for a in memory.arguments]
+    ran = _parsed(artifact.ptx(kernel.module)).launch(
+        kernel.entry,
+        grid=kernel.grid,
+        block=kernel.block,
+        cluster=kernel.cluster or (1, 1, 1),
+        shared_bytes=kernel.shared_bytes,
+        args=args,
+        limits=Limits(max_instructions=most),
+        stats=False,
+        only=blocks,
+    )
+    return ran.stats.instructions

@@ -1,0 +1,151 @@
+"""Memory for one kernel of an artifact, as an emulator wants it: operands that hold numbers,
+results that nobody has written.
+
+A kernel may have operands of gigabytes, of which its first blocks read little. Random numbers for
+all of it would cost more than the kernel: operands repeat a run of random numbers whose length is a
+prime, so that rows, tiles and columns all hold different ones. Of large ones the pages repeat, too
+(:mod:`mirage.pipeline.checks.repeated_memory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.emulator.artifact import DTYPES, in_steps, span, tensor_map
+from mirage.emulator.emulator import Uninitialised
+from mirage.emulator.tensor_map import TensorMap
+from mirage.pipeline.checks.repeated_memory import RUN, repeated
+from mirage.runtime.manifest import Argument, KernelLaunch
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import Op, Value
+
+Array = np.ndarray[Any, Any]
+_RUN = 65_537
+_LINE = 256  # bytes: what addresses are told apart by at most (alignment)
+
+
+@dataclass(frozen=True)
+class KernelMemory:
+    """Arrays of a kernel's operands and results, and its arguments, in the manifest's order."""
+
+    operands: tuple[Array, ...]
+    results: tuple[Uninitialised, ...]
+    arguments: tuple[Array | Uninitialised | TensorMap, ...]
+
+
+class UnknownArgumentsError(ValueError):
+    """The kernel's arguments are not its op's operands and results."""
+
+
+def memory_for(
+    op: Op, kernel: KernelLaunch, rng: np.random.Generator, *, positive: bool
+) -> KernelMemory:
+    """Memory for ``kernel``, which computes ``op``; numbers of operands are around 0, or not below
+    1/4. Raises :class:`UnknownArgumentsError`."""
+    values = (*op.operands, *op.results)
+    given, maps = kernel.arguments[: len(values)], kernel.arguments[len(values) :]
+    if len(given) < len(values) or any(a.map for a in given) or any(a.map is None for a in maps):
+        raise UnknownArgumentsError(
+            f"expected {len(values)} tensors and their maps as arguments, got "
+            f"{len(kernel.arguments)} arguments"
+        )
+    count = len(op.operands)
+    held = _operands(op.operands, given[:count], rng, positive=positive)
+    fresh = tuple(map(_unwritten, op.results, given[count:]))
+    by_place = {
+        _place(a): x for a, x in zip(given, (*held, *(f.array for f in fresh)), strict=True)
+    }
+    described: list[TensorMap] = []
+    for a in maps:
+        if _place(a) not in by_place or a.map is None:
+            raise UnknownArgumentsError("expected maps of the kernel's own tensors, got another")
+        described.append(tensor_map(by_place[_place(a)], a.map))
+    return KernelMemory(held, fresh, (*held, *fresh, *described))
+
+
+def _place(argument: Argument) -> tuple[str, int, int]:
+    return argument.kind, argument.index, argument.offset
+
+
+def _operands(
+    values: Sequence[Value], given: Sequence[Argument], rng: np.random.Generator, *, positive: bool
+) -> tuple[Array, ...]:
+    """An array for each operand; those that start at the same place are the same memory."""
+    sizes: dict[tuple[str, int, int], int] = {}
+    for v, a in zip(values, given, strict=True):
+        sizes[_place(a)] = max(sizes.get(_place(a), 0), span(v.shape, a.strides))
+    known: dict[tuple[str, int, int], Array] = {}
+    arrays: list[Array] = []
+    for v, a in zip(values, given, strict=True):
+        place = _place(a)
+        if place not in known:
+            known[place] = _numbers(sizes[place], v.dtype, a.offset, rng, positive=positive)
+        arrays.append(_shaped(known[place], v, a))
+    return tuple(arrays)
+
+
+def _shaped(flat: Array, value: Value, argument: Argument) -> Array:
+    """A tensor whose elements lie as the kernel takes them to."""
+    if argument.strides is None:
+        return flat[: value.type.size].reshape(value.shape or (1,))
+    return in_steps(flat.view(np.uint8), flat.dtype, value.shape, argument.strides)
+
+
+def _numbers(
+    size: int, dtype: DType, offset: int, rng: np.random.Generator, *, positive: bool
+) -> Array:
+    """Integers below 4 (any table has such rows), truth values that are true three times of four,
+    floats of standard deviation 1/2. The first is large: lanes that are out of bounds read it and
+    throw it away, so it should show where one does not."""
+    if dtype.is_integer:
+        run = rng.integers(0, 4, _RUN)
+    else:
+        run = rng.standard_normal(_RUN) * 0.5
+        run = np.abs(run) + 0.25 if positive else run
+    flat = _filled(size, dtype, offset, run)
+    if size and not dtype.is_integer:
+        flat[0] = 2.0
+    return flat
+
+
+def _filled(size: int, dtype: DType, offset: int, run: Array) -> Array:
+    """Memory for ``size`` elements that repeats a run; pages are repeated where it is large."""
+    kind = np.dtype(DTYPES[dtype.value])
+    if size * kind.itemsize > 2 * RUN:
+        skipped = offset % _LINE // kind.itemsize
+        pages = repeated(
+            _filled(RUN // kind.itemsize, dtype, 0, run).view(np.uint8),
+            (size + skipped) * kind.itemsize,
+        )
+        if pages is not None:
+            return pages.view(kind)[skipped:]
+    flat = _flat(size, dtype, offset)
+    filled = min(size, _RUN)
+    flat[:filled] = run[:filled].astype(flat.dtype)
+    while filled < size:
+        more = min(filled, size - filled)
+        flat[filled : filled + more] = flat[:more]
+        filled += more
+    return flat
+
+
+def _unwritten(value: Value, argument: Argument) -> Uninitialised:
+    flat = _flat(span(value.shape, argument.strides), value.dtype, argument.offset)
+    root = flat if flat.base is None else flat.base
+    return Uninitialised(_shaped(flat, value, argument), np.zeros(root.nbytes, bool))
+
+
+def _flat(size: int, dtype: DType, offset: int) -> Array:
+    """Memory for ``size`` elements that starts as far into a line as the argument does."""
+    kind = np.dtype(DTYPES[dtype.value])
+    skipped = offset % _LINE // kind.itemsize
+    return np.empty(max(size, 1) + skipped, kind)[skipped:]
+
+
+def written_elements(result: Uninitialised) -> Array:
+    """The flat indices of elements of which something was written, sorted."""
+    return np.flatnonzero(result.written_bytes().any(axis=-1))

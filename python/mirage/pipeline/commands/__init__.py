@@ -1,0 +1,1 @@
+"""What is done with programs beside optimizing them."""

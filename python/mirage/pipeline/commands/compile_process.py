@@ -1,0 +1,114 @@
+"""A process that optimizes programs for another one:
+``python -m mirage.pipeline.commands.compile_process``.
+
+It reads requests from standard input and writes answers to what was its standard output; both are
+pickles of plain data and µGraphs, each with its length before it, between two processes of one user
+that run the same code. A request is a program (without the tensors that it holds) and options; the
+answer has the entries of the cache that the search has read and written, so that the other process
+needs no disk to load what was found. On the way it says what is under way.
+
+The process sees no GPU: the model that waits for it may need all of its memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pickle
+import signal
+import struct
+import sys
+import time
+from typing import Any, BinaryIO
+
+_LENGTH = struct.Struct(">Q")
+_PR_SET_PDEATHSIG = 1
+NICE = 5
+"""How much less of the processors it wants than the process that waits."""
+PAUSE = 0.2
+"""Seconds between two messages about what is under way."""
+
+Entries = dict[tuple[str, str], bytes]
+
+
+def write_message(file: BinaryIO, message: object) -> None:
+    """Sends one message."""
+    data = pickle.dumps(message)
+    file.write(_LENGTH.pack(len(data)) + data)
+    file.flush()
+
+
+def read_message(file: BinaryIO) -> Any:
+    """The next message. Raises ``EOFError`` where there is none."""
+    head = file.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    data = file.read(length)
+    if len(data) < length:
+        raise EOFError
+    return pickle.loads(data)
+
+
+class _Progress:
+    """Sends what is under way, not too often."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.last = file, 0.0
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self.last >= PAUSE:
+            self.last = now
+            write_message(self.file, {"progress": text})
+
+
+def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
+    """What is sent back for a request: ``entries``, or an ``error`` in one line."""
+    from mirage.cache import Store, shared_store
+    from mirage.cache import store as store_module
+    from mirage.errors import MirageError
+    from mirage.pipeline.optimize import optimize
+    from mirage.pipeline.options import OptimizeOptions
+
+    options = dict(request["options"])
+    store = shared_store()
+    if not options.pop("use_cache", True):  # nothing is to be on disk: keep it in memory
+        store = Store(None, 1)
+    entries: Entries = {}
+    store.seen = entries
+    try:
+        with store_module.shared_as(store):
+            optimize(request["program"], OptimizeOptions.of(**options, progress=progress))
+    except MirageError as error:
+        return {"error": error.message.partition("\n")[0]}
+    except Exception as error:  # a bug of ours leaves the graph to PyTorch
+        return {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+    finally:
+        store.seen = None
+    return {"entries": entries}
+
+
+def main() -> None:
+    """Answers requests until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        os.nice(NICE)
+    requests = sys.stdin.buffer
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever is printed is no message
+    while True:
+        try:
+            request = read_message(requests)
+        except EOFError:
+            return
+        try:
+            write_message(answers, answer(request, _Progress(answers)))
+        except BrokenPipeError:
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""From a chosen µGraph to artifacts, and which kernels do not compile."""

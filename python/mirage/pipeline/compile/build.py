@@ -1,0 +1,144 @@
+"""A chosen µGraph compiled: what lies between calls of the framework becomes artifacts.
+
+Where there are several parts, code has no names of the program in it, so that equal parts are
+compiled once and share it; only what is said about their inputs and outputs differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mirage.compiler.errors import CompileError
+from mirage.cost.predict import predict
+from mirage.cost.target import target_for
+from mirage.frontend.program import Program
+from mirage.pipeline.compile.broken import broken_in
+from mirage.pipeline.result import Step
+from mirage.pipeline.verify import Checked
+from mirage.runtime.manifest import Manifest
+from mirage.semantics.substitute import rename_graph
+from mirage.semantics.ugraph import KernelGraph, Value, values_in
+from mirage.transforms.lookups import fused
+from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.partition import Part, partition
+
+if TYPE_CHECKING:
+    from mirage.compiler import Compiled, CompileOptions, Names
+    from mirage.pipeline.compile.ahead import Ahead
+
+
+@dataclass(frozen=True)
+class Builder:
+    """How the kernels of a program are compiled. ``checked`` is the evidence that stays with the
+    artifacts; ``ahead`` has what workers compile."""
+
+    program: Program
+    chip: str
+    cubin: bool = True
+    use_cache: bool = True
+    checked: Sequence[Checked] = ()
+    ahead: Ahead | None = None
+    made: dict[str, Compiled] = field(default_factory=dict[str, "Compiled"])
+    """What was compiled, by its text."""
+
+    def steps(self, selected: KernelGraph) -> Iterator[Step]:
+        """The parts of ``selected`` in the order in which they run, each compiled, and the calls
+        between them. Raises :class:`mirage.compiler.CompileError`."""
+        pieces = partition(fused(selected))
+        alone = _count(pieces) == 1
+        for step in pieces:
+            if isinstance(step, Part):
+                yield Step(step.graph, None, self._compile(step, alone))
+                continue
+            for call in calls_of(step):
+                yield Step(None, call, None)
+
+    def start(self, selected: KernelGraph) -> None:
+        """Has the same compiled by a worker, so that it is there when it is asked for."""
+        pieces = partition(fused(selected))
+        alone = _count(pieces) == 1
+        for step in pieces:
+            if isinstance(step, Part) and self.ahead is not None:
+                text, names = self._written(step, alone)
+                self.ahead.start(text, self._options, names)
+
+    def _compile(self, part: Part, alone: bool) -> Compiled:
+        text, names = self._written(part, alone)
+        compiled = self.made.get(text)
+        if compiled is None:
+            try:
+                compiled = self.made[text] = self._made(text, names)
+            except CompileError as error:
+                raise broken_in(part.graph, error) from None
+        prediction = predict(part.graph, target_for(self.chip))
+        manifest = replace(
+            _named(compiled.artifact.manifest, self._names(part)),
+            evidence={"verdicts": [c.verdict.to_json() for c in self.checked if c.kept]},
+            prediction={} if prediction is None else prediction.to_json(),
+        )
+        return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
+
+    def _made(self, text: str, names: Names) -> Compiled:
+        from mirage.compiler import compile_text
+
+        compiled = None if self.ahead is None else self.ahead.take(text, names)
+        return compiled or compile_text(text, self._options, names=names)
+
+    @property
+    def _options(self) -> CompileOptions:
+        from mirage.compiler import CompileOptions
+
+        return CompileOptions(chip=self.chip, cubin=self.cubin, use_cache=self.use_cache)
+
+    def _written(self, part: Part, alone: bool) -> tuple[str, Names]:
+        """A part as text, and the names of what goes in and comes out: those of the program where
+        it is the program, ``alone``."""
+        from mirage.compiler import Names
+        from mirage.mlir_io import graph_to_text
+
+        if alone:
+            return graph_to_text(part.graph, form="selected"), self._names(part)
+        nameless = _nameless(part.graph)
+        digest = hashlib.sha256(graph_to_text(nameless, form="selected").encode()).hexdigest()
+        graph = replace(nameless, name=f"part_{digest[:12]}")
+        inputs, outputs = (
+            tuple(f"{kind}{i}" for i in range(len(values)))
+            for kind, values in (("x", graph.inputs), ("y", graph.outputs))
+        )
+        return graph_to_text(graph, form="selected"), Names(inputs, outputs)
+
+    def _names(self, part: Part) -> Names:
+        from mirage.compiler import Names
+
+        weights = {self.program.graph.inputs[p.index]: p.name for p in self.program.parameters}
+        return Names(
+            inputs=tuple(v.name or f"x{i}" for i, v in enumerate(part.graph.inputs)),
+            outputs=tuple(v.name or f"y{i}" for i, v in enumerate(part.graph.outputs)),
+            parameters={i: weights[v] for i, v in enumerate(part.graph.inputs) if v in weights},
+        )
+
+
+def _count(pieces: Sequence[object]) -> int:
+    return sum(isinstance(piece, Part) for piece in pieces)
+
+
+def _nameless(graph: KernelGraph) -> KernelGraph:
+    """The graph with values that have no names."""
+    values = (*graph.inputs, *values_in(graph.ops))
+    renamed = rename_graph(graph, {v: Value(v.type) for v in values if v.name})
+    return replace(renamed, name="part")
+
+
+def _named(manifest: Manifest, names: Names) -> Manifest:
+    """The manifest with the program's names of inputs and outputs."""
+    inputs = tuple(
+        replace(spec, name=name, parameter=names.parameters.get(i))
+        for i, (spec, name) in enumerate(zip(manifest.inputs, names.inputs, strict=True))
+    )
+    outputs = zip(manifest.outputs, names.outputs, strict=True)
+    return replace(
+        manifest, inputs=inputs, outputs=tuple(replace(spec, name=name) for spec, name in outputs)
+    )

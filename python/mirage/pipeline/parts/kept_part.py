@@ -1,0 +1,183 @@
+"""What was found for a part of a program, kept in the cache for the next run.
+
+The key is made of the part's canonical text (shapes and types are in it, names are not), of the
+options that matter for the search and for verification, the chip's row of the table and the version
+of all of mirage that has a say. An entry also has that text, and only counts where it is equal.
+What is taken from it is what was verified: the candidates that were kept, their verdicts, and why
+there are none if there are none. What was dropped is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from mirage.cache import PlainError, Store, as_plain, from_plain, key_of, kind_version
+from mirage.cost import CostReport
+from mirage.pipeline.options import Matters, OptimizeOptions
+from mirage.pipeline.parts.graph_record import BadRecordError, GraphRecord, graph_of, record_of
+from mirage.pipeline.parts.part import PartSolver
+from mirage.pipeline.parts.part_data import SolvedPart, of_own_ops
+from mirage.pipeline.verify import Checked
+from mirage.search import Candidate, SearchReport, SearchResult
+from mirage.semantics.alternatives import Alternatives, VerdictNote
+from mirage.semantics.positions import Iota
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms import Exponential
+from mirage.verify import Verdict
+
+log = logging.getLogger("mirage.cache")
+
+KIND = "search"
+
+
+@dataclass(frozen=True)
+class KeptCandidate:
+    """A candidate that was verified: ``cost`` is what the search predicted."""
+
+    graph: GraphRecord
+    note: VerdictNote
+    cost: CostReport
+    description: str
+    verdict: Verdict
+    exponentials: tuple[Exponential, ...]
+
+
+@dataclass(frozen=True)
+class KeptPart:
+    """``budget`` are the seconds that the part had, and ``late`` says that they did not do: with
+    more of them more may be found."""
+
+    reference: str
+    budget: float
+    late: bool
+    fell_back: str
+    candidates: tuple[KeptCandidate, ...]
+    report: SearchReport
+    stable: bool
+
+
+def reference_of(graph: KernelGraph, known: Mapping[int, Iota]) -> str:
+    """Equal for parts that have the same solutions: the canonical text, and the inputs that are
+    positions."""
+    return f"{signature(graph)} {[(i, op.dim) for i, op in known.items()]}"
+
+
+class KeptParts:
+    """The entries of parts for one set of options. ``used`` counts those that were taken."""
+
+    def __init__(self, store: Store, options: OptimizeOptions) -> None:
+        self.store = store
+        self.options = options
+        self.used: list[str] = []
+
+    def key(self, reference: str) -> str:
+        """The key of a part's entry."""
+        return key_of(
+            KIND, kind_version(KIND), as_plain(self.options.identity(Matters.SEARCH)), reference
+        )
+
+    def read(self, graph: KernelGraph, reference: str, budget: float) -> KeptPart | None:
+        """The entry of a part, where it has one that a search of ``budget`` seconds is not
+        expected to better."""
+        key = self.key(reference)
+        payload = self.store.get(KIND, key)
+        if payload is None:
+            return None
+        try:
+            kept = from_plain(KeptPart, json.loads(payload))
+            if kept.reference != reference:
+                raise PlainError("it is of another program")
+        except ValueError as error:
+            self.store.damaged(KIND, key, str(error))
+            return None
+        return None if outbid(kept.late, kept.budget, budget) else kept
+
+    def solved(
+        self, graph: KernelGraph, reference: str, budget: float, number: int
+    ) -> SolvedPart | None:
+        """What an earlier run has found for a part; ``number`` is the part's."""
+        kept = self.read(graph, reference, budget)
+        if kept is None:
+            return None
+        try:
+            solved = _restored(kept, graph, number)
+        except BadRecordError as error:
+            self.store.damaged(KIND, self.key(reference), str(error))
+            return None
+        self.used.append(reference)
+        return solved
+
+    def keep(self, solver: PartSolver, reference: str, budget: float) -> None:
+        """Keeps what a solver has found, unless it was interrupted."""
+        solved = solver.solved()
+        if solver.interrupted:
+            return
+        old = self.read(solver.graph, reference, 0.0)
+        if old is not None and not old.late and solver.late:
+            return  # a run with more time has been here
+        try:
+            kept = KeptPart(
+                reference, budget, solver.late, solved.fell_back,
+                () if solved.fell_back else tuple(_kept_candidates(solver, solved.verified)),
+                solved.search.report, solved.search.stable,
+            )  # fmt: skip
+            payload = json.dumps(as_plain(kept)).encode()
+            from_plain(KeptPart, json.loads(payload))
+        except (BadRecordError, PlainError) as error:
+            log.warning("what was found for a part cannot be kept: %s", error)
+            return
+        about = f"{solver.graph.name or 'part'}: {len(kept.candidates)} verified candidates"
+        about += ", out of time" if kept.late else ""
+        self.store.put(KIND, self.key(reference), payload, version=kind_version(KIND), about=about)
+
+    def drop(self) -> None:
+        """Removes the entries that were taken."""
+        for reference in self.used:
+            self.store.drop(KIND, self.key(reference))
+
+
+def outbid(late: bool, had: float, budget: float) -> bool:
+    """Whether more may be found with ``budget`` seconds than was with those that it had."""
+    return late and budget > had * 1.001
+
+
+def _kept_candidates(solver: PartSolver, verified: Alternatives) -> Iterator[KeptCandidate]:
+    for program, note in zip(verified.programs[1:], verified.verdicts or (), strict=True):
+        place = solver.place_of(program)
+        candidate = solver.search.candidates[place]
+        yield KeptCandidate(
+            graph=record_of(program),
+            note=note,
+            cost=candidate.cost,
+            description=candidate.description,
+            verdict=next(c.verdict for c in solver.checked if c.index == place),
+            exponentials=solver.exponentials[place],
+        )
+
+
+def _restored(kept: KeptPart, graph: KernelGraph, number: int) -> SolvedPart:
+    """The part as its solver would hand it on, but for candidates that were dropped."""
+    reference = Alternatives(graph.inputs, graph.outputs, (graph,), None, (None,), ())
+    found = SearchResult(report=kept.report, stable=kept.stable)
+    if kept.fell_back:
+        own = of_own_ops(graph)
+        return SolvedPart(reference, reference, own, found, (), (), kept.fell_back, kept.late)
+    programs = [graph_of(c.graph, graph) for c in kept.candidates]
+    if not programs:
+        raise BadRecordError("expected candidates, or the reason why there are none")
+    costs = tuple(c.cost.time for c in kept.candidates)
+    form = replace(reference, programs=(graph, *programs), costs=(None, *costs), holds=None)
+    verified = replace(form, verdicts=tuple(c.note for c in kept.candidates))
+    found.candidates = [
+        Candidate(program, c.cost, c.description)
+        for program, c in zip(programs, kept.candidates, strict=True)
+    ]
+    checked = tuple(Checked(number, i, c.verdict) for i, c in enumerate(kept.candidates))
+    if not all(c.kept for c in checked):
+        raise BadRecordError("expected candidates that were accepted")
+    exponentials = tuple(c.exponentials for c in kept.candidates)
+    return SolvedPart(form, form, verified, found, exponentials, checked, "", kept.late)

@@ -1,0 +1,1 @@
+"""Between which numbers values lie, and which steps of loops contribute nothing."""

@@ -1,0 +1,352 @@
+"""Ranges of tiles in which positions are known, at all steps of a loop and all blocks at once.
+
+A tile may overhang its tensor. What lies outside is other than the rest (positions are zero there,
+masks put what they like), so it has ranges of its own (:class:`Tile`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mirage.semantics.bounds import ranges
+from mirage.semantics.bounds.ranges import ANY, Range
+from mirage.semantics.bounds.read_bounds import NOTHING, Assumed, part_of
+from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.positions import Iota, TileIota
+from mirage.semantics.scalar import Array, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    Accumulator,
+    Binary,
+    Broadcast,
+    Cast,
+    Concat,
+    Constant,
+    Contraction,
+    Elementwise,
+    Launch,
+    Load,
+    Loop,
+    Mask,
+    Matmul,
+    Movement,
+    Op,
+    Reduce,
+    Reshape,
+    RunningMax,
+    Slice,
+    Source,
+    Transpose,
+    Unary,
+    Value,
+    axis_extents,
+    no_rule,
+)
+
+Positions: TypeAlias = "Mapping[Value, Iota]"
+"""What the positions are that a kernel loads, by its params."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The end of a tensor of ``extent`` elements that ``axes`` cut into tiles, along a dimension
+    that is counted from the last one (-1)."""
+
+    dim: int
+    axes: tuple[str, ...]
+    tile: int
+    extent: int
+
+
+Beyond: TypeAlias = "frozenset[Edge]"
+
+_MOST_EDGES = 4
+"""Of a tile; more are forgotten, as there is a range for each set of them."""
+_INNER: Beyond = frozenset()
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The ranges of a tile's elements: for each set of its edges, that of the elements which are
+    beyond those and no others."""
+
+    parts: Mapping[Beyond, Range]
+
+    @staticmethod
+    def of(x: Range) -> Tile:
+        """One range for all elements."""
+        return Tile({_INNER: x})
+
+    @property
+    def all(self) -> Range:
+        """Of all elements."""
+        return ranges.hull(*self.parts.values())
+
+    @property
+    def edges(self) -> Beyond:
+        """The edges that are known."""
+        return frozenset(e for s in self.parts for e in s)
+
+    def at(self, beyond: Beyond) -> Range:
+        """Of the elements beyond some edges, and no others."""
+        return self.parts[beyond & self.edges]
+
+    def moved(self, dims: Mapping[int, int]) -> Tile:
+        """With edges at other dimensions (counted from the last one, as the given ones); without
+        any where one is at a dimension that is not given."""
+        if any(e.dim not in dims for e in self.edges):
+            return Tile.of(self.all)
+        return Tile(
+            {
+                frozenset(Edge(dims[e.dim], e.axes, e.tile, e.extent) for e in s): x
+                for s, x in self.parts.items()
+            }
+        )
+
+    def merged(self, gone: Beyond) -> Tile:
+        """Without some edges."""
+        parts: dict[Beyond, Range] = {}
+        for s, x in self.parts.items():
+            parts[s - gone] = ranges.hull(parts[s - gone], x) if s - gone in parts else x
+        return Tile(parts)
+
+    def along(self, dims: Container[int]) -> Beyond:
+        """The edges at some dimensions."""
+        return frozenset(e for e in self.edges if e.dim in dims)
+
+
+def _each(function: Callable[..., Range], *tiles: Tile) -> Tile:
+    """An elementwise function of tiles whose dimensions are matched from the last one."""
+    edges = frozenset(e for t in tiles for e in t.edges)
+    if len(edges) > _MOST_EDGES:
+        return Tile.of(function(*(t.all for t in tiles)))
+    return Tile({s: function(*(t.at(s) for t in tiles)) for s in _subsets(edges)})
+
+
+def _subsets(edges: Beyond) -> Iterator[Beyond]:
+    for count in range(len(edges) + 1):
+        yield from map(frozenset, combinations(edges, count))
+
+
+_UNKNOWN = Tile.of(ANY)
+
+
+class TileRanges:
+    """The ranges of all values of a launch, at each step of ``loop`` and each block.
+
+    Arrays have a dimension for each grid axis, then one for the steps (or 1 in their place). Other
+    loops are not taken step by step: what is said holds in all of theirs. Integers that are loaded
+    are as ``assumed``.
+    """
+
+    def __init__(
+        self, launch: Launch, loop: Loop, positions: Positions, assumed: Assumed = NOTHING
+    ) -> None:
+        self.loop, self.positions, self.assumed = loop, positions, assumed
+        self.extents = axis_extents(launch)
+        self.tiles: dict[Value, Tile] = {}
+        self.makers: dict[Value, Op] = {}
+        self.cuts: list[tuple[tuple[str, ...], int]] = []  # axes of positions, and their tiles
+        axes = [*(a.name for a in launch.grid), loop.axis.name]
+        self.steps: dict[str, Array] = {
+            axis: np.arange(self.extents[axis]).reshape(
+                (1,) * i + (-1,) + (1,) * (len(axes) - i - 1)
+            )
+            for i, axis in enumerate(axes)
+        }
+        self._run(launch.body.ops)
+
+    def _run(self, ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            if isinstance(op, Loop):
+                self._run(op.body)
+                for a, result in zip(op.accumulators, op.results, strict=True):
+                    self.tiles[result] = self._accumulated(a)
+            else:
+                self.tiles[op.result] = self._tile(op)
+                self.makers[op.result] = op
+
+    def _accumulated(self, a: Accumulator) -> Tile:
+        """After the loop: a value of any of its steps, or a sum of several."""
+        tile = Tile.of(_over_steps(self.tiles[a.value].all))
+        return _each(ranges.any_sum, tile) if a.fn is AccumulateFn.SUM else tile
+
+    def _tile(self, op: Op) -> Tile:
+        rule = _RULES.get(type(op))
+        xs = [self.tiles[v] for v in op.operands if v in self.tiles]
+        if rule is not None:
+            return rule(self, op, xs)
+        if not isinstance(op, Source | Elementwise | Movement | Contraction):
+            no_rule(op, "ranges of tiles")
+        return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else _UNKNOWN
+
+    def _unary(self, op: Unary, xs: list[Tile]) -> Tile:
+        maker = self.makers.get(op.operands[0])
+        if maker is not None and op.fn is maker.function is UnaryFn.NEG:
+            return self.tiles[maker.operands[0]]  # of minus infinity, too
+        return _each(lambda x: ranges.unary(op.fn, x), *xs)
+
+    def _reshape(self, op: Reshape, xs: list[Tile]) -> Tile:
+        source = op.operands[0]
+        maker = self.makers.get(source)
+        while maker is not None and type(maker) is type(op):  # a reshape of a reshape is one
+            source = maker.operands[0]
+            maker = self.makers.get(source)
+        return _reshaped(source.shape, op.result.shape, self.tiles[source])
+
+    def _reduce(self, op: Reduce, xs: list[Tile]) -> Tile:
+        tile = xs[0].merged(xs[0].along([d - len(op.operands[0].shape) for d in op.dims]))
+        return _each(ranges.any_sum, tile) if op.fn is ReduceFn.SUM else tile
+
+    def _matmul(self, op: Matmul, xs: list[Tile]) -> Tile:
+        rows, other = xs[0].merged(xs[0].along((-1,))), xs[1].all
+        return _each(lambda x: ranges.any_product_sum(x, other), rows)
+
+    def _load(self, op: Load, xs: list[Tile]) -> Tile:
+        iota = self.positions.get(op.operands[0])
+        if iota is None:
+            assumed = self.assumed.get(part_of(op))
+            return _UNKNOWN if assumed is None else Tile.of(assumed)
+        for dim, size in enumerate(iota.result.shape):  # zeros beyond another dimension
+            parts = np.prod([self.extents[a] for a in op.map[dim]], dtype=int)
+            if dim != iota.dim and parts * op.result.shape[dim] != size:
+                return _UNKNOWN
+        return self.positions_at(op.result, iota.dim, op.map[iota.dim], iota.result.shape[iota.dim])
+
+    def positions_at(self, x: Value, dim: int, axes: tuple[str, ...], extent: int) -> Tile:
+        """Positions along a dimension of ``x``, ``extent`` of them, cut by ``axes``."""
+        tile = x.shape[dim]
+        self.cuts.append((axes, tile))
+        low, high = self._parts(axes)
+        first, last = low * tile, high * tile + tile - 1
+        within = ranges.between(
+            np.minimum(first, extent - 1), np.minimum(last, extent - 1), whole=True
+        )
+        if not np.any(last >= extent):
+            return Tile.of(within)
+        edge = Edge(dim - len(x.shape), axes, tile, extent)
+        # where a tile does not overhang, nothing is beyond the edge, and any range will do
+        zeros = ranges.where(last >= extent, ranges.number(0.0), within)
+        return Tile({_INNER: within, frozenset((edge,)): zeros})
+
+    def _parts(self, axes: tuple[str, ...]) -> tuple[Array, Array]:
+        """The least and the largest number of a part."""
+        low = high = np.zeros((), np.int64)
+        for axis in axes:
+            n = self.extents[axis]
+            step = self.steps.get(axis)
+            low, high = low * n, high * n
+            low, high = (
+                low + (0 if step is None else step),
+                high + (n - 1 if step is None else step),
+            )
+        return low, high
+
+    def _mask(self, op: Mask, xs: list[Tile]) -> Tile:
+        (x,) = xs
+        tile = op.result.shape[op.dim]
+        overhangs = self._parts(op.axes)[1] * tile + tile > op.extent
+        if not np.any(overhangs):
+            return x
+        fill = ranges.number(op.fill)
+        edge = Edge(op.dim - len(op.result.shape), op.axes, tile, op.extent)
+        edges = x.edges | {edge}
+        if len(edges) > _MOST_EDGES:
+            return Tile.of(ranges.where(overhangs, ranges.hull(x.all, fill), x.all))
+        return Tile(
+            {
+                t: ranges.where(overhangs, fill, x.at(t - {edge})) if edge in t else x.at(t)
+                for t in _subsets(edges)
+            }
+        )
+
+
+def _over_steps(x: Range) -> Range:
+    """Elements of any step."""
+
+    def all_of(values: Array, combine: Callable[..., Array]) -> Array:
+        return combine(values, axis=-1, keepdims=True) if values.ndim else values
+
+    return Range(
+        all_of(x.least, np.min),
+        all_of(x.most, np.max),
+        all_of(x.below, np.any),
+        all_of(x.wild, np.any),
+        x.whole,
+    )
+
+
+def _running(x: Range) -> Range:
+    """The maximum of this step and any steps before."""
+    so_far = _over_steps(x)
+    return Range(x.least, so_far.most, x.below, so_far.wild, x.whole)
+
+
+def _cast(x: Range, op: Cast) -> Range:
+    """As it is, or rounded."""
+    if not op.result.dtype.is_half:
+        return x
+    exact = 256.0  # whole numbers up to here are the same in all types
+    if x.whole and np.all(np.abs(x.least) <= exact) and np.all(np.abs(x.most) <= exact):
+        return x
+    with np.errstate(invalid="ignore"):
+        least, most = (e + s * np.abs(e) / exact for e, s in ((x.least, -1), (x.most, 1)))
+        least = np.where(np.isinf(x.least), x.least, least)
+        most = np.where(np.isinf(x.most), x.most, most)
+    return Range(least, most, x.below, x.wild)
+
+
+def _at(source: int, result: int, dims: Mapping[int, int]) -> dict[int, int]:
+    """From dimensions of a result to those of an operand: from the operand's to the result's, both
+    counted from the last one; ``source`` and ``result`` are the ranks."""
+    return {s - source: r - result for r, s in dims.items()}
+
+
+def _transposed(op: Transpose, x: Tile) -> Tile:
+    rank = len(op.permutation)
+    return x.moved(_at(rank, rank, dict(enumerate(op.permutation))))
+
+
+def _sliced(op: Slice, x: Tile) -> Tile:
+    """Of some elements; where they are no longer counted from the same end, all that is known of an
+    edge is that it is somewhere."""
+    sizes = zip(op.operands[0].shape, op.result.shape, strict=True)
+    cut = [d - len(op.result.shape) for d, (n, m) in enumerate(sizes) if n != m]
+    return x.merged(x.along(cut))
+
+
+def _joined(op: Concat, xs: list[Tile]) -> Tile:
+    """Of the elements of any of the tiles."""
+    dim = op.dim - len(op.result.shape)
+    return _each(ranges.hull, *(x.merged(x.along((dim,))) for x in xs))
+
+
+def _reshaped(source: tuple[int, ...], result: tuple[int, ...], x: Tile) -> Tile:
+    if source == result:
+        return x
+    return x.moved(_at(len(source), len(result), unit_free_dims(source, result) or {}))
+
+
+_RULES: dict[type[Op], Callable[[TileRanges, Any, list[Tile]], Tile]] = {
+    Constant: lambda at, op, xs: Tile.of(ranges.number(op.value)),
+    TileIota: lambda at, op, xs: at.positions_at(op.result, op.dim, op.axes, op.extent),
+    Load: TileRanges._load,  # pyright: ignore[reportPrivateUsage]
+    Mask: TileRanges._mask,  # pyright: ignore[reportPrivateUsage]
+    Unary: TileRanges._unary,  # pyright: ignore[reportPrivateUsage]
+    Binary: lambda at, op, xs: _each(lambda x, y: ranges.binary(op.fn, x, y), *xs),
+    Cast: lambda at, op, xs: _each(lambda x: _cast(x, op), *xs),
+    Broadcast: lambda at, op, xs: xs[0],
+    Reshape: TileRanges._reshape,  # pyright: ignore[reportPrivateUsage]
+    Slice: lambda at, op, xs: _sliced(op, xs[0]),
+    Concat: lambda at, op, xs: _joined(op, xs),
+    Transpose: lambda at, op, xs: _transposed(op, xs[0]),
+    RunningMax: lambda at, op, xs: _each(_running, *xs),
+    Reduce: TileRanges._reduce,  # pyright: ignore[reportPrivateUsage]
+    Matmul: TileRanges._matmul,  # pyright: ignore[reportPrivateUsage]
+}
+"""Of what is not here, all that is known is that it is defined where its operands are."""

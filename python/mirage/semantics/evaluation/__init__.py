@@ -1,0 +1,1 @@
+"""What µGraphs mean: one walker, generic over the arithmetic."""

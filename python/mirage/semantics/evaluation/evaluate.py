@@ -1,0 +1,213 @@
+"""What a µGraph means: one evaluator for both levels, generic over the arithmetic.
+
+Every block of a launch really executes: its loads cut tiles out of the operands (zeros outside),
+its loops run step by step, its stores put tiles together. The blocks of a launch run side by side:
+inside a launch each value carries one leading array dimension for each grid axis, of size 1 where
+the value is the same along that axis. Nothing is assumed about results that blocks do not write or
+write differently; both raise.
+
+Composite ops are decomposed in their stable form first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from mirage.semantics.decompose import decompose
+from mirage.semantics.domain import Domain, Float64, Planes, TypedFloat, map_planes, shape_of
+from mirage.semantics.evaluation.block_evaluator import (
+    BlockEvaluator,
+    EvaluationError,
+    Tensor,
+    indices_of,
+    taken,
+)
+from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.positions import Iota
+from mirage.semantics.region import (
+    Demand,
+    Region,
+    Takes,
+    region_shape,
+    reshape_groups,
+    whole,
+    whole_demand,
+)
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import Composite, KernelGraph, Launch, Op, Reshape, Slice, Value
+
+__all__ = ["EvaluationError", "Float64", "Sampled", "TypedFloat", "evaluate", "evaluate_floats"]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Inputs or outputs of which only a region is present."""
+
+    planes: Planes
+    region: Region
+
+
+def evaluate_floats(
+    graph: KernelGraph, inputs: Sequence[Array], domain: Domain | None = None
+) -> tuple[Array, ...]:
+    """Outputs of ``graph`` on float arrays, in ``domain`` (float64 by default).
+
+    Raises :class:`EvaluationError` where the graph leaves an output undefined or the inputs do not
+    fit.
+    """
+    domain = Float64() if domain is None else domain
+    with np.errstate(over="ignore"):
+        planes = [
+            domain.cast((np.asarray(x, dtype=np.float64),), v.dtype)
+            for x, v in zip(inputs, graph.inputs, strict=True)
+        ]
+    return tuple(y[0] for y in evaluate(graph, domain, planes))
+
+
+def evaluate(graph: KernelGraph, domain: Domain, inputs: Sequence[Planes]) -> tuple[Planes, ...]:
+    """Outputs of ``graph`` on ``inputs`` (one value of the domain each, whole tensors).
+
+    Raises :class:`EvaluationError`, and what the domain raises.
+    """
+    if len(inputs) != len(graph.inputs):
+        raise EvaluationError(f"expected {len(graph.inputs)} inputs, got {len(inputs)}")
+    for i, (x, v) in enumerate(zip(inputs, graph.inputs, strict=True)):
+        if shape_of(x) != v.shape:
+            raise EvaluationError(f"input {i}: expected shape {v.shape}, got {shape_of(x)}")
+    graph = loaded(graph)
+    if any(isinstance(op, Composite) for op in graph.ops):
+        graph = decompose(graph, stable=True)
+    sampled = [Sampled(x, whole(len(v.shape))) for x, v in zip(inputs, graph.inputs, strict=True)]
+    return tuple(y.planes for y in evaluate_sampled(graph, domain, sampled, whole_demand(graph)))
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What launches give that other graphs have too: ``numbers`` are equal for launches of equal
+    results, ``known`` has those that were run, on the same inputs in the same arithmetic."""
+
+    numbers: Mapping[Op, int]
+    known: dict[int, tuple[Tensor, ...]]
+
+
+def evaluate_sampled(
+    graph: KernelGraph,
+    domain: Domain,
+    inputs: Sequence[Sampled],
+    wanted: Demand,
+    shared: Shared | None = None,
+    sets: int = 0,
+) -> tuple[Sampled, ...]:
+    """The wanted parts of the outputs; the inputs must contain at least their wanted parts.
+
+    ``graph`` must be free of composite ops. Outputs may come back with more than what was wanted.
+    Several sets of inputs are evaluated side by side where arrays have ``sets`` dimensions before
+    their own, one entry for each set, or of size 1 where all sets have the same.
+    """
+    values: dict[Value, Tensor] = {
+        v: Tensor(x.planes, x.region) for v, x in zip(graph.inputs, inputs, strict=True)
+    }
+    last_use = _last_uses(graph)
+    for number, op in enumerate(graph.ops):
+        if not any(v in wanted.regions for v in op.results):
+            continue
+        with np.errstate(all="ignore"):
+            if isinstance(op, Launch):
+                found = _launch(domain, op, values, wanted, shared, sets)
+            else:
+                found = (_primitive(domain, op, values, wanted, sets),)
+        values.update(zip(op.results, found, strict=True))
+        for v in last_use.get(number, ()):
+            values.pop(v, None)
+    return tuple(Sampled(values[v].planes, values[v].region) for v in graph.outputs)
+
+
+def _launch(
+    domain: Domain,
+    op: Launch,
+    values: dict[Value, Tensor],
+    wanted: Demand,
+    shared: Shared | None,
+    sets: int,
+) -> tuple[Tensor, ...]:
+    number = None if shared is None else shared.numbers.get(op)
+    if shared is not None and number is not None and number in shared.known:
+        return shared.known[number]
+    params = {p: values[v] for p, v in zip(op.body.params, op.operands, strict=True) if v in values}
+    results = BlockEvaluator(domain, op, params, wanted.positions[op], sets).run()
+    if shared is not None and number is not None:
+        shared.known[number] = results
+    return results
+
+
+def _primitive(
+    domain: Domain, op: Op, values: dict[Value, Tensor], wanted: Demand, sets: int
+) -> Tensor:
+    if isinstance(op, Iota):
+        rank = len(op.result.shape)
+        return Tensor(op.compute(domain, (), sets, op.result.shape), whole(rank))
+    operands = [values[v] for v in op.operands]
+    takes = wanted.takes.get(op)
+    if takes is None or not all(map(_same, takes.have, (x.region for x in operands))):
+        takes = wanted.takes[op] = _takes(op, operands, wanted.regions[op.result])
+    xs = [taken(x.planes, i, sets) for x, i in zip(operands, takes.indices, strict=True)]
+    if isinstance(op, Slice):
+        return Tensor(xs[0], takes.region)
+    if isinstance(op, Reshape):
+        assert prod(takes.shape) == prod(shape_of(xs[0])[sets:])
+        shaped = map_planes(lambda p: p.reshape(p.shape[:sets] + takes.shape), xs[0])
+        return Tensor(shaped, takes.region)
+    planes = op.compute(domain, xs, sets, takes.shape)
+    if 0 in takes.shape:
+        # Nothing of a dimension is wanted (of what others are joined with): where its size is 1,
+        # operands that repeat their one index there, and sums over all of it, give that one.
+        nothing = (*(slice(None) for _ in range(sets)), *(slice(n) for n in takes.shape))
+        planes = map_planes(lambda p: p[nothing], planes)
+    return Tensor(planes, takes.region)
+
+
+def _same(a: Region, b: Region) -> bool:
+    return a is b or all(
+        x is y or (x is not None and y is not None and np.array_equal(x, y))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _takes(op: Op, operands: Sequence[Tensor], region: Region) -> Takes:
+    """What the op takes for ``region`` of its result; of a reshape all that this gives."""
+    regions = op.needs(region)
+    have = tuple(x.region for x in operands)
+    indices = tuple(
+        indices_of(r, h, v.shape) for r, h, v in zip(regions, have, op.operands, strict=True)
+    )
+    if not isinstance(op, Reshape):
+        return Takes(have, indices, region, region_shape(region, op.result.shape))
+    source = op.operands[0].shape
+    sizes: list[int] = []
+    produced: list[Array | None] = []
+    for group in reshape_groups(source, op.result.shape):
+        if group.kept:
+            sizes.append(region_shape(regions[0], source)[group.operand[0]])
+            produced.append(region[group.result[0]])
+        else:
+            sizes.extend(op.result.shape[d] for d in group.result)
+            produced.extend(None for _ in group.result)
+    return Takes(have, indices, tuple(produced), tuple(sizes))
+
+
+def _last_uses(graph: KernelGraph) -> dict[int, list[Value]]:
+    """For each op number the values that nothing after it reads."""
+    last: dict[Value, int] = {}
+    for number, op in enumerate(graph.ops):
+        for v in (*op.operands, *op.results):
+            last[v] = number
+    for v in graph.outputs:
+        last.pop(v, None)
+    uses: dict[int, list[Value]] = {}
+    for v, number in last.items():
+        uses.setdefault(number, []).append(v)
+    return uses

@@ -1,0 +1,73 @@
+"""What the block level's positions and gathered rows are: loads of tensors.
+
+:class:`TileIota` and :class:`TileGather` stand for what a load reads of a kernel-level lookup.
+:func:`loaded` writes them as that load, which is how they are evaluated and verified: nothing
+else gives them a meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirage.semantics.ops.op import Op, TensorType, Value
+from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gathered
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import (
+    BlockGraph,
+    KernelGraph,
+    Launch,
+    Load,
+    Structure,
+    all_ops,
+)
+
+
+def loaded(graph: KernelGraph) -> KernelGraph:
+    """``graph`` in which launches load positions and gathered rows."""
+    ops: list[Op] = []
+    changed = False
+    for op in graph.ops:
+        if isinstance(op, Launch) and any(
+            isinstance(inner, TileIota | TileGather) for inner in all_ops(op.body.ops)
+        ):
+            lookups, op = _Loaded(op).run()
+            ops.extend(lookups)
+            changed = True
+        ops.append(op)
+    return replace(graph, ops=tuple(ops)) if changed else graph
+
+
+class _Loaded:
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.outside = dict(zip(launch.body.params, launch.operands, strict=True))
+        self.lookups: list[Op] = []
+        self.params: list[Value] = []
+
+    def run(self) -> tuple[list[Op], Launch]:
+        launch, body = self.launch, self.launch.body
+        ops = tuple(map(self._op, body.ops))
+        read = {v for op in all_ops(ops) if isinstance(op, Load | Structure) for v in op.operands}
+        kept = [p for p in body.params if p in read]
+        operands = (*(self.outside[p] for p in kept), *(op.results[0] for op in self.lookups))
+        graph = BlockGraph((*kept, *self.params), ops, body.outputs)
+        return self.lookups, replace(launch, operands=operands, body=graph)
+
+    def _op(self, op: Op) -> Op:
+        if isinstance(op, Structure):
+            return op.rebuilt(tuple(map(self._op, op.inside)), lambda v: v)
+        if isinstance(op, TileIota):
+            shape = tuple(op.extent if d == op.dim else n for d, n in enumerate(op.result.shape))
+            tensor = Value(TensorType(shape, DType.I64))
+            self.lookups.append(Iota((), (tensor,), op.dim))
+            tile_map = tuple(op.axes if d == op.dim else () for d in range(len(shape)))
+        elif isinstance(op, TileGather):
+            table, indices = (self.outside[p] for p in op.operands)
+            tensor = Value(gathered(table, indices))
+            self.lookups.append(Gather((table, indices), (tensor,)))
+            tile_map = op.map
+        else:
+            return op
+        param = Value(tensor.type)
+        self.params.append(param)
+        return Load((param,), op.results, tile_map)

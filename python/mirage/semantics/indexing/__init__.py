@@ -1,0 +1,1 @@
+"""Where elements stand: indices, strides, and where views take theirs from."""

@@ -1,0 +1,1 @@
+"""The ops of µGraphs, by kind and by level."""

@@ -1,0 +1,166 @@
+"""The ops of block graphs only: loads, masks of padding, loops and what they carry.
+
+Axes and tile maps, by which they cut tensors, are explained in :mod:`mirage.semantics.ugraph`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+from mirage.semantics.ops.op import (
+    Elementwise,
+    Op,
+    Scan,
+    Source,
+    Structure,
+    TensorType,
+    Value,
+    Zeros,
+    bare,
+    called,
+)
+from mirage.semantics.ops.steps import Steps
+from mirage.semantics.ops.steps import TileMap as TileMap
+from mirage.semantics.scalar import DType
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A grid or loop axis: a name that is unique in its launch, and how many steps it has."""
+
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Source):
+    """This block's tile of a device tensor (a param of the block graph), at the current step of the
+    loops around it.
+    """
+
+    map: TileMap
+
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def cuts(self) -> TileMap:
+        return self.map
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(axis for axes in self.map for axis in axes)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return xs[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Mask(Elementwise):
+    """Overwrites with ``fill`` what lies outside the tensor along ``dim``.
+
+    Element ``i`` along ``dim`` is kept where ``part(axes) * tile + i < extent``, ``tile`` being the
+    operand's size there.
+    """
+
+    dim: int
+    axes: tuple[str, ...]
+    extent: int
+    fill: float
+
+    scalar: ClassVar[bool] = True
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    @property
+    def zeros(self) -> Zeros:
+        """Of what is kept; what is overwritten is ``fill``."""
+        return Zeros.ALL
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        return frozenset(self.axes)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return f"mask({bare(xs[0])}, {self.fill:g} from {self.extent})"
+
+
+class AccumulateFn(enum.Enum):
+    """How a loop combines the values of its steps."""
+
+    SUM = "sum"
+    MAX = "max"
+    LAST = "last"
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulator:
+    """One result of a loop.
+
+    ``rescale`` (with SUM only) is a :class:`RunningMax` result ``m`` of the same loop: before each
+    step's value is added, the sum so far is multiplied by ``exp(m_previous - m_now)``. With values
+    that carry a factor ``exp(-m_now)`` the result is the sum with the factor ``exp(-m_final)``: the
+    online form of Milakov & Gimelshein (arXiv 1805.02867).
+    """
+
+    fn: AccumulateFn
+    value: Value
+    rescale: Value | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RunningMax(Scan):
+    """Inside a loop: the maximum of the operand over all steps up to and including this one."""
+
+    in_kernel: ClassVar[bool] = False
+
+    def written(self, xs: Sequence[str]) -> str:
+        return called("running_max", xs)
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Structure):
+    """``axis.extent`` steps of ``body``; results are the accumulators' final values. Values defined
+    before the loop are used directly. Loops may follow one another and nest.
+
+    With ``steps`` a block takes those only, and does nothing in the others. Operands are the
+    integer tensors (params) that it reads to know which they are.
+    """
+
+    axis: Axis
+    body: tuple[Op, ...]
+    accumulators: tuple[Accumulator, ...]
+    steps: Steps | None = None
+
+    in_kernel: ClassVar[bool] = False
+
+    @property
+    def inside(self) -> tuple[Op, ...]:
+        return self.body
+
+    @cached_property
+    def reads(self) -> tuple[Load, ...]:
+        """Loads of the parts of its operands that bound its steps."""
+        readings = () if self.steps is None else self.steps.readings
+        return tuple(
+            Load((tensor,), (Value(TensorType(r.tile, DType.F32)),), r.map)
+            for tensor, r in zip(self.operands, readings, strict=True)
+        )
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        both = ((a.value, a.rescale) for a in self.accumulators)
+        return tuple(v for pair in both for v in pair if v is not None)
+
+    def rebuilt(self, inside: tuple[Op, ...], new: Callable[[Value], Value]) -> Loop:
+        accumulators = tuple(
+            Accumulator(a.fn, new(a.value), None if a.rescale is None else new(a.rescale))
+            for a in self.accumulators
+        )
+        return replace(self, body=inside, accumulators=accumulators)

@@ -1,0 +1,144 @@
+"""The ops of kernel graphs only: those with a decomposition, and calls of the framework. (A
+:class:`mirage.semantics.ugraph.Launch` is one too, and stands with the graph that it is made of.)
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from mirage.semantics.ops.op import Boundary, Op, TensorType, Value, called
+from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+
+if TYPE_CHECKING:
+    from mirage.semantics.builder import Builder
+
+
+@dataclass(frozen=True, eq=False)
+class Composite(Op, kind=True):
+    """An op with a decomposition into those of both levels (``mirage.semantics.decompose``)."""
+
+    in_block: ClassVar[bool] = False
+
+    @abstractmethod
+    def decomposed(self, b: Builder, xs: Sequence[Value], *, stable: bool) -> Value:
+        """The result, made by ``b`` of primitive ops on ``xs``: the operands in f32 (f64 where the
+        result is), a type that the value may have as well.
+
+        With ``stable`` as a reference evaluation in floating point needs it: no intermediate result
+        overflows where the result does not.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax(Composite):
+    """``exp(x - max) / sum(exp(x - max))`` along ``dim``."""
+
+    dim: int
+
+    def result_type(self, b: Builder) -> TensorType:
+        (x,) = self.operands
+        if not 0 <= self.dim < len(x.shape):
+            raise ValueError(f"expected a dimension of {x.type}, got {self.dim}")
+        return x.type
+
+    def decomposed(self, b: Builder, xs: Sequence[Value], *, stable: bool) -> Value:
+        (x,) = xs
+        if stable:
+            x = b.binary(BinaryFn.SUB, x, b.reduce(ReduceFn.MAX, x, (self.dim,)))
+        e = b.unary(UnaryFn.EXP, x)
+        return b.binary(BinaryFn.DIV, e, b.reduce(ReduceFn.SUM, e, (self.dim,)))
+
+
+@dataclass(frozen=True, eq=False)
+class RmsNorm(Composite):
+    """``x * rsqrt(mean(x^2) + eps) [* gain]`` over the last ``dims`` dimensions; operands ``(x[,
+    gain])``.
+    """
+
+    eps: float
+    dims: int = 1
+
+    arity: ClassVar[tuple[int, int]] = (1, 2)
+
+    def result_type(self, b: Builder) -> TensorType:
+        return _norm_type(self.operands, self.dims)
+
+    def decomposed(self, b: Builder, xs: Sequence[Value], *, stable: bool) -> Value:
+        x = xs[0]
+        scale = _inverse_root(b, _mean(b, b.unary(UnaryFn.SQUARE, x), self.dims), self.eps)
+        return _gained(b, b.binary(BinaryFn.MUL, x, scale), xs[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class LayerNorm(Composite):
+    """``(x - mean) * rsqrt(var + eps) [* gain [+ bias]]`` over the last ``dims`` dimensions."""
+
+    eps: float
+    dims: int = 1
+
+    arity: ClassVar[tuple[int, int]] = (1, 3)
+
+    def result_type(self, b: Builder) -> TensorType:
+        return _norm_type(self.operands, self.dims)
+
+    def decomposed(self, b: Builder, xs: Sequence[Value], *, stable: bool) -> Value:
+        x = xs[0]
+        centred = b.binary(BinaryFn.SUB, x, _mean(b, x, self.dims))
+        variance = _mean(b, b.unary(UnaryFn.SQUARE, centred), self.dims)
+        y = b.binary(BinaryFn.MUL, centred, _inverse_root(b, variance, self.eps))
+        return _gained(b, y, xs[1:])
+
+
+def _norm_type(operands: Sequence[Value], dims: int) -> TensorType:
+    x = operands[0]
+    if not 1 <= dims <= len(x.shape):
+        raise ValueError(f"expected 1 to {len(x.shape)} dimensions, got {dims}")
+    for v in operands[1:]:
+        dims_alike = zip(reversed(v.shape), reversed(x.shape), strict=False)
+        if len(v.shape) > len(x.shape) or any(n not in (1, m) for n, m in dims_alike):
+            raise ValueError(f"expected a gain that broadcasts to {x.shape}, got {v.shape}")
+    return x.type
+
+
+def _gained(b: Builder, y: Value, gains: Sequence[Value]) -> Value:
+    """Times the first of ``gains``, plus the second."""
+    for fn, v in zip((BinaryFn.MUL, BinaryFn.ADD), gains, strict=False):
+        y = b.binary(fn, y, v)
+    return y
+
+
+def _mean(b: Builder, x: Value, dims: int) -> Value:
+    last = tuple(range(len(x.shape) - dims, len(x.shape)))
+    size = max(prod(x.shape[d] for d in last), 1)
+    return b.binary(
+        BinaryFn.MUL,
+        b.reduce(ReduceFn.SUM, x, last),
+        b.constant(Fraction(1, size), x.dtype),
+    )
+
+
+def _inverse_root(b: Builder, x: Value, eps: float) -> Value:
+    return b.unary(UnaryFn.RSQRT, b.binary(BinaryFn.ADD, x, b.constant(eps, x.dtype)))
+
+
+@dataclass(frozen=True, eq=False)
+class External(Boundary):
+    """A call back to the framework, for an op that has no meaning here; ``target`` names it
+    (``aten.cumsum``).
+
+    ``arguments`` are those of its arguments that are not tensors, by name; the others are the
+    operands, in order.
+    """
+
+    target: str
+    arguments: tuple[tuple[str, object], ...] = ()
+
+    in_block: ClassVar[bool] = False
+
+    def written(self, xs: Sequence[str]) -> str:
+        return called(f"torch {self.target}", xs)

@@ -1,0 +1,434 @@
+"""The ops of both levels: on device tensors in a kernel graph, on tiles in a block graph.
+
+Each class says what the op is (its kind, :mod:`mirage.semantics.ops.op`), what it computes in any
+arithmetic, and which part of its operands a part of its result needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from mirage.semantics.domain import Domain, Planes, map_planes, pad_rank, shape_of
+from mirage.semantics.indexing.indices import (
+    Indices,
+    Region,
+    aligned,
+    equal_dims,
+    inside,
+    reshape_groups,
+    simplify,
+    unit_free_dims,
+)
+from mirage.semantics.indexing.relations import Joined, Regrouped, Relation, Same, Taken
+from mirage.semantics.numbers import Number, as_number, nearest
+from mirage.semantics.ops.op import (
+    Contraction,
+    Elementwise,
+    Movement,
+    Rearrangement,
+    Source,
+    TensorType,
+    UnknownOp,
+    View,
+    Zeros,
+    called,
+)
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
+
+if TYPE_CHECKING:
+    from mirage.semantics.builder import Builder
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Source):
+    """A scalar (rank-0) constant, an exact number; it broadcasts where it is used. A float is read
+    as the number that it is written for (:func:`mirage.semantics.numbers.read`).
+    """
+
+    value: Number
+
+    arity: ClassVar[tuple[int, int]] = (0, 0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", as_number(self.value))
+
+    def result_type(self, b: Builder) -> TensorType:
+        return TensorType((), self.result.dtype)
+
+    @property
+    def number(self) -> Number:
+        return self.value
+
+    def written(self, xs: Sequence[str]) -> str:
+        return f"{nearest(self.value):g}"
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        constant = domain.constant(self.value, self.result.dtype)
+        return map_planes(lambda p: p.reshape((1,) * lead), constant)
+
+
+@dataclass(frozen=True, eq=False)
+class Unary(Elementwise):
+    """A scalar function applied to each element."""
+
+    fn: UnaryFn
+
+    scalar: ClassVar[bool] = True
+
+    @property
+    def function(self) -> UnaryFn:
+        return self.fn
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.unary(self.fn, self.operands[0]).type
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return UNARY[self.fn].flops, UNARY[self.fn].special
+
+    @property
+    def zeros(self) -> Zeros:
+        return Zeros.ALL if UNARY[self.fn].zero_at_zero else Zeros.NEVER
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        return domain.unary(self.fn, xs[0], self.result.dtype)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return called(self.fn.value, xs)
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Elementwise):
+    """A function of two scalars applied element by element, with NumPy broadcasting."""
+
+    fn: BinaryFn
+
+    scalar: ClassVar[bool] = True
+
+    arity: ClassVar[tuple[int, int]] = (2, 2)
+
+    @property
+    def function(self) -> BinaryFn:
+        return self.fn
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.binary(self.fn, self.operands[0], self.operands[1]).type
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return BINARY[self.fn].flops, BINARY[self.fn].special
+
+    @property
+    def zeros(self) -> Zeros:
+        if BINARY[self.fn].zero_at_either:
+            return Zeros.ANY
+        return Zeros.ALL if BINARY[self.fn].zero_at_zero else Zeros.NEVER
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        rank = len(shape)
+        a, b = pad_rank(xs[0], lead, rank), pad_rank(xs[1], lead, rank)
+        return domain.binary(self.fn, a, b, self.result.dtype)
+
+    def written(self, xs: Sequence[str]) -> str:
+        sign = BINARY[self.fn].infix
+        return f"({xs[0]} {sign} {xs[1]})" if sign else f"{self.fn.value}({xs[0]}, {xs[1]})"
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Elementwise):
+    """Conversion to the element type of the result: the identity on real numbers, unless it
+    ``cuts`` what an integer type does not hold."""
+
+    scalar: ClassVar[bool] = True
+
+    @property
+    def cuts(self) -> bool:
+        """Whether numbers may change: fractions lose what is behind the point, integers that are
+        too large for a narrower type wrap around. No kernel does that."""
+        return self.result.dtype.cuts(self.operands[0].dtype)
+
+    @property
+    def identity(self) -> bool:
+        return not self.cuts
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.cast(self.operands[0], self.result.dtype).type
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    @property
+    def zeros(self) -> Zeros:
+        return Zeros.ALL
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        if not self.cuts:
+            return domain.cast(xs[0], self.result.dtype)
+        cut = domain.cut(xs[0], self.operands[0].dtype, self.result.dtype)
+        if cut is None:
+            raise UnknownOp("expected a conversion that keeps each number, got residues to cut")
+        return cut
+
+    def written(self, xs: Sequence[str]) -> str:
+        return xs[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Matmul(Contraction):
+    """``[..., m, k] x [..., k, n] -> [..., m, n]``, leading dimensions broadcast."""
+
+    arity: ClassVar[tuple[int, int]] = (2, 2)
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.matmul(self.operands[0], self.operands[1]).type
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        a, b = (pad_rank(x, lead, len(shape)) for x in xs)
+        return domain.matmul(a, b, self.result.dtype)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        a, b = self.operands
+        front = region[:-2]
+        return (
+            (*aligned(front, a.shape[:-2]), region[-2], None),
+            (*aligned(front, b.shape[:-2]), None, region[-1]),
+        )
+
+    @property
+    def over(self) -> tuple[tuple[int, ...], ...]:
+        a, b = self.operands
+        return (len(a.shape) - 1,), (len(b.shape) - 2,)
+
+    @property
+    def sums(self) -> bool:
+        return True
+
+    def written(self, xs: Sequence[str]) -> str:
+        return f"({xs[0]} @ {xs[1]})"
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Contraction):
+    """Reduction over ``dims`` (non-negative, sorted); reduced dimensions keep size 1."""
+
+    fn: ReduceFn
+    dims: tuple[int, ...]
+
+    @property
+    def function(self) -> ReduceFn:
+        return self.fn
+
+    def result_type(self, b: Builder) -> TensorType:
+        if tuple(sorted(set(self.dims))) != self.dims or not self.dims:
+            raise ValueError(f"expected sorted distinct dimensions to reduce, got {self.dims}")
+        return b.reduce(self.fn, self.operands[0], self.dims).type
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        dims = tuple(d + lead for d in self.dims)
+        return domain.reduce(self.fn, xs[0], dims, self.result.dtype)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return (tuple(None if d in self.dims else r for d, r in enumerate(region)),)
+
+    @property
+    def over(self) -> tuple[tuple[int, ...], ...]:
+        return (self.dims,)
+
+    @property
+    def sums(self) -> bool:
+        return self.fn is ReduceFn.SUM
+
+    def written(self, xs: Sequence[str]) -> str:
+        return called(f"{self.fn.value}{','.join(map(str, self.dims))}", xs)
+
+
+@dataclass(frozen=True, eq=False)
+class Transpose(Rearrangement):
+    """``result.shape[i] == operand.shape[permutation[i]]``."""
+
+    permutation: tuple[int, ...]
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.transpose(self.operands[0], self.permutation).type
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        order = (*range(lead), *(lead + d for d in self.permutation))
+        return map_planes(lambda p: p.transpose(order), xs[0])
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return dict(enumerate(self.permutation))
+
+    def relations(self) -> Sequence[Relation]:
+        return [Same(0, d, i) for i, d in enumerate(self.permutation)]
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        source: list[Indices] = [None] * len(self.permutation)
+        for i, d in enumerate(self.permutation):
+            source[d] = region[i]
+        return (tuple(source),)
+
+
+@dataclass(frozen=True, eq=False)
+class Reshape(Rearrangement):
+    """Same elements in row-major order, the shape of the result."""
+
+    renames: ClassVar[bool] = True
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.reshape(self.operands[0], self.result.shape).type
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        return map_planes(lambda p: p.reshape(p.shape[:lead] + shape), xs[0])
+
+    def written(self, xs: Sequence[str]) -> str:
+        return xs[0]
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return unit_free_dims(self.operands[0].shape, self.result.shape)
+
+    def relations(self) -> Sequence[Relation]:
+        groups = reshape_groups(self.operands[0].shape, self.result.shape)
+        return [Regrouped(group.operand, group.result) for group in groups]
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        (x,) = self.operands
+        source: list[Indices] = [None] * len(x.shape)
+        for group in reshape_groups(x.shape, self.result.shape):
+            if group.kept:
+                source[group.operand[0]] = region[group.result[0]]
+        return (tuple(source),)
+
+
+@dataclass(frozen=True, eq=False)
+class Broadcast(View):
+    """Size-1 (or missing leading) dimensions repeated to the shape of the result."""
+
+    whole: ClassVar[bool] = True
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.broadcast(self.operands[0], self.result.shape).type
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        x = pad_rank(xs[0], lead, len(shape))
+        return map_planes(lambda p: np.broadcast_to(p, p.shape[:lead] + shape), x)
+
+    def written(self, xs: Sequence[str]) -> str:
+        return xs[0]
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return equal_dims(self.operands[0].shape, self.result.shape)
+
+    def relations(self) -> Sequence[Relation]:
+        x, y = self.operands[0].shape, self.result.shape
+        lead = len(y) - len(x)
+        return [Same(0, d, lead + d) for d in reversed(range(len(x))) if x[d] != 1]
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return (aligned(region, self.operands[0].shape),)
+
+
+@dataclass(frozen=True, eq=False)
+class Concat(Movement):
+    """Operands joined along ``dim``."""
+
+    dim: int
+
+    arity: ClassVar[tuple[int, int]] = (1, 1 << 30)
+
+    @property
+    def joined_along(self) -> int | None:
+        return self.dim
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.concat(self.operands, self.dim).type
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        common = np.broadcast_shapes(*(shape_of(x)[:lead] for x in xs))
+        wide = [map_planes(lambda p: np.broadcast_to(p, common + p.shape[lead:]), x) for x in xs]
+        return domain.concat(wide, lead + self.dim)
+
+    def relations(self) -> Sequence[Relation]:
+        found: list[Relation] = []
+        offset = 0
+        for i, v in enumerate(self.operands):
+            for d, n in enumerate(self.result.shape):
+                same = d != self.dim or v.shape[d] == n
+                found.append(Same(i, d, d) if same else Joined(i, d, d, offset))
+            offset += v.shape[self.dim]
+        return found
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        regions: list[Region] = []
+        start = 0
+        for v in self.operands:
+            size = v.shape[self.dim]
+            part = inside(region[self.dim], start, size)
+            regions.append((*region[: self.dim], part, *region[self.dim + 1 :]))
+            start += size
+        return tuple(regions)
+
+
+@dataclass(frozen=True, eq=False)
+class Slice(View):
+    """The block of the result's shape that starts at ``offsets``."""
+
+    offsets: tuple[int, ...]
+
+    @property
+    def cut_at(self) -> tuple[int, ...] | None:
+        return self.offsets
+
+    def result_type(self, b: Builder) -> TensorType:
+        return b.slice(self.operands[0], self.offsets, self.result.shape).type
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        key = (slice(None),) * lead + tuple(
+            slice(o, o + n) for o, n in zip(self.offsets, shape, strict=True)
+        )
+        return map_planes(lambda p: p[key], xs[0])
+
+    def relations(self) -> Sequence[Relation]:
+        sizes = zip(self.operands[0].shape, self.result.shape, strict=True)
+        return [
+            Same(0, d, d) if n == m else Taken(d, d, self.offsets[d])
+            for d, (n, m) in enumerate(sizes)
+        ]
+
+    def source_dims(self) -> Mapping[int, int] | None:
+        return equal_dims(self.operands[0].shape, self.result.shape)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        (x,) = self.operands
+        sizes = zip(self.offsets, region, x.shape, self.result.shape, strict=True)
+        return (
+            tuple(
+                simplify(o + (np.arange(size) if r is None else r), n) for o, r, n, size in sizes
+            ),
+        )

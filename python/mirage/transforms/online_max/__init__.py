@@ -1,0 +1,1 @@
+"""The online maximum: exponentials made safe from overflow."""

@@ -1,0 +1,75 @@
+"""Logarithms: the factor ``exp(-d m)`` of a value is the summand ``-d m`` of its logarithm.
+
+The summand must be added back, and it matters where. Scores of 1e4 have a spacing of 1e-3 in f32:
+``x - (log(s) + m)`` loses the digits of ``log(s)`` that ``(x - m) - log(s)`` keeps. So ``m`` is
+added back where the logarithm meets another summand, to that one, and not at all where it cancels
+(in the difference of two logarithms with the same ``m``); if the logarithm is used in any other
+way, it is added there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.ugraph import Value
+from mirage.transforms.online_max.maxima import Maxima, arrange, scaled
+from mirage.transforms.shifts.shifts import Align, Shift
+
+Summands = Mapping[tuple[Shift, Align], Fraction]
+"""How often each ``m``, aligned with the value in some way, is missing in it."""
+
+
+@dataclass
+class Missing:
+    """What is missing in the values that stand for some of the program."""
+
+    maxima: Maxima
+
+    def __post_init__(self) -> None:
+        self._of: dict[Value, tuple[Summands, Builder]] = {}
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self._of
+
+    def note(self, value: Value, summands: Summands, b: Builder) -> None:
+        """``value`` is defined where ``b`` appends, without ``summands``."""
+        left = {key: power for key, power in summands.items() if power}
+        if left:
+            self._of[value] = (left, b)
+
+    def restore(self, value: Value, new: Value) -> Value:
+        """``new``, that stands for ``value``, with all that is missing in it; ``value`` is whole
+        from now on.
+        """
+        summands, b = self._of.pop(value)
+        return self._added(b, new, summands, BinaryFn.ADD)
+
+    def negate(self, result: Value, x: Value) -> None:
+        """``result`` is ``-x``."""
+        summands, b = self._of[x]
+        self.note(result, {key: -power for key, power in summands.items()}, b)
+
+    def cancel(self, fn: BinaryFn, result: Value, x: Value, y: Value, b: Builder) -> None:
+        """``result`` is the sum or difference of two values of equal shapes."""
+        sign = 1 if fn is BinaryFn.ADD else -1
+        found = dict(self._of[x][0])
+        for key, power in self._of[y][0].items():
+            found[key] = found.get(key, Fraction(0)) + sign * power
+        self.note(result, found, b)
+
+    def move(self, fn: BinaryFn, x: Value, other: Value, rank: int, b: Builder) -> Value:
+        """``other``, of which and ``x`` the sum or difference of ``rank`` dimensions is taken, with
+        what is missing in ``x``.
+        """
+        wide = {((s, (None,) * (rank - len(a)) + a)): p for (s, a), p in self._of[x][0].items()}
+        return self._added(b, other, wide, fn)
+
+    def _added(self, b: Builder, x: Value, summands: Summands, fn: BinaryFn) -> Value:
+        for (shift, align), power in summands.items():
+            m = arrange(b, self.maxima.shifted[shift], align)
+            x = b.binary(fn, x, scaled(b, m, power))
+        return x

@@ -1,0 +1,74 @@
+"""Integers and truth values: which kernels compute, and which PyTorch does.
+
+Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer where its
+range is known to lie within: positions and what is made of them, truth values, bytes. All else (a
+sum of token ids, say) is a call. So is what a kernel would have to write for somebody who expects
+an integer: what the program returns, indices, operands of calls. And so is a conversion that may
+change a number: to integers from floats, or to narrower ones.
+
+One thing kernels do with any integer: compare it with a number whose range is known
+(`arange(n) <= position`) and less than 2^24. Rounding to f32 keeps the order of integers, is exact
+up to 2^24 and takes none from beyond that to less: so the answer is the same. (2^24 itself is what
+2^24 + 1 is rounded to.) What is chosen among integers is compared like them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirage.semantics.bounds.integer_ranges import Range, ranges_of
+from mirage.semantics.positions import MAX_POSITIONS
+from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.ugraph import (
+    Boundary,
+    Elementwise,
+    KernelGraph,
+    Op,
+    Slice,
+    Source,
+    Structure,
+    Value,
+    View,
+)
+from mirage.transforms.partition.calls import calls_of
+
+
+def integers_as_calls(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with calls for the ops on integers that kernels do not compute."""
+    if not any(v.dtype.is_integer for op in graph.ops for v in (*op.operands, *op.results)):
+        return graph
+    ranges = ranges_of(graph)
+    outside = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
+    outside.update(graph.outputs)
+    called: set[Op] = set()
+    for op in reversed(graph.ops):
+        if isinstance(op, Boundary | Structure):
+            continue
+        integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
+        exported = any(v.dtype.is_integer and v in outside for v in op.results)
+        if integers and (exported or not _in_kernels(op, ranges)):
+            called.add(op)
+            outside.update(op.operands)
+    if not called:
+        return graph
+    ops = (made for op in graph.ops for made in (calls_of(op) if op in called else (op,)))
+    return replace(graph, ops=tuple(ops))
+
+
+def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
+    """Whether kernels compute an op on integers."""
+    if isinstance(op, Slice) or (isinstance(op, Elementwise) and op.cuts):
+        return False  # those that are copied are copied as floats
+    if not isinstance(op, View | Elementwise | Source):
+        return False
+    integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
+    small = [max(abs(end) for end in ranges[v]) for v in integers]
+    if isinstance(op, View):  # those of large ones that kernels read are compared
+        return True
+    compared = all(v.dtype.is_integer for v in op.operands)
+    fn = getattr(op, "fn", None)
+    if compared and fn in (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE):
+        return min(small[:2]) < MAX_POSITIONS
+    if fn is BinaryFn.KEEP:  # so are those that are chosen
+        return True
+    return all(end <= MAX_POSITIONS for end in small)

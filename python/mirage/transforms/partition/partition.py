@@ -1,0 +1,210 @@
+"""Cuts a program at the calls that stay with the framework, and where it is too large to search.
+
+What lies between two such calls is a program of its own, that is searched and compiled on its own.
+Ops go to the earliest part that has all their operands, so the number of parts is the depth of
+external calls plus one. Views, constants and what is made of positions alone go with what reads
+them, and so do truth values that later parts read: a part has its own of each.
+What a part computes is all that leaves it: each of its outputs is the result of a kernel, once
+(:mod:`mirage.transforms.partition.exports`). What is compared with itself ends a part too
+(:mod:`mirage.transforms.partition.compared`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from mirage.semantics.positions import Lookup
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import (
+    Boundary,
+    Elementwise,
+    KernelGraph,
+    Op,
+    Source,
+    Structure,
+    Value,
+    View,
+)
+from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.compared import compared_with_itself
+from mirage.transforms.partition.divide import LARGEST, divide, weight
+from mirage.transforms.partition.empty import without_empty
+from mirage.transforms.partition.exports import exports_as_calls
+from mirage.transforms.partition.integers import integers_as_calls
+
+
+@dataclass(frozen=True)
+class Part:
+    """A program between external calls. Its inputs and outputs are values of the whole program."""
+
+    graph: KernelGraph
+
+
+Step = Part | Boundary
+"""Lookups are neither searched nor called: the kernels chosen in the end compute them."""
+
+
+def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
+    """The parts and external calls of ``graph``, in an order in which they can run. They define the
+    outputs of ``graph`` that are no inputs. Parts are divided where they are heavier than
+    ``largest`` (:mod:`mirage.transforms.partition.divide`).
+    """
+    called = exports_as_calls(integers_as_calls(_narrow(without_empty(graph))))
+    outside = any(isinstance(op, Boundary) for op in graph.ops)
+    if called is graph and not outside and graph.ops and not compared_with_itself(graph):
+        computed = set(graph.outputs).difference(graph.inputs)
+        whole = largest == inf or sum(map(weight, graph.ops)) <= largest
+        if whole and len(computed) == len(graph.outputs) and all(v.type.size for v in graph.inputs):
+            return (Part(graph),)
+    return _Cutter(called, largest).steps()
+
+
+def parts_to_search(graph: KernelGraph) -> tuple[Step, ...]:
+    """:func:`partition` into parts that can be searched in seconds."""
+    return partition(graph, LARGEST)
+
+
+def _narrow(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with calls for ops on f64, for which no kernels are generated."""
+    ops: list[Op] = []
+    for op in graph.ops:
+        wide = any(v.dtype is DType.F64 for v in (*op.operands, *op.results))
+        ops.extend(calls_of(op) if wide and not isinstance(op, Structure) else [op])
+    if len(ops) == len(graph.ops) and all(a is b for a, b in zip(ops, graph.ops, strict=True)):
+        return graph
+    return KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
+
+
+def carried(graph: KernelGraph) -> frozenset[Op]:
+    """The ops that go with what reads them: views, constants, and functions of positions alone."""
+    found: set[Op] = set()
+    positions: set[Value] = set()
+    for op in graph.ops:
+        alone = positions.issuperset(op.operands)
+        if isinstance(op, View | Source) or (isinstance(op, Elementwise) and alone):
+            found.add(op)
+        elif not isinstance(op, Lookup):
+            continue
+        if alone:
+            positions.update(op.results)
+    return frozenset(found)
+
+
+class _Cutter:
+    def __init__(self, graph: KernelGraph, largest: float) -> None:
+        self.graph, self.largest = graph, largest
+        self.definitions: dict[Value, Op] = {v: op for op in graph.ops for v in op.results}
+        self.depth: dict[Value, int] = dict.fromkeys(graph.inputs, 0)
+        self.levels: dict[int, list[Op]] = {}
+        self.early: set[Op] = set()  # lookups that read nothing that a part of their level computes
+        self.carried = set(carried(graph))
+        in_memory = set(graph.inputs)
+        handed_over = compared_with_itself(graph)
+        for op in graph.ops:
+            level = max((self.depth[v] for v in op.operands), default=0)
+            self.levels.setdefault(level, []).append(op)
+            if isinstance(op, Lookup) and in_memory.issuperset(op.operands):
+                self.early.add(op)
+            if isinstance(op, Boundary):
+                in_memory.update(op.results)
+            ends = isinstance(op, Boundary) or not handed_over.isdisjoint(op.results)
+            after = level + (ends and op not in self.early)
+            self.depth.update(dict.fromkeys(op.results, after))
+        self.carried |= self._read_later()
+        called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
+        self.exported = called.union(graph.outputs)
+        self.placed: set[Value] = set()  # what is carried along and in a part
+
+    def steps(self) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        for level in sorted(self.levels):
+            steps.extend(
+                op for op in self.levels[level] if isinstance(op, Lookup) and op in self.early
+            )
+            computed = [
+                op
+                for op in self.levels[level]
+                if not isinstance(op, Boundary) and (op not in self.carried or self._leaves(op))
+            ]
+            for run in divide(computed, self.definitions, self.largest):
+                part = self._part(run, len(steps))
+                if part.outputs:
+                    steps.append(Part(part))
+            steps.extend(
+                op for op in self.levels[level] if isinstance(op, Boundary) and op not in self.early
+            )
+        return tuple(steps)
+
+    def _read_later(self) -> set[Op]:
+        """Functions that give truth values, or other integers, to later levels: those compute them
+        anew from what is handed over, as no kernel writes integers."""
+        found: set[Op] = set()
+        latest: dict[Value, int] = {}  # the level that reads a value
+        own = {op: level for level, ops in self.levels.items() for op in ops}
+        for op in reversed(self.graph.ops):
+            level = max((latest.get(v, 0) for v in op.results), default=0)
+            integers = all(v.dtype.is_integer for v in op.results)
+            if isinstance(op, Elementwise) and integers and level > own[op]:
+                found.add(op)
+            elif not isinstance(op, View):
+                level = own[op]
+            for v in op.operands:
+                latest[v] = max(latest.get(v, 0), level)
+        return found
+
+    def _leaves(self, op: Op) -> bool:
+        """Whether a view of what a part computes is what leaves the part."""
+        return not isinstance(op, Boundary) and op.result in self.exported
+
+    def _part(self, computed: list[Op], number: int) -> KernelGraph:
+        own: dict[Value, Value] = {}  # this part's own of what is carried along
+        inside = {v for op in computed for v in op.results}
+        ops: list[Op] = []
+
+        def local(value: Value) -> Value:
+            """The value in this part, with the views that lead to it."""
+            op = self.definitions.get(value)
+            if value in inside or op is None or op not in self.carried:
+                return value
+            if value not in own:
+                operands = tuple(map(local, op.operands))
+                own[value] = value
+                if value in self.placed or operands != op.operands:
+                    own[value] = Value(value.type, value.name)
+                    op = replace(op, operands=operands, results=(own[value],))
+                self.placed.add(value)
+                ops.append(op)
+            return own[value]
+
+        for op in computed:
+            operands = tuple(map(local, op.operands))
+            ops.append(op if operands == op.operands else replace(op, operands=operands))
+        defined = {v for op in ops for v in op.results}
+        read = dict.fromkeys(v for op in ops for v in op.operands if v not in defined)
+        inputs = list(read)  # in the order of their use: equal parts are equal whatever they read
+        wanted = self._wanted(set(computed))
+        outputs = [v for v in dict.fromkeys(self.graph.outputs) if v in inside]
+        outputs += [v for op in computed for v in op.results if v in wanted and v not in outputs]
+        name = f"{self.graph.name}_{number}"
+        return KernelGraph(name, tuple(inputs), tuple(ops), tuple(outputs))
+
+    def _wanted(self, inside: set[Op]) -> set[Value]:
+        """What other parts, calls and the caller read of this part; those that read what is
+        carried along read what that is made of.
+        """
+        wanted = set(self.graph.outputs)
+        for op in self.graph.ops:
+            if isinstance(op, Boundary):
+                wanted.update(op.operands)  # as they are: what leaves as a view is computed
+                continue
+            if op in inside or (op in self.carried and not self._leaves(op)):
+                continue
+            pending = list(op.operands)
+            while pending:
+                value = pending.pop()
+                source = self.definitions.get(value)
+                if source is None or source not in self.carried:
+                    wanted.add(value)
+                else:  # also where that one is inside, as the view that leaves a part
+                    pending.extend(source.operands)
+        return wanted

@@ -1,0 +1,1 @@
+"""Which factors ``exp(m)`` values carry: the analysis behind the online maximum."""

@@ -1,0 +1,1 @@
+"""Loops without the steps whose tiles a mask empties."""

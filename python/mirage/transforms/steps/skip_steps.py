@@ -1,0 +1,150 @@
+"""Loops that leave out the steps whose tiles a mask empties.
+
+Which steps are idle is known for each block (:mod:`mirage.semantics.bounds.idle_steps`). What is
+left of a block's steps, from the first one that is not idle to the last one, is bounded by two
+lines over the number of the block's tile: the tightest ones of the form that a loop can have. Where
+a mask compares with integers that are loaded, a line is one over the integer that the block reads
+(:mod:`mirage.transforms.steps.read_steps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from mirage.semantics.alternatives import Alternatives, with_parts
+from mirage.semantics.bounds.idle_steps import (
+    Bounds,
+    IdleSteps,
+    are_idle,
+    bounds_of,
+    idle_steps,
+    left_out,
+    positions_of,
+    with_loops,
+)
+from mirage.semantics.bounds.tile_ranges import Positions
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import (
+    KernelGraph,
+    Launch,
+    Loop,
+    StepNumber,
+    Steps,
+    axis_extents,
+)
+from mirage.transforms.steps.read_steps import find_read_steps
+from mirage.transforms.steps.step_lines import reduced, tightest_line
+
+
+def skip_steps(graph: KernelGraph) -> KernelGraph:
+    """``graph`` whose kernels leave out idle steps, in all candidates where it has such."""
+    known = positions_of(graph.ops)
+
+    def in_candidates(op: Alternatives) -> Alternatives:
+        reference, *candidates = op.programs
+        programs = [reference]
+        for program in candidates:
+            pairs = zip(program.inputs, op.operands, strict=True)
+            inside = {p: known[tensor] for p, tensor in pairs if tensor in known}
+            programs.append(with_loops(program, inside, _steps))
+        return replace(op, programs=tuple(programs))
+
+    return with_loops(with_parts(graph, in_candidates), {}, _steps)
+
+
+def _steps(launch: Launch, loop: Loop, positions: Positions) -> Bounds:
+    if loop.steps is not None:
+        return bounds_of(loop)
+    return find_read_steps(launch, loop, find_steps(launch, loop, positions), positions)
+
+
+def find_steps(launch: Launch, loop: Loop, positions: Positions) -> Steps | None:
+    """The fewest steps that blocks have to take, of those that lines can state; None where they are
+    all steps."""
+    idle = idle_steps(launch, loop, positions)
+    if not idle.idle.any():
+        return None
+    best, fewest = None, None
+    for steps in _candidates(launch, loop, idle):
+        changed = replace(loop, steps=steps)
+        out = left_out(launch, changed)
+        count = int(np.broadcast_to(~out, np.broadcast_shapes(out.shape, idle.idle.shape)).sum())
+        if (
+            out.any()
+            and (fewest is None or count < fewest)
+            and are_idle(launch, changed, positions)
+        ):
+            best, fewest = steps, count
+    return best
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Of each tile (along some grid axes), the first and the last step that is not idle, counted
+    over all parts of the loop's dimension; ``first > last`` where there is none."""
+
+    first: Array
+    last: Array
+
+
+def _candidates(launch: Launch, loop: Loop, idle: IdleSteps) -> Iterator[Steps]:
+    """For the axes of each tile that positions are known of, and for none."""
+    grid = {a.name for a in launch.grid}
+    columns = {
+        (a, n) for a, n in idle.cuts if a and a[-1] == loop.axis.name and grid.issuperset(a[:-1])
+    }
+    for outer, tile in sorted(columns):
+        split = outer[:-1]
+        rows = {a for a, _ in idle.cuts if grid.issuperset(a) and not set(a) & set(split)}
+        for axes in sorted({(), *rows}):
+            yield from _lines(launch, loop, idle, axes, split, tile)
+
+
+def _lines(
+    launch: Launch, loop: Loop, idle: IdleSteps, axes: tuple[str, ...], split: tuple[str, ...],
+    tile: int,
+) -> Iterator[Steps]:  # fmt: skip
+    extents, extent = axis_extents(launch), loop.axis.extent
+    rows = _rows(launch, loop, idle, axes, split)
+    steps = extent * prod(extents[a] for a in split)
+    terms, strides = list[tuple[str, int]](), 1
+    for axis in reversed(axes):
+        terms.insert(0, (axis, strides))
+        strides *= extents[axis]
+    parts, before = list[tuple[str, int]](), extent
+    for axis in reversed(split):
+        parts.insert(0, (axis, before))
+        before *= extents[axis]
+    first = tightest_line(rows.first, rows.first <= rows.last, 0, steps, tile, upper=False)
+    end = tightest_line(rows.last + 1, rows.first <= rows.last, 0, steps, tile, upper=True)
+
+    def of(line: tuple[int, int, int]) -> StepNumber:
+        slope, constant, divisor = line
+        factors = [(a, slope * n) for a, n in terms] + [(a, -n * divisor) for a, n in parts]
+        return reduced(StepNumber(tuple((a, n) for a, n in factors if n), constant, divisor))
+
+    if not idle.at_the_end:
+        yield Steps(of(first), StepNumber((), extent))
+    else:
+        yield Steps(of(first), of(end))
+
+
+def _rows(
+    launch: Launch, loop: Loop, idle: IdleSteps, axes: tuple[str, ...], split: tuple[str, ...]
+) -> _Rows:
+    names = [a.name for a in launch.grid]
+    extents = axis_extents(launch)
+    busy = np.broadcast_to(~idle.idle, (*(a.extent for a in launch.grid), loop.axis.extent))
+    others = [n for n in names if n not in axes and n not in split]
+    order = [names.index(n) for n in (*others, *axes, *split)] + [len(names)]
+    count = prod(extents[n] for n in others)
+    tiles = prod(extents[a] for a in axes)
+    seen: Array = np.asarray(busy).transpose(order).reshape(count, tiles, -1).max(axis=0)
+    steps = seen.shape[1]
+    last = np.where(seen.max(axis=1), steps - 1 - seen[:, ::-1].argmax(axis=1), -1)
+    first = np.where(seen.max(axis=1), seen.argmax(axis=1), steps)
+    return _Rows(first, last)

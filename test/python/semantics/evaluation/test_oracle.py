@@ -1,0 +1,199 @@
+"""The project's evaluator against the oracle, which shares nothing with it."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import graphs
+import numpy as np
+import oracle
+import pytest
+import torch
+from mirage.semantics.builder import Builder
+from mirage.semantics.check import InvalidGraph, check_graph
+from mirage.semantics.decompose import decompose
+from mirage.semantics.domain import Float64, TypedFloat
+from mirage.semantics.evaluation.evaluate import Sampled, evaluate_floats, evaluate_sampled
+from mirage.semantics.region import demand
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn
+from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms.steps.skip_steps import skip_steps
+from mirage.workloads import get, names
+from oracle_inputs import Situations
+from oracle_judge import Judge
+from position_masks import causal, window
+from position_programs import attention
+from random_graphs import random_graph
+from random_programs import Generator
+from stepped_loops import STEPPED, looped
+
+sys.path.insert(0, str(Path(__file__).parents[4] / "benchmarks"))
+
+from attack_subjects import Subject, searched, small_subjects
+
+PAIRS = graphs.small_pairs()
+
+
+def inputs_of(graph: KernelGraph, seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [v.dtype.round(rng.standard_normal(v.shape)) for v in graph.inputs]
+
+
+def agree(graph: KernelGraph, xs: list[np.ndarray], rtol: float = 1e-11) -> None:
+    with np.errstate(all="ignore"):
+        pairs = zip(evaluate_floats(graph, xs), oracle.outputs(graph, xs), strict=True)
+        for ours, its in pairs:
+            size = np.abs(its[np.isfinite(its)]).max(initial=0.0)
+            np.testing.assert_allclose(ours, its, rtol=rtol, atol=rtol * size)
+
+
+def test_small_programs_and_their_candidates() -> None:
+    for pair in PAIRS.values():
+        for graph in (pair.reference, *pair.candidates.values()):
+            agree(graph, inputs_of(graph))
+
+
+def test_numbers_are_rounded_alike() -> None:
+    """Typed arithmetic of both: sums in another order at most."""
+    for pair in PAIRS.values():
+        for graph in (decompose(pair.reference, stable=True), *pair.candidates.values()):
+            xs = inputs_of(graph)
+            (ours,), (its,) = (
+                evaluate_floats(graph, xs, TypedFloat()),
+                oracle.outputs(graph, xs, typed=True),
+            )
+            np.testing.assert_allclose(ours, its, rtol=2.0**-10, atol=2.0**-12)
+
+
+def test_random_graphs() -> None:
+    compared = 0
+    for seed in range(400):
+        graph = random_graph(random.Random(seed))
+        try:
+            check_graph(graph)
+        except InvalidGraph:
+            continue
+        agree(graph, inputs_of(graph, seed))
+        compared += 1
+    assert compared > 100
+
+
+def test_random_programs() -> None:
+    compared = 0
+    for seed in range(120):
+        graph = Generator(seed).graph()
+        if graph is not None:
+            agree(graph, inputs_of(graph, seed), 1e-9)
+            compared += 1
+    assert compared > 60
+
+
+def test_positions_and_steps_that_are_left_out() -> None:
+    for mask in (causal, window(4)):
+        graph = attention(mask)
+        agree(graph, inputs_of(graph))
+    for mask, n, split in STEPPED.values():
+        whole = looped(mask, n, split)
+        (x,) = inputs_of(whole)
+        agree(whole, [x])
+        agree(skip_steps(whole), [x])
+
+
+@pytest.mark.parametrize("fn", list(UNARY))
+def test_functions_of_one(fn) -> None:
+    x = np.array([-2.5, -1.0, -0.0, 0.0, 1e-3, 0.5, 1.0, 3.0, 30.0, np.inf])
+    x = (x > 0).astype(float) if UNARY[fn].logic else x
+    with np.errstate(all="ignore"):
+        want = UNARY[fn].evaluate(x)
+    got = oracle.UNARY[fn.value](torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("fn", list(BINARY))
+def test_functions_of_two(fn) -> None:
+    numbers = np.array([-3.0, -1.5, 0.0, 0.5, 1.0, 2.0, 7.0])
+    a, b = np.meshgrid(numbers, numbers)
+    with np.errstate(all="ignore"):
+        want = BINARY[fn].evaluate(a, b)
+    got = oracle.BINARY[fn.value](torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+# ---- the catalogue, at its real sizes: parts of the outputs
+
+
+def compare_parts(reference: KernelGraph, graph: KernelGraph, work: float = 3e6) -> bool:
+    """Both evaluators on the parts of the outputs that the oracle would look at; whether there is
+    one that takes little work."""
+    try:
+        judge = Judge(reference, 0, work)
+    except oracle.TooMuchWork:
+        return False
+    situation = Situations(reference, 0).ordinary(0)
+    plain = decompose(graph, stable=True)
+    run = oracle.Oracle(graph, situation.inputs, typed=False)
+    for output, box in judge.boxes[:1]:
+        one = KernelGraph(plain.name, plain.inputs, plain.ops, (plain.outputs[output],))
+        needed = demand(one, [tuple(np.arange(a, b) for a, b in box)])
+        sampled: list[Sampled] = []
+        for v, given in zip(one.inputs, situation.inputs, strict=True):
+            region = needed.regions.get(v, tuple(np.arange(0) for _ in v.shape))
+            index = [np.arange(n) if r is None else r for r, n in zip(region, v.shape)]
+            if any(len(i) == 0 for i in index):
+                sampled.append(Sampled((np.zeros([len(i) for i in index]),), region))
+                continue
+            part = given(tuple((int(i[0]), int(i[-1]) + 1) for i in index)).numpy()
+            sampled.append(Sampled((part[np.ix_(*(i - i[0] for i in index))],), region))
+        (found,) = evaluate_sampled(one, Float64(), sampled, needed)
+        ours = found.planes[0]
+        for d, (have, (a, b)) in enumerate(zip(found.region, box)):
+            at = np.arange(a, b) if have is None else np.searchsorted(have, np.arange(a, b))
+            ours = np.take(ours, at, axis=d)
+        its = run.part(graph.outputs[output], box).numpy()
+        np.testing.assert_allclose(ours, its, rtol=1e-9, atol=1e-10 * np.abs(its).max())
+    return True
+
+
+def test_the_catalogue() -> None:
+    some = names()[::3]
+    compared = [name for name in some if compare_parts(graph := get(name).graph(), graph)]
+    assert len(compared) > len(some) / 2, compared
+
+
+@pytest.mark.parametrize("name", ["lora_m1", "softmax_n256", "rms_mm4096_bs1"])
+def test_what_is_found_for_the_catalogue(name: str) -> None:
+    found: list[Subject] = list(searched(name))
+    assert len(found) > 1
+    assert all(compare_parts(s.reference, s.candidate) for s in found)
+
+
+# ---- the judge
+
+
+def test_right_candidates_are_right() -> None:
+    """Of the hand-written ones, those that multiply by a gain first, or take moments in one pass,
+    are rough."""
+    rough: set[str] = set()
+    for subject in small_subjects(0):
+        judge = Judge(subject.reference)
+        assert judge.quick(subject.candidate) is None, subject.name
+        seen = judge.thorough(subject.candidate, 1000)
+        assert seen is None or seen.kind == "undefined", (subject.name, seen)
+        found = judge.rough(subject.candidate, 1000)
+        if seen is not None or (found is not None and found.excess > 1.0):
+            rough.add(subject.name)
+    assert {"layer_norm/moments", "attention/split"} <= rough
+    assert not any(name.endswith("/itself") for name in rough)
+
+
+def test_a_value_is_rounded_to_its_type() -> None:
+    x = graphs.tensor(2, 2)
+    halves = np.array([[1.0 + 2.0**-10, 3.0], [2049.0, 70000.0]])
+    b = Builder()
+    y = b.binary(BinaryFn.ADD, x, x)
+    graph = KernelGraph("twice", (x,), tuple(b.ops), (y,))
+    (got,) = oracle.outputs(graph, [halves], typed=True)
+    want = torch.from_numpy(halves).to(torch.float16)
+    np.testing.assert_array_equal(got, (want + want).double().numpy())
