@@ -172,7 +172,7 @@ def unfused_report(op: Op, target: Target) -> CostReport:
     if moves_elements(op):
         read = written
     chain, dram = target.latency + target.block_start, (read + written) / target.dram_bytes
-    compute = _multiplying(op, target)
+    compute = product_time(op, target) / OWN_TILES
     return CostReport(
         time=target.launch + max(chain, dram, compute),
         dram=dram,
@@ -184,11 +184,11 @@ def unfused_report(op: Op, target: Target) -> CostReport:
     )
 
 
-def _multiplying(op: Op, target: Target) -> float:
-    """µs of the products that an op adds up."""
+def product_time(op: Op, target: Target) -> float:
+    """µs of the products that an op adds up, at the full rate of warps that multiply."""
     if not isinstance(op, Contraction) or not op.sums or len(op.operands) < 2:
         return 0.0
     first = op.operands[0]
     flops = 2.0 * op.result.type.size * prod(first.shape[d] for d in op.over[0])
-    half = OWN_TILES * target.mma_half
-    return flops / (target.sms * (half if first.dtype.bytes == 2 else target.mma_f32))
+    half = first.dtype.bytes == 2
+    return flops / (target.sms * (target.mma_half if half else target.mma_f32))

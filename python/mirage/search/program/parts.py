@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from mirage.cost.copies import copies_in, moves_elements, unfused_in, unfused_report
+from mirage.cost.copies import (
+    copies_in,
+    moves_elements,
+    product_time,
+    unfused_in,
+    unfused_report,
+)
 from mirage.cost.model import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
@@ -37,6 +43,11 @@ LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Tran
 
 SLACK = 1.25
 """How many times the bytes of a value may be read instead, to compute it again."""
+
+WORTH = 4.0
+"""How many times as long as writing and reading a value the products that read it take, for it to
+be worth storing even where it is cheap to compute: what multiplies fastest reads its factors from
+memory as they are."""
 
 NEAR = 4
 """How many values apart the results of one kernel may be."""
@@ -269,6 +280,7 @@ class Program:
         """Values that are cheap to compute from one other of ``nodes`` and from inputs which are
         together hardly larger."""
         copies: set[Value] = set()
+        factors = self._factors()
         # nodes and inputs from which a value is computed element by element; None: it is not
         nearest: dict[Value, frozenset[Value] | None] = {v: frozenset({v}) for v in self.order}
         for op in self.graph.ops:
@@ -279,12 +291,27 @@ class Program:
             for v in op.results:
                 if (
                     below is not None
+                    and v not in factors
                     and sum(w in nodes for w in below) == 1
                     and sum(w.type.bytes for w in below) <= SLACK * v.type.bytes
                 ):
                     copies.add(v)
                 nearest[v] = frozenset({v}) if v in nodes - copies else below
         return copies
+
+    def _factors(self) -> set[Value]:
+        """Values that products read, as they are or in another shape, and that are small beside the
+        work of these products."""
+        work: dict[Value, float] = {}
+        for op in reversed(self.graph.ops):
+            if isinstance(op, Matmul):
+                own = product_time(op, self.target)
+                for v in op.operands:
+                    work[v] = work.get(v, 0.0) + own
+            elif isinstance(op, View) and op.whole:
+                work[op.operands[0]] = work.get(op.operands[0], 0.0) + work.get(op.result, 0.0)
+        bandwidth = self.target.dram_bytes
+        return {v for v, own in work.items() if own > WORTH * 2.0 * v.type.bytes / bandwidth}
 
     # ---- the graph of what may be stored
 
