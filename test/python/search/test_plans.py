@@ -152,6 +152,20 @@ def test_what_a_matmul_reads_across_its_rows_is_stored_by_rows() -> None:
     assert (128, 1024) not in shapes
 
 
+@pytest.mark.parametrize(("rows", "stored"), [(8, False), (2048, True)])
+def test_factors_of_large_products_may_be_stored(rows: int, stored: bool) -> None:
+    """What is cheap to compute again is a value to store where two products of it take long: those
+    that multiply fastest read their factors from memory."""
+    build = Builder()
+    x, w, u = tensor("x", rows, 512), tensor("w", 512, 4096), tensor("u", 512, 4096)
+    h = build.binary(BinaryFn.MUL, x, build.rms_norm(x))
+    y = build.binary(BinaryFn.MUL, build.matmul(h, w), build.matmul(h, u))
+    program = decompose(KernelGraph("gated", (x, w, u), tuple(build.ops), (y,)))
+    nodes = Program(program, H200, SearchReport()).nodes
+    normalised = [v for v in nodes if v.shape == (rows, 512)]
+    assert bool(normalised) == stored
+
+
 def test_a_whole_layer_is_partitioned() -> None:
     program = llama_layer("layer", 2, SIZES).graph()
     result = superoptimize(program, H200, replace(SMALL, budget=600.0, matmuls=3))

@@ -44,11 +44,6 @@ LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Tran
 SLACK = 1.25
 """How many times the bytes of a value may be read instead, to compute it again."""
 
-WORTH = 4.0
-"""How many times as long as writing and reading a value the products that read it take, for it to
-be worth storing even where it is cheap to compute: what multiplies fastest reads its factors from
-memory as they are."""
-
 NEAR = 4
 """How many values apart the results of one kernel may be."""
 
@@ -300,18 +295,18 @@ class Program:
         return copies
 
     def _factors(self) -> set[Value]:
-        """Values that products read, as they are or in another shape, and that are small beside the
-        work of these products."""
-        work: dict[Value, float] = {}
+        """What products read, as it is or in another shape, that take longer to multiply than to
+        read their factors: what multiplies fastest has them from memory as they are, so that they
+        may be worth storing even where they are cheap to compute."""
+        factors: set[Value] = set()
         for op in reversed(self.graph.ops):
             if isinstance(op, Matmul):
-                own = product_time(op, self.target)
-                for v in op.operands:
-                    work[v] = work.get(v, 0.0) + own
-            elif isinstance(op, View) and op.whole:
-                work[op.operands[0]] = work.get(op.operands[0], 0.0) + work.get(op.result, 0.0)
-        bandwidth = self.target.dram_bytes
-        return {v for v, own in work.items() if own > WORTH * 2.0 * v.type.bytes / bandwidth}
+                read = sum(v.type.bytes for v in op.operands)
+                if product_time(op, self.target) > read / self.target.dram_bytes:
+                    factors.update(op.operands)
+            elif isinstance(op, View) and op.whole and op.result in factors:
+                factors.update(op.operands)
+        return factors
 
     # ---- the graph of what may be stored
 

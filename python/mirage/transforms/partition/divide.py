@@ -11,7 +11,7 @@ even ones as possible, so that equal layers are cut alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Op, Value, View
@@ -29,17 +29,20 @@ def weight(op: Op) -> int:
 
 
 def divide(
-    ops: Sequence[Op], definitions: Mapping[Value, Op], largest: float = LARGEST
+    ops: Sequence[Op],
+    definitions: Mapping[Value, Op],
+    largest: float = LARGEST,
+    stored: Collection[Value] = (),
 ) -> list[list[Op]]:
     """Runs of ``ops``, each of weight ``largest`` at most where it has more than one op.
 
     ``ops`` are in an order in which they can run; ``definitions`` has also the views that they read
-    what others of them compute through.
+    what others of them compute through. ``stored`` are values that are written in any case.
     """
     weights = [weight(op) for op in ops]
     if sum(weights) <= largest:
         return [list(ops)]
-    handed = _handed_over(ops, _roots(definitions))
+    handed = _handed_over(ops, _roots(definitions), stored)
     count = len(ops)
     # Of what follows each place: bytes, runs, the sum of squares of weights, the end of the first.
     best: list[tuple[int, int, int, int]] = [(0, 0, 0, count)] * (count + 1)
@@ -71,8 +74,12 @@ def _roots(definitions: Mapping[Value, Op]) -> Callable[[Value], Value]:
     return root
 
 
-def _handed_over(ops: Sequence[Op], root: Callable[[Value], Value]) -> list[int]:
-    """Bytes that ops before each place compute or read, and ops after it read (again)."""
+def _handed_over(
+    ops: Sequence[Op], root: Callable[[Value], Value], stored: Collection[Value] = ()
+) -> list[int]:
+    """Bytes that ops before each place compute or read, and ops after it read (again). Those of
+    ``stored`` need not be written for that, and count half."""
+    written = set(map(root, stored))
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     computed = {v for op in ops for v in op.results}
@@ -84,6 +91,7 @@ def _handed_over(ops: Sequence[Op], root: Callable[[Value], Value]) -> list[int]
     handed = [0] * (len(ops) + 1)
     for value, end in last.items():
         made = value.dtype.is_integer and value in computed
+        size = value.type.bytes // (2 if value in written and value in computed else 1)
         for place in range(first[value] + 1, end + 1):
-            handed[place] += value.type.bytes + (_INTEGERS if made else 0)
+            handed[place] += size + (_INTEGERS if made else 0)
     return handed

@@ -1,15 +1,17 @@
 """Cuts a program at the calls that stay with the framework, and where it is too large to search.
 
 What lies between two such calls is a program of its own, that is searched and compiled on its own.
-Ops go to the earliest part that has all their operands, so the number of parts is the depth of
-external calls plus one. Views, constants and what is made of positions alone go with what reads
-them, and so do truth values that later parts read: a part has its own of each.
+The number of parts is the depth of external calls plus one. Ops go to the part that first needs
+what they compute, so that few tensors are handed over and equal layers become equal parts. Views,
+constants and what is made of positions alone go with what reads them, and so do truth values that
+later parts read: a part has its own of each.
 What a part computes is all that leaves it: each of its outputs is the result of a kernel, once
 (:mod:`mirage.transforms.partition.exports`). What is compared with itself ends a part too
 (:mod:`mirage.transforms.partition.compared`)."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -100,6 +102,7 @@ class _Cutter:
         self.carried = set(carried(graph))
         in_memory = set(graph.inputs)
         handed_over = compared_with_itself(graph)
+        ends: set[Op] = set()  # what they compute is read in later levels only
         for op in graph.ops:
             level = max((self.depth[v] for v in op.operands), default=0)
             self.levels.setdefault(level, []).append(op)
@@ -107,13 +110,65 @@ class _Cutter:
                 self.early.add(op)
             if isinstance(op, Boundary):
                 in_memory.update(op.results)
-            ends = isinstance(op, Boundary) or not handed_over.isdisjoint(op.results)
-            after = level + (ends and op not in self.early)
-            self.depth.update(dict.fromkeys(op.results, after))
+            if isinstance(op, Boundary) or not handed_over.isdisjoint(op.results):
+                ends.update([op] if op not in self.early else [])
+            self.depth.update(dict.fromkeys(op.results, level + (op in ends)))
+        self._go_later(ends)
         self.carried |= self._read_later()
         called = {v for op in graph.ops if isinstance(op, Boundary) for v in op.operands}
         self.exported = called.union(graph.outputs)
         self.placed: set[Value] = set()  # what is carried along and in a part
+
+    def _latest(self, own: Mapping[Op, int], ends: Container[Op]) -> dict[Op, int]:
+        """The last level of each op: what it computes is read by none before. What reads the same
+        floats as a call stays before it, as far as it was: the call may store into them, and would
+        have to copy them first."""
+        calls: dict[Value, list[tuple[int, Op]]] = {}
+        for op in self.graph.ops:
+            if not isinstance(op, Boundary) or isinstance(op, Lookup):
+                continue
+            for v in map(self._root, op.operands):
+                given = v not in self.definitions or isinstance(self.definitions[v], Boundary)
+                if given and not v.dtype.is_integer:
+                    calls.setdefault(v, []).append((own[op], op))
+        last = max(self.levels, default=0)
+        read: dict[Value, int] = {}  # the first level that reads a value
+        found: dict[Op, int] = {}
+        for op in reversed(self.graph.ops):
+            level = own[op]
+            if not isinstance(op, Lookup):
+                after = min((read[v] - (op in ends) for v in op.results if v in read), default=last)
+                beside = (x for v in op.operands for x in calls.get(self._root(v), ()))
+                level = min(
+                    [max(level, after), *(n for n, x in beside if n >= level and x is not op)]
+                )
+            found[op] = level
+            for v in op.operands:
+                read[v] = min(read.get(v, last), level)
+        return found
+
+    def _go_later(self, ends: Container[Op]) -> None:
+        """What reads nothing that a part computes goes to the last level that it may be in, and the
+        rest follows what it reads: so products of one tensor stay together."""
+        own = {op: level for level, ops in self.levels.items() for op in ops}
+        latest = self._latest(own, ends)
+        self.levels = {}
+        after: dict[Value, int] = {}  # the first level that may read a value
+        made: set[Value] = set()  # by parts
+        for op in self.graph.ops:
+            level = max([own[op], *(after.get(v, 0) for v in op.operands)])
+            reads = not made.isdisjoint(op.operands)
+            if not reads and op not in self.carried:
+                level = latest[op]
+            if reads or not (isinstance(op, Boundary) or op in self.carried):
+                made.update(op.results)
+            self.levels.setdefault(level, []).append(op)
+            after.update(dict.fromkeys(op.results, level + (op in ends)))
+
+    def _root(self, value: Value) -> Value:
+        while isinstance(op := self.definitions.get(value), View):
+            value = op.operands[0]
+        return value
 
     def steps(self) -> tuple[Step, ...]:
         steps: list[Step] = []
@@ -126,7 +181,9 @@ class _Cutter:
                 for op in self.levels[level]
                 if not isinstance(op, Boundary) and (op not in self.carried or self._leaves(op))
             ]
-            for run in divide(computed, self.definitions, self.largest):
+            elsewhere = (op for n, ops in self.levels.items() if n != level for op in ops)
+            stored = {v for op in elsewhere for v in op.operands}.union(self.graph.outputs)
+            for run in divide(computed, self.definitions, self.largest, stored):
                 part = self._part(run, len(steps))
                 if part.outputs:
                     steps.append(Part(part))
