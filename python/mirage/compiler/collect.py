@@ -26,6 +26,7 @@ from mirage.runtime.manifest import (
     TensorSpec,
     WorkspaceBuffer,
 )
+from mirage.semantics.indexing.strides import dense
 from mirage.semantics.region import contiguous_start
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class _Collector:
                 TensorSpec(
                     name or f"arg{i}",
                     shape,
-                    dense_strides(shape),
+                    dense(shape),
                     dtype,
                     self.names.parameters.get(i),
                 )
@@ -181,7 +182,7 @@ class _Collector:
         buffer.place = Argument("output", index)
         shape, dtype = tensor_type(value)
         name = self.names.outputs[index] if index < len(self.names.outputs) else ""
-        return TensorSpec(name or f"out{index}", shape, dense_strides(shape), dtype)
+        return TensorSpec(name or f"out{index}", shape, dense(shape), dtype)
 
     def _view(self, value: ir.Value, op: ir.Operation) -> _View:
         view = self.views.get(value)
@@ -284,7 +285,7 @@ def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:
         shape, dtype = tensor_type(op.results[0])
         whole = _Buffer(shape, dtype)
         dim = _integer(op.operation, "dim")
-        step = dense_strides(shape)[dim] * ELEMENT_BYTES[dtype]
+        step = dense(shape)[dim] * ELEMENT_BYTES[dtype]
         offset = 0
         for operand in op.operands:
             part = operand
@@ -304,7 +305,7 @@ def _start(op: ir.Operation) -> int:
         if start is None:
             raise CompileError(f"{op.location}: expected a block in one piece, got {op}")
     else:
-        steps = strides_of(op.operands[0]) or dense_strides(whole)
+        steps = strides_of(op.operands[0]) or dense(whole)
         start = sum(n * step for n, step in zip(offsets, steps, strict=True))
     return start * ELEMENT_BYTES[dtype]
 
@@ -326,16 +327,6 @@ def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:
 
     kind = ir.RankedTensorType(value.type)
     return tuple(kind.shape), str(kind.element_type)
-
-
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides in elements."""
-    strides: list[int] = []
-    step = 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
 
 
 def ptx_version(ptx: str) -> str:

@@ -13,6 +13,7 @@ from mirage.frontend.location import user_location
 from mirage.frontend.ops import Emit, GraphOps
 from mirage.frontend.program import Program, check_inputs_used
 from mirage.semantics.builder import Builder
+from mirage.semantics.indexing.strides import dense
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
@@ -53,10 +54,10 @@ class GraphBuilder(GraphOps[Tensor]):
             raise GraphShapeError(
                 f"{what}: expected positive dimensions, got {shape}", user_location()
             )
-        dense = row_major_strides(shape)
-        if strides is not None and self._integers(what, strides) != dense:
+        expected = dense(shape)
+        if strides is not None and self._integers(what, strides) != expected:
             raise GraphShapeError(
-                f"{what}: expected row-major strides {dense}, got {tuple(strides)}; pass the "
+                f"{what}: expected row-major strides {expected}, got {tuple(strides)}; pass the "
                 "stored shape and transpose",
                 user_location(),
             )
@@ -286,16 +287,6 @@ class GraphBuilder(GraphOps[Tensor]):
         """
 
         return self.program().compile(**options)
-
-
-def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements of a dense row-major tensor."""
-    strides: list[int] = []
-    step = 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
 
 
 def new_kernel_graph(name: str = "main") -> GraphBuilder:

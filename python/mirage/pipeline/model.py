@@ -23,6 +23,7 @@ from mirage.runtime.model_manifest import (
 )
 from mirage.runtime.plan import Call, Plan
 from mirage.runtime.structure import Structure
+from mirage.semantics.indexing.strides import dense
 
 if TYPE_CHECKING:
     import torch
@@ -200,7 +201,7 @@ def _spec(name: str, x: Any) -> TensorSpec:
     if dtype is None:
         raise IncompleteModelError(f"{name}: tensors of {x.dtype} cannot be written to an artifact")
     repeated = any(n > 1 and not s for n, s in zip(x.shape, x.stride(), strict=True))
-    strides = dense_strides(x.shape) if repeated else x.stride()
+    strides = dense(x.shape) if repeated else x.stride()
     return TensorSpec(name, tuple(x.shape), strides, dtype, None)
 
 
@@ -220,7 +221,7 @@ def plain_interface(optimized: Optimized) -> Interface:
     program, graph = optimized.program, optimized.program.graph
     arguments: list[Given | Fixed] = []
     for i, v in enumerate(program.call_inputs):
-        spec = TensorSpec(v.name or f"x{i}", v.shape, dense_strides(v.shape), v.dtype.value)
+        spec = TensorSpec(v.name or f"x{i}", v.shape, dense(v.shape), v.dtype.value)
         arguments.append(Given(spec))
     results: list[Result | Fixed] = []
     outputs: list[int] = []
@@ -231,7 +232,7 @@ def plain_interface(optimized: Optimized) -> Interface:
             results.append(Fixed(place))
             continue
         type_ = graph.outputs[cast(int, place)].type
-        spec = TensorSpec("", type_.shape, dense_strides(type_.shape), type_.dtype.value)
+        spec = TensorSpec("", type_.shape, dense(type_.shape), type_.dtype.value)
         outputs.append(cast(int, place))
         results.append(Result(spec.shape, spec.strides, spec.dtype, 0, spec.bytes, None, number))
     leaf = Structure()
@@ -245,12 +246,3 @@ def plain_interface(optimized: Optimized) -> Interface:
         (),
         frozenset(p.name for p in program.parameters if p.trained),
     )
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
