@@ -1,16 +1,33 @@
-"""The README's tables say what was measured."""
+"""The README's tables say what was measured, and its worked example what the command finds."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import mirage as mi
+
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import readme
+import rms_linear
 
 
 def test_tables_are_those_of_the_results() -> None:
     text = (readme.ROOT / "README.md").read_text()
     assert len(readme.TABLE.findall(text)) >= 3
     assert readme.written(text) == text
+
+
+def test_the_worked_example_is_what_is_found() -> None:
+    """What differs is to be copied from `mirage optimize examples/rms_linear.py --fresh`."""
+    text = (readme.ROOT / "README.md").read_text()
+    shown = text.split("\nchosen µGraph\n")[1].split("\n\nevidence\n")[0]
+    program = mi.from_torch(rms_linear.rms_linear, *rms_linear.example_inputs)
+    found = program.superoptimize(chip="sm_90a", compile=False, budget=600.0)
+    assert found.describe() == shown
+    (line,) = (row for row in text.splitlines() if " bound), " in row)
+    prediction = found.report.prediction
+    assert prediction is not None
+    assert line.startswith(f"{prediction.time:.2f} us ({prediction.bound} bound), ")
