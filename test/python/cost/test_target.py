@@ -126,7 +126,7 @@ def test_the_row_of_a_device(capability: tuple[int, int], device: str, card: str
     assert target_of_device(capability, device).name == card
 
 
-@pytest.mark.parametrize("capability", [(7, 5), (8, 7), (10, 0), (12, 0)])
+@pytest.mark.parametrize("capability", [(7, 5), (8, 8), (10, 0), (12, 0)])
 def test_a_device_without_a_row_is_an_error(capability: tuple[int, int]) -> None:
     with pytest.raises(UnknownTargetError) as e:
         target_of_device(capability, "NVIDIA Something")

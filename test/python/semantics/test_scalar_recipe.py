@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from recipes import ROOT, follow, steps_of
 
-ROOT = Path(__file__).parents[3]
 LLVM = Path("/usr/lib/llvm-22")
 TABLE = "include/mirage/Dialect/Common/ScalarOps.td"
 LOWERING = "lib/Conversion/ThreadToNVVM/ScalarFunctions.cpp"
@@ -51,38 +49,7 @@ print("accepted")
 """
 
 
-@dataclass(frozen=True)
-class Step:
-    file: str
-    anchor: str
-    text: str
-
-
-def steps() -> list[Step]:
-    """The recipe: files in the order in which steps name them, anchors after "after"."""
-    section = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a scalar function\n")[1]
-    section = section.split("\n## ")[0]
-    found: list[Step] = []
-    for item in re.split(r"^\d\. ", section, flags=re.M)[1:]:
-        file = re.match(r"`([^`]+)`", item)
-        assert file is not None, item
-        parts = re.split(r"^   ```\n(.*?)^   ```$", item, flags=re.M | re.S)
-        for before, block in zip(parts[::2], parts[1::2], strict=False):
-            anchor = re.search(r"after\s+`([^`]+)`", before)
-            assert anchor is not None, before
-            text = "".join(line.removeprefix("   ") for line in block.splitlines(keepends=True))
-            found.append(Step(file[1], anchor[1], text))
-    return found
-
-
-def apply(step: Step, tree: Path) -> None:
-    """Inserts the step's text after the line that has the anchor, of which there must be one."""
-    path = tree / step.file
-    lines = path.read_text().splitlines(keepends=True)
-    at = [i for i, line in enumerate(lines) if step.anchor in line]
-    assert len(at) == 1, f"expected one line of {step.file} with {step.anchor!r}, got {len(at)}"
-    lines.insert(at[0] + 1, step.text)
-    path.write_text("".join(lines))
+STEPS = steps_of("Add a scalar function")
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +63,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for test in ("semantics/test_scalar.py", "thread/test_elementwise.py"):
         (tree / "test/python" / test).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "test/python" / test, tree / "test/python" / test)
-    for step in steps():
-        apply(step, tree)
+    for step in STEPS:
+        follow(step, tree)
     return tree
 
 
@@ -113,7 +80,7 @@ def run(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_recipe_touches_at_most_four_files() -> None:
-    assert 1 < len({step.file for step in steps()}) <= 4
+    assert 1 < len({step.file for step in STEPS}) <= 4
 
 
 def test_the_table_holds_with_the_new_function(scratch: Path) -> None:
@@ -124,7 +91,7 @@ def test_the_table_holds_with_the_new_function(scratch: Path) -> None:
 def test_a_step_that_is_left_out_is_noticed(scratch: Path) -> None:
     """Without any one step the tests of the table fail, or for its range those of the lowering."""
     pytest_run = ("-m", "pytest", "-qx", "-p", "no:cacheprovider", "-k", "not pytorch")
-    for step in steps():
+    for step in STEPS:
         path = scratch / step.file
         whole = path.read_text()
         assert step.text in whole
