@@ -9,8 +9,8 @@ operands and owns its results, and a graph lists its ops in an order in which ev
 defined before it is used. The same op classes serve both levels: in a kernel graph a value is a
 device tensor, in a block graph it is the tile that one thread block holds.
 
-The graphs stand here; their ops in ``tensor_ops`` (of both levels), ``kernel_ops`` and
-``block_ops``, from where this module hands them on.
+The graphs stand here; their ops in ``tensor_ops`` and ``movements`` (of both levels),
+``kernel_ops`` and ``block_ops``, from where this module hands them on.
 
 **Shapes.** Reductions keep the reduced dimension with size 1. Binary ops broadcast as NumPy does.
 Matmul contracts ``[..., m, k] x [..., k, n]``, leading dimensions broadcast.
@@ -54,6 +54,11 @@ from mirage.semantics.ops.kernel_ops import External as External
 from mirage.semantics.ops.kernel_ops import LayerNorm as LayerNorm
 from mirage.semantics.ops.kernel_ops import RmsNorm as RmsNorm
 from mirage.semantics.ops.kernel_ops import Softmax as Softmax
+from mirage.semantics.ops.movements import Broadcast as Broadcast
+from mirage.semantics.ops.movements import Concat as Concat
+from mirage.semantics.ops.movements import Reshape as Reshape
+from mirage.semantics.ops.movements import Slice as Slice
+from mirage.semantics.ops.movements import Transpose as Transpose
 from mirage.semantics.ops.op import Boundary as Boundary
 from mirage.semantics.ops.op import Contraction as Contraction
 from mirage.semantics.ops.op import Elementwise as Elementwise
@@ -77,15 +82,10 @@ from mirage.semantics.ops.steps import Reading as Reading
 from mirage.semantics.ops.steps import StepNumber as StepNumber
 from mirage.semantics.ops.steps import Steps as Steps
 from mirage.semantics.ops.tensor_ops import Binary as Binary
-from mirage.semantics.ops.tensor_ops import Broadcast as Broadcast
 from mirage.semantics.ops.tensor_ops import Cast as Cast
-from mirage.semantics.ops.tensor_ops import Concat as Concat
 from mirage.semantics.ops.tensor_ops import Constant as Constant
 from mirage.semantics.ops.tensor_ops import Matmul as Matmul
 from mirage.semantics.ops.tensor_ops import Reduce as Reduce
-from mirage.semantics.ops.tensor_ops import Reshape as Reshape
-from mirage.semantics.ops.tensor_ops import Slice as Slice
-from mirage.semantics.ops.tensor_ops import Transpose as Transpose
 from mirage.semantics.ops.tensor_ops import Unary as Unary
 
 
