@@ -31,10 +31,10 @@ from mirage.pipeline.errors import StageError
 from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.kept_program import found_before, keep
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
+from mirage.pipeline.parts.all_parts import Parts
 from mirage.pipeline.parts.kept_part import KeptParts
 from mirage.pipeline.parts.part import INTERRUPTED
 from mirage.pipeline.parts.part_data import PartOptions
-from mirage.pipeline.parts.parts import Parts
 from mirage.pipeline.rank import finalist, finalists, outcome, verdicts_at
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
 from mirage.pipeline.select import ranking, select_cheapest

@@ -11,7 +11,7 @@ import pytest
 from mirage.cli import main
 from mirage.passes.search import SearchOptions
 from mirage.pipeline.options import SPARE, OptimizeOptions
-from mirage.pipeline.parts.part import SEARCHED
+from mirage.pipeline.parts.seconds import SEARCHED
 from mirage.search import BOUNDS, SearchLimits
 from mirage.verify import VerifyOptions
 

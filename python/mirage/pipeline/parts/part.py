@@ -11,7 +11,6 @@ computed, so there is nothing to verify.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -21,7 +20,9 @@ from functools import cached_property, partial
 from mirage.cost.predict import predict
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.parts.apart import Awaited, Request
+from mirage.pipeline.parts.blame import distinct, refused_kernels
 from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, of_own_ops
+from mirage.pipeline.parts.seconds import SEARCHED, VERIFIED, busy, compiling
 from mirage.pipeline.search import Planners, search_part, side_by_side
 from mirage.pipeline.select import ranking
 from mirage.pipeline.shortlist import shortlist
@@ -50,13 +51,6 @@ from mirage.transforms.steps.skip_steps import skip_steps
 
 ROUNDS = 6
 """Times that the search goes on without kernels that could not be shown to be right."""
-SEARCHED = 0.5
-"""The share of the time left that the search may take, so that what it finds can be verified."""
-VERIFIED = 0.85
-"""The same of search and verification together, so that what is verified can be compiled."""
-COMPILE, COMPILE_KERNEL, COMPILE_OP = 0.6, 0.1, 0.01
-"""Seconds that compilation of a program takes, and more for each kernel, and for each op that
-becomes one (on two cores that do nothing else)."""
 LEAST = 0.05
 """Seconds of search, however late it is."""
 FIRST_PLANS = 8
@@ -65,9 +59,6 @@ FIRST_CANDIDATES = 3
 """Candidates that are written down then."""
 FIRST_SEARCHED = 0.6
 """The share of the time left that the search for a first answer may take."""
-BUSIEST = 4.0
-"""Programs that share a processor, at most, as far as estimates of times go: with more of them a
-load average says less about the seconds to come."""
 ONE_FIRST = 12.0
 """With fewer seconds left (on a machine that does nothing else) the cheapest candidate is verified
 before others."""
@@ -236,7 +227,7 @@ class PartSolver:
         order = ranking(verified, self.o.target)
         ops = verified.programs[order[0][1] if order else 0].ops
         kernels = len(list(launches(ops)))
-        return self._compiling(kernels) + busy() * COMPILE_OP * (len(ops) - kernels)
+        return compiling(self.o.portion, kernels, len(ops) - kernels)
 
     def compiling_about(self) -> float:
         """The same before it is known what is verified."""
@@ -244,7 +235,7 @@ class PartSolver:
         if self._first is not None:
             kernels = len(list(launches(self._first.tried[0].graph.ops)))
         own = len(of_own_ops(self.graph).programs[1].ops)
-        return self._compiling(kernels) + busy() * COMPILE_OP * own
+        return compiling(self.o.portion, kernels, own)
 
     @property
     def time(self) -> float:
@@ -286,15 +277,11 @@ class PartSolver:
 
     def _searching(self) -> float:
         """Seconds that the search may take now: what is found is to be verified, and compiled."""
-        return SEARCHED * max(0.0, self.o.deadline.left - self._compiling(self._products))
+        return SEARCHED * max(0.0, self.o.deadline.left - compiling(self.o.portion, self._products))
 
     @property
     def _products(self) -> int:
         return sum(isinstance(op, Contraction) for op in self.graph.ops)
-
-    def _compiling(self, kernels: int) -> float:
-        """About how many seconds a candidate takes to compile, on a machine as busy as this one."""
-        return busy() * (COMPILE * self.o.portion + COMPILE_KERNEL * kernels)
 
     def _search_and_verify(self) -> None:
         o = self.o
@@ -354,7 +341,7 @@ class PartSolver:
             self.o.ledger.add(piece, shown)
         mine, checked = judged(first.stable, verdicts, 0, partial(self._tell, first.place))
         self._judged(first.place, mine, checked)
-        self._refused_first = self._refused(first.tried, first.stable, checked)
+        self._refused_first = refused_kernels(first.tried, first.stable, checked)
 
     def _promises_more(self, result: SearchResult) -> bool:
         """Whether something new is predicted to be faster than all that is verified."""
@@ -390,10 +377,10 @@ class PartSolver:
             some = kept_of(stable, [k + 1 for k in batch])
             checked = self._verify(tried, some)
             passed += sum(c.kept for c in checked)
-            for all_, found in zip((refused, blamed), self._refused(tried, some, checked)):
+            for all_, found in zip((refused, blamed), refused_kernels(tried, some, checked)):
                 all_ += found
             start = batch.stop
-        return _distinct(refused), _distinct(blamed)
+        return distinct(refused), distinct(blamed)
 
     def _shortlisted(
         self, result: SearchResult, count: int
@@ -431,7 +418,7 @@ class PartSolver:
         first = self._entered(tried, stable)
         left = o.deadline.left
         kernels = max((len(list(launches(c.graph.ops))) for c in tried), default=0)
-        until = time.time() + max(0.0, min(VERIFIED * left, left - self._compiling(kernels)))
+        until = time.time() + max(0.0, min(VERIFIED * left, left - compiling(o.portion, kernels)))
         watch = partial(self._tell, first)
         with o.timed("verify"):
             graph, checked = verify_candidates(
@@ -446,42 +433,6 @@ class PartSolver:
         self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
         self.verified = joined(self.verified, kept)
 
-    def _refused(
-        self, tried: Sequence[Candidate], stable: Alternatives, checked: Sequence[Checked]
-    ) -> tuple[list[Pick], list[Pick]]:
-        """The kernels because of which candidates were dropped, and those of them that are known to
-        be to blame."""
-        refused: list[Pick] = []
-        blamed: list[Pick] = []
-        for c in checked:
-            if c.kept or c.verdict.late:
-                continue
-            picks = self._blamed(tried[c.index], stable.programs[c.index + 1], c)
-            refused += picks
-            blamed += picks if c.verdict.unshown else []
-        return _distinct(refused), _distinct(blamed)
-
     def _tell(self, first: int, checked: Checked) -> None:
         if self.o.watch_verdict is not None:
             self.o.watch_verdict(replace(checked, part=self.number, index=first + checked.index))
-
-    def _blamed(self, candidate: Candidate, graph: KernelGraph, checked: Checked) -> list[Pick]:
-        """The kernels of a candidate because of which it was dropped: those that could not be
-        shown, the first whose rounding errors are too large, or all where that is not known."""
-        verdict = checked.verdict
-        wrong = [graph.ops[i] for i in verdict.unshown or verdict.rough]
-        picks = map(candidate.pick_of, launches(wrong or graph.ops))
-        return _distinct([p for p in picks if p is not None])
-
-
-def _distinct(picks: Sequence[Pick]) -> list[Pick]:
-    return list({id(p): p for p in picks}.values())
-
-
-def busy() -> float:
-    """How many programs share a processor, at most :data:`BUSIEST`; at least 1."""
-    try:
-        waiting = os.getloadavg()[0]
-    except OSError:  # not known here
-        return 1.0
-    return min(BUSIEST, max(1.0, waiting / (os.cpu_count() or 1)))

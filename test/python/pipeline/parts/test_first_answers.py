@@ -15,7 +15,7 @@ from mirage.cost.target import target_for
 from mirage.frontend.program import Program
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.optimize import optimize
-from mirage.pipeline.parts import parts as parts_module
+from mirage.pipeline.parts import all_parts as parts_module
 from mirage.pipeline.parts.apart import Awaited, Request
 from mirage.pipeline.search import search_part, side_by_side
 from mirage.pipeline.stabilize import stabilize_candidates

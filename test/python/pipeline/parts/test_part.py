@@ -14,9 +14,9 @@ from built import linear
 from mirage.cost import Target
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.optimize import optimize
+from mirage.pipeline.parts import all_parts as parts_module
 from mirage.pipeline.parts import part as part_module
-from mirage.pipeline.parts import parts as parts_module
-from mirage.pipeline.parts.part import BUSIEST
+from mirage.pipeline.parts.seconds import BUSIEST, SEARCHED
 from mirage.search import SearchLimits
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.check import check_graph
@@ -74,7 +74,7 @@ def test_the_search_leaves_time_to_verify_and_compile(monkeypatch: pytest.Monkey
     monkeypatch.setattr(part_module, "COMPILE_KERNEL", 20.0)
     optimize(linear().program(), replace(FAST, budget=1000.0))
     assert budgets
-    most = part_module.SEARCHED * (1000.0 - 100.0 - 20.0)  # one product
+    most = SEARCHED * (1000.0 - 100.0 - 20.0)  # one product
     assert most - 20.0 < budgets[0] <= most
 
 

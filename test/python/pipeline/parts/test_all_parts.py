@@ -13,7 +13,7 @@ from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.optimize import optimize
-from mirage.pipeline.parts import parts as parts_module
+from mirage.pipeline.parts import all_parts as parts_module
 from mirage.semantics.alternatives import Alternatives, applied_to
 from mirage.semantics.ugraph import KernelGraph
 from torch import nn
