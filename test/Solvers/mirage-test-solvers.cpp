@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mirage/Dialect/Block/Transforms/AssignmentProblem.h"
+#include "mirage/Dialect/Block/Analysis/AssignmentProblem.h"
 #include "mirage/Dialect/Thread/Transforms/SharedMemoryProblem.h"
 
 #include "llvm/ADT/StringRef.h"

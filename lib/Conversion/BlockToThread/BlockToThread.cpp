@@ -4,7 +4,7 @@
 #include "TileEmitter.h"
 
 #include "mirage/Conversion/Passes.h"
-#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
+#include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -18,7 +18,7 @@
 #include "RingLoop.h"
 #include "TileEmitter.h"
 
-#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/LayoutModel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -15,9 +15,9 @@
 
 #include "TileEmitter.h"
 
-#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
-#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Dialect/Block/Analysis/ProductPhases.h"
+#include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -35,7 +35,7 @@
 
 #include "TileEmitter.h"
 
-#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
+#include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 
 namespace mirage {
 

@@ -5,8 +5,8 @@
 
 #include "MaskGuards.h"
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
 

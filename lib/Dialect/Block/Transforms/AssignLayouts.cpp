@@ -2,11 +2,11 @@
 
 #include "PrepareLayouts.h"
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
-#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
-#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 #include "mirage/Target/Resolve.h"
 
 #include "mlir/IR/PatternMatch.h"

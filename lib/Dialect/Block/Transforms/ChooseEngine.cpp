@@ -1,7 +1,7 @@
 //===- ChooseEngine.cpp - warpgroups where a launch allows them -----------===//
 
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 #include "mirage/Target/Resolve.h"
 
 namespace mirage::block {

@@ -1,7 +1,7 @@
 //===- FlattenTiles.cpp - every tile becomes a matrix ---------------------===//
 
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/IR/Block.h"
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 

@@ -1,7 +1,7 @@
 //===- LoadsFirst.cpp - loads that wait for memory together ---------------===//
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
-#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
 
 using namespace mlir;
 using namespace mirage;

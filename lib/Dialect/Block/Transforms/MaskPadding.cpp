@@ -1,6 +1,6 @@
 //===- MaskPadding.cpp - keep padding of fragments out of reductions ------===//
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
 
 #include "mlir/IR/PatternMatch.h"

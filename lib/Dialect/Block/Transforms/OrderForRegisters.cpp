@@ -1,7 +1,7 @@
 //===- OrderForRegisters.cpp - an order that needs fewer registers --------===//
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
-#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
 
 #include <limits>
 

@@ -1,11 +1,11 @@
 //===- PipelineLoops.cpp - which copies run ahead of a loop ---------------===//
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
-#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/ProductPhases.h"
+#include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Block/Transforms/Passes.h"
-#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
-#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
 #include "mirage/Dialect/Thread/IR/LayoutConversion.h"
 #include "mirage/Target/Resolve.h"
 

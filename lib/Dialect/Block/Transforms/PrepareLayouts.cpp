@@ -2,8 +2,8 @@
 
 #include "PrepareLayouts.h"
 
-#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Dialect/Block/Analysis/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Target/Staging.h"
 
 #include "mlir/IR/PatternMatch.h"

@@ -3,7 +3,7 @@
 #ifndef MIRAGE_LIB_DIALECT_BLOCK_TRANSFORMS_PREPARELAYOUTS_H
 #define MIRAGE_LIB_DIALECT_BLOCK_TRANSFORMS_PREPARELAYOUTS_H
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
 
 namespace mirage::block {
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_HELDTILE_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_HELDTILE_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_HELDTILE_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_HELDTILE_H
 
 #include "mirage/Dialect/Block/IR/Block.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
@@ -76,4 +76,4 @@ int64_t getTripCount(mlir::Block *block);
 
 } // namespace mirage::block
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_HELDTILE_H
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_HELDTILE_H

@@ -1,7 +1,7 @@
 //===- RegisterEstimate.h - registers that a launch needs -------*- C++ -*-===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_REGISTERESTIMATE_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_REGISTERESTIMATE_H
 
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
 #include "mirage/Target/Chip.h"
@@ -54,4 +54,4 @@ constexpr llvm::StringLiteral kRegisterShares = "block.register_shares";
 
 } // namespace mirage::block
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_REGISTERESTIMATE_H
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_REGISTERESTIMATE_H

@@ -1,6 +1,6 @@
 //===- HeldTile.cpp - where and how a tile is held ------------------------===//
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
 
 using namespace mlir;
 using namespace mirage;

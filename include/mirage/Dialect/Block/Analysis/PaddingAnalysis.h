@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_PADDINGANALYSIS_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_PADDINGANALYSIS_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_PADDINGANALYSIS_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_PADDINGANALYSIS_H
 
 #include "mirage/Dialect/Block/IR/Block.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
@@ -47,4 +47,4 @@ private:
 
 } // namespace mirage::block
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_PADDINGANALYSIS_H
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_PADDINGANALYSIS_H

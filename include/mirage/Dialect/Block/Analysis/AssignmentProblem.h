@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_ASSIGNMENTPROBLEM_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_ASSIGNMENTPROBLEM_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_ASSIGNMENTPROBLEM_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_ASSIGNMENTPROBLEM_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -67,4 +67,4 @@ Assignment solveByDescent(const AssignmentProblem &problem);
 
 } // namespace mirage::block
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_ASSIGNMENTPROBLEM_H
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_ASSIGNMENTPROBLEM_H

@@ -1,9 +1,9 @@
 //===- LayoutModel.cpp - layout assignment as a problem -------------------===//
 
-#include "mirage/Dialect/Block/Transforms/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/LayoutModel.h"
 
-#include "mirage/Dialect/Block/Transforms/LayoutCosts.h"
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Dialect/Block/Analysis/LayoutCosts.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Target/Staging.h"
 #include "mirage/Target/WarpSharing.h"
 

@@ -1,8 +1,8 @@
 //===- WarpgroupProducts.cpp - launches whose products warpgroups compute -===//
 
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Target/Staging.h"
 #include "mirage/Target/WarpSharing.h"
 

@@ -1,6 +1,6 @@
 //===- AssignmentProblem.cpp - choices with pairwise costs ----------------===//
 
-#include "mirage/Dialect/Block/Transforms/AssignmentProblem.h"
+#include "mirage/Dialect/Block/Analysis/AssignmentProblem.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -20,12 +20,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTMODEL_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTMODEL_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_LAYOUTMODEL_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_LAYOUTMODEL_H
 
-#include "mirage/Dialect/Block/Transforms/AssignmentProblem.h"
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
-#include "mirage/Dialect/Block/Transforms/PaddingAnalysis.h"
+#include "mirage/Dialect/Block/Analysis/AssignmentProblem.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/PaddingAnalysis.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -124,4 +124,4 @@ bool canStayPartial(mlir::Value value);
 
 } // namespace mirage::block
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTMODEL_H
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_LAYOUTMODEL_H

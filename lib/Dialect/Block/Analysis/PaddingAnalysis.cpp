@@ -1,8 +1,8 @@
 //===- PaddingAnalysis.cpp - extents of fragments -------------------------===//
 
-#include "mirage/Dialect/Block/Transforms/PaddingAnalysis.h"
+#include "mirage/Dialect/Block/Analysis/PaddingAnalysis.h"
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
 #include "mirage/Target/Staging.h"
 

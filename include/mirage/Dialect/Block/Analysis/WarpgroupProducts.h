@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_WARPGROUPPRODUCTS_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_WARPGROUPPRODUCTS_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_WARPGROUPPRODUCTS_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_WARPGROUPPRODUCTS_H
 
 #include "mirage/Dialect/Block/IR/Block.h"
 #include "mirage/Dialect/Kernel/IR/Kernel.h"
@@ -67,4 +67,4 @@ StoreParts getStoreParts(const BoxStore &box, thread::FragmentType whole);
 
 } // namespace mirage::block
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_WARPGROUPPRODUCTS_H
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_WARPGROUPPRODUCTS_H

@@ -1,9 +1,9 @@
 //===- ProductPhases.cpp - the order of a loop's products -----------------===//
 
-#include "mirage/Dialect/Block/Transforms/ProductPhases.h"
+#include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
-#include "mirage/Dialect/Block/Transforms/WarpgroupProducts.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 
 #include <limits>
 #include <tuple>

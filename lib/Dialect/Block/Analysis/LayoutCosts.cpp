@@ -1,6 +1,6 @@
 //===- LayoutCosts.cpp - what layouts cost --------------------------------===//
 
-#include "mirage/Dialect/Block/Transforms/LayoutCosts.h"
+#include "mirage/Dialect/Block/Analysis/LayoutCosts.h"
 
 #include "llvm/ADT/STLExtras.h"
 

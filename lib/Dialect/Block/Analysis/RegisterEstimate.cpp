@@ -1,8 +1,8 @@
 //===- RegisterEstimate.cpp - registers that a launch needs ---------------===//
 
-#include "mirage/Dialect/Block/Transforms/RegisterEstimate.h"
+#include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
 
-#include "mirage/Dialect/Block/Transforms/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Thread/IR/Layouts.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTCOSTS_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTCOSTS_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_LAYOUTCOSTS_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_LAYOUTCOSTS_H
 
 #include "mirage/Dialect/Thread/IR/LinearLayout.h"
 #include "mirage/Target/WarpSharing.h"
@@ -37,4 +37,4 @@ double getSpillCost(const thread::LinearLayout &layout, int64_t elementBytes);
 
 } // namespace mirage::block
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_LAYOUTCOSTS_H
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_LAYOUTCOSTS_H

@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIRAGE_DIALECT_BLOCK_TRANSFORMS_PRODUCTPHASES_H
-#define MIRAGE_DIALECT_BLOCK_TRANSFORMS_PRODUCTPHASES_H
+#ifndef MIRAGE_DIALECT_BLOCK_ANALYSIS_PRODUCTPHASES_H
+#define MIRAGE_DIALECT_BLOCK_ANALYSIS_PRODUCTPHASES_H
 
 #include "mirage/Dialect/Block/IR/Block.h"
 
@@ -71,4 +71,4 @@ bool isOnlySummed(MatmulOp matmul);
 
 } // namespace mirage::block
 
-#endif // MIRAGE_DIALECT_BLOCK_TRANSFORMS_PRODUCTPHASES_H
+#endif // MIRAGE_DIALECT_BLOCK_ANALYSIS_PRODUCTPHASES_H
