@@ -16,6 +16,7 @@ from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.parts import all_parts as parts_module
 from mirage.pipeline.parts import part as part_module
+from mirage.pipeline.parts import seconds
 from mirage.pipeline.parts.seconds import BUSIEST, SEARCHED
 from mirage.search import SearchLimits
 from mirage.semantics.alternatives import Alternatives
@@ -49,8 +50,8 @@ def test_verification_leaves_time_to_compile(
 
     monkeypatch.setattr(part_module, "verify_candidates", noted)
     monkeypatch.setattr(part_module, "VERIFIED", 1.0)
-    monkeypatch.setattr(part_module, "COMPILE", 50.0)
-    monkeypatch.setattr(part_module, "COMPILE_KERNEL", 10.0)
+    monkeypatch.setattr(seconds, "COMPILE", 50.0)
+    monkeypatch.setattr(seconds, "COMPILE_KERNEL", 10.0)
     start = time.time()
     optimize(linear().program(), replace(FAST, budget=1000.0))
     assert ends
@@ -69,9 +70,10 @@ def test_the_search_leaves_time_to_verify_and_compile(monkeypatch: pytest.Monkey
         return real(graph, target, limits, *rest)
 
     monkeypatch.setattr(part_module, "search_part", noted)
-    monkeypatch.setattr(part_module, "busy", lambda: 1.0)
-    monkeypatch.setattr(part_module, "COMPILE", 100.0)
-    monkeypatch.setattr(part_module, "COMPILE_KERNEL", 20.0)
+    for module in (part_module, seconds):
+        monkeypatch.setattr(module, "busy", lambda: 1.0)
+    monkeypatch.setattr(seconds, "COMPILE", 100.0)
+    monkeypatch.setattr(seconds, "COMPILE_KERNEL", 20.0)
     optimize(linear().program(), replace(FAST, budget=1000.0))
     assert budgets
     most = SEARCHED * (1000.0 - 100.0 - 20.0)  # one product
@@ -94,9 +96,10 @@ def test_later_parts_leave_time_to_compile_earlier_ones(monkeypatch: pytest.Monk
             return reserved[-1]
 
     monkeypatch.setattr(parts_module, "PartSolver", Noted)
-    monkeypatch.setattr(part_module, "busy", lambda: 1.0)
-    monkeypatch.setattr(part_module, "COMPILE", 60.0)
-    monkeypatch.setattr(part_module, "COMPILE_KERNEL", 200.0)
+    for module in (part_module, seconds):
+        monkeypatch.setattr(module, "busy", lambda: 1.0)
+    monkeypatch.setattr(seconds, "COMPILE", 60.0)
+    monkeypatch.setattr(seconds, "COMPILE_KERNEL", 200.0)
     x, w = torch.randn(16, 32), torch.randn(32, 32)
     imported = mi.from_torch(
         lambda x, w: torch.relu(torch.logcumsumexp(x @ w, 1) @ w), x, w, allow_fallback=True
