@@ -300,11 +300,9 @@ class Program:
         may be worth storing even where they are cheap to compute."""
         factors: set[Value] = set()
         for op in reversed(self.graph.ops):
-            if isinstance(op, Matmul):
-                read = sum(v.type.bytes for v in op.operands)
-                if product_time(op, self.target) > read / self.target.dram_bytes:
-                    factors.update(op.operands)
-            elif isinstance(op, View) and op.whole and op.result in factors:
+            read = sum(v.type.bytes for v in op.operands)
+            multiplied = product_time(op, self.target) > read / self.target.dram_bytes
+            if multiplied or (isinstance(op, View) and op.whole and op.result in factors):
                 factors.update(op.operands)
         return factors
 
