@@ -5,11 +5,11 @@ a change that should change nothing can be shown to.
     python benchmarks/choices.py --out build/before.json
     python benchmarks/choices.py --out build/after.json --against build/before.json
 
-The way is that of the pipeline without verification: search, rewriting against overflow, shortlist,
-then the candidate that is predicted to be the fastest of those that compile. Search stops where it
-has covered everything or at ``--budget`` seconds; a program for which it stopped at its budget is
-named, as what it chose depends on the machine. Exit code 1 if a program differs from ``--against``
-or fails in another way than there.
+The way is that of the pipeline without verification: search, rewriting against overflow, loops
+without the steps that a mask empties, shortlist, then the candidate that is predicted to be the
+fastest of those that compile. Search stops where it has covered everything or at ``--budget``
+seconds; a program for which it stopped at its budget is named, as what it chose depends on the
+machine. Exit code 1 if a program differs from ``--against`` or fails in another way than there.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -40,6 +40,8 @@ from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits, StopReason
 from mirage.semantics.alternatives import Alternatives, inlined
 from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms.lookups import fused
+from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.workloads import get, names
 
 Row = dict[str, Any]
@@ -95,6 +97,7 @@ def record(name: str, chip: str, budget: float) -> Row:
         limits = SearchLimits(budget=budget, candidates=SEARCHED)
         candidates, results = add_candidates(graph, target, limits)
         stable, exponentials = stabilize_candidates(candidates)
+        stable = skip_steps(stable)
         short, _ = shortlist(stable, target, CANDIDATES, exponentials)
         stops = {r.report.stop for r in results}
         row["stop"] = StopReason.BUDGET.value if StopReason.BUDGET in stops else "complete"
@@ -116,7 +119,7 @@ def compiled(graph: KernelGraph, target: Target, chip: str) -> tuple[KernelGraph
             order = orders[part]
             return order[min(rank, len(order) - 1)] if order else 0
 
-        chosen = inlined(graph, choose)
+        chosen = fused(inlined(graph, choose))
         try:
             artifact = compile_graph(chosen, CompileOptions(chip)).artifact
         except CompileError as e:

@@ -61,9 +61,9 @@ WRONG = {
         "mirage.runtime.artifact -> mirage.semantics.scalar",
     ),
     "emulator/machine/cohort.py": ("mirage.emulator.machine.machine", ".cohort -> .machine"),
-    "frontend/builder.py": (
+    "frontend/block_graph.py": (
         "mirage.pipeline.options",
-        "mirage.frontend.builder -> mirage.pipeline.options",
+        "mirage.frontend.block_graph -> mirage.pipeline.options",
     ),
 }
 """Of a file a module that it must not import, and what the check says then."""
