@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from mirage.runtime.errors import ArgumentShapeError, UnreadableArtifactError
+from mirage.runtime.errors import (
+    ArgumentShapeError,
+    ArgumentSizeError,
+    UnreadableArtifactError,
+)
 
 if TYPE_CHECKING:
     from mirage.runtime.manifest import Argument, KernelLaunch, Manifest
@@ -104,13 +108,13 @@ def read_size(r: Reader) -> Size | None:
 def at_size(m: Manifest, value: int) -> Manifest:
     """The manifest of a program with a size, stated for the largest one, for another one.
 
-    Raises :class:`ArgumentShapeError` for sizes that it has no kernels for.
+    Raises :class:`ArgumentSizeError` for sizes that it has no kernels for.
     """
     size = m.size
     if size is None or size.value != size.at_most:
         raise ValueError("expected the manifest of a program for any size, at its largest one")
     if not 1 <= value <= size.at_most:
-        raise ArgumentShapeError(
+        raise ArgumentSizeError(
             f"expected a size from 1 to {size.at_most}, which {m.name!r} was compiled for, got "
             f"{value}"
         )

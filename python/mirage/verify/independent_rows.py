@@ -1,0 +1,135 @@
+"""Programs whose rows do not depend on each other: what a result holds in a row is one function of
+that row of the inputs, the same for all rows.
+
+Such a program is the same function at every number of rows: with fewer of them it computes the
+first rows of what it computes with more, whatever the others hold. So two of them that are equal at
+one number of rows are equal at all. And kernels that were compiled for the largest number compute
+the right rows for a smaller one where they read zeros for rows that are not there and write none of
+those: what they compute for missing rows, not-a-number included, reaches no other row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ugraph import (
+    Boundary,
+    KernelGraph,
+    Launch,
+    Op,
+    Source,
+    UnknownOp,
+    Value,
+    all_ops,
+)
+from mirage.verify.compression.digits import Structure
+from mirage.verify.compression.independent_copies import parallel_digits
+from mirage.verify.compression.index_relations import Irregular
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The digits of the rows, outermost first."""
+
+    structure: Structure
+    digits: tuple[Hashable, ...]
+
+    def leads(self, value: Value) -> bool:
+        """Whether the outermost dimension of a tensor begins with the rows."""
+        return self._of(value, 0)[: len(self.digits)] == self.digits
+
+    def occur(self, value: Value) -> bool:
+        """Whether elements of a value are told apart by the row."""
+        return any(
+            d in self.digits for dim in range(len(value.shape)) for d in self._of(value, dim)
+        )
+
+    def cut_along(self, launch: Launch, axes: Iterable[str]) -> bool:
+        """Whether the blocks or steps of some axes of a launch have different rows."""
+        slots = (self.structure.axis(launch, axis) for axis in axes)
+        return any(d in self.digits for slot in slots for d in self.structure.digits_of(slot))
+
+    def _of(self, value: Value, dim: int) -> tuple[Hashable, ...]:
+        return tuple(self.structure.digits_of(self.structure.slot(value, dim)))
+
+
+def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> str | None:
+    """Why it is not shown that the ``rows`` rows of some ``inputs`` (by their numbers; an outermost
+    dimension has a multiple of them) do not depend on each other, in words; None if it is shown.
+
+    Then every value of the program that depends on these inputs has the rows outermost, and no
+    other one has them.
+    """
+    graph = decompose(graph)
+    try:
+        structure = Structure((graph,))
+        parallel = parallel_digits((graph,), structure)
+    except Irregular as error:
+        return f"tiles and dimensions do not fit each other ({error})"
+    except UnknownOp as error:
+        return str(error)
+    found = _rows_of(structure, graph.inputs[min(inputs)], rows)
+    if isinstance(found, str):
+        return found
+    mixed = [d for d in found.digits if d not in parallel]
+    if mixed:
+        return "an op relates rows to each other"
+    if any(len(structure.digits[d].segments) > 1 for d in found.digits):
+        return "rows are cut into unequal parts"
+    return next(_exceptions(graph, inputs, found), None)
+
+
+def _rows_of(structure: Structure, value: Value, rows: int) -> _Rows | str:
+    """The digits of the rows, by an input that has them."""
+    digits = tuple(structure.digits_of(structure.slot(value, 0)))
+    for count in range(1, len(digits) + 1):
+        if prod(structure.digits[d].radix for d in digits[:count]) == rows:
+            return _Rows(structure, digits[:count])
+    return f"tiles cut across the {rows} rows of {value.name or 'an input'}"
+
+
+def _exceptions(graph: KernelGraph, inputs: Collection[int], rows: _Rows) -> Iterator[str]:
+    """What is not the same function of each row."""
+    for i, value in enumerate(graph.inputs):
+        name = value.name or f"input {i}"
+        if i in inputs and not rows.leads(value):
+            yield f"{name} does not have the rows outermost"
+        elif i not in inputs and rows.occur(value):
+            yield f"{name}, which has no rows, tells them apart"
+    dependent = {graph.inputs[i] for i in inputs}
+    for op in graph.ops:
+        if any(v in dependent for v in op.operands):
+            dependent.update(op.results)
+        for value in op.results:
+            if value in dependent and not (value.shape and rows.leads(value)):
+                yield f"a result of {_name(op)} does not have the rows outermost"
+            elif value not in dependent and rows.occur(value):
+                yield f"{_name(op)} tells rows apart and does not depend on them"
+    yield from (
+        f"{_name(op)}, in which nothing is known of rows"
+        for op in graph.ops
+        if isinstance(op, Boundary)
+    )
+    yield from (f"{_name(op)} tells rows apart" for op in _sources(graph, rows))
+    for value in graph.outputs:
+        if value not in dependent:
+            yield f"{value.name or 'a result'} has no rows"
+
+
+def _sources(graph: KernelGraph, rows: _Rows) -> Iterator[Op]:
+    """Ops that make values of nothing that has the rows, and that are told apart by the row."""
+    for outer in graph.ops:
+        for op in all_ops((outer,)):
+            if not isinstance(op, Source) or op.cuts:  # loads have the rows of what they load
+                continue
+            axes = op.reads_axes if isinstance(outer, Launch) else ()
+            cut = isinstance(outer, Launch) and rows.cut_along(outer, axes)
+            if cut or any(map(rows.occur, op.results)):
+                yield op
+
+
+def _name(op: Op) -> str:
+    return "a kernel" if isinstance(op, Launch) else type(op).__name__.lower()
