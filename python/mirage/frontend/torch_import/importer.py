@@ -24,6 +24,7 @@ from mirage.frontend.torch_import.capture import (
     capture,
     is_user_file,
 )
+from mirage.frontend.torch_import.dynamic import dynamic_program
 from mirage.frontend.torch_import.formulas import as_formula
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.table import IGNORED, TABLE
@@ -38,6 +39,7 @@ from mirage.transforms.copies import without_copies, without_repeats
 from mirage.transforms.selections import selected_pieces
 
 if TYPE_CHECKING:
+    from mirage.pipeline.by_size import OptimizedSizes
     from mirage.pipeline.result import Optimized
 
 ir: Any = untyped_ir
@@ -79,8 +81,8 @@ class ImportedGraph:
         """The program as data; inputs are the module's inputs, then its weights."""
         return self.program.graph
 
-    def superoptimize(self, **options: object) -> Optimized:
-        """As :meth:`mirage.GraphBuilder.superoptimize`."""
+    def superoptimize(self, **options: object) -> Optimized | OptimizedSizes:
+        """As :meth:`mirage.GraphBuilder.superoptimize`; with a dynamic size, for all of them."""
 
         return self.program.superoptimize(**options)
 
@@ -90,6 +92,7 @@ def from_torch(
     *example_inputs: object,
     allow_fallback: bool = False,
     allow_updates: bool = False,
+    dynamic_shapes: object = None,
     name: str = "main",
 ) -> ImportedGraph:
     """Imports a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
@@ -101,7 +104,16 @@ def from_torch(
     afterwards comes before its results (``ImportedGraph.updates``), for the caller to write there.
     Stores of some elements stay calls of PyTorch then, which may write in place
     (:mod:`mirage.pipeline.plan`).
+
+    ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
+    inputs is a size that is known at the call only (:mod:`mirage.frontend.torch_import.dynamic`).
     """
+    if dynamic_shapes is not None:
+
+        def at(inputs: Sequence[object]) -> Program:
+            return from_torch(module, *inputs, name=name).program
+
+        return ImportedGraph(dynamic_program(module, example_inputs, dynamic_shapes, at))
     captured = capture(module, example_inputs, allow_updates)
     importer = _Importer(captured, allow_fallback, name)
     program = importer.program()
