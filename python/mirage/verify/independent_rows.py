@@ -28,11 +28,12 @@ from mirage.semantics.ugraph import (
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.independent_copies import parallel_digits
 from mirage.verify.compression.index_relations import Irregular
+from mirage.verify.compression.readings import readings
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The digits of the rows, outermost first."""
+    """The digits of the rows, outermost first, and the structure that they are of."""
 
     structure: Structure
     digits: tuple[Hashable, ...]
@@ -63,19 +64,30 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
     Then every value of the program that depends on these inputs has the rows outermost, and no
     other one has them.
     """
-    graph = decompose(graph)
+    first = None
     try:
-        structure = Structure((graph,))
-        parallel = parallel_digits((graph,), structure)
+        for reading in readings((decompose(graph),)):
+            (read,) = reading.graphs
+            why = _why(read, reading.structure, inputs, rows)
+            if why is None:
+                return None
+            first = first or why
     except Irregular as error:
         return f"tiles and dimensions do not fit each other ({error})"
     except UnknownOp as error:
         return str(error)
+    return first
+
+
+def _why(
+    graph: KernelGraph, structure: Structure, inputs: Collection[int], rows: int
+) -> str | None:
+    """:func:`why_rows_depend` by one reading of the program."""
+    parallel = parallel_digits((graph,), structure)
     found = _rows_of(structure, graph.inputs[min(inputs)], rows)
     if isinstance(found, str):
         return found
-    mixed = [d for d in found.digits if d not in parallel]
-    if mixed:
+    if any(d not in parallel for d in found.digits):
         return "an op relates rows to each other"
     if any(len(structure.digits[d].segments) > 1 for d in found.digits):
         return "rows are cut into unequal parts"
@@ -83,10 +95,11 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
 
 
 def _rows_of(structure: Structure, value: Value, rows: int) -> _Rows | str:
-    """The digits of the rows, by an input that has them."""
+    """The digits of the rows, by an input that has them; where a dimension within a row is read as
+    one with them, of the parts of rows that it tells apart: those are rows, too."""
     digits = tuple(structure.digits_of(structure.slot(value, 0)))
     for count in range(1, len(digits) + 1):
-        if prod(structure.digits[d].radix for d in digits[:count]) == rows:
+        if prod(structure.digits[d].radix for d in digits[:count]) % rows == 0:
             return _Rows(structure, digits[:count])
     return f"tiles cut across the {rows} rows of {value.name or 'an input'}"
 
