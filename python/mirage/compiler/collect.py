@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from mirage.compiler.errors import CompileError
 from mirage.compiler.workspace import Lifetime, plan
 from mirage.runtime.artifact import Artifact, sha256
-from mirage.runtime.sizes import Size
 from mirage.runtime.manifest import (
     ELEMENT_BYTES,
     Argument,
@@ -27,6 +26,7 @@ from mirage.runtime.manifest import (
     TensorSpec,
     WorkspaceBuffer,
 )
+from mirage.runtime.sizes import Size
 from mirage.semantics.region import contiguous_start
 
 if TYPE_CHECKING:

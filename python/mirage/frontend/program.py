@@ -40,27 +40,13 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """A size that is known at the call only: from ``at_least`` to ``at_most``, of which ``inputs``
-    (by their numbers among the graph's) have rows in proportion. ``at`` gives the program at one
-    size; it is the same function of the rows there are at each."""
-
-    name: str
-    at_least: int
-    at_most: int
-    inputs: tuple[int, ...]
-    at: Callable[[int], Program]
-
-
-@dataclass(frozen=True)
 class Program:
     """A kernel graph with what else is known of it: where its ops stand in the user's program,
     bound inputs, and which results are no tensors (``results`` has the others' places among the
     graph's outputs; left out, the outputs are the results). ``keys`` says where each result stands
     in what the program returns (``['loss']``, ``[0]``; empty: not known), ``unread`` names bound
     tensors that no result depends on. ``updates`` are inputs of the graph that the program writes
-    to: the first outputs are what they hold afterwards. With ``sizes`` it stands for a program for
-    each of them, and the graph is the one at the largest.
+    to: the first outputs are what they hold afterwards.
     """
 
     graph: KernelGraph
@@ -70,7 +56,6 @@ class Program:
     keys: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     updates: tuple[int, ...] = ()
-    sizes: Sizes | None = None
 
     @property
     def call_inputs(self) -> tuple[Value, ...]:
@@ -86,14 +71,10 @@ class Program:
 
     # The only imports of a higher layer, so that a program can be optimized by a method of it.
 
-    def superoptimize(self, **options: object) -> Optimized | OptimizedSizes:
-        """:func:`mirage.optimize` with these options (fields of ``mirage.OptimizeOptions``); of a
-        program with a dynamic size :func:`mirage.pipeline.by_size.optimize_sizes`."""
-        from mirage.pipeline.by_size import optimize_sizes
+    def superoptimize(self, **options: object) -> Optimized:
+        """:func:`mirage.optimize` with these options (fields of ``mirage.OptimizeOptions``)."""
         from mirage.pipeline.optimize import OptimizeOptions, optimize
 
-        if self.sizes is not None:
-            return optimize_sizes(self, OptimizeOptions.of(**options))
         return optimize(self, OptimizeOptions.of(**options))
 
     def compile(self, **options: object) -> Optimized:
@@ -101,6 +82,32 @@ class Program:
         from mirage.pipeline.optimize import OptimizeOptions, compile_graph
 
         return compile_graph(self, OptimizeOptions.of(**options))
+
+
+@dataclass(frozen=True)
+class SizedProgram:
+    """A program for each size from ``at_least`` to ``at_most``, of which ``inputs`` (by their
+    numbers among the graph's) have rows in proportion: ``at`` gives it at one size. ``name`` is
+    that of the size."""
+
+    name: str
+    at_least: int
+    at_most: int
+    inputs: tuple[int, ...]
+    at: Callable[[int], Program]
+
+    @property
+    def program(self) -> Program:
+        """The program at the largest size."""
+        return self.at(self.at_most)
+
+    def superoptimize(self, **options: object) -> OptimizedSizes:
+        """:func:`mirage.pipeline.by_size.optimize_sizes` with these options (fields of
+        ``mirage.OptimizeOptions``)."""
+        from mirage.pipeline.by_size import optimize_sizes
+        from mirage.pipeline.optimize import OptimizeOptions
+
+        return optimize_sizes(self, OptimizeOptions.of(**options))
 
 
 def check_inputs_used(graph: KernelGraph, locations: Mapping[Value, SourceLocation | None]) -> None:

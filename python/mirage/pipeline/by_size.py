@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mirage.compiler.errors import CompileError
 from mirage.errors import MirageError
 from mirage.frontend.errors import DynamicShapeError
-from mirage.frontend.program import Program, Sizes
+from mirage.frontend.program import SizedProgram
 from mirage.pipeline.checks.emulated_check import emulated, kernel_ops
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.optimize import optimize
@@ -54,10 +54,9 @@ class SizeClass:
 class OptimizedSizes:
     """A program with a dynamic size, optimized: call it with inputs of any size in its range."""
 
-    def __init__(self, program: Program, classes: Sequence[SizeClass]) -> None:
-        assert program.sizes is not None
-        self.program = program
-        self.sizes: Sizes = program.sizes
+    def __init__(self, sizes: SizedProgram, classes: Sequence[SizeClass]) -> None:
+        self.sizes = sizes
+        self.program = sizes.program
         self.classes = tuple(classes)
         artifacts = [c.artifact for c in self.classes]
         self.table = SizeTable(artifacts, self.sizes.at_least, self.sizes.at_most)
@@ -94,7 +93,7 @@ class OptimizedSizes:
         return [bound[i] if i in bound else next(rest) for i in range(count)]  # type: ignore[misc]
 
 
-def classes_of(sizes: Sizes) -> tuple[int, ...]:
+def classes_of(sizes: SizedProgram) -> tuple[int, ...]:
     """The largest sizes of the classes. That of the last is not below the largest size of all, and
     a multiple of the first, so that tiles divide it."""
     last = -(-sizes.at_most // SMALLEST) * SMALLEST
@@ -107,17 +106,12 @@ def classes_of(sizes: Sizes) -> tuple[int, ...]:
     return (*found, last)
 
 
-def optimize_sizes(program: Program, options: OptimizeOptions | None = None) -> OptimizedSizes:
+def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) -> OptimizedSizes:
     """Optimizes a program with a dynamic size; ``options`` are those of each class.
 
     Raises the errors of :func:`mirage.optimize`, :class:`DynamicShapeError` where rows depend on
     each other, and :class:`SizeClassError`.
     """
-    sizes = program.sizes
-    if sizes is None:
-        raise DynamicShapeError(
-            "expected a program with a dynamic size; import it with dynamic_shapes"
-        )
     bounds = classes_of(sizes)
     largest = sizes.at(bounds[-1])
     why = why_rows_depend(largest.graph, sizes.inputs, bounds[-1])
@@ -127,10 +121,10 @@ def optimize_sizes(program: Program, options: OptimizeOptions | None = None) -> 
             "import the program without dynamic_shapes"
         )
     options = options or OptimizeOptions()
-    return OptimizedSizes(program, [_class(sizes, most, options) for most in bounds])
+    return OptimizedSizes(sizes, [_class(sizes, most, options) for most in bounds])
 
 
-def _class(sizes: Sizes, most: int, options: OptimizeOptions) -> SizeClass:
+def _class(sizes: SizedProgram, most: int, options: OptimizeOptions) -> SizeClass:
     optimized = optimize(sizes.at(most), options)
     reasons: list[str] = []
     for number in range(len(optimized.finalists)):
@@ -146,7 +140,7 @@ def _class(sizes: Sizes, most: int, options: OptimizeOptions) -> SizeClass:
     )
 
 
-def _for_all_sizes(optimized: Optimized, sizes: Sizes, most: int) -> SizeClass | str:
+def _for_all_sizes(optimized: Optimized, sizes: SizedProgram, most: int) -> SizeClass | str:
     """What was found at the largest size of a class, for all its sizes; else why it is not."""
     if not optimized.is_one_artifact:
         return "a part stays with PyTorch, or a result is no tensor of its own"
@@ -171,7 +165,7 @@ def _for_all_sizes(optimized: Optimized, sizes: Sizes, most: int) -> SizeClass |
     return SizeClass(most, optimized, artifact, checks)
 
 
-def _compiled(graph: KernelGraph, optimized: Optimized, sizes: Sizes, most: int) -> Artifact:
+def _compiled(graph: KernelGraph, optimized: Optimized, sizes: SizedProgram, most: int) -> Artifact:
     """The kernels of ``graph`` as they take the size."""
     from mirage.compiler import CompileOptions, Names, compile_text
     from mirage.mlir_io import graph_to_text

@@ -14,8 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirage.runtime.artifact import MANIFEST, Artifact, read_artifact, read_json, write_files
-from mirage.runtime.artifact import writing
+from mirage.runtime.artifact import (
+    MANIFEST,
+    Artifact,
+    read_artifact,
+    read_json,
+    write_files,
+    writing,
+)
 from mirage.runtime.errors import (
     ArgumentCountError,
     ArgumentSizeError,
@@ -37,7 +43,8 @@ _KEPT = 4096
 
 class SizeTable:
     """Artifacts of one program, each for sizes up to its own largest one, in that order; together
-    for all from ``at_least`` to ``at_most``. Raises :class:`UnreadableArtifactError` where they do not fit."""
+    for all from ``at_least`` to ``at_most``. Raises :class:`UnreadableArtifactError` where they do
+    not fit."""
 
     def __init__(
         self,

@@ -12,9 +12,9 @@ from mirage.runtime.tensor_maps import TensorMapSlot
 class Packing:
     """Parameter lists of all kernels of an artifact, laid out once.
 
-    Kernel parameters are addresses, tensor maps made of one, or the program's ``size``. Each has a slot with the address;
-    ``kernelParams`` of a launch is an array of pointers to slots, or to tensor maps, so writing the
-    slots and calling ``update_maps`` is all that a call has to do.
+    Kernel parameters are addresses, tensor maps made of one, or the program's ``size``. Each has a
+    slot with the address; ``kernelParams`` of a launch is an array of pointers to slots, or to
+    tensor maps, so writing the slots and calling ``update_maps`` is all that a call has to do.
     """
 
     def __init__(self, launches: tuple[KernelLaunch, ...], size: int = 0) -> None:

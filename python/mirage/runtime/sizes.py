@@ -18,8 +18,13 @@ from mirage.runtime.errors import (
 )
 
 if TYPE_CHECKING:
-    from mirage.runtime.manifest import Argument, KernelLaunch, Manifest
-    from mirage.runtime.manifest import TensorSpec, WorkspaceBuffer
+    from mirage.runtime.manifest import (
+        Argument,
+        KernelLaunch,
+        Manifest,
+        TensorSpec,
+        WorkspaceBuffer,
+    )
     from mirage.runtime.reader import Json, Reader
 
     Tensor = TypeVar("Tensor", TensorSpec, WorkspaceBuffer)
@@ -86,7 +91,9 @@ class Size:
             need(knows == bool(varying), f"{at}.arguments", "the size once where rows vary", knows)
             for a in varying:
                 rows = most if a.map is None else a.map.shape[0]
-                need(rows % most == 0, f"{at}.arguments", f"maps of a multiple of {most} rows", rows)
+                need(
+                    rows % most == 0, f"{at}.arguments", f"maps of a multiple of {most} rows", rows
+                )
 
 
 def read_size(r: Reader) -> Size | None:

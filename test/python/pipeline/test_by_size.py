@@ -1,5 +1,5 @@
-"""The whole way of programs with a dynamic size: imported, searched for each class, executed at sizes
-in each, compared with float64."""
+"""The whole way of programs with a dynamic size: imported, searched for each class, executed at
+sizes in each, compared with float64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import torch
 from mirage.emulator.artifact import check_artifact
 from mirage.frontend.errors import DynamicShapeError
-from mirage.frontend.program import Program, Sizes
+from mirage.frontend.program import Program, SizedProgram
 from mirage.pipeline.by_size import OptimizedSizes, classes_of, optimize_sizes
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.runtime.by_size import read_sizes
@@ -28,9 +28,7 @@ def optimized(
 ) -> OptimizedSizes:
     shapes = [{0: Dim("batch", min=1, max=most)} if i < rows else None for i in range(len(inputs))]
     graph = mi.from_torch(function, *inputs, dynamic_shapes=shapes)
-    result = graph.superoptimize(chip="sm_80", budget=60, use_cache=False, **options)
-    assert isinstance(result, OptimizedSizes)
-    return result
+    return graph.superoptimize(chip="sm_80", budget=60, use_cache=False, **options)
 
 
 def silu(x: np.ndarray) -> np.ndarray:
@@ -91,12 +89,8 @@ def test_rows_that_depend_on_each_other_are_refused() -> None:
     def at(size: int) -> Program:
         return mi.from_torch(lambda x: x.softmax(0), torch.zeros(size, 8)).program
 
-    program = mi.from_torch(lambda x: x.softmax(0), torch.zeros(32, 8)).program
-    sizes = Sizes("batch", 1, 32, (0,), at)
     with pytest.raises(DynamicShapeError, match="rows along batch that do not depend on each"):
-        optimize_sizes(Program(program.graph, sizes=sizes))
-    with pytest.raises(DynamicShapeError, match="expected a program with a dynamic size"):
-        optimize_sizes(program)
+        optimize_sizes(SizedProgram("batch", 1, 32, (0,), at))
 
 
 @pytest.mark.parametrize(
@@ -111,4 +105,7 @@ def test_rows_that_depend_on_each_other_are_refused() -> None:
     ],
 )
 def test_classes(least: int, most: int, classes: tuple[int, ...]) -> None:
-    assert classes_of(Sizes("n", least, most, (0,), lambda n: pytest.fail())) == classes
+    def at(size: int) -> Program:
+        raise AssertionError(f"expected no program, {size} was asked for")
+
+    assert classes_of(SizedProgram("n", least, most, (0,), at)) == classes

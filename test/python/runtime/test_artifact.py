@@ -113,7 +113,7 @@ def _set(*path: str | int, value: object) -> Callable[[Any], None]:
         (_set("kernels", 0, "grid", value=[1, 0, 1]), UnreadableArtifactError, "three positive"),
         (_set("kernels", 1, "module", value=1), UnreadableArtifactError, "one of 1 modules"),
         (_set("kernels", 0, "arguments", 0, "index", value=1), UnreadableArtifactError, "1 input"),
-        (_set("kernels", 0, "arguments", 0, "kind", value="x"), UnreadableArtifactError, "workspace or size"),
+        (_set("kernels", 0, "arguments", 0, "kind", value="x"), UnreadableArtifactError, "or size"),
         (_set("kernels", value=[]), UnreadableArtifactError, "a kernel that writes them"),
         (_set("modules", 0, "ptx", value="../../etc/p"), UnreadableArtifactError, "same folder"),
         (_set("workspace", 0, "offset", value=-1), UnreadableArtifactError, "non-negative"),

@@ -67,7 +67,8 @@ def test_calls_find_what_was_made_for_their_size() -> None:
     for rows in (6, 10, 6, 26):
         (launched,) = call(torch.zeros(rows, 4))
         made.append(launched)
-    assert made[0] is made[2] and len(made[0].calls) == 2
+    assert made[0] is made[2]
+    assert len(made[0].calls) == 2
     assert [m.artifact.manifest.inputs[0].shape for m in made] == [(6, 4), (10, 4), (6, 4), (26, 4)]
     assert made[1].shares is made[3].shares is not made[0].shares
     assert repr(call) == "<mirage program 'twice' for sizes from 1 to 13>"
@@ -134,7 +135,7 @@ def test_changed_tables_are_refused(
 
 
 def test_programs_that_do_not_fit_each_other_are_refused() -> None:
-    with pytest.raises(UnreadableArtifactError, match="for growing sizes, got .*None"):
+    with pytest.raises(UnreadableArtifactError, match=r"for growing sizes, got .*None"):
         SizeTable([sized_artifact(4), small_artifact()], 1, 4)
     other = sized_artifact(16)
     wider = replace(other.manifest.outputs[0], name="z")

@@ -30,7 +30,8 @@ def test_another_size_has_other_rows_blocks_and_tensor_maps() -> None:
     assert m.kernels[0].grid == (2 * 5, 1, 1)  # rows = (2, 2) of 16 blocks
     assert m.kernels[1].grid == second.grid
     assert m.kernels[0].arguments[-1].map == replace(described, shape=(10, 4))
-    assert m.size is not None and (m.size.value, m.size.at_most) == (5, 8)
+    assert m.size is not None
+    assert (m.size.value, m.size.at_most) == (5, 8)
 
 
 @pytest.mark.parametrize("size", [0, 9, -1])
@@ -43,7 +44,9 @@ def test_the_size_of_inputs() -> None:
     m = sized_artifact(most=8).manifest
     assert sizes_of(m, [(6, 4)]) == 3
     for shape in ((5, 4), (6, 3), (6,), (6, 4, 1)):
-        with pytest.raises(ArgumentShapeError, match=r"input 0 \(x\): expected shape \(2 \* n, 4\)"):
+        with pytest.raises(
+            ArgumentShapeError, match=r"input 0 \(x\): expected shape \(2 \* n, 4\)"
+        ):
             sizes_of(m, [shape])
 
 
@@ -100,7 +103,9 @@ def test_kernels_of_maps_with_other_rows_are_refused() -> None:
     odd = replace(kernel.arguments[0], map=TensorMap((15, 4), "f32", (4, 4), 0))
     kernel = replace(kernel, arguments=(*kernel.arguments, odd))
     with pytest.raises(UnreadableArtifactError, match="expected maps of a multiple of 8 rows"):
-        from_json(_wrong(Artifact(replace(m, kernels=(kernel, m.kernels[1])), {}), "name", value="x"), "")
+        from_json(
+            _wrong(Artifact(replace(m, kernels=(kernel, m.kernels[1])), {}), "name", value="x"), ""
+        )
 
 
 def test_kernels_get_the_size_as_a_number() -> None:

@@ -21,8 +21,8 @@ def imported(function: Callable[..., object], *shapes: tuple[int, ...]) -> Kerne
     return from_torch(function, *(torch.zeros(s) for s in shapes)).graph
 
 
-INDEPENDENT: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...], tuple[int, ...]]]
-INDEPENDENT = {
+Shapes = tuple[tuple[int, ...], ...]
+INDEPENDENT: dict[str, tuple[Callable[..., object], Shapes, tuple[int, ...]]] = {
     "product": (lambda x, w: x @ w, ((16, 8), (8, 4)), (0,)),
     "norm": (lambda x: torch.nn.functional.layer_norm(x, (8,)), ((16, 8),), (0,)),
     "softmax": (lambda x: x.softmax(-1), ((16, 3, 8),), (0,)),
@@ -73,7 +73,8 @@ def test_dependent(
     why: str,
 ) -> None:
     found = why_rows_depend(imported(function, *shapes), inputs, ROWS)
-    assert found is not None and why in found
+    assert found is not None
+    assert why in found
 
 
 LAUNCH = """

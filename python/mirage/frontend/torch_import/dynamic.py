@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from functools import lru_cache
+from dataclasses import fields
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from torch.fx import Node
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Program, Sizes
+from mirage.frontend.program import Program, SizedProgram
 from mirage.frontend.torch_import.capture import export_program
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
@@ -35,8 +35,8 @@ def dynamic_program(
     example_inputs: Sequence[object],
     dynamic_shapes: object,
     at: Callable[[Sequence[object]], Program],
-) -> Program:
-    """The program at its largest size, with its sizes; ``at`` imports it for example inputs.
+) -> SizedProgram:
+    """The program for all of its sizes; ``at`` imports it for example inputs.
 
     Raises :class:`DynamicShapeError` and what :func:`export_program` raises.
     """
@@ -47,11 +47,13 @@ def dynamic_program(
     least, most = _range(exported, symbol, name)
     rows = [i for i, shape in enumerate(shapes) if _declared(shape)]
 
-    @lru_cache(maxsize=None)
+    @cache
     def imported(size: int) -> Program:
         return at(
             [
-                x.new_zeros((size, *x.shape[1:])) if i in rows and isinstance(x, torch.Tensor) else x
+                x.new_zeros((size, *x.shape[1:]))
+                if i in rows and isinstance(x, torch.Tensor)
+                else x
                 for i, x in enumerate(example_inputs)
             ]
         )
@@ -70,7 +72,11 @@ def dynamic_program(
             )
         return found
 
-    return replace(largest, sizes=Sizes(name, least, most, numbers, checked))
+    return SizedProgram(name, least, most, numbers, checked)
+
+
+def _with_rows(x: object, size: int) -> object:
+    return x.new_zeros((size, *x.shape[1:])) if isinstance(x, torch.Tensor) else x
 
 
 def _by_position(
@@ -93,8 +99,8 @@ def _by_position(
     if isinstance(dynamic_shapes, list | tuple) and len(dynamic_shapes) == count:
         return list(dynamic_shapes)
     raise DynamicShapeError(
-        f"dynamic_shapes: expected a dict by names of inputs, or one entry for each of {count}, got "
-        f"{dynamic_shapes!r:.80}",
+        f"dynamic_shapes: expected a dict by names of inputs, or one entry for each of {count}, "
+        f"got {dynamic_shapes!r:.80}",
         user_location(),
     )
 
@@ -144,8 +150,8 @@ def _range(exported: torch.export.ExportedProgram, symbol: Any, name: str) -> tu
         most = int(known.upper)
     if not least < most < _NO_LIMIT:
         raise DynamicShapeError(
-            f"expected a range of sizes for {name}, got {known}; give the dimension a largest size: "
-            f"torch.export.Dim({name!r}, min=1, max=256)",
+            f"expected a range of sizes for {name}, got {known}; give the dimension a largest "
+            f"size: torch.export.Dim({name!r}, min=1, max=256)",
             user_location(),
         )
     return least, most

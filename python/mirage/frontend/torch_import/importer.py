@@ -7,16 +7,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 from torch_mlir import ir as untyped_ir
 
 from mirage.errors import SourceLocation
-from mirage.frontend.errors import GraphTypeError, InvalidGraphError, UnsupportedOpError
+from mirage.frontend.errors import (
+    DynamicShapeError,
+    GraphTypeError,
+    InvalidGraphError,
+    UnsupportedOpError,
+)
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Fixed, Parameter, Program
+from mirage.frontend.program import Fixed, Parameter, Program, SizedProgram
 from mirage.frontend.torch_import.capture import (
     SUBMODULE,
     Argument,
@@ -39,7 +44,6 @@ from mirage.transforms.copies import without_copies, without_repeats
 from mirage.transforms.selections import selected_pieces
 
 if TYPE_CHECKING:
-    from mirage.pipeline.by_size import OptimizedSizes
     from mirage.pipeline.result import Optimized
 
 ir: Any = untyped_ir
@@ -81,10 +85,27 @@ class ImportedGraph:
         """The program as data; inputs are the module's inputs, then its weights."""
         return self.program.graph
 
-    def superoptimize(self, **options: object) -> Optimized | OptimizedSizes:
-        """As :meth:`mirage.GraphBuilder.superoptimize`; with a dynamic size, for all of them."""
+    def superoptimize(self, **options: object) -> Optimized:
+        """As :meth:`mirage.GraphBuilder.superoptimize`."""
 
         return self.program.superoptimize(**options)
+
+
+@overload
+def from_torch(
+    module: object,
+    *example_inputs: object,
+    allow_fallback: bool = False,
+    allow_updates: bool = False,
+    dynamic_shapes: None = None,
+    name: str = "main",
+) -> ImportedGraph: ...
+
+
+@overload
+def from_torch(
+    module: object, *example_inputs: object, dynamic_shapes: object, name: str = "main"
+) -> SizedProgram: ...
 
 
 def from_torch(
@@ -94,7 +115,7 @@ def from_torch(
     allow_updates: bool = False,
     dynamic_shapes: object = None,
     name: str = "main",
-) -> ImportedGraph:
+) -> ImportedGraph | SizedProgram:
     """Imports a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
 
     Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become
@@ -109,11 +130,17 @@ def from_torch(
     inputs is a size that is known at the call only (:mod:`mirage.frontend.torch_import.dynamic`).
     """
     if dynamic_shapes is not None:
+        if allow_fallback or allow_updates:
+            raise DynamicShapeError(
+                "expected a program that is imported whole and updates nothing, got allow_fallback "
+                "or allow_updates with dynamic_shapes; leave one of them out",
+                user_location(),
+            )
 
         def at(inputs: Sequence[object]) -> Program:
             return from_torch(module, *inputs, name=name).program
 
-        return ImportedGraph(dynamic_program(module, example_inputs, dynamic_shapes, at))
+        return dynamic_program(module, example_inputs, dynamic_shapes, at)
     captured = capture(module, example_inputs, allow_updates)
     importer = _Importer(captured, allow_fallback, name)
     program = importer.program()
