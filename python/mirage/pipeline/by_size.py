@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mirage.compiler.errors import CompileError
 from mirage.errors import MirageError
@@ -24,6 +24,7 @@ from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Optimized
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.by_size import SizedExecutable, SizeTable, write_sizes
+from mirage.runtime.errors import ArgumentCountError
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.independent_rows import why_rows_depend
 
@@ -86,11 +87,17 @@ class OptimizedSizes:
         return self._executable(inputs=self.with_weights(tensors))
 
     def with_weights(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The inputs of the graph, of which a caller passes those that are not bound."""
-        bound = {p.index: p.data for p in self.program.parameters}
+        """The inputs of the graph, of which a caller passes those that are not bound. Raises
+        :class:`ArgumentCountError`."""
+        names = [v.name for v in self.program.call_inputs]
+        if len(tensors) != len(names):
+            raise ArgumentCountError(
+                f"expected {len(names)} input tensors ({', '.join(names)}), got {len(tensors)}"
+            )
+        bound: dict[int, Any] = {p.index: p.data for p in self.program.parameters}
         rest = iter(tensors)
         count = len(self.program.graph.inputs)
-        return [bound[i] if i in bound else next(rest) for i in range(count)]  # type: ignore[misc]
+        return [bound[i].detach() if i in bound else next(rest) for i in range(count)]
 
 
 def classes_of(sizes: SizedProgram) -> tuple[int, ...]:

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import cast
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import (
-    Boundary,
     KernelGraph,
     Launch,
     Op,
-    Source,
     UnknownOp,
     Value,
     all_ops,
@@ -48,9 +47,10 @@ class _Rows:
             d in self.digits for dim in range(len(value.shape)) for d in self._of(value, dim)
         )
 
-    def cut_along(self, launch: Launch, axes: Iterable[str]) -> bool:
-        """Whether the blocks or steps of some axes of a launch have different rows."""
-        slots = (self.structure.axis(launch, axis) for axis in axes)
+    def cut_along(self, launch: Op, axes: Iterable[str]) -> bool:
+        """Whether the blocks or steps of some axes of a launch have different rows; no other op has
+        axes."""
+        slots = (self.structure.axis(cast(Launch, launch), axis) for axis in axes)
         return any(d in self.digits for slot in slots for d in self.structure.digits_of(slot))
 
     def _of(self, value: Value, dim: int) -> tuple[Hashable, ...]:
@@ -121,11 +121,6 @@ def _exceptions(graph: KernelGraph, inputs: Collection[int], rows: _Rows) -> Ite
                 yield f"a result of {_name(op)} does not have the rows outermost"
             elif value not in dependent and rows.occur(value):
                 yield f"{_name(op)} tells rows apart and does not depend on them"
-    yield from (
-        f"{_name(op)}, in which nothing is known of rows"
-        for op in graph.ops
-        if isinstance(op, Boundary)
-    )
     yield from (f"{_name(op)} tells rows apart" for op in _sources(graph, rows))
     for value in graph.outputs:
         if value not in dependent:
@@ -136,13 +131,12 @@ def _sources(graph: KernelGraph, rows: _Rows) -> Iterator[Op]:
     """Ops that make values of nothing that has the rows, and that are told apart by the row."""
     for outer in graph.ops:
         for op in all_ops((outer,)):
-            if not isinstance(op, Source) or op.cuts:  # loads have the rows of what they load
+            # Loads have the rows of what they load.
+            if not op.source or getattr(op, "cuts", ()):
                 continue
-            axes = op.reads_axes if isinstance(outer, Launch) else ()
-            cut = isinstance(outer, Launch) and rows.cut_along(outer, axes)
-            if cut or any(map(rows.occur, op.results)):
+            if rows.cut_along(outer, op.reads_axes) or any(map(rows.occur, op.results)):
                 yield op
 
 
 def _name(op: Op) -> str:
-    return "a kernel" if isinstance(op, Launch) else type(op).__name__.lower()
+    return f"an op of kind {type(op).__name__.lower()}"

@@ -16,8 +16,9 @@ from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.program import Program, SizedProgram
 from mirage.pipeline.by_size import OptimizedSizes, classes_of, optimize_sizes
 from mirage.pipeline.checks.kernel_check import Outcome
+from mirage.pipeline.commands.emulate import emulate_sizes
 from mirage.runtime.by_size import read_sizes
-from mirage.runtime.errors import ArgumentSizeError
+from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
 from torch.export import Dim
 
 HALF = torch.float16
@@ -83,6 +84,22 @@ def test_sizes_with_one_block_for_each_row_start_no_others() -> None:
         check_artifact(artifact, meaning)
         blocks.append(artifact.manifest.kernels[0].grid[0])
     assert blocks[0] < blocks[1] < blocks[2]
+
+
+def test_a_module_with_weights_on_tensors() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.GELU(), torch.nn.Linear(48, 16))
+    found = optimized(layer, 40, torch.zeros(9, 32))
+    for size in (1, 17, 33, 40):
+        x = torch.randn(size, 32)
+        (y,) = emulate_sizes(found, x)
+        torch.testing.assert_close(y, layer(x).detach(), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 40.*got 41"):
+        emulate_sizes(found, torch.zeros(41, 32))
+    with pytest.raises(ArgumentShapeError, match=r"expected shape \(n, 32\), got \(3, 31\)"):
+        emulate_sizes(found, torch.zeros(3, 31))
+    with pytest.raises(ArgumentCountError, match=r"expected 1 input tensors .*got 2"):
+        emulate_sizes(found, torch.zeros(3, 32), torch.zeros(3, 32))
 
 
 def test_rows_that_depend_on_each_other_are_refused() -> None:

@@ -49,14 +49,7 @@ def dynamic_program(
 
     @cache
     def imported(size: int) -> Program:
-        return at(
-            [
-                x.new_zeros((size, *x.shape[1:]))
-                if i in rows and isinstance(x, torch.Tensor)
-                else x
-                for i, x in enumerate(example_inputs)
-            ]
-        )
+        return at([_with_rows(x, size) if i in rows else x for i, x in enumerate(example_inputs)])
 
     largest = imported(most)
     numbers = _inputs_with_rows(largest.graph, imported(most - 1).graph)
@@ -240,8 +233,9 @@ def _alike(a: object, b: object, n: int, m: int) -> bool:
     size: the first number of a shape."""
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(_alike(x, y, n, m) for x, y in zip(a, b, strict=True))
-    shapes = isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) and len(a) > 0
-    if shapes and isinstance(a[0], int) and isinstance(b[0], int):
-        rows = a[0] == b[0] or (a[0] % n == 0 and a[0] // n * m == b[0])
-        return rows and a[1:] == b[1:]
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        x: tuple[Any, ...] = a
+        y: tuple[Any, ...] = b
+        if x and y and type(x[0]) is type(y[0]) is int and x[1:] == y[1:]:
+            return x[0] == y[0] or (x[0] % n == 0 and x[0] // n * m == y[0])
     return a == b
