@@ -129,7 +129,7 @@ class SizedExecutable:
     def executable(self, given: Sequence[torch.Tensor]) -> Executable:
         """What runs for inputs like these. Raises :class:`~mirage.runtime.errors.CallError`."""
         try:
-            size, rest = divmod(given[self._first].shape[0], self._each)
+            size, rest = divmod(given[self._first].size(0), self._each)
             found = self._known.get(size)
         except (AttributeError, LookupError, TypeError):
             rest, found = 0, None

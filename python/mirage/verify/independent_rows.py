@@ -10,19 +10,16 @@ those: what they compute for missing rows, not-a-number included, reaches no oth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import cast
 
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import (
     KernelGraph,
-    Launch,
     Op,
     UnknownOp,
     Value,
-    all_ops,
 )
 from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.independent_copies import parallel_digits
@@ -47,12 +44,6 @@ class _Rows:
             d in self.digits for dim in range(len(value.shape)) for d in self._of(value, dim)
         )
 
-    def cut_along(self, launch: Op, axes: Iterable[str]) -> bool:
-        """Whether the blocks or steps of some axes of a launch have different rows; no other op has
-        axes."""
-        slots = (self.structure.axis(cast(Launch, launch), axis) for axis in axes)
-        return any(d in self.digits for slot in slots for d in self.structure.digits_of(slot))
-
     def _of(self, value: Value, dim: int) -> tuple[Hashable, ...]:
         return tuple(self.structure.digits_of(self.structure.slot(value, dim)))
 
@@ -62,7 +53,8 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
     dimension has a multiple of them) do not depend on each other, in words; None if it is shown.
 
     Then every value of the program that depends on these inputs has the rows outermost, and no
-    other one has them.
+    other one has them. Ops whose indices the verifier's digits do not relate, positions and lookups
+    among them, are not known to treat rows alike.
     """
     first = None
     try:
@@ -121,21 +113,9 @@ def _exceptions(graph: KernelGraph, inputs: Collection[int], rows: _Rows) -> Ite
                 yield f"a result of {_name(op)} does not have the rows outermost"
             elif value not in dependent and rows.occur(value):
                 yield f"{_name(op)} tells rows apart and does not depend on them"
-    yield from (f"{_name(op)} tells rows apart" for op in _sources(graph, rows))
     for value in graph.outputs:
         if value not in dependent:
             yield f"{value.name or 'a result'} has no rows"
-
-
-def _sources(graph: KernelGraph, rows: _Rows) -> Iterator[Op]:
-    """Ops that make values of nothing that has the rows, and that are told apart by the row."""
-    for outer in graph.ops:
-        for op in all_ops((outer,)):
-            # Loads have the rows of what they load.
-            if not op.source or getattr(op, "cuts", ()):
-                continue
-            if rows.cut_along(outer, op.reads_axes) or any(map(rows.occur, op.results)):
-                yield op
 
 
 def _name(op: Op) -> str:

@@ -92,22 +92,26 @@ PLAIN = """%b = block.unary square %a : (!block.tile<4x8xf16>) -> !block.tile<4x
 ACROSS = """%s = block.reduce sum %a dims [0] : (!block.tile<4x8xf16>) -> !block.tile<1x8xf32>
     %b = block.binary add %a, %s : (!block.tile<4x8xf16>, !block.tile<1x8xf32>) -> !block.tile<4x8xf32>
     block.store %b [[m], []] : !block.tile<4x8xf32>"""  # noqa: E501
-NUMBERED = """%i = block.iota dim 0 axes [m] extent 16 : !block.tile<4x1xf32>
+NUMBERED = """%i = block.iota dim 0 [m] extent 16 : !block.tile<4x1xf32>
     %b = block.binary add %a, %i : (!block.tile<4x8xf16>, !block.tile<4x1xf32>) -> !block.tile<4x8xf32>
+    block.store %b [[m], []] : !block.tile<4x8xf32>"""  # noqa: E501
+BY_BLOCK = """%i = block.iota dim 0 [m] extent 4 : !block.tile<1x1xf32>
+    %b = block.binary add %a, %i : (!block.tile<4x8xf16>, !block.tile<1x1xf32>) -> !block.tile<4x8xf32>
     block.store %b [[m], []] : !block.tile<4x8xf32>"""  # noqa: E501
 
 
-@pytest.mark.parametrize(("body", "why"), [(PLAIN, None), (ACROSS, "relates rows")])
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (PLAIN, None),
+        (ACROSS, "relates rows"),
+        (NUMBERED, "no rule for TileIota"),
+        (BY_BLOCK, "no rule for TileIota"),
+    ],
+)
 def test_kernels(body: str, why: str | None) -> None:
     found = why_rows_depend(graph_from_text(LAUNCH.format(body=body)).graph, (0,), ROWS)
     assert found is None if why is None else found is not None and why in found
-
-
-def test_tiles_that_cut_a_weight_along_the_rows() -> None:
-    text = LAUNCH.format(body=PLAIN).replace("%a = block.load %gx", "%a = block.load %gx", 1)
-    graph = graph_from_text(text).graph
-    found = why_rows_depend(graph, (1,), 8)
-    assert found is not None
 
 
 def test_builder_graphs() -> None:

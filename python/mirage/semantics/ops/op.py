@@ -130,9 +130,6 @@ class Op:
     renames: ClassVar[bool] = False
     """Whether the result is the operand's memory, in another shape."""
 
-    source: ClassVar[bool] = False
-    """Whether it makes its value of no other one of its graph."""
-
     @property
     def cut_at(self) -> tuple[int, ...] | None:
         """Where the result begins in the operand, if it is a block of that."""
@@ -246,8 +243,6 @@ class Zeros(enum.Enum):
 @dataclass(frozen=True, eq=False)
 class Source(Op):
     """Makes a value that depends on no other value of its graph."""
-
-    source: ClassVar[bool] = True
 
     @property
     def cuts(self) -> tuple[tuple[str, ...], ...]:
