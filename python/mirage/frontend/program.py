@@ -102,10 +102,9 @@ class SizedProgram:
         return self.at(self.at_most)
 
     def superoptimize(self, **options: object) -> OptimizedSizes:
-        """:func:`mirage.pipeline.by_size.optimize_sizes` with these options (fields of
+        """:func:`mirage.pipeline.optimize.optimize_sizes` with these options (fields of
         ``mirage.OptimizeOptions``)."""
-        from mirage.pipeline.by_size import optimize_sizes
-        from mirage.pipeline.optimize import OptimizeOptions
+        from mirage.pipeline.optimize import OptimizeOptions, optimize_sizes
 
         return optimize_sizes(self, OptimizeOptions.of(**options))
 

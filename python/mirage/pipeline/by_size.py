@@ -8,18 +8,17 @@ of the program, and of what was found, do not depend on each other
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.compiler.errors import CompileError
 from mirage.errors import MirageError
 from mirage.frontend.errors import DynamicShapeError
-from mirage.frontend.program import SizedProgram
+from mirage.frontend.program import Program, SizedProgram
 from mirage.pipeline.checks.emulated_check import emulated, kernel_ops
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
-from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Optimized
 from mirage.runtime.artifact import Artifact
@@ -113,11 +112,17 @@ def classes_of(sizes: SizedProgram) -> tuple[int, ...]:
     return (*found, last)
 
 
-def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) -> OptimizedSizes:
+Optimizer: TypeAlias = Callable[[Program, OptimizeOptions], Optimized]
+"""Optimizes a program of one size."""
+
+
+def solve_classes(
+    sizes: SizedProgram, options: OptimizeOptions, optimizer: Optimizer
+) -> OptimizedSizes:
     """Optimizes a program with a dynamic size; ``options`` are those of each class.
 
-    Raises the errors of :func:`mirage.optimize`, :class:`DynamicShapeError` where rows depend on
-    each other, and :class:`SizeClassError`.
+    Raises the errors of ``optimizer``, :class:`DynamicShapeError` where rows depend on each other,
+    and :class:`SizeClassError`.
     """
     bounds = classes_of(sizes)
     largest = sizes.at(bounds[-1])
@@ -127,12 +132,13 @@ def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) 
             f"expected rows along {sizes.name} that do not depend on each other, but {why}; "
             "import the program without dynamic_shapes"
         )
-    options = options or OptimizeOptions()
-    return OptimizedSizes(sizes, [_class(sizes, most, options) for most in bounds])
+    return OptimizedSizes(
+        sizes, [_class(sizes, most, optimizer(sizes.at(most), options)) for most in bounds]
+    )
 
 
-def _class(sizes: SizedProgram, most: int, options: OptimizeOptions) -> SizeClass:
-    optimized = optimize(sizes.at(most), options)
+def _class(sizes: SizedProgram, most: int, optimized: Optimized) -> SizeClass:
+    """The class up to ``most``, of the first program found for that size that serves all of it."""
     reasons: list[str] = []
     for number in range(len(optimized.finalists)):
         chosen = optimized if number == 0 else optimized.with_finalist(number)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from lowering import check_mlir
+from lowering import check_mlir, compile_mlir
+from mirage.emulator.artifact import random_inputs, run_artifact
+from mirage.emulator.errors import EmulatorError
+from mirage.runtime.sizes import at_size
 
 GRAPH = """
 kernel.graph @g({arguments}) -> {result}
@@ -72,6 +77,16 @@ PRODUCT = """
 @pytest.mark.parametrize("text", [PREDEFINED, TAILS, DEEP], ids=["predefined", "tails", "deep"])
 def test_smaller_sizes(text: str, chip: str) -> None:
     assert check_mlir(text, chip=chip) == 1
+
+
+def test_a_size_beyond_the_rows_is_noticed() -> None:
+    """What bounds the accesses is the size alone: the tests above would notice one that is not."""
+    artifact = compile_mlir(TAILS, "sm_80")
+    m = at_size(artifact.manifest, 9)
+    assert m.size is not None
+    wrong = replace(artifact, manifest=replace(m, size=replace(m.size, value=24)))
+    with pytest.raises(EmulatorError):
+        run_artifact(wrong, random_inputs(m.inputs))
 
 
 def test_resident_blocks() -> None:

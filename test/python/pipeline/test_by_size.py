@@ -14,9 +14,10 @@ import torch
 from mirage.emulator.artifact import check_artifact
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.program import Program, SizedProgram
-from mirage.pipeline.by_size import OptimizedSizes, classes_of, optimize_sizes
+from mirage.pipeline.by_size import OptimizedSizes, classes_of
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate_sizes
+from mirage.pipeline.optimize import optimize_sizes
 from mirage.runtime.by_size import read_sizes
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
 from torch.export import Dim
