@@ -33,11 +33,28 @@ void TileEmitter::setPositions(Value number) {
   block::LoopOp uneven = findUnevenLoop();
   if (uneven && uneven.getStepAxesAttr().size() < axes.size())
     splitByWork(number, axes, uneven);
-  else if (sharesTiles())
+  else if (sharesTiles(launch))
     splitInSquares(number, axes);
   else
     split(number, axes);
   startWithMostSteps();
+}
+
+StringRef TileEmitter::getSlowestAxis(kernel::LaunchOp launch) {
+  bool isReordered = launch.getBody()
+                         .walk([](block::LoopOp loop) {
+                           return loop.getSteps() ? WalkResult::interrupt() : WalkResult::advance();
+                         })
+                         .wasInterrupted();
+  if (launch.getSchedule()->getResident() || isReordered)
+    return {};
+  auto names = launch.getGridNames().getValue();
+  if (sharesTiles(launch))
+    names = names.drop_back(2);
+  for (Attribute name : names)
+    if (StringRef axis = cast<StringAttr>(name).getValue(); *launch.getGridExtent(axis) > 1)
+      return axis;
+  return {};
 }
 
 /// The first loop that leaves out steps, if blocks are known to take different
@@ -158,7 +175,7 @@ void TileEmitter::splitInSquares(Value number, ArrayRef<StringRef> axes) {
 
 /// Whether loops load tiles that blocks along one of the last two axes of the grid
 /// share, and tiles that blocks along the other one share.
-bool TileEmitter::sharesTiles() {
+bool TileEmitter::sharesTiles(kernel::LaunchOp launch) {
   auto names = launch.getGridNames().getValue();
   if (!launch.getSchedule()->usesWarpgroups() || names.size() < 2)
     return false;

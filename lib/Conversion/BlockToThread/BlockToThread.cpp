@@ -146,6 +146,8 @@ private:
   LogicalResult convert(kernel::GraphOp graph) {
     SmallVector<Operation *> ops;
     bool hasAlternatives = false;
+    dynamic = graph.getDynamicAttr();
+    dynamicValues = graph.getDynamicValues();
     graph.walk([&](Operation *op) {
       auto slice = dyn_cast<kernel::SliceOp>(op);
       auto concat = dyn_cast<kernel::ConcatOp>(op);
@@ -158,6 +160,8 @@ private:
       return graph.emitOpError("expected no kernel.alternatives (mirage-select chooses)");
     if (ops.empty())
       return success();
+    if (failed(checkDynamic(graph)))
+      return failure();
     getOperation()->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),
                             UnitAttr::get(&getContext()));
     OpBuilder builder(&getContext());
@@ -172,14 +176,18 @@ private:
       if (auto launch = dyn_cast<kernel::LaunchOp>(op)) {
         if (failed(checkInput(launch)))
           return failure();
-        Kernel *known = llvm::find_if(
-            kernels, [&](Kernel &kernel) { return areSameKernel(kernel.launch, launch); });
+        Kernel *known = llvm::find_if(kernels, [&](Kernel &kernel) {
+          return areSameKernel(kernel.launch, launch) &&
+                 getDynamicTensors(kernel.launch) == getDynamicTensors(launch);
+        });
         if (known == kernels.end()) {
           kernels.push_back(convert(launch, module, name));
           known = &kernels.back();
         }
-        replaceWithInvoke(launch, known->function, launch.getStartedBlocks(),
-                          32 * getBlockWarps(launch), known->tensorMaps);
+        kernel::InvokeOp invoke =
+            replaceWithInvoke(launch, known->function, launch.getStartedBlocks(),
+                              32 * getBlockWarps(launch), known->tensorMaps);
+        setDynamic(invoke, known->launch);
       } else if (failed(convertCopy(op, module, name))) {
         return failure();
       }
@@ -205,6 +213,91 @@ private:
     return function;
   }
 
+  /// The tensors of an op, operands first, that are dynamic.
+  SmallVector<int64_t> getDynamicTensors(Operation *op) {
+    SmallVector<int64_t> numbers;
+    for (auto [number, value] : llvm::enumerate(
+             llvm::concat<const Value>(ValueRange(op->getOperands()), op->getResults())))
+      if (dynamicValues.contains(value))
+        numbers.push_back(number);
+    return numbers;
+  }
+
+  /// The type of one of the tensors of an op, operands first.
+  static RankedTensorType getTensor(Operation *op, int64_t number) {
+    int64_t operands = op->getNumOperands();
+    return cast<RankedTensorType>(
+        (number < operands ? op->getOperand(number) : op->getResult(number - operands)).getType());
+  }
+
+  /// Elements of a dynamic tensor for each unit of the size, if its rows follow each other.
+  std::optional<int64_t> getUnit(RankedTensorType tensor) const {
+    SmallVector<int64_t> strides = kernel::getStrides(tensor);
+    int64_t last = 0; // of a row, from its first element
+    for (int64_t dim = 1; dim < tensor.getRank(); ++dim)
+      last += (tensor.getDimSize(dim) - 1) * strides[dim];
+    if (last >= strides.front())
+      return std::nullopt;
+    return tensor.getDimSize(0) / dynamic.getBound() * strides.front();
+  }
+
+  /// Kernels of dynamic tensors are launches, of tensors whose rows follow each other, with loops
+  /// that no dynamic tensor bounds.
+  LogicalResult checkDynamic(kernel::GraphOp graph) {
+    for (Operation &op : graph.getBody().front()) {
+      SmallVector<int64_t> numbers = getDynamicTensors(&op);
+      if (numbers.empty() || isa<kernel::ReshapeOp, kernel::ReturnOp>(op))
+        continue;
+      auto slice = dyn_cast<kernel::SliceOp>(op);
+      auto concat = dyn_cast<kernel::ConcatOp>(op);
+      if ((slice && isAddress(slice) && slice.getOffsets().front() == 0) ||
+          (concat && isWrittenInParts(concat) && concat.getDim() != 0))
+        continue;
+      if (!isa<kernel::LaunchOp>(op))
+        return op.emitOpError("expected dynamic tensors in launches, and in reshapes, slices and "
+                              "joins that are addresses");
+      for (int64_t number : numbers)
+        if (!getUnit(getTensor(&op, number)))
+          return op.emitOpError("expected a dynamic tensor whose rows follow each other, got ")
+                 << getTensor(&op, number);
+    }
+    return success();
+  }
+
+  /// Gives a call of the kernel made of `launch` the size, and says how many blocks it needs.
+  void setDynamic(kernel::InvokeOp invoke, kernel::LaunchOp launch) {
+    SmallVector<int64_t> numbers = getDynamicTensors(invoke);
+    if (numbers.empty())
+      return;
+    invoke.setDynamicAttr(kernel::DynamicAttr::get(&getContext(), dynamic.getBound(), numbers));
+    if (std::optional<std::pair<int64_t, int64_t>> rows = getRows(launch))
+      invoke.setRows(ArrayRef<int64_t>{rows->first, rows->second});
+  }
+
+  /// Rows for each unit of the size, and rows of each part of the grid along the axis that is its
+  /// most significant digit, if all results are cut along it first.
+  std::optional<std::pair<int64_t, int64_t>> getRows(kernel::LaunchOp launch) {
+    StringRef axis = TileEmitter::getSlowestAxis(launch);
+    if (axis.empty())
+      return std::nullopt;
+    std::optional<std::pair<int64_t, int64_t>> found;
+    auto store = cast<block::StoreOp>(launch.getBody().front().getTerminator());
+    for (auto [number, tile] : llvm::enumerate(store.getTiles())) {
+      auto axes = cast<ArrayAttr>(cast<ArrayAttr>(store.getMaps()[number])[0]);
+      if (axes.empty() || cast<StringAttr>(axes[0]).getValue() != axis)
+        return std::nullopt;
+      int64_t rows = block::getTile(tile).getShape().front();
+      for (Attribute inner : axes.getValue().drop_front())
+        rows *= *launch.getGridExtent(cast<StringAttr>(inner).getValue());
+      auto tensor = cast<RankedTensorType>(launch.getResult(number).getType());
+      auto here = std::make_pair(tensor.getDimSize(0) / dynamic.getBound(), rows);
+      if (found && *found != here)
+        return std::nullopt;
+      found = here;
+    }
+    return found;
+  }
+
   /// A function, and the launch that it was made of.
   struct Kernel {
     kernel::LaunchOp launch;
@@ -222,8 +315,8 @@ private:
   }
 
   /// Puts a call of `function` with as many blocks in the place of `op`, which stays without uses.
-  void replaceWithInvoke(Operation *op, gpu::GPUFuncOp function, int64_t blocks, int64_t threads,
-                         ArrayRef<Attribute> tensorMaps = {}) {
+  kernel::InvokeOp replaceWithInvoke(Operation *op, gpu::GPUFuncOp function, int64_t blocks,
+                                     int64_t threads, ArrayRef<Attribute> tensorMaps = {}) {
     OpBuilder builder(op);
     auto module = function->getParentOfType<gpu::GPUModuleOp>();
     auto callee = SymbolRefAttr::get(
@@ -231,8 +324,13 @@ private:
     auto invoke = kernel::InvokeOp::create(
         builder, op->getLoc(), op->getResultTypes(), callee, op->getOperands(),
         ArrayRef<int64_t>{blocks, 1, 1}, ArrayRef<int64_t>{threads, 1, 1}, /*shared=*/0,
-        DenseI64ArrayAttr(), tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps));
+        DenseI64ArrayAttr(), tensorMaps.empty() ? ArrayAttr() : builder.getArrayAttr(tensorMaps),
+        /*dependent=*/false, kernel::DynamicAttr(), DenseI64ArrayAttr());
+    for (auto [before, now] : llvm::zip_equal(op->getResults(), invoke->getResults()))
+      if (dynamicValues.contains(before))
+        dynamicValues.insert(now);
     op->replaceAllUsesWith(invoke->getResults());
+    return invoke;
   }
 
   Kernel convert(kernel::LaunchOp launch, gpu::GPUModuleOp module, StringRef name) {
@@ -245,6 +343,9 @@ private:
       parameters.push_back(parameter.type);
       tensorMaps.push_back(parameter.map);
     }
+    SmallVector<int64_t> dynamicTensors = getDynamicTensors(launch);
+    if (!dynamicTensors.empty())
+      parameters.push_back(builder.getI32Type());
     int64_t threads = 32 * getBlockWarps(launch);
     gpu::GPUFuncOp function =
         createKernel(builder, launch.getLoc(), module, name, parameters, threads);
@@ -254,6 +355,13 @@ private:
         function.setArgAttr(number, thread::kAlignAttr,
                             builder.getI64IntegerAttr(kernel::getStartAlign(tensor)));
     ValueRange arguments = function.getArguments();
+    if (!dynamicTensors.empty()) {
+      function.setArgAttr(arguments.size() - 1, thread::kSizeAttr, builder.getUnitAttr());
+      arguments = arguments.drop_back();
+    }
+    for (int64_t number : dynamicTensors)
+      function.setArgAttr(number, thread::kUnitAttr,
+                          builder.getI64IntegerAttr(*getUnit(getTensor(launch, number))));
     size_t numInputs = launch->getNumOperands(), numOutputs = launch->getNumResults();
     TileEmitter(launch, builder, arguments.take_front(numInputs),
                 arguments.slice(numInputs, numOutputs), arguments.take_back(tensorMaps.size()))
@@ -280,5 +388,9 @@ private:
     replaceWithInvoke(op, function, copy.getNumBlocks(), CopyKernel::numThreads);
     return success();
   }
+
+  /// Of the graph that is converted.
+  kernel::DynamicAttr dynamic;
+  DenseSet<Value> dynamicValues;
 };
 } // namespace

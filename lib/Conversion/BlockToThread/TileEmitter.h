@@ -69,6 +69,10 @@ public:
 
   void run();
 
+  /// The axis of a launch's grid that is the most significant digit of a block's number; empty
+  /// where there is none.
+  static llvm::StringRef getSlowestAxis(kernel::LaunchOp launch);
+
 private:
   using FragmentType = thread::FragmentType;
 
@@ -78,7 +82,7 @@ private:
   void split(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
   void splitByWork(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes, block::LoopOp uneven);
   void splitInSquares(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
-  bool sharesTiles();
+  static bool sharesTiles(kernel::LaunchOp launch);
   void startWithMostSteps();
 
   // Straight-line code.

@@ -64,14 +64,26 @@ static int64_t getAlign(Value tensor) {
   return align ? align.getInt() : kDefaultAlign;
 }
 
-void mirage::thread::annotateAccesses(Operation *root) {
+/// The kernel's parameter that is a dynamic tensor has this attribute, any other value none.
+static IntegerAttr getUnit(Value tensor) {
+  auto argument = dyn_cast<BlockArgument>(tensor);
+  if (!argument)
+    return {};
+  auto kernel = dyn_cast<gpu::GPUFuncOp>(argument.getOwner()->getParentOp());
+  return kernel ? kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kUnitAttr)
+                : IntegerAttr();
+}
+
+LogicalResult mirage::thread::annotateAccesses(Operation *root) {
   auto annotate = [](Operation *op, Value tensor, ValueRange offsets) {
     Builder builder(op->getContext());
     op->setAttr(kAlignAttr, builder.getI64IntegerAttr(getAlign(tensor)));
     op->setAttr(kDivisorsAttr,
                 builder.getDenseI64ArrayAttr(llvm::map_to_vector(offsets, getDivisor)));
+    if (IntegerAttr unit = getUnit(tensor))
+      op->setAttr(kUnitAttr, unit);
   };
-  root->walk([&](Operation *op) {
+  WalkResult result = root->walk([&](Operation *op) {
     llvm::TypeSwitch<Operation *>(op)
         .Case<LoadGlobalOp, CopyAsyncOp, BulkCopyOp>(
             [&](auto access) { annotate(op, access.getSource(), access.getOffsets()); })
@@ -79,20 +91,30 @@ void mirage::thread::annotateAccesses(Operation *root) {
             [&](auto access) { annotate(op, access.getTable(), access.getOffsets()); })
         .Case<StoreGlobalOp, AtomicAddOp>(
             [&](auto access) { annotate(op, access.getDest(), access.getOffsets()); });
+    // Copies in one piece have no bounds, elements and indices that are read no default.
+    bool isDynamic = llvm::any_of(op->getOperands(), getUnit);
+    if (!isDynamic || isa<LoadGlobalOp, CopyAsyncOp, StoreGlobalOp, AtomicAddOp>(op))
+      return WalkResult::advance();
+    op->emitOpError("expected tensors of a known size, got one of a dynamic size, which only "
+                    "copies by elements keep within its rows");
+    return WalkResult::interrupt();
   });
+  return failure(result.wasInterrupted());
 }
 
 GlobalTile::GlobalTile(Operation *op, MemRefType type, ArrayRef<int64_t> dims,
                        ArrayRef<bool> inBounds, ArrayRef<int64_t> shape,
                        std::optional<ArrayRef<int64_t>> extents)
     : type(type), dims(dims), shape(shape), extents(extents.value_or(shape)), inBounds(inBounds),
-      elementBytes(type.getElementTypeBitWidth() / 8) {
+      elementBytes(type.getElementTypeBitWidth() / 8), op(op) {
   (void)type.getStridesAndOffset(strides, offset);
   divisors.assign(type.getRank(), 1);
   if (auto known = op->getAttrOfType<DenseI64ArrayAttr>(kDivisorsAttr))
     divisors.assign(known.asArrayRef().begin(), known.asArrayRef().end());
   auto known = op->getAttrOfType<IntegerAttr>(kAlignAttr);
   align = known ? known.getInt() : elementBytes;
+  auto perSize = op->getAttrOfType<IntegerAttr>(kUnitAttr);
+  unit = perSize ? perSize.getInt() : 0;
 }
 
 bool GlobalTile::isAligned(int64_t axis, int64_t width) const {
@@ -104,6 +126,8 @@ bool GlobalTile::isAligned(int64_t axis, int64_t width) const {
   if (shape[1 - axis] > 1 && getStride(1 - axis) % width)
     return false;
   if (isPadded(axis) && extents[axis] % width)
+    return false;
+  if (unit % width)
     return false;
   if (!isChecked(axis))
     return true;
@@ -124,6 +148,15 @@ int64_t GlobalTile::countElements() const {
   for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
     count += (size - 1) * stride;
   return count;
+}
+
+/// The parameter of the kernel around `op` that is the size.
+static Value findSize(Operation *op) {
+  auto kernel = op->getParentOfType<gpu::GPUFuncOp>();
+  for (BlockArgument argument : kernel.getArguments())
+    if (kernel.getArgAttr(argument.getArgNumber(), kSizeAttr))
+      return argument;
+  llvm_unreachable("the pass checks that kernels of dynamic tensors take the size");
 }
 
 GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> offsets, Value row,
@@ -152,6 +185,12 @@ GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> off
       access.left[axis] = e.sub(left, thread[axis]);
   }
   access.pointer = elements ? e.offset(access.origin, elements) : access.origin;
+  if (unit) {
+    // Rows follow each other in memory, so those that are there are its first part.
+    Value size = e.createOrFold<arith::ExtUIOp>(e.getI64Type(), findSize(op));
+    Value there = e.mul(size, unit * elementBytes);
+    access.present = elements ? e.sub(there, elements) : there;
+  }
   return access;
 }
 
@@ -166,5 +205,10 @@ Value GlobalTile::isInside(Emitter &e, const Access &access, Coord constant) con
     if (access.left[axis])
       inside = e.both(
           inside, e.compare(arith::CmpIPredicate::slt, e.i32(constant[axis]), access.left[axis]));
+  if (access.present) {
+    int64_t elements = constant.row * getStride(0) + constant.col * getStride(1);
+    inside = e.both(inside, e.compare(arith::CmpIPredicate::slt, e.i64(elements * elementBytes),
+                                      access.present));
+  }
   return inside;
 }

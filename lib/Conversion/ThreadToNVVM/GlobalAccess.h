@@ -13,9 +13,10 @@ namespace mirage::thread {
 /// tensors, beside `kAlignAttr`: a divisor of each offset.
 constexpr llvm::StringLiteral kDivisorsAttr = "thread.divisors";
 
-/// Notes what the original values tell about alignment: values are replaced
-/// while the conversion goes on.
-void annotateAccesses(mlir::Operation *root);
+/// Notes what the original values tell about alignment and dynamic tensors: values are
+/// replaced while the conversion goes on. Fails where a dynamic tensor is accessed in a way
+/// that cannot be kept within the rows that are there.
+llvm::LogicalResult annotateAccesses(mlir::Operation *root);
 
 /// The greatest known divisor of an index, a power of two (0 counts as 2^20).
 int64_t getDivisor(mlir::Value index);
@@ -36,6 +37,9 @@ public:
   /// Whether the tile has padding along an axis: elements from `extents` on.
   bool isPadded(int64_t axis) const { return extents[axis] < shape[axis]; }
 
+  /// Whether the size of the tensor is known at run time only.
+  bool isDynamic() const { return unit != 0; }
+
   /// Elements from the tensor's first one to its last one.
   int64_t countElements() const;
   /// Whether the tensor's first element starts a word of 4 bytes.
@@ -51,6 +55,8 @@ public:
     mlir::Value origin;  // the tensor's first element: always there
     mlir::Value left[2]; // elements from row and col to the end of the tensor or of what is
                          // no padding, whichever comes first; null where neither is checked
+    mlir::Value present; // bytes from the pointer to the end of what is there; of a dynamic
+                         // tensor only
   };
   Access begin(Emitter &e, mlir::Value base, llvm::ArrayRef<mlir::Value> offsets, mlir::Value row,
                mlir::Value col) const;
@@ -65,6 +71,9 @@ private:
   llvm::SmallVector<int64_t> strides, divisors, dims, shape, extents;
   llvm::SmallVector<bool> inBounds;
   int64_t offset, elementBytes, align;
+  /// Of a dynamic tensor: elements for each unit of the size; else 0.
+  int64_t unit = 0;
+  mlir::Operation *op;
 };
 
 } // namespace mirage::thread

@@ -103,6 +103,10 @@ void setParameterAttributes(gpu::GPUFuncOp kernel) {
     if (auto tensor = dyn_cast<MemRefType>(type)) {
       auto align = kernel.getArgAttrOfType<IntegerAttr>(i, kAlignAttr);
       int64_t usable = getUsableAlign(tensor, align ? align.getInt() : 16);
+      if (auto unit = kernel.getArgAttrOfType<IntegerAttr>(i, kUnitAttr)) {
+        int64_t bytes = unit.getInt() * tensor.getElementTypeBitWidth() / 8;
+        usable = std::min(usable, bytes & -bytes);
+      }
       kernel.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                         builder.getI64IntegerAttr(usable));
       if (noAlias)
@@ -174,6 +178,31 @@ LogicalResult checkWarps(Operation *root) {
   return failure(result.wasInterrupted());
 }
 
+/// Kernels of dynamic tensors take their size, once.
+LogicalResult checkSizes(gpu::GPUModuleOp module) {
+  for (auto kernel : module.getOps<gpu::GPUFuncOp>()) {
+    unsigned dynamic = 0, sizes = 0;
+    for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+      auto unit = kernel.getArgAttrOfType<IntegerAttr>(i, kUnitAttr);
+      if (unit && (!isa<MemRefType>(type) || unit.getInt() < 1))
+        return kernel.emitOpError("expected 'thread.unit' to be a positive number of elements of "
+                                  "a tensor, got ")
+               << unit << " of " << type;
+      dynamic += bool(unit);
+      if (!kernel.getArgAttr(i, kSizeAttr))
+        continue;
+      ++sizes;
+      if (!type.isInteger(32))
+        return kernel.emitOpError("expected a size of type i32, got ") << type;
+    }
+    if (sizes != (dynamic ? 1 : 0))
+      return kernel.emitOpError("expected one size where there are dynamic tensors, none where "
+                                "there are not, got ")
+             << sizes << " of " << dynamic << " tensors";
+  }
+  return success();
+}
+
 /// Roles become branches once nothing asks for them any more.
 void lowerRoles(gpu::GPUModuleOp module) {
   SmallVector<WarpsOp> roles;
@@ -197,7 +226,8 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     gpu::GPUModuleOp module = getOperation();
     if (failed(checkWarps(module)))
       return signalPassFailure();
-    annotateAccesses(module);
+    if (failed(checkSizes(module)) || failed(annotateAccesses(module)))
+      return signalPassFailure();
     OpBuilder builder(&getContext());
     for (auto kernel : module.getOps<gpu::GPUFuncOp>()) {
       if (!kernel.isKernel())
@@ -209,6 +239,10 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     }
     if (failed(convert(module)))
       return signalPassFailure();
+    for (auto kernel : module.getOps<gpu::GPUFuncOp>())
+      for (unsigned i = 0, end = kernel.getNumArguments(); i < end; ++i)
+        for (StringRef name : {kUnitAttr, kSizeAttr})
+          kernel.removeArgAttr(i, name);
     lowerRoles(module);
     addSharedSymbol(module);
   }

@@ -10,8 +10,8 @@ using namespace mirage::thread;
 bool ThroughRegisters::canShift(const GlobalTile &tile) {
   constexpr int64_t mostElements = int64_t(1) << 30;
   int64_t count = tile.countElements();
-  return tile.getElementBytes() == 2 && tile.getStride(1) == 1 && tile.startsAtWord() &&
-         count >= 2 && count < mostElements;
+  return !tile.isDynamic() && tile.getElementBytes() == 2 && tile.getStride(1) == 1 &&
+         tile.startsAtWord() && count >= 2 && count < mostElements;
 }
 
 void ThroughRegisters::copy(Value from, Value to, Value inside, Value origin, int64_t bytes) {

@@ -26,6 +26,7 @@ from mirage.runtime.manifest import (
     TensorSpec,
     WorkspaceBuffer,
 )
+from mirage.runtime.sizes import Size
 from mirage.semantics.indexing.strides import dense
 from mirage.semantics.region import contiguous_start
 
@@ -106,6 +107,7 @@ class _Collector:
         for op in self.block.operations:
             self._visit(op.operation, outputs)
         workspace = self._workspace()
+        size = self._size()
         kernels = tuple(self._launch(op, views) for op, views in self.kernels)
         files: dict[str, bytes] = {}
         modules: list[Module] = []
@@ -125,6 +127,7 @@ class _Collector:
             workspace,
             tuple(modules),
             kernels,
+            size=size,
         )
         return Artifact(manifest, files)
 
@@ -204,6 +207,33 @@ class _Collector:
             planned.append(WorkspaceBuffer(f"t{i}", buffer.shape, buffer.dtype, offset))
         return tuple(planned)
 
+    def _size(self) -> Size | None:
+        """The tensors that have more rows the larger the size is: those that kernels take for
+        such. Raises :class:`CompileError` where another kernel takes one for another."""
+        stated = _dynamic(self.graph)
+        if stated is None:
+            return None
+        found: set[_Buffer] = {
+            self.views[self.block.arguments[number]].buffer for number in stated[1]
+        }
+        for op, views in self.kernels:
+            numbers = (_dynamic(op) or (0, ()))[1]
+            found.update(views[number].buffer for number in numbers)
+        for op, views in self.kernels:
+            numbers = (_dynamic(op) or (0, ()))[1]
+            for number, view in enumerate(views):
+                if (number in numbers) != (view.buffer in found):
+                    raise CompileError(
+                        f"{op.location}: expected tensor {number} to be dynamic in all kernels or "
+                        "in none"
+                    )
+        places = [b.place for b in found if b.place is not None]
+        inputs, outputs, workspace = (
+            tuple(sorted({p.index for p in places if p.kind == kind}))
+            for kind in ("input", "output", "workspace")
+        )
+        return Size(stated[0], stated[0], inputs, outputs, workspace)
+
     def _launch(self, op: ir.Operation, views: list[_View]) -> KernelLaunch:
         container, entry = re.findall(r'@"?([^":]+)"?', str(op.attributes["callee"]))
         if container not in self.ptx_of:
@@ -220,6 +250,8 @@ class _Collector:
             replace(arguments[number], map=tensor_map, strides=None)
             for number, tensor_map in _tensor_maps(op)
         )
+        if _dynamic(op) is not None:
+            arguments += (Argument("size", 0),)
         count = parameter_count(self.ptx_of[container], entry)
         if count != len(arguments):
             raise CompileError(
@@ -235,7 +267,24 @@ class _Collector:
             arguments=arguments,
             cluster=None if cluster is None else _triple(op, cluster),
             dependent="dependent" in op.attributes,
+            rows=_pair(_integers(op, "rows")) if "rows" in op.attributes else None,
         )
+
+
+def _dynamic(op: ir.Operation) -> tuple[int, tuple[int, ...]] | None:
+    """The largest size of an op, and the numbers of its tensors whose rows it decides."""
+    if "dynamic" not in op.attributes:
+        return None
+    text = str(op.attributes["dynamic"])
+    match = re.fullmatch(r"#kernel\.dynamic<bound = (\d+), tensors = \[([\d, ]+)\]>", text)
+    if match is None:
+        raise CompileError(f"{op.location}: expected a #kernel.dynamic, got {text}")
+    return int(match[1]), tuple(int(n) for n in match[2].split(","))
+
+
+def _pair(numbers: list[int]) -> tuple[int, int]:
+    first, second = numbers
+    return first, second
 
 
 def _tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:

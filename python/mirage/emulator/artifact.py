@@ -139,7 +139,11 @@ def run_artifact(
     modules = [Emulator(artifact.ptx(i)) for i in range(len(manifest.modules))]
     counters: list[Counters] = []
     for kernel in manifest.kernels:
-        arguments = [_argument(buffers, fresh, a) for a in kernel.arguments]
+        arguments = [
+            np.int32(manifest.size.value) if a.kind == "size" and manifest.size is not None
+            else _argument(buffers, fresh, a)
+            for a in kernel.arguments
+        ]  # fmt: skip
         result = modules[kernel.module].launch(
             kernel.entry,
             grid=kernel.grid,

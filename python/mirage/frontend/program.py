@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +11,7 @@ from mirage.frontend.errors import InvalidGraphError
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 if TYPE_CHECKING:
+    from mirage.pipeline.by_size import OptimizedSizes
     from mirage.pipeline.result import Optimized
 
 T = TypeVar("T")
@@ -81,6 +82,31 @@ class Program:
         from mirage.pipeline.optimize import OptimizeOptions, compile_graph
 
         return compile_graph(self, OptimizeOptions.of(**options))
+
+
+@dataclass(frozen=True)
+class SizedProgram:
+    """A program for each size from ``at_least`` to ``at_most``, of which ``inputs`` (by their
+    numbers among the graph's) have rows in proportion: ``at`` gives it at one size. ``name`` is
+    that of the size."""
+
+    name: str
+    at_least: int
+    at_most: int
+    inputs: tuple[int, ...]
+    at: Callable[[int], Program]
+
+    @property
+    def program(self) -> Program:
+        """The program at the largest size."""
+        return self.at(self.at_most)
+
+    def superoptimize(self, **options: object) -> OptimizedSizes:
+        """:func:`mirage.pipeline.optimize.optimize_sizes` with these options (fields of
+        ``mirage.OptimizeOptions``)."""
+        from mirage.pipeline.optimize import OptimizeOptions, optimize_sizes
+
+        return optimize_sizes(self, OptimizeOptions.of(**options))
 
 
 def check_inputs_used(graph: KernelGraph, locations: Mapping[Value, SourceLocation | None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -170,6 +171,13 @@ def read_form(attribute: ir.Attribute) -> str:
     from mirage.dialects import kernel
 
     return FORMS[kernel.FormAttr(attribute).value]
+
+
+def write_dynamic(bound: int, tensors: Sequence[int]) -> ir.Attribute:
+    """The attribute of a graph whose largest size is ``bound``, which decides how many rows some of
+    its inputs have."""
+    numbers = ", ".join(map(str, tensors))
+    return ir.Attribute.parse(f"#kernel.dynamic<bound = {bound}, tensors = [{numbers}]>")
 
 
 def write_form(form: str) -> ir.Attribute:

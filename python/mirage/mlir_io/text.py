@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mirage import ir
 from mirage.errors import MirageError, SourceLocation
+from mirage.mlir_io.attributes import write_dynamic
 from mirage.mlir_io.data import InputNote, ReadGraph
 from mirage.mlir_io.reader import graphs_of, read_graph
 from mirage.mlir_io.writer import write_graph
@@ -23,12 +24,17 @@ def graph_to_text(
     locations: Mapping[Op, SourceLocation] | None = None,
     notes: Mapping[int, InputNote] | None = None,
     debug_info: bool = False,
+    dynamic: tuple[int, Sequence[int]] | None = None,
 ) -> str:
-    """A module with ``graph``; ``debug_info`` prints the locations too."""
+    """A module with ``graph``; ``debug_info`` prints the locations too. ``dynamic`` is the largest
+    size and the numbers of the inputs whose rows it decides."""
     with ir.Context():
         module = ir.Module.create(ir.Location.unknown())
         with ir.InsertionPoint(module.body):
-            write_graph(graph, form=form, locations=locations, notes=notes)
+            op = write_graph(graph, form=form, locations=locations, notes=notes)
+            if dynamic is not None:
+                op.attributes["dynamic"] = write_dynamic(*dynamic)
+                op.verify()
         return module.operation.get_asm(enable_debug_info=debug_info)
 
 

@@ -21,7 +21,8 @@ from mirage.cost.target import target_for
 from mirage.errors import MirageError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Program
+from mirage.frontend.program import Program, SizedProgram
+from mirage.pipeline.by_size import OptimizedSizes, solve_classes
 from mirage.pipeline.checks.check import CHECKED, Checker, failed
 from mirage.pipeline.compile.ahead import Ahead
 from mirage.pipeline.compile.broken import BrokenKernelsError, broken_kernels
@@ -76,6 +77,12 @@ def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimiz
         return _Run(program, options).optimize()
     except _OutdatedError:
         return _Run(program, replace(options, fresh=True)).optimize()
+
+
+def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) -> OptimizedSizes:
+    """The same for a program with a dynamic size, for all of them
+    (:mod:`mirage.pipeline.by_size`)."""
+    return solve_classes(sizes, options or OptimizeOptions(), optimize)
 
 
 def load_found(program: Program, options: OptimizeOptions, *, run: bool = True) -> Optimized | None:
@@ -431,4 +438,5 @@ __all__ = [
     "compile_graph",
     "load_found",
     "optimize",
+    "optimize_sizes",
 ]

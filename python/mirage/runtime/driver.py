@@ -170,10 +170,10 @@ def _config(launch: KernelLaunch) -> Any:
 
 
 def load_kernels(
-    artifact: Artifact, device: int, params: Sequence[int]
+    artifact: Artifact, device: int, params: Sequence[int], modules: tuple[Any, ...] = ()
 ) -> tuple[LoadedKernel, ...]:
     """Loads the artifact's code onto a device; ``params`` are the addresses of the launches'
-    parameter lists.
+    parameter lists, ``modules`` its code where that is there already.
 
     Raises :class:`WrongChipError`, :class:`DriverError` (with the driver's log where it compiled
     PTX) and :class:`NoGpuError`.
@@ -186,7 +186,7 @@ def load_kernels(
             f"artifact {manifest.name!r}", manifest.chip, device, capability, "compile"
         )
     ensure_context(device)
-    modules = tuple(_load_module(artifact, i) for i in range(len(manifest.modules)))
+    modules = modules or tuple(_load_module(artifact, i) for i in range(len(manifest.modules)))
     loaded: list[LoadedKernel] = []
     for kernel, address in zip(manifest.kernels, params, strict=True):
         function = check(

@@ -57,6 +57,10 @@ class ArgumentShapeError(CallError, ValueError):
     """A tensor of another shape."""
 
 
+class ArgumentSizeError(ArgumentShapeError):
+    """A size that the program has no kernels for."""
+
+
 class ArgumentStrideError(CallError, ValueError):
     """A tensor with another memory layout."""
 

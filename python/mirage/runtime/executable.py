@@ -34,14 +34,20 @@ class Executable:
     captured in a CUDA graph. Calls from several threads are fine.
     """
 
-    def __init__(self, artifact: Artifact) -> None:
+    def __init__(self, artifact: Artifact, shares: Executable | None = None) -> None:
+        """``shares`` has the same program at another size: code and workspaces are its own."""
         self.artifact = artifact
         self.manifest = artifact.manifest
-        self._packing = Packing(self.manifest.kernels)
+        size = self.manifest.size
+        self._packing = Packing(self.manifest.kernels, 0 if size is None else size.value)
+        self._shares = shares
         self._lock = threading.Lock()
         self._kernels: dict[int, tuple[LoadedKernel, ...]] = {}  # by device
         self._fast: dict[int, FastCalls] = {}  # by device, where there is a compiled launcher
-        self._workspaces: dict[tuple[int, int], torch.Tensor] = {}  # by device and stream
+        # by device and stream
+        self._workspaces: dict[tuple[int, int], torch.Tensor] = (
+            {} if shares is None else shares._workspaces
+        )
         self._contexts = threading.local()
         self._input_slots = self._packing.slots_of("input", len(self.manifest.inputs))
         self._output_slots = self._packing.slots_of("output", len(self.manifest.outputs))
@@ -69,7 +75,7 @@ class Executable:
         :class:`~mirage.runtime.errors.CallError` where they do not fit, :class:`NoGpuError`, and
         what :func:`~mirage.runtime.driver.load_kernels` raises.
         """
-        given = self._given(tensors, inputs)
+        given = self.given(tensors, inputs)
         if self._fast and (results := self._fast_results(given, out)) is not None:
             return results
         input_checks, output_checks = self._checks or self._prepare_checks()
@@ -107,10 +113,16 @@ class Executable:
         with self._lock:
             self._load(device)
 
+    def modules(self, device: int) -> tuple[Any, ...]:
+        """The code on a device, loaded now if it is not there."""
+        with self._lock:
+            kernels = self._load(device)
+        return kernels[0].modules if kernels else ()
+
     # ---- arguments
 
     @staticmethod
-    def _given(
+    def given(
         tensors: tuple[torch.Tensor | Sequence[torch.Tensor], ...],
         inputs: Sequence[torch.Tensor] | None,
     ) -> Sequence[torch.Tensor]:
@@ -225,7 +237,8 @@ class Executable:
 
     def _load(self, device: int) -> tuple[LoadedKernel, ...]:
         if device not in self._kernels:
-            kernels = load_kernels(self.artifact, device, self._packing.params)
+            modules = () if self._shares is None else self._shares.modules(device)
+            kernels = load_kernels(self.artifact, device, self._packing.params, modules)
             self._add_fast(kernels, device)
             self._kernels[device] = kernels
         return self._kernels[device]
@@ -259,7 +272,8 @@ class Executable:
         tensor = self._workspaces.get((device, stream))
         capturing = torch.cuda.is_current_stream_capturing()
         if tensor is None or capturing:
-            size = max(self.manifest.workspace_bytes, 1)
+            whole = self if self._shares is None else self._shares
+            size = max(whole.manifest.workspace_bytes, 1)
             tensor = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
             if not capturing:
                 self._workspaces[(device, stream)] = tensor

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mirage.runtime.driver import driver
 from mirage.runtime.errors import DriverError
 from mirage.runtime.manifest import ELEMENT_BYTES, TORCH_NAMES, Manifest, TensorSpec
-from mirage.runtime.tensor_maps import Encodings
+from mirage.runtime.tensor_maps import BYTES, Encodings
 
 if TYPE_CHECKING:
     import torch
@@ -88,6 +88,10 @@ def native_launcher(
     for function, kernel in zip(functions, manifest.kernels, strict=True):
         params: list[tuple[int, int, int]] = []
         for argument in kernel.arguments:
+            if argument.kind == "size":  # bytes that do not depend on the address
+                params.append((0, 0, len(maps)))
+                maps.append(_constant(0 if manifest.size is None else manifest.size.value))
+                continue
             source = first[argument.kind] + argument.index
             params.append((source, argument.offset, -1 if argument.map is None else len(maps)))
             if argument.map is not None:
@@ -103,6 +107,12 @@ def native_launcher(
         tuple(b.offset for b in manifest.workspace), tuple(kernels), len(maps),
         lambda number, address: maps[number](address),
     )  # fmt: skip
+
+
+def _constant(size: int) -> Callable[[int], bytes]:
+    """What a parameter holds that is a size: the driver reads as many bytes as the kernel takes."""
+    data = size.to_bytes(BYTES, "little")
+    return lambda address: data
 
 
 def _spec(spec: TensorSpec) -> tuple[Any, ...]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from mirage.runtime.artifact import read_artifact, read_json
+from mirage.runtime.by_size import FORMAT as SIZES
+from mirage.runtime.by_size import SizedExecutable, read_sizes
 from mirage.runtime.errors import StateError
 from mirage.runtime.executable import Executable
 from mirage.runtime.model_manifest import FORMAT
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
 def is_model(path: str | os.PathLike[str]) -> bool:
     """Whether the artifact in a folder is a whole model. Raises
     :class:`~mirage.runtime.errors.ArtifactError` where there is none."""
+    return _format_of(path) == FORMAT
+
+
+def _format_of(path: str | os.PathLike[str]) -> object:
     data = read_json(Path(path))
-    return isinstance(data, dict) and cast("dict[str, Any]", data).get("format") == FORMAT
+    return cast("dict[str, Any]", data).get("format") if isinstance(data, dict) else None
 
 
 def load(
@@ -31,11 +37,12 @@ def load(
     device: str | torch.device | None = None,
     state: Mapping[str, torch.Tensor] | str | os.PathLike[str] | None = None,
     check_tensors: bool = True,
-) -> Executable | Model:
+) -> Executable | SizedExecutable | Model:
     """The artifact in the folder ``path``, ready to be called.
 
     A single program (what ``mirage optimize`` writes) is an :class:`Executable`; it needs no GPU to
-    be loaded, runs where its inputs are, and takes no other argument. A whole model (``mirage
+    be loaded, runs where its inputs are, and takes no other argument; one for sizes in a range is a
+    :class:`~mirage.runtime.by_size.SizedExecutable` likewise. A whole model (``mirage
     export``) is a :class:`~mirage.runtime.model.Model` on ``device`` (torch's current GPU by
     default; on "cpu" its kernels are executed in the emulator, if that is installed). ``state`` are
     the weights of one that refers to them: a state dict, or a ``.safetensors`` file. Without
@@ -47,6 +54,8 @@ def load(
     if not is_model(path):
         if state is not None:
             raise StateError(f"{path}: expected a whole model for a state dict, got one program")
+        if _format_of(path) == SIZES:
+            return SizedExecutable(read_sizes(path))
         return Executable(read_artifact(path))
     from mirage.runtime.model import Model
     from mirage.runtime.model_artifact import read_model

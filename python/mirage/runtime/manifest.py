@@ -14,9 +14,10 @@ from typing import Any, cast
 
 from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.reader import Json, Reader, opened
+from mirage.runtime.sizes import Size, read_size
 
 FORMAT = "mirage-artifact"
-VERSION = 4
+VERSION = 5
 """Raised whenever the meaning of a manifest changes; a runtime reads one version."""
 
 TORCH_NAMES = {
@@ -95,6 +96,7 @@ class Argument:
     """A kernel parameter: the address of an ``input``, ``output`` or ``workspace`` buffer plus
     ``offset`` bytes; or, with ``map``, the 128-byte description of the tensor that starts there.
     The kernel takes its elements to lie ``strides`` (in elements) apart, or densely without them.
+    Of the kind ``size`` it is the program's size, an i32.
     """
 
     kind: str
@@ -112,7 +114,8 @@ class Argument:
 class KernelLaunch:
     """One kernel: entry point, geometry (blocks, threads, blocks in a cluster), dynamic shared
     memory and parameters. A ``dependent`` one may start before the kernel before it has ended: it
-    waits for that one's memory itself.
+    waits for that one's memory itself. ``rows = (a, b)``: at a size ``n`` below the largest the
+    first ``ceil(n * a / b)`` parts of the grid do, of as many as the largest has.
     """
 
     module: int
@@ -123,6 +126,7 @@ class KernelLaunch:
     arguments: tuple[Argument, ...]
     cluster: tuple[int, int, int] | None = None
     dependent: bool = False
+    rows: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class Module:
 @dataclass(frozen=True)
 class Manifest:
     """Everything but the code. ``evidence`` and ``prediction`` inform people; nothing here reads
-    them.
+    them. With a ``size`` all shapes and grids are those of its value.
     """
 
     name: str
@@ -153,6 +157,7 @@ class Manifest:
     resources: Mapping[str, Any] = field(default_factory=dict[str, Any])
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     prediction: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    size: Size | None = None
 
     @property
     def workspace_bytes(self) -> int:
@@ -175,6 +180,7 @@ class Manifest:
             "kernels": [
                 {**vars(k), "arguments": [a.to_json() for a in k.arguments]} for k in self.kernels
             ],
+            "size": None if self.size is None else self.size.to_json(),
             "resources": dict(self.resources),
             "evidence": dict(self.evidence),
             "prediction": dict(self.prediction),
@@ -202,6 +208,7 @@ def from_json(data: object, where: str) -> Manifest:
         workspace=tuple(map(_buffer, reader.items("workspace"))),
         modules=tuple(map(_module, reader.items("modules"))),
         kernels=tuple(map(_kernel, reader.items("kernels"))),
+        size=read_size(reader),
         resources=reader.mapping("resources"),
         evidence=reader.mapping("evidence"),
         prediction=reader.mapping("prediction"),
@@ -256,16 +263,27 @@ def _kernel(r: Reader) -> KernelLaunch:
         arguments=tuple(map(_argument, r.items("arguments"))),
         cluster=r.triple("cluster") if has_cluster else None,
         dependent=r.truth("dependent"),
+        rows=_rows(r),
     )
     r.finish()
     return kernel
 
 
+def _rows(r: Reader) -> tuple[int, int] | None:
+    if r.data.get("rows") is None:
+        r.take("rows", "two positive integers or null")
+        return None
+    rows = r.integers("rows")
+    if len(rows) != 2 or 0 in rows:
+        raise r.error("rows", "two positive integers or null", list(rows))
+    return rows[0], rows[1]
+
+
 def _argument(r: Reader) -> Argument:
     kind, index, offset = r.text("kind"), r.integer("index"), r.integer("offset")
     argument = Argument(kind, index, offset, _tensor_map(r), _strides(r))
-    if argument.kind not in ("input", "output", "workspace"):
-        raise r.error("kind", "input, output or workspace", argument.kind)
+    if argument.kind not in ("input", "output", "workspace", "size"):
+        raise r.error("kind", "input, output, workspace or size", argument.kind)
     r.finish()
     return argument
 
@@ -300,6 +318,9 @@ def _strides(r: Reader) -> tuple[int, ...] | None:
 
 def _check_references(m: Manifest, where: str) -> None:
     counts = {"input": len(m.inputs), "output": len(m.outputs), "workspace": len(m.workspace)}
+    counts["size"] = 0 if m.size is None else 1
+    if m.size is not None:
+        m.size.check(m, where)
     for i, kernel in enumerate(m.kernels):
         if kernel.module >= len(m.modules):
             raise UnreadableArtifactError(
@@ -310,8 +331,7 @@ def _check_references(m: Manifest, where: str) -> None:
             if a.index >= counts[a.kind]:
                 raise UnreadableArtifactError(
                     f"{where}: kernels[{i}].arguments[{j}]: expected one of {counts[a.kind]} "
-                    f"{a.kind} buffers, "
-                    f"got {a.index}"
+                    f"{'sizes' if a.kind == 'size' else f'{a.kind} buffers'}, got {a.index}"
                 )
     written = {a.index for k in m.kernels for a in k.arguments if a.kind == "output"}
     missing = set(range(len(m.outputs))) - written

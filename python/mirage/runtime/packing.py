@@ -12,12 +12,12 @@ from mirage.runtime.tensor_maps import TensorMapSlot
 class Packing:
     """Parameter lists of all kernels of an artifact, laid out once.
 
-    Kernel parameters are addresses, or tensor maps made of one. Each has a slot with the address;
-    ``kernelParams`` of a launch is an array of pointers to slots, or to tensor maps, so writing the
-    slots and calling ``update_maps`` is all that a call has to do.
+    Kernel parameters are addresses, tensor maps made of one, or the program's ``size``. Each has a
+    slot with the address; ``kernelParams`` of a launch is an array of pointers to slots, or to
+    tensor maps, so writing the slots and calling ``update_maps`` is all that a call has to do.
     """
 
-    def __init__(self, launches: tuple[KernelLaunch, ...]) -> None:
+    def __init__(self, launches: tuple[KernelLaunch, ...], size: int = 0) -> None:
         count = sum(len(k.arguments) for k in launches)
         self.slots = (ctypes.c_uint64 * max(count, 1))()
         base, width = ctypes.addressof(self.slots), ctypes.sizeof(ctypes.c_uint64)
@@ -34,9 +34,12 @@ class Packing:
                     tensor_map = TensorMapSlot(argument.map)
                     self._maps.append((slot, tensor_map))
                     pointers[i] = tensor_map.pointer
-                self.uses.setdefault((argument.kind, argument.index), []).append(
-                    (slot, argument.offset)
-                )
+                if argument.kind == "size":
+                    self.slots[slot] = size  # the driver reads the lower half
+                else:
+                    self.uses.setdefault((argument.kind, argument.index), []).append(
+                        (slot, argument.offset)
+                    )
                 slot += 1
             self._arrays.append(pointers)
             self.params.append(ctypes.addressof(pointers))

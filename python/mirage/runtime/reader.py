@@ -58,6 +58,14 @@ class Reader:
             raise self.error(key, expected, items)
         return tuple(cast(list[int], items))
 
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self.take(key, "a list of strings")
+        if not isinstance(value, list) or not all(
+            isinstance(v, str) for v in cast(list[object], value)
+        ):
+            raise self.error(key, "a list of strings", value)
+        return tuple(cast(list[str], value))
+
     def truth(self, key: str) -> bool:
         value = self.take(key, "true or false")
         if not isinstance(value, bool):

@@ -49,3 +49,12 @@ kernel.graph @long(%x: tensor<2x1073741824xf16>) -> tensor<2x2147483648xf16> {
   %y = kernel.concat %x, %x dim 1 : (tensor<2x1073741824xf16>, tensor<2x1073741824xf16>) -> tensor<2x2147483648xf16>
   kernel.return %y : tensor<2x2147483648xf16>
 }
+
+// -----
+
+kernel.graph @dynamic_copy(%x: tensor<8x4xf16>) -> tensor<8x3xf16>
+    attributes {dynamic = #kernel.dynamic<bound = 8, tensors = [0]>} {
+  // expected-error @below {{expected dynamic tensors in launches, and in reshapes, slices and joins that are addresses}}
+  %y = kernel.slice %x [0, 1] : (tensor<8x4xf16>) -> tensor<8x3xf16>
+  kernel.return %y : tensor<8x3xf16>
+}

@@ -47,3 +47,41 @@ gpu.module @bulk {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @no_size {
+  // expected-error @+1 {{expected one size where there are dynamic tensors, none where there are not, got 0 of 1 tensors}}
+  gpu.func @k(%a: memref<32x4xf32> {thread.unit = 4}) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @wide_size {
+  // expected-error @+1 {{expected a size of type i32, got 'i64'}}
+  gpu.func @k(%a: memref<32x4xf32> {thread.unit = 4}, %n: i64 {thread.size}) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @unit {
+  // expected-error @+1 {{expected 'thread.unit' to be a positive number of elements of a tensor, got 0 : i64 of 'memref<32x4xf32>'}}
+  gpu.func @k(%a: memref<32x4xf32> {thread.unit = 0}, %n: i32 {thread.size}) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @element {
+  gpu.func @k(%a: memref<4xi32> {thread.unit = 1}, %n: i32 {thread.size}) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    // expected-error @+1 {{expected tensors of a known size, got one of a dynamic size, which only copies by elements keep within its rows}}
+    %x = memref.load %a[%c0] : memref<4xi32>
+    gpu.return
+  }
+}

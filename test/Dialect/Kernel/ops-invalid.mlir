@@ -312,3 +312,68 @@ kernel.graph @gather_type(%table: tensor<10x8xf16>, %ids: tensor<3xi64>) -> tens
   %0 = kernel.gather %table, %ids : (tensor<10x8xf16>, tensor<3xi64>) -> tensor<3x8xf32>
   kernel.return %0 : tensor<3x8xf32>
 }
+
+// -----
+
+// expected-error @+2 {{expected a bound from 1 to 2^31 - 1, got 0}}
+kernel.graph @no_bound(%x: tensor<8x4xf16>) -> tensor<8x4xf16>
+    attributes {dynamic = #kernel.dynamic<bound = 0, tensors = [0]>} {
+  kernel.return %x : tensor<8x4xf16>
+}
+
+// -----
+
+// expected-error @+2 {{expected the numbers of tensors in increasing order, got 0 after 0}}
+kernel.graph @twice(%x: tensor<8x4xf16>) -> tensor<8x4xf16>
+    attributes {dynamic = #kernel.dynamic<bound = 8, tensors = [0, 0]>} {
+  kernel.return %x : tensor<8x4xf16>
+}
+
+// -----
+
+// expected-error @+1 {{expected dynamic arguments among 1, got 1}}
+kernel.graph @no_argument(%x: tensor<8x4xf16>) -> tensor<8x4xf16>
+    attributes {dynamic = #kernel.dynamic<bound = 8, tensors = [1]>} {
+  kernel.return %x : tensor<8x4xf16>
+}
+
+// -----
+
+// expected-error @+1 {{expected argument 0, which is dynamic, to have a multiple of 3 rows, got 'tensor<8x4xf16>'}}
+kernel.graph @uneven(%x: tensor<8x4xf16>) -> tensor<8x4xf16>
+    attributes {dynamic = #kernel.dynamic<bound = 3, tensors = [0]>} {
+  kernel.return %x : tensor<8x4xf16>
+}
+
+// -----
+
+kernel.graph @inner(%x: tensor<8x4xf16>) -> tensor<4x8xf16>
+    attributes {dynamic = #kernel.dynamic<bound = 8, tensors = [0]>} {
+  // expected-error @+1 {{expected a result, which is dynamic, to have a multiple of 8 rows, got 'tensor<4x8xf16>'}}
+  %y = kernel.transpose %x [1, 0] : (tensor<8x4xf16>) -> tensor<4x8xf16>
+  kernel.return %y : tensor<4x8xf16>
+}
+
+// -----
+
+kernel.graph @rows_alone(%x: tensor<8x4xf16>) -> tensor<8x4xf16> {
+  // expected-error @+1 {{expected 'rows' of dynamic tensors only, got them without 'dynamic'}}
+  %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [32, 1, 1] shared 0 rows [1, 2] : (tensor<8x4xf16>) -> tensor<8x4xf16>
+  kernel.return %y : tensor<8x4xf16>
+}
+
+// -----
+
+kernel.graph @parts(%x: tensor<8x4xf16>) -> tensor<8x4xf16> {
+  // expected-error @+1 {{expected a grid of 4 equal parts along x, as 'rows' says, got 6 blocks}}
+  %y = kernel.invoke @kernels::@f(%x) grid [6, 1, 1] block [32, 1, 1] shared 0 dynamic <bound = 8, tensors = [0, 1]> rows [1, 2] : (tensor<8x4xf16>) -> tensor<8x4xf16>
+  kernel.return %y : tensor<8x4xf16>
+}
+
+// -----
+
+kernel.graph @no_tensor(%x: tensor<8x4xf16>) -> tensor<8x4xf16> {
+  // expected-error @+1 {{expected dynamic tensors among 2, got 2}}
+  %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [32, 1, 1] shared 0 dynamic <bound = 8, tensors = [0, 2]> : (tensor<8x4xf16>) -> tensor<8x4xf16>
+  kernel.return %y : tensor<8x4xf16>
+}

@@ -161,3 +161,13 @@ kernel.graph @causal(%table: tensor<1000x64xf16>, %ids: tensor<2x16xi64>, %seen:
   %k = kernel.binary keep %both, %b : (tensor<16x16xi1>, tensor<16x16xf16>) -> tensor<16x16xf16>
   kernel.return %x, %k : tensor<2x16x64xf16>, tensor<16x16xf16>
 }
+
+// CHECK: kernel.graph @dynamic(%{{.*}}: tensor<64x8xf16>, %{{.*}}: tensor<8xf16>) -> tensor<32x16xf16> attributes {dynamic = #kernel.dynamic<bound = 16, tensors = [0]>}
+kernel.graph @dynamic(%x: tensor<64x8xf16>, %w: tensor<8xf16>) -> tensor<32x16xf16>
+    attributes {dynamic = #kernel.dynamic<bound = 16, tensors = [0]>} {
+  // CHECK: kernel.invoke @kernels::@f(%{{.*}}, %{{.*}}) grid [8, 1, 1] block [64, 1, 1] shared 0 dynamic <bound = 16, tensors = [0, 2]> rows [4, 8]
+  %y = kernel.invoke @kernels::@f(%x, %w) grid [8, 1, 1] block [64, 1, 1] shared 0
+       dynamic <bound = 16, tensors = [0, 2]> rows [4, 8] : (tensor<64x8xf16>, tensor<8xf16>) -> tensor<64x8xf16>
+  %r = kernel.reshape %y : (tensor<64x8xf16>) -> tensor<32x16xf16>
+  kernel.return %r : tensor<32x16xf16>
+}

@@ -103,7 +103,7 @@ def _set(*path: str | int, value: object) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (_set("version", value=99), ArtifactVersionError, "expected manifest version 4, got 99"),
+        (_set("version", value=99), ArtifactVersionError, "expected manifest version 5, got 99"),
         (_set("format", value="x"), UnreadableArtifactError, "'mirage-artifact' manifest"),
         (_set("version", value="1"), UnreadableArtifactError, "version: expected a non-negative"),
         (_set("extra", value=1), UnreadableArtifactError, "extra: expected no such key"),
@@ -113,7 +113,7 @@ def _set(*path: str | int, value: object) -> Callable[[Any], None]:
         (_set("kernels", 0, "grid", value=[1, 0, 1]), UnreadableArtifactError, "three positive"),
         (_set("kernels", 1, "module", value=1), UnreadableArtifactError, "one of 1 modules"),
         (_set("kernels", 0, "arguments", 0, "index", value=1), UnreadableArtifactError, "1 input"),
-        (_set("kernels", 0, "arguments", 0, "kind", value="x"), UnreadableArtifactError, "or work"),
+        (_set("kernels", 0, "arguments", 0, "kind", value="x"), UnreadableArtifactError, "or size"),
         (_set("kernels", value=[]), UnreadableArtifactError, "a kernel that writes them"),
         (_set("modules", 0, "ptx", value="../../etc/p"), UnreadableArtifactError, "same folder"),
         (_set("workspace", 0, "offset", value=-1), UnreadableArtifactError, "non-negative"),

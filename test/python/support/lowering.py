@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -18,6 +19,7 @@ from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.emulator.artifact import TOLERANCE, check_artifact
 from mirage.mlir_io import graph_to_text, graphs_of, read_graph
 from mirage.runtime.artifact import Artifact
+from mirage.runtime.sizes import at_size
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Schedule, Value
 
@@ -94,8 +96,39 @@ def check_mlir(
         allowed = tolerance
         for narrow in set(_CAST.findall(source)) if tolerance is None else ():
             allowed = max(allowed or 0.0, TOLERANCE[narrow])
-        check_artifact(compile_mlir(source, chip), expected, tolerance=allowed)
+        artifact = compile_mlir(source, chip)
+        check_artifact(artifact, expected, tolerance=allowed)
+        check_sizes(artifact, expected, tolerance=allowed)
     return len(graphs)
+
+
+def check_sizes(
+    artifact: Artifact,
+    expected: Callable[..., tuple[np.ndarray, ...]],
+    sizes: Sequence[int] = (),
+    *,
+    tolerance: float | None = None,
+) -> None:
+    """Runs an artifact with a size at smaller ones, by default the least, an odd one and the
+    largest but one; ``expected`` is what it means at the largest. Rows that are not there are ones
+    there, which must change nothing."""
+    m = artifact.manifest
+    if m.size is None:
+        return
+    most = m.size.at_most
+    for n in sizes or sorted({1, most // 2 - 1 | 1, most - 1}):
+        there = replace(artifact, manifest=at_size(m, n))
+
+        def rows(*inputs: np.ndarray, n: int = n) -> tuple[np.ndarray, ...]:
+            whole = [
+                np.concatenate([x, np.ones((s.shape[0] - len(x), *x.shape[1:]))])
+                if len(x) < s.shape[0]
+                else x
+                for x, s in zip(inputs, m.inputs, strict=True)
+            ]
+            return tuple(y[: len(y) // most * n] for y in expected(*whole))
+
+        check_artifact(there, rows, tolerance=tolerance)
 
 
 def with_schedule(graph: KernelGraph, warps: int, stages: int) -> KernelGraph:

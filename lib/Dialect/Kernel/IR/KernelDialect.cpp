@@ -5,6 +5,9 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <limits>
+#include <string>
+
 using namespace mlir;
 using namespace mirage::kernel;
 
@@ -38,5 +41,19 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (resident < 0 || (resident && engine != Engine::Warpgroup))
     return emitError() << "expected resident blocks with engine = warpgroup alone, got "
                        << resident;
+  return success();
+}
+
+LogicalResult DynamicAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t bound,
+                                  ArrayRef<int64_t> tensors) {
+  constexpr int64_t mostSize = std::numeric_limits<int32_t>::max();
+  if (bound < 1 || bound > mostSize)
+    return emitError() << "expected a bound from 1 to 2^31 - 1, got " << bound;
+  if (tensors.empty())
+    return emitError() << "expected at least one dynamic tensor, got none";
+  for (auto [number, tensor] : llvm::enumerate(tensors))
+    if (tensor < 0 || (number && tensor <= tensors[number - 1]))
+      return emitError() << "expected the numbers of tensors in increasing order, got " << tensor
+                         << (number ? " after " + std::to_string(tensors[number - 1]) : "");
   return success();
 }

@@ -5,6 +5,7 @@
 
 #include "mlir/Interfaces/FunctionImplementation.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mirage;
@@ -22,6 +23,15 @@ LogicalResult verifyTypes(Operation *op, TypeRange expected, TypeRange actual, S
       return op->emitOpError("expected ") << what << " " << index << " of type "
                                           << std::get<0>(pair) << ", got " << std::get<1>(pair);
   return success();
+}
+
+/// Checks that the size decides how many rows there are of a tensor, which `what` names.
+LogicalResult verifyRows(Operation *op, DynamicAttr dynamic, Type type, const Twine &what) {
+  auto tensor = cast<RankedTensorType>(type);
+  if (tensor.getRank() && tensor.getDimSize(0) && tensor.getDimSize(0) % dynamic.getBound() == 0)
+    return success();
+  return op->emitOpError("expected ") << what << ", which is dynamic, to have a multiple of "
+                                      << dynamic.getBound() << " rows, got " << type;
 }
 
 } // namespace
@@ -54,7 +64,27 @@ LogicalResult GraphOp::verify() {
                            "integers or truth values, got ")
                << type;
     }
+  if (DynamicAttr dynamic = getDynamicAttr())
+    for (int64_t number : dynamic.getTensors()) {
+      if (number >= int64_t(getFunctionType().getNumInputs()))
+        return emitOpError("expected dynamic arguments among ")
+               << getFunctionType().getNumInputs() << ", got " << number;
+      if (failed(verifyRows(*this, dynamic, getFunctionType().getInput(number),
+                            "argument " + Twine(number))))
+        return failure();
+    }
   return success();
+}
+
+llvm::DenseSet<Value> GraphOp::getDynamicValues() {
+  llvm::DenseSet<Value> found;
+  if (DynamicAttr dynamic = getDynamicAttr())
+    for (int64_t number : dynamic.getTensors())
+      found.insert(getBody().getArgument(number));
+  for (Operation &op : getBody().front())
+    if (llvm::any_of(op.getOperands(), [&](Value operand) { return found.contains(operand); }))
+      found.insert_range(op.getResults());
+  return found;
 }
 
 /// What `form` forbids `op` to be, or an empty string.
@@ -95,6 +125,12 @@ LogicalResult GraphOp::verifyRegions() {
   Operation *terminator = getBody().front().getTerminator();
   if (!isa<ReturnOp>(terminator))
     return emitOpError("expected to end with kernel.return, got ") << terminator->getName();
+  llvm::DenseSet<Value> dynamic = getDynamicValues();
+  for (Operation &op : getBody().front())
+    for (Value value : op.getResults())
+      if (dynamic.contains(value) &&
+          failed(verifyRows(&op, getDynamicAttr(), value.getType(), "a result")))
+        return failure();
   if (!getForm())
     return success();
   WalkResult result = walk([&](Operation *op) {
@@ -215,5 +251,24 @@ LogicalResult InvokeOp::verify() {
     if (tensor.getRank() != int64_t(map.getBox().size()))
       return emitOpError("expected a box with the rank of ") << tensor << ", got " << map;
   }
+  if (DynamicAttr dynamic = getDynamicAttr())
+    for (int64_t number : dynamic.getTensors()) {
+      if (number >= int64_t(tensors.size()))
+        return emitOpError("expected dynamic tensors among ")
+               << tensors.size() << ", got " << number;
+      if (failed(verifyRows(*this, dynamic, tensors[number], "tensor " + Twine(number))))
+        return failure();
+    }
+  if (!getRows())
+    return success();
+  if (!getDynamic())
+    return emitOpError("expected 'rows' of dynamic tensors only, got them without 'dynamic'");
+  ArrayRef<int64_t> rows = *getRows();
+  if (rows.size() != 2 || rows[0] < 1 || rows[1] < 1)
+    return emitOpError("expected two positive numbers for rows, got ") << formatList(rows);
+  int64_t parts = llvm::divideCeil(getDynamicAttr().getBound() * rows[0], rows[1]);
+  if (getGrid()[0] % parts)
+    return emitOpError("expected a grid of ")
+           << parts << " equal parts along x, as 'rows' says, got " << getGrid()[0] << " blocks";
   return success();
 }

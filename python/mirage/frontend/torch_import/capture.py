@@ -170,9 +170,13 @@ def _result_keys(exported: torch.export.ExportedProgram) -> tuple[str, ...]:
 
 
 def export_program(
-    program: object, example_inputs: Sequence[object], named: Mapping[str, object] | None = None
+    program: object,
+    example_inputs: Sequence[object],
+    named: Mapping[str, object] | None = None,
+    dynamic: Sequence[object] | None = None,
 ) -> torch.export.ExportedProgram:
     """The program as ``torch.export`` captures it; one that is exported already is taken as it is.
+    ``dynamic`` has the dynamic dimensions of each input, as ``torch.export`` takes them.
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
     """
@@ -197,7 +201,12 @@ def export_program(
         warnings.simplefilter("ignore")
         try:
             given, keyed = _distinct([tuple(example_inputs), dict(named or {})])
-            return torch.export.export(module, given, keyed, strict=False)  # pyright: ignore
+            shapes = dynamic and (
+                (tuple(dynamic),) if isinstance(module, _FunctionModule) else tuple(dynamic)
+            )
+            return torch.export.export(  # pyright: ignore
+                module, given, keyed, dynamic_shapes=shapes or None, strict=False
+            )
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 f"expected shapes that do not depend on the data, got {_first_line(error)}",

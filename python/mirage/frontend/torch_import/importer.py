@@ -7,16 +7,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 from torch_mlir import ir as untyped_ir
 
 from mirage.errors import SourceLocation
-from mirage.frontend.errors import GraphTypeError, InvalidGraphError, UnsupportedOpError
+from mirage.frontend.errors import (
+    DynamicShapeError,
+    GraphTypeError,
+    InvalidGraphError,
+    UnsupportedOpError,
+)
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Fixed, Parameter, Program
+from mirage.frontend.program import Fixed, Parameter, Program, SizedProgram
 from mirage.frontend.torch_import.capture import (
     SUBMODULE,
     Argument,
@@ -24,6 +29,7 @@ from mirage.frontend.torch_import.capture import (
     capture,
     is_user_file,
 )
+from mirage.frontend.torch_import.dynamic import dynamic_program
 from mirage.frontend.torch_import.formulas import as_formula
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.table import IGNORED, TABLE
@@ -85,13 +91,31 @@ class ImportedGraph:
         return self.program.superoptimize(**options)
 
 
+@overload
 def from_torch(
     module: object,
     *example_inputs: object,
     allow_fallback: bool = False,
     allow_updates: bool = False,
+    dynamic_shapes: None = None,
     name: str = "main",
-) -> ImportedGraph:
+) -> ImportedGraph: ...
+
+
+@overload
+def from_torch(
+    module: object, *example_inputs: object, dynamic_shapes: object, name: str = "main"
+) -> SizedProgram: ...
+
+
+def from_torch(
+    module: object,
+    *example_inputs: object,
+    allow_fallback: bool = False,
+    allow_updates: bool = False,
+    dynamic_shapes: object = None,
+    name: str = "main",
+) -> ImportedGraph | SizedProgram:
     """Imports a ``torch.nn.Module``, a function of tensors or a ``torch.export.ExportedProgram``.
 
     Shapes and element types are those of ``example_inputs`` (floats). Weights and buffers become
@@ -101,7 +125,22 @@ def from_torch(
     afterwards comes before its results (``ImportedGraph.updates``), for the caller to write there.
     Stores of some elements stay calls of PyTorch then, which may write in place
     (:mod:`mirage.pipeline.plan`).
+
+    ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
+    inputs is a size that is known at the call only (:mod:`mirage.frontend.torch_import.dynamic`).
     """
+    if dynamic_shapes is not None:
+        if allow_fallback or allow_updates:
+            raise DynamicShapeError(
+                "expected a program that is imported whole and updates nothing, got allow_fallback "
+                "or allow_updates with dynamic_shapes; leave one of them out",
+                user_location(),
+            )
+
+        def at(inputs: Sequence[object]) -> Program:
+            return from_torch(module, *inputs, name=name).program
+
+        return dynamic_program(module, example_inputs, dynamic_shapes, at)
     captured = capture(module, example_inputs, allow_updates)
     importer = _Importer(captured, allow_fallback, name)
     program = importer.program()

@@ -119,7 +119,8 @@ def _last_block(
         numbers = [max(total, -(-positions // 2)), positions]
     for blocks in numbers:
         launch = kernel if blocks == total else replace(kernel, grid=(blocks, 1, 1))
-        memory = memory_for(op, kernel, np.random.default_rng(total), positive=positive)
+        rng, size = np.random.default_rng(total), artifact.manifest.size
+        memory = memory_for(op, kernel, rng, positive=positive, size=size)
         try:
             return launch, memory, _run(launch, artifact, memory, (blocks - 1,), WORK)
         except InstructionBudgetError:

@@ -20,6 +20,7 @@ from mirage.emulator.emulator import Uninitialised
 from mirage.emulator.tensor_map import TensorMap
 from mirage.pipeline.checks.repeated_memory import RUN, repeated
 from mirage.runtime.manifest import Argument, KernelLaunch
+from mirage.runtime.sizes import Size
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Op, Value
 
@@ -34,7 +35,7 @@ class KernelMemory:
 
     operands: tuple[Array, ...]
     results: tuple[Uninitialised, ...]
-    arguments: tuple[Array | Uninitialised | TensorMap, ...]
+    arguments: tuple[Array | Uninitialised | TensorMap | np.int32, ...]
 
 
 class UnknownArgumentsError(ValueError):
@@ -42,12 +43,20 @@ class UnknownArgumentsError(ValueError):
 
 
 def memory_for(
-    op: Op, kernel: KernelLaunch, rng: np.random.Generator, *, positive: bool
+    op: Op,
+    kernel: KernelLaunch,
+    rng: np.random.Generator,
+    *,
+    positive: bool,
+    size: Size | None = None,
 ) -> KernelMemory:
     """Memory for ``kernel``, which computes ``op``; numbers of operands are around 0, or not below
     1/4. Raises :class:`UnknownArgumentsError`."""
     values = (*op.operands, *op.results)
     given, maps = kernel.arguments[: len(values)], kernel.arguments[len(values) :]
+    sizes: list[np.int32] = []
+    if size is not None and maps and maps[-1].kind == "size":
+        maps, sizes = maps[:-1], [np.int32(size.value)]
     if len(given) < len(values) or any(a.map for a in given) or any(a.map is None for a in maps):
         raise UnknownArgumentsError(
             f"expected {len(values)} tensors and their maps as arguments, got "
@@ -64,7 +73,7 @@ def memory_for(
         if _place(a) not in by_place or a.map is None:
             raise UnknownArgumentsError("expected maps of the kernel's own tensors, got another")
         described.append(tensor_map(by_place[_place(a)], a.map))
-    return KernelMemory(held, fresh, (*held, *fresh, *described))
+    return KernelMemory(held, fresh, (*held, *fresh, *described, *sizes))
 
 
 def _place(argument: Argument) -> tuple[str, int, int]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
+    from mirage.pipeline.by_size import OptimizedSizes
     from mirage.pipeline.result import Optimized
 
 
@@ -41,3 +42,17 @@ def emulate(
 
     runner = Runner(optimized.program, optimized.graph, optimized.steps)
     return runner(launch, tensors, None, write=write)
+
+
+def emulate_sizes(
+    optimized: OptimizedSizes,
+    *tensors: torch.Tensor,
+    checks: bool = True,
+    counters: list[Counters] | None = None,
+) -> Sequence[torch.Tensor]:
+    """The results of a program with a dynamic size, as calling it gives them on a GPU. Raises what
+    that and :func:`mirage.emulator.artifact.run_artifact` raise."""
+    given = optimized.with_weights(tensors)
+    size = optimized.table.size_of([tuple(x.shape) for x in given])
+    _, artifact = optimized.table.at(size)
+    return run_on_tensors(artifact, given, checks=checks, counters=counters)

@@ -151,4 +151,23 @@ def Kernel_StridesAttr : Kernel_Attr<"Strides", "strides"> {
   let assemblyFormat = "`<` `[` $steps `]` `,` `align` `=` $align `>`";
 }
 
+def Kernel_DynamicAttr : Kernel_Attr<"Dynamic", "dynamic"> {
+  let summary = "tensors whose outermost dimension is as long as a size that is known at launch";
+  let description = [{
+    Types have the sizes of one case: the one in which the size is `bound`, the largest it may
+    be. `tensors` are the numbers of those that have more rows the larger it is: in
+    proportion, so the outermost dimension is a multiple of `bound`. At a smaller size they
+    are the first rows of what the types say, in memory of no more than that.
+
+    Of a graph, `tensors` are arguments, and whatever is computed of a dynamic tensor is
+    dynamic. Of a compiled kernel they are its operands and then its results; the size is its
+    last parameter, an i32.
+
+    Example: `#kernel.dynamic<bound = 64, tensors = [0]>`.
+  }];
+  let parameters = (ins "int64_t":$bound, ArrayRefParameter<"int64_t">:$tensors);
+  let assemblyFormat = "`<` `bound` `=` $bound `,` `tensors` `=` `[` $tensors `]` `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // MIRAGE_DIALECT_KERNEL_IR_KERNELATTRS_TD

@@ -37,7 +37,9 @@ def Kernel_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::mi
 def Kernel_GraphOp : Kernel_Op<"graph", [FunctionOpInterface, IsolatedFromAbove]> {
   let summary = "a tensor program";
   let description = [{
-    A function from device tensors to device tensors.
+    A function from device tensors to device tensors. With `dynamic` it stands for
+    one function for each size up to the bound, whose tensors are the first rows of those
+    that the types say; that rows do not depend on each other is for who sets it to show.
 
     ```mlir
     kernel.graph @square(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
@@ -51,12 +53,15 @@ def Kernel_GraphOp : Kernel_Op<"graph", [FunctionOpInterface, IsolatedFromAbove]
                        OptionalAttr<StrAttr>:$sym_visibility,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
-                       OptionalAttr<Kernel_FormAttr>:$form);
+                       OptionalAttr<Kernel_FormAttr>:$form,
+                       OptionalAttr<Kernel_DynamicAttr>:$dynamic);
   let regions = (region SizedRegion<1>:$body);
   let extraClassDeclaration = [{
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// The arguments that are dynamic, and all values of the body that are computed of them.
+    ::llvm::DenseSet<::mlir::Value> getDynamicValues();
   }];
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -161,6 +166,11 @@ def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
     maps are further parameters, after the tensors. A `dependent` kernel may start
     before the one before it has ended, and waits for its memory itself.
 
+    With `dynamic` tensors the size is one more parameter, the last, and `grid` is that of the
+    bound. `rows = [a, b]` says how many blocks smaller sizes `n` need: the first
+    `ceil(n * a / b)` of as many equal parts as the bound has, for other blocks have no
+    row that is there. Without it all blocks are launched.
+
     ```mlir
     %y = kernel.invoke @kernels::@f(%x) grid [4, 1, 1] block [128, 1, 1] shared 4096
          : (tensor<64x32xf16>) -> tensor<64x32xf16>
@@ -171,11 +181,13 @@ def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
                        DefaultValuedAttr<I64Attr, "0">:$shared,
                        OptionalAttr<DenseI64ArrayAttr>:$cluster,
                        OptionalAttr<TypedArrayAttrBase<Kernel_TensorMapAttr, "tensor maps">>:$tensor_maps,
-                       UnitAttr:$dependent);
+                       UnitAttr:$dependent,
+                       OptionalAttr<Kernel_DynamicAttr>:$dynamic,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows);
   let results = (outs Variadic<Kernel_Tensor>:$results);
   let assemblyFormat = [{
     $callee `(` $inputs `)` `grid` $grid `block` $block (`cluster` $cluster^)? `shared` $shared
-    (`maps` $tensor_maps^)? (`dependent` $dependent^)? attr-dict `:` functional-type($inputs, $results)
+    (`maps` $tensor_maps^)? (`dependent` $dependent^)? (`dynamic` $dynamic^)? (`rows` $rows^)? attr-dict `:` functional-type($inputs, $results)
   }];
   let hasVerifier = 1;
 }

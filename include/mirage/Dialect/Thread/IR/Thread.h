@@ -31,6 +31,11 @@ namespace mirage::thread {
 
 /// Of a kernel's parameter, and of ops that access one: what divides its address, in bytes.
 constexpr llvm::StringLiteral kAlignAttr = "thread.align";
+/// Of a kernel's parameter that is a dynamic tensor: its elements for each unit of the size. As
+/// many are there as the size, a parameter of its own, says; nothing beyond is read or written.
+constexpr llvm::StringLiteral kUnitAttr = "thread.unit";
+/// Of a kernel's i32 parameter: it is the size.
+constexpr llvm::StringLiteral kSizeAttr = "thread.size";
 
 /// Warps that execute `op`: those of the enclosing `thread.warps`, else of the
 /// enclosing `gpu.func` (known_block_size / 32). Nullopt outside both.

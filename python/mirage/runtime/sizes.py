@@ -1,0 +1,190 @@
+"""Programs for any size up to a largest one: a batch, a number of tokens.
+
+Their manifests state the largest size. Kernels take the size as a parameter and touch only the rows
+that are there, so another size is another number of rows in the same manifest (:func:`at_size`), of
+blocks in its grids, and of rows in its tensor maps; the code is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from mirage.runtime.errors import (
+    ArgumentShapeError,
+    ArgumentSizeError,
+    UnreadableArtifactError,
+)
+
+if TYPE_CHECKING:
+    from mirage.runtime.manifest import (
+        Argument,
+        KernelLaunch,
+        Manifest,
+        TensorSpec,
+        WorkspaceBuffer,
+    )
+    from mirage.runtime.reader import Json, Reader
+
+    Tensor = TypeVar("Tensor", TensorSpec, WorkspaceBuffer)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size that is known at the call. ``value`` is the one that a manifest is stated for; it may
+    be from 1 to ``at_most``. ``inputs``, ``outputs`` and ``workspace`` are the numbers of the
+    tensors whose rows (indices of the outermost dimension) become more with it, in proportion.
+    """
+
+    value: int
+    at_most: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    workspace: tuple[int, ...] = ()
+
+    def varies(self, kind: str, index: int) -> bool:
+        """Whether a tensor has more rows the larger the size is."""
+        numbers = {"input": self.inputs, "output": self.outputs, "workspace": self.workspace}
+        return index in numbers.get(kind, ())
+
+    def to_json(self) -> Json:
+        """The size as JSON data, of a manifest that is stated for the largest."""
+        assert self.value == self.at_most
+        return {
+            "at_most": self.at_most,
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "workspace": list(self.workspace),
+        }
+
+    def check(self, m: Manifest, where: str) -> None:
+        """Raises :class:`UnreadableArtifactError` where the tensors of a manifest for the largest
+        size do not fit it, or kernels that touch them do not know it."""
+
+        def need(fine: bool, path: str, wanted: str, got: object) -> None:
+            if not fine:
+                raise UnreadableArtifactError(f"{where}: {path}: expected {wanted}, got {got}")
+
+        most = self.at_most
+        need(most >= 1, "size.at_most", "a positive integer", most)
+        groups = (
+            ("inputs", self.inputs, m.inputs),
+            ("outputs", self.outputs, m.outputs),
+            ("workspace", self.workspace, m.workspace),
+        )
+        for kind, numbers, tensors in groups:
+            for i in numbers:
+                need(i < len(tensors), f"size.{kind}", f"one of {len(tensors)} tensors", i)
+                shape = tensors[i].shape
+                need(
+                    bool(shape) and shape[0] > 0 and shape[0] % most == 0,
+                    f"{kind}[{i}].shape", f"a multiple of {most} rows", list(shape),
+                )  # fmt: skip
+        for number, kernel in enumerate(m.kernels):
+            at = f"kernels[{number}]"
+            if kernel.rows is not None:
+                parts = _parts(kernel.rows, most)
+                need(kernel.grid[0] % parts == 0, f"{at}.grid", f"{parts} equal parts", kernel.grid)
+            varying = [a for a in kernel.arguments if self.varies(a.kind, a.index)]
+            knows = sum(a.kind == "size" for a in kernel.arguments)
+            need(knows == bool(varying), f"{at}.arguments", "the size once where rows vary", knows)
+            for a in varying:
+                rows = most if a.map is None else a.map.shape[0]
+                need(
+                    rows % most == 0, f"{at}.arguments", f"maps of a multiple of {most} rows", rows
+                )
+
+
+def read_size(r: Reader) -> Size | None:
+    """What a manifest says of its size."""
+    if r.data.get("size") is None:
+        r.take("size", "an object or null")
+        return None
+    from mirage.runtime.reader import Reader
+
+    inner = Reader(r.mapping("size"), r.where, "size")
+    most = inner.integer("at_most")
+    size = Size(
+        most, most, inner.integers("inputs"), inner.integers("outputs"), inner.integers("workspace")
+    )
+    inner.finish()
+    return size
+
+
+def at_size(m: Manifest, value: int) -> Manifest:
+    """The manifest of a program with a size, stated for the largest one, for another one.
+
+    Raises :class:`ArgumentSizeError` for sizes that it has no kernels for.
+    """
+    size = m.size
+    if size is None or size.value != size.at_most:
+        raise ValueError("expected the manifest of a program for any size, at its largest one")
+    if not 1 <= value <= size.at_most:
+        raise ArgumentSizeError(
+            f"expected a size from 1 to {size.at_most}, which {m.name!r} was compiled for, got "
+            f"{value}"
+        )
+    return replace(
+        m,
+        inputs=_scaled(m.inputs, size.inputs, size, value),
+        outputs=_scaled(m.outputs, size.outputs, size, value),
+        workspace=_scaled(m.workspace, size.workspace, size, value),
+        kernels=tuple(_kernel_at(k, size, value) for k in m.kernels),
+        size=replace(size, value=value),
+    )
+
+
+def _scaled(
+    tensors: Sequence[Tensor], numbers: Sequence[int], size: Size, value: int
+) -> tuple[Tensor, ...]:
+    return tuple(
+        replace(t, shape=_rows_at(t.shape, size, value)) if i in numbers else t
+        for i, t in enumerate(tensors)
+    )
+
+
+def _rows_at(shape: tuple[int, ...], size: Size, value: int) -> tuple[int, ...]:
+    return (shape[0] // size.at_most * value, *shape[1:])
+
+
+def _kernel_at(kernel: KernelLaunch, size: Size, value: int) -> KernelLaunch:
+    grid = kernel.grid
+    if kernel.rows is not None:
+        most = _parts(kernel.rows, size.at_most)
+        grid = (grid[0] // most * _parts(kernel.rows, value), *grid[1:])
+    arguments = tuple(_argument_at(a, size, value) for a in kernel.arguments)
+    return replace(kernel, grid=grid, arguments=arguments)
+
+
+def _parts(rows: tuple[int, int], value: int) -> int:
+    """Of the grid, that have rows at a size."""
+    return -(-value * rows[0] // rows[1])
+
+
+def _argument_at(argument: Argument, size: Size, value: int) -> Argument:
+    if argument.map is None or not size.varies(argument.kind, argument.index):
+        return argument
+    shape = _rows_at(argument.map.shape, size, value)
+    return replace(argument, map=replace(argument.map, shape=shape))
+
+
+def sizes_of(m: Manifest, shapes: Sequence[Sequence[int]]) -> int:
+    """The size that inputs of these shapes have. Raises :class:`ArgumentShapeError` where they
+    have none."""
+    assert m.size is not None
+    found: dict[int, int] = {}
+    for i in m.size.inputs:
+        spec, shape = m.inputs[i], tuple(shapes[i])
+        each = spec.shape[0] // m.size.value
+        if len(shape) != len(spec.shape) or shape[1:] != spec.shape[1:] or shape[0] % each:
+            rows = "n" if each == 1 else f"{each} * n"
+            inner = "".join(f", {n}" for n in spec.shape[1:])
+            raise ArgumentShapeError(
+                f"input {i} ({spec.name}): expected shape ({rows}{inner}), got {shape}"
+            )
+        found[i] = shape[0] // each
+    if len(set(found.values())) != 1:
+        told = ", ".join(f"{n} of {m.inputs[i].name}" for i, n in found.items())
+        raise ArgumentShapeError(f"expected inputs of one size, got {told}")
+    return next(iter(found.values()))
