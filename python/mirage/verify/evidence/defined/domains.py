@@ -6,24 +6,33 @@ makes owes that its argument is in order: by the signs that it can have for any 
 (:mod:`mirage.verify.evidence.defined.signs`), or because the reference makes an operation that owes
 the same of the same argument. What owes it still where a result comes from is not defined there.
 
+A product is not zero where none of its factors is, so where the reference divides by a product, by
+a root or a magnitude, what these are made of is not zero either.
+
 Both programs run in float64 with the signs beside each value, at the real sizes, as they are: with
-their masks, tails and loops. That two arguments are the same is seen at random inputs.
+their masks, tails and loops. That two arguments are the same is seen at random inputs. Comparisons,
+integers and what is rounded down have a few values only, and sums of those meet by chance. So for
+integers and truth values real numbers are drawn, and a comparison of free values gives a number
+between 0 and 1 that depends on both sides as no other function does: what is the same for all such
+numbers is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mirage.semantics.domain import Domain, Float64, Planes
 from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.region import demand, region_shape
-from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.region import Demand, demand, region_shape
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.substitute import without_dead_ops
+from mirage.semantics.ugraph import KernelGraph, Structure, all_ops
+from mirage.verify.evidence.defined.factors import not_zero
 from mirage.verify.evidence.defined.signs import (
     ANY,
     NEG,
@@ -38,10 +47,12 @@ from mirage.verify.evidence.defined.signs import (
     of_reduction,
     of_unary,
 )
+from mirage.verify.evidence.defined.steps import BINARY_STEPS, UNARY_STEPS
 from mirage.verify.evidence.samples.held import part_of
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers
+from mirage.verify.evidence.samples.integers import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
 from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.where_defined import where_defined
 from mirage.verify.verdict import Evidence
 
 NAME = "defined where the reference is"
@@ -84,13 +95,15 @@ class Owed:
 
 class Defined(Domain):
     """float64, with the signs that are possible for any inputs, where a value is undefined for some
-    as far as is known (arguments that may be wrong, and are none of ``known``), where it depends on
-    real inputs otherwise than by comparisons, and where on inputs that may hold anything: what does
-    not has the sign of its number. Without ``known`` the arguments are noted."""
+    as far as is known (arguments that may be wrong, and are none of ``known``), and where it
+    depends on inputs that may hold anything: what does not has the sign of its number. Without
+    ``known`` the arguments are noted. With ``factors`` each factor of a product that is one of the
+    arguments of the reference is known not to be zero."""
 
-    def __init__(self, known: tuple[Array, Array] | None = None) -> None:
+    def __init__(self, known: tuple[Array, Array] | None = None, *, factors: bool = False) -> None:
         self.floats = Float64()
         self.known = known
+        self.factors = factors
         self.owed = Owed()
         self.by_sign = self.by_reference = 0
         self._constants: dict[int, Array] = {}
@@ -99,29 +112,36 @@ class Defined(Domain):
         (number,) = self.floats.constant(value, dtype)
         self._constants[id(number)] = number
         no = np.zeros((), bool)
-        return number, of_number(nearest(value)), no, no, no
+        return number, of_number(nearest(value)), no, no
 
     def input(self, values: Array, dtype: DType, *, fixed: bool) -> Planes:
         """An input that may hold anything, or just these values."""
         signs = np.full(values.shape, ZERO | POS if dtype is DType.I1 else ANY, np.uint8)
         if fixed:
             signs = coded(values < 0, values == 0, values > 0)
-        real = np.full(values.shape, not fixed and not dtype.is_integer)
         free = np.full(values.shape, not fixed)
-        return values, signs, np.zeros(values.shape, bool), real, free
+        return values, signs, np.zeros(values.shape, bool), free
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.unary(fn, x[:1], dtype)
+        if fn in UNARY_STEPS and x[3].any():
+            value = np.where(x[3], UNARY_STEPS[fn](x[0]), value)
         bad = x[2]
         if fn in _UNARY_OWES:
             bad = bad | self._unsettled(x, _UNARY_OWES[fn])
-        return self._whole(value, of_unary(fn, x[1]), bad, x[3] & (fn not in _STEPS), x[4])
+        return self._whole(value, of_unary(fn, x[1]), bad, x[3])
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.binary(fn, a[:1], b[:1], dtype)
+        free = a[3] | b[3]
+        if fn in BINARY_STEPS and free.any():
+            decides = a[3] if fn is BinaryFn.KEEP else free
+            value = np.where(decides, BINARY_STEPS[fn](a[0], b[0]), value)
         bad = a[2] | b[2]
         if fn in (BinaryFn.DIV, BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
             bad = bad | self._unsettled(b, ZERO)
+        if self.factors and fn in (BinaryFn.MUL, BinaryFn.DIV):
+            a, b = self._not_zero(a), self._not_zero(b)
         if fn is BinaryFn.MUL and a[0] is b[0]:  # of a value with itself
             signs = of_unary(UnaryFn.SQUARE, a[1])
         else:
@@ -135,10 +155,21 @@ class Defined(Domain):
             elif (exponent < 0).any():
                 bad = bad | self._unsettled(a, ZERO)
             signs = of_power(np.broadcast_to(a[1], base.shape), exponent) if fixed else signs
-        real = b[3] if fn is BinaryFn.KEEP else (a[3] | b[3]) & (fn not in _STEPS)
-        if BINARY[fn].truth:
-            real = np.zeros((), bool)
-        return self._whole(value, signs, bad, real, a[4] | b[4])
+        return self._whole(value, signs, bad, free)
+
+    def _not_zero(self, x: Planes) -> Planes:
+        """The value, known not to be zero where it is one of the reference's arguments."""
+        if self.known is None or not has(x[1], ZERO).any():
+            return x
+        settled = self._is_owed(x[0], self.known[0]) & (x[1] != ZERO)
+        return (x[0], np.where(settled, x[1] & ~np.uint8(ZERO), x[1]).astype(np.uint8), *x[2:])
+
+    @staticmethod
+    def _is_owed(values: Array, known: Array) -> Array:
+        """Which magnitudes are among those ``known``, and are no whole numbers, which meet by
+        chance."""
+        whole = (values == np.floor(values)) & (np.abs(values) >= 1.0)
+        return _among(np.abs(values), known) & ~whole
 
     def _is_constant(self, x: Array) -> bool:
         """Whether it is a constant of the program, or that in another shape."""
@@ -158,24 +189,24 @@ class Defined(Domain):
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.matmul(a[:1], b[:1], dtype)
-        bad, real, free = (
+        bad, free = (
             np.asarray(a[i].any(axis=-1, keepdims=True) | b[i].any(axis=-2, keepdims=True))
-            for i in (2, 3, 4)
+            for i in (2, 3)
         )
-        return self._whole(value, of_product(a[1], b[1]), bad, real, free)
+        return self._whole(value, of_product(a[1], b[1]), bad, free)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         (value,) = self.floats.reduce(fn, x[:1], dims, dtype)
-        bad, real, free = (np.asarray(x[i].any(axis=dims, keepdims=True)) for i in (2, 3, 4))
-        return self._whole(value, of_reduction(fn, x[1], dims), bad, real, free)
+        bad, free = (np.asarray(x[i].any(axis=dims, keepdims=True)) for i in (2, 3))
+        return self._whole(value, of_reduction(fn, x[1], dims), bad, free)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.rescale(x[:1], before[:1], now[:1], dtype)
         # the factor is an exponential of a finite number, but for maxima that are minus infinity
         vanishes = has(before[1], 8) & ~has(now[1], 8)
         signs = np.where(vanishes, x[1] | ZERO, x[1]).astype(np.uint8)
-        bad, real, free = (x[i] | before[i] | now[i] for i in (2, 3, 4))
-        return self._whole(value, signs, bad, real, free)
+        bad, free = (x[i] | before[i] | now[i] for i in (2, 3))
+        return self._whole(value, signs, bad, free)
 
     def equal(self, a: Planes, b: Planes) -> Array:
         """Of the same bits: what is undefined is told apart otherwise."""
@@ -184,8 +215,7 @@ class Defined(Domain):
 
     def _unsettled(self, x: Planes, forbidden: int) -> Array:
         """Where an argument may have a forbidden sign, and is none of the reference's."""
-        values, signs, _, real, _ = x
-        counts = ~real & (values == np.floor(values)) & (np.abs(values) >= 1.0)
+        values, signs = x[0], x[1]
         doubtful = has(signs, forbidden)
         if self.known is None:
             self.owed.note(values, forbidden)
@@ -196,15 +226,13 @@ class Defined(Domain):
         nonzero, root = self.known
         settled = np.ones(values.shape, bool)
         if forbidden & ZERO:
-            settled &= ~has(signs, ZERO) | (_among(np.abs(values), nonzero) & ~counts)
+            settled &= ~has(signs, ZERO) | self._is_owed(values, nonzero)
         if forbidden & NEG:
-            settled &= ~has(signs, NEG) | ((values > 0) & _among(values, root) & ~counts)
+            settled &= ~has(signs, NEG) | ((values > 0) & self._is_owed(values, root))
         self.by_reference += bool((doubtful & settled).any())
         return doubtful & ~settled
 
 
-_STEPS = (UnaryFn.NOT, UnaryFn.BIAS, UnaryFn.FLOOR, BinaryFn.FLOOR_DIV)
-"""Functions that give the same for many arguments, beside comparisons."""
 _UNARY_OWES = {
     UnaryFn.RECIPROCAL: ZERO,
     UnaryFn.SQRT: NEG,
@@ -237,13 +265,16 @@ def defined_evidence(
     inputs always hold, by their numbers."""
     by_sign = by_reference = 0
     fixed = {*sample.fixed, *contents}
+    whole = _whole_numbers((references[0], candidate))
     for _ in range(_DRAWS):
-        drawn = _draw(references[0], sample, rng, contents)
+        drawn = _draw(references[0], sample, rng, contents, whole)
         known = _owed(references, sample, drawn, fixed).sets(_factors((references[0], candidate)))
-        domain = Defined(known)
-        results = evaluate_sampled(
-            candidate, domain, _inputs(domain, candidate, drawn, sample, fixed), sample.demands[1]
-        )
+        for factors in (False, True):
+            domain = Defined(known, factors=factors)
+            inputs = _inputs(domain, candidate, drawn, sample, fixed)
+            results = evaluate_sampled(candidate, domain, inputs, sample.demands[1])
+            if not any(x.planes[2].any() for x in results):
+                break
         by_sign, by_reference = domain.by_sign, domain.by_reference
         for i, j in enumerate(order):
             bad = restrict(results[j], sample.outputs[i], candidate.outputs[j])[2]
@@ -268,12 +299,26 @@ def defined_evidence(
     return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
 
 
+def _whole_numbers(graphs: Sequence[KernelGraph]) -> AbstractSet[int]:
+    """The inputs of which whole numbers are needed: places in tables, ends of loops."""
+    first = graphs[0]
+    integers = {i for i, v in enumerate(first.inputs) if v.dtype.is_integer}
+    if any(op.reads for g in graphs for op in all_ops(g.ops) if isinstance(op, Structure)):
+        return integers
+    return {i for g in graphs for i in integers if g.inputs[i] in looked_up(g)}
+
+
 def _draw(
-    graph: KernelGraph, sample: Sample, rng: np.random.Generator, contents: Mapping[int, Array]
+    graph: KernelGraph,
+    sample: Sample,
+    rng: np.random.Generator,
+    contents: Mapping[int, Array],
+    whole: AbstractSet[int],
 ) -> list[Array]:
-    """Inputs that are not rounded to their types: numbers of 16 bits meet by chance."""
+    """Inputs that are not rounded to their types, where the reference is defined: numbers of 16
+    bits meet by chance, and so do integers, of which only those inputs are ``whole``."""
     values: list[Array] = []
-    extents = compared_with(graph)
+    extents, domain = compared_with(graph), where_defined(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
         fixed = sample.fixed_part(number)
         if number in contents:
@@ -281,9 +326,14 @@ def _draw(
         elif fixed is not None:
             values.append(fixed.astype(np.float64))
         elif v.dtype.is_integer:
-            values.append(np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64))
+            drawn = np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64)
+            # truth values are between 0 and 1, other integers off by as much
+            fraction = rng.uniform(0.05, 0.95, drawn.shape)
+            free = fraction if v.dtype is DType.I1 else drawn + fraction
+            values.append(drawn if number in whole else free)
         else:
-            values.append(rng.standard_normal(region_shape(region, v.shape)) * _SCALE)
+            drawn = rng.standard_normal(region_shape(region, v.shape)) * _SCALE
+            values.append(domain.restricted(number, drawn))
     return values
 
 
@@ -298,15 +348,32 @@ def _owed(
     for number, graph in enumerate(references):
         domain = Defined()
         wanted = sample.demands[0] if not number else demand(graph, sample.outputs)
+        inputs = _inputs(domain, graph, drawn, sample, fixed)
         try:
-            evaluate_sampled(graph, domain, _inputs(domain, graph, drawn, sample, fixed), wanted)
+            evaluate_sampled(graph, domain, inputs, wanted)
         except EvaluationError:
             if not number:
                 raise
             continue  # another part of the inputs would be needed
         owed.nonzero += domain.owed.nonzero
         owed.root += domain.owed.root
+        owed.nonzero += _factors_of_owed(graph, wanted, inputs)
     return owed
+
+
+def _factors_of_owed(
+    graph: KernelGraph, wanted: Demand, inputs: Sequence[Sampled]
+) -> Iterator[Array]:
+    """The magnitudes of what a reference's arguments are made of, where that is not zero either."""
+    parts = not_zero(graph, wanted)
+    if not parts:
+        return
+    values, regions = zip(*parts, strict=True)
+    some = without_dead_ops(replace(graph, outputs=values))
+    found = evaluate_sampled(some, Defined(), inputs, demand(some, regions))
+    for x, v, region in zip(found, values, regions, strict=True):
+        magnitudes = np.abs(restrict(x, region, v)[0])
+        yield np.unique(magnitudes[np.isfinite(magnitudes) & (magnitudes != 0)])
 
 
 def _factors(graphs: Sequence[KernelGraph]) -> list[float]:

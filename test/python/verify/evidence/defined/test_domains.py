@@ -237,6 +237,90 @@ def test_counts_do_not_settle_anything() -> None:
     assert not verify(pooled(False), pooled(True), OPTIONS).accepted
 
 
+def test_the_same_count_is_in_order() -> None:
+    def pooled(inverse: bool) -> KernelGraph:
+        x, mask = graphs.tensor(8, 32, dtype=DType.F32), graphs.tensor(8, 32, dtype=DType.I1)
+        b = Builder()
+        count = b.reduce(ReduceFn.SUM, b.cast(mask, DType.F32), (1,))
+        kept = total(b, b.binary(BinaryFn.KEEP, mask, x))
+        if inverse:
+            result = b.binary(MUL, kept, b.unary(INVERSE, count))
+        else:
+            result = b.binary(DIV, kept, count)
+        return KernelGraph("p", (x, mask), tuple(b.ops), (result,))
+
+    verdict = verify(pooled(False), pooled(True), OPTIONS)
+    assert verdict.equivalent, verdict
+    assert verdict.defined, verdict
+
+
+def by(*divisors: Value) -> Callable[[Builder, Value], Value]:
+    """A quotient by the product of these."""
+
+    def write(b: Builder, x: Value) -> Value:
+        product = divisors[0]
+        for d in divisors[1:]:
+            product = b.binary(MUL, product, d)
+        return b.binary(DIV, x, product)
+
+    return write
+
+
+def half(b: Builder, x: Value, first: int) -> Value:
+    """Eight columns."""
+    return b.slice(x, (0, first), (x.shape[0], 8))
+
+
+FACTORS: dict[str, tuple[Write, Write, bool]] = {
+    "one factor after the other": (
+        lambda b, x, y: by(total(b, x), x)(b, b.constant(1.0)),
+        lambda b, x, y: by(x)(b, by(total(b, x))(b, b.constant(1.0))),
+        True,
+    ),
+    "factors together": (
+        lambda b, x, y: by(x)(b, by(total(b, x))(b, b.constant(1.0))),
+        lambda b, x, y: by(total(b, x), x)(b, b.constant(1.0)),
+        True,
+    ),
+    "what a magnitude is of": (
+        lambda b, x, y: by(b.unary(UnaryFn.ABS, total(b, x)), x)(b, b.constant(1.0)),
+        lambda b, x, y: by(x)(b, by(b.unary(UnaryFn.ABS, total(b, x)))(b, b.constant(1.0))),
+        True,
+    ),
+    "a summand": (
+        lambda b, x, y: by(b.binary(ADD, total(b, x), x))(b, b.constant(1.0)),
+        lambda b, x, y: by(x)(b, by(b.binary(ADD, total(b, x), x))(b, x)),
+        False,
+    ),
+    "a factor of one side only": (
+        lambda b, x, y: by(x)(b, b.constant(1.0)),
+        lambda b, x, y: by(total(b, x), x)(b, total(b, x)),
+        False,
+    ),
+    "a factor of what is not divided by": (
+        lambda b, x, y: b.binary(MUL, x, total(b, x)),
+        lambda b, x, y: by(x)(b, b.binary(MUL, b.unary(SQUARE, x), total(b, x))),
+        False,
+    ),
+    "a factor of a part": (
+        lambda b, x, y: b.concat(
+            (by(total(b, half(b, x, 0)), half(b, x, 0))(b, b.constant(1.0)), half(b, x, 8)), 1),
+        lambda b, x, y: b.concat(
+            (by(total(b, half(b, x, 0)), half(b, x, 0))(b, b.constant(1.0)),
+             by(half(b, x, 8))(b, b.unary(SQUARE, half(b, x, 8)))), 1),
+        False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors(name: str) -> None:
+    reference, candidate, right = FACTORS[name]
+    verdict = compared(reference, candidate)
+    assert verdict.equivalent, verdict
+    assert verdict.defined is right, verdict
+
+
 @pytest.mark.parametrize("name", ["split", "split_online", "flash"])
 def test_attention_divides_by_exponentials(name: str) -> None:
     pair = graphs.attention(2, 13, 61, 16, splits=2, steps=3, row_blocks=2)
