@@ -1,4 +1,4 @@
-"""Programs as people write them: all of each becomes kernels, and these compute what PyTorch does."""
+"""Programs as people write them: kernels are found for all of them, and compute what PyTorch does."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ KERNELS: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
         lambda x: F.normalize(x.mean(1), dim=-1), (randn(4, 16, 32, dtype=HALF),)),
     "contrastive loss": (
         contrastive, (randn(16, 32, dtype=HALF), randn(32, 16, dtype=HALF).t(), randn(dtype=HALF))),
+    "sum of exponentials": (torch.logaddexp, (randn(16, 32), randn(32, 16).t())),
 }  # fmt: skip
 
 
