@@ -1,4 +1,4 @@
-"""Programs as people write them: kernels are found for all of them, and compute what PyTorch does."""
+"""Programs as people write them: kernels are found for all, and compute what PyTorch does."""
 
 from __future__ import annotations
 

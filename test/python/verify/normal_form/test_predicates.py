@@ -163,9 +163,8 @@ def test_what_is_compared_with_infinity(fn: BinaryFn, number: float) -> None:
 @pytest.mark.parametrize(
     "pair",
     [
-        ((EQ, float("inf")), (EQ, float("-inf"))),
         ((LT, float("inf")), (LE, float("inf"))),
-        ((NE, float("inf")), (LT, float("inf"))),
+        ((LT, float("inf")), (LT, float("-inf"))),
         ((EQ, float("inf")), (EQ, 65504.0)),
     ],
 )
