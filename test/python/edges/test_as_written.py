@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mirage.semantics.evaluate import TypedFloat, evaluate_floats
-from mirage.semantics.ugraph import Launch
+from mirage.semantics.ugraph import Launch, Reshape
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -49,6 +49,10 @@ KERNELS: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
         lambda x: F.normalize(x.mean(1), dim=-1), (randn(4, 16, 32, dtype=HALF),)),
     "contrastive loss": (
         contrastive, (randn(16, 32, dtype=HALF), randn(32, 16, dtype=HALF).t(), randn(dtype=HALF))),
+    "soft threshold": (lambda x: F.softshrink(x, 0.5), (randn(16, 32),)),
+    "hard threshold": (lambda x: F.hardshrink(x, 0.5), (randn(16, 32, dtype=HALF),)),
+    "norms of windows": (
+        lambda x: F.layer_norm(x.unfold(1, 4, 4), (4,)), (randn(8, 32, dtype=HALF),)),
     "sum of exponentials": (torch.logaddexp, (randn(16, 32), randn(32, 16).t())),
 }  # fmt: skip
 
@@ -62,7 +66,7 @@ def test_kernels_are_found(name: str) -> None:
         candidates=2, finalists=1, jobs=1, budget=30, compile=False, use_cache=False
     )
     kinds = {type(op) for op in found.graph.ops}
-    assert kinds == {Launch}, found.report.notes
+    assert kinds - {Reshape} == {Launch}, found.report.notes
     given = [x.double().numpy() for x in inputs]
     (ours,) = evaluate_floats(found.graph, given, TypedFloat())
     theirs = function(*inputs).double().numpy()
