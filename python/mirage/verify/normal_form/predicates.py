@@ -32,6 +32,8 @@ def predicate_rule(
     known = _Known(makers, constants)
     if op.function is BinaryFn.MIN:
         return lambda b: _least(b, *op.operands)
+    if op.function is BinaryFn.KEEP:
+        return known.kept_of_kept(op)
     if op.function is UnaryFn.NOT:
         return lambda b: known.negated(b, op.operands[0])
     if op.function in _RULES:
@@ -69,6 +71,17 @@ class _Known:
         if not isinstance(number, float) or not math.isinf(number):
             return x
         return b.constant(_BEYOND if number > 0 else -_BEYOND, x.dtype)
+
+    def kept_of_kept(self, op: Op) -> Rule | None:
+        """What one mask keeps of what another one has kept is what both keep."""
+        mask, kept = op.operands
+        inner = self.makers.get(kept)
+        if inner is None or inner.function is not BinaryFn.KEEP:
+            return None
+        other, x = inner.operands
+        if not (self.is_truth(mask) and self.is_truth(other)):
+            return None
+        return lambda b: b.binary(BinaryFn.KEEP, _least(b, mask, other), x)
 
     def written(self, b: Builder, op: Op) -> Value:
         x, y = (self.reached(b, v) for v in op.operands)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
-from mirage.semantics.evaluate import Sampled
+from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Assumptions, Kind, VerifyOptions, verify

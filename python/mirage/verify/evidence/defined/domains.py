@@ -208,6 +208,19 @@ class Defined(Domain):
         bad, free = (x[i] | before[i] | now[i] for i in (2, 3))
         return self._whole(value, signs, bad, free)
 
+    def rows(self, table: Planes, places: Planes) -> Planes | None:
+        rows = table[0].shape[0]
+        inside = (places[0] >= 0) & (places[0] < rows)
+        at = np.where(inside, places[0], 0).astype(np.int64)
+        bad, free = (places[i].reshape(at.shape + (1,) * (table[0].ndim - 1)) for i in (2, 3))
+        values, signs = table[0][at], table[1][at]
+        if free.any():  # any row may be meant
+            either = np.bitwise_or.reduce(table[1], axis=0)
+            signs = np.where(free, np.broadcast_to(either, signs.shape), signs)
+            bad = bad | (free & table[2].any(axis=0))
+        bad = bad | table[2][at] | ~inside.reshape(free.shape)
+        return self._whole(values, signs.astype(np.uint8), bad, free | table[3][at])
+
     def equal(self, a: Planes, b: Planes) -> Array:
         """Of the same bits: what is undefined is told apart otherwise."""
         same = (a[0] == b[0]) | (np.isnan(a[0]) & np.isnan(b[0]))

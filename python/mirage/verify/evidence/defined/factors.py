@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from mirage.semantics.indices import Region, region_shape
-from mirage.semantics.op import Elementwise, Op, Value, View
+from mirage.semantics.indexing.indices import Region, region_shape
+from mirage.semantics.ops.op import Elementwise, Op, Value, View
 from mirage.semantics.region import Demand
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, UnaryFn
 from mirage.semantics.ugraph import KernelGraph

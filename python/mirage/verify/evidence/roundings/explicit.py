@@ -27,7 +27,7 @@ import numpy as np
 from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.half import rounded_to_digits
-from mirage.semantics.op import Movement, Zeros
+from mirage.semantics.ops.op import Movement, Zeros
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import (
     Elementwise,

@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mirage.semantics.domain import Float64
-from mirage.semantics.evaluate import Sampled, evaluate_sampled
-from mirage.semantics.op import UnknownOp
+from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import Composite, KernelGraph

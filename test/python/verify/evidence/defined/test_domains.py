@@ -12,6 +12,8 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
+from mirage.verify.evidence.defined.domains import Defined
+from mirage.verify.evidence.defined.signs import NEG, POS, ZERO
 from mirage.verify.pair.examine import examine
 
 OPTIONS = VerifyOptions(seed=5)
@@ -387,3 +389,29 @@ def test_what_roundings_leave_of_known_numbers_has_no_sign() -> None:
     )
     assert isinstance(found, Verdict)
     assert not found.accepted
+
+
+def test_rows_that_may_be_any_have_the_signs_of_all() -> None:
+    """Of rows that are looked up at known places the signs are theirs; else those of any row."""
+    no = np.zeros((2, 3), bool)
+    table = (
+        np.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 5.0]]),
+        np.array([[POS, POS, POS], [NEG, ZERO, POS]], np.uint8),
+        np.array([[False, False, False], [False, True, False]]),
+        no,
+    )
+    places = np.array([0.0, 1.0, 0.0])
+    plain = np.zeros(3, bool)
+    known = (places, np.full(3, ZERO | POS, np.uint8), plain, plain)
+    values, signs, bad, free = Defined().rows(table, known)
+    np.testing.assert_array_equal(values, table[0][[0, 1, 0]])
+    np.testing.assert_array_equal(signs, table[1][[0, 1, 0]])
+    np.testing.assert_array_equal(bad, table[2][[0, 1, 0]])
+    assert not free.any()
+    values, signs, bad, free = Defined().rows(table, (*known[:3], ~plain))
+    np.testing.assert_array_equal(values, table[0][[0, 1, 0]])
+    np.testing.assert_array_equal(signs, np.tile([POS | NEG, POS | ZERO, POS], (3, 1)))
+    np.testing.assert_array_equal(bad, np.tile([False, True, False], (3, 1)))
+    assert free.all()
+    outside = (np.array([0.0, 2.0, -1.0]), *known[1:])
+    np.testing.assert_array_equal(Defined().rows(table, outside)[2].all(1), [False, True, True])

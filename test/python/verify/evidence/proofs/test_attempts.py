@@ -25,7 +25,8 @@ def loss(inverse: bool) -> KernelGraph:
         )
     else:
         rows = b.reduce(ReduceFn.SUM, b.binary(BinaryFn.DIV, weighted, total), (1,))
-    return KernelGraph("loss", (x, y), tuple(b.ops), (b.reduce(ReduceFn.SUM, rows, (0,)),))
+    result = b.reduce(ReduceFn.SUM, rows, (0,))
+    return KernelGraph("loss", (x, y), tuple(b.ops), (result,))
 
 
 def test_where_a_proof_as_it_is_takes_too_much_others_are_tried() -> None:
