@@ -45,7 +45,7 @@ def test_the_same_program_of_any_kind_is_not_refuted(pair: Pair) -> None:
     assert verdict.kind is not Kind.REFUTED, verdict
     assert verdict.equivalent == (pair.name not in FAMILIES_NOT_SHOWN), verdict
     assert verdict.defined or not verdict.equivalent, verdict
-    assert verdict.accepted or not pair.rounding, verdict
+    assert verdict.accepted or not pair.rounding or not verdict.equivalent, verdict
 
 
 @pytest.mark.parametrize("pair", FAMILIES_WRONG, ids=lambda pair: pair.name)
