@@ -12,9 +12,9 @@ a root or a magnitude, what these are made of is not zero either.
 Both programs run in float64 with the signs beside each value, at the real sizes, as they are: with
 their masks, tails and loops. That two arguments are the same is seen at random inputs. Comparisons,
 integers and what is rounded down have a few values only, and sums of those meet by chance. So for
-integers and truth values real numbers are drawn, and a comparison of free values gives a number
-between 0 and 1 that depends on both sides as no other function does: what is the same for all such
-numbers is the same.
+integers and truth values real numbers are drawn as well, and a comparison of free values gives a
+number between 0 and 1 that depends on both sides as no other function does: what is the same for
+all such numbers is the same.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ _SCALE = 1.0 / 16.0
 """Of the random inputs: no exponential overflows."""
 _FACTORS = 6
 _DRAWS = 2
+_WAYS = ((False, False), (False, True), (True, True))
+"""Comparisons smooth or as they are, with or without factors, until one of them does."""
 _SURE = 2.0**-20
 """Magnitude from which on a number that was computed is not 0: far above roundings."""
 _SAME = 1e-11
@@ -95,15 +97,22 @@ class Owed:
 
 class Defined(Domain):
     """float64, with the signs that are possible for any inputs, where a value is undefined for some
-    as far as is known (arguments that may be wrong, and are none of ``known``), and where it
-    depends on inputs that may hold anything: what does not has the sign of its number. Without
-    ``known`` the arguments are noted. With ``factors`` each factor of a product that is one of the
-    arguments of the reference is known not to be zero."""
+    as far as is known (arguments that may be wrong, and are none of ``known``), where it depends on
+    real inputs otherwise than by comparisons, and where on inputs that may hold anything: what does
+    not has the sign of its number. Without ``known`` the arguments are noted. With ``factors`` each
+    factor of a product that is one of the arguments of the reference is known not to be zero. Of
+    free values comparisons are functions of real numbers where they are ``smooth``."""
 
-    def __init__(self, known: tuple[Array, Array] | None = None, *, factors: bool = False) -> None:
+    def __init__(
+        self,
+        known: tuple[Array, Array] | None = None,
+        *,
+        factors: bool = False,
+        smooth: bool = False,
+    ) -> None:
         self.floats = Float64()
         self.known = known
-        self.factors = factors
+        self.factors, self.smooth = factors, smooth
         self.owed = Owed()
         self.by_sign = self.by_reference = 0
         self._constants: dict[int, Array] = {}
@@ -112,30 +121,32 @@ class Defined(Domain):
         (number,) = self.floats.constant(value, dtype)
         self._constants[id(number)] = number
         no = np.zeros((), bool)
-        return number, of_number(nearest(value)), no, no
+        return number, of_number(nearest(value)), no, no, no
 
     def input(self, values: Array, dtype: DType, *, fixed: bool) -> Planes:
         """An input that may hold anything, or just these values."""
         signs = np.full(values.shape, ZERO | POS if dtype is DType.I1 else ANY, np.uint8)
         if fixed:
             signs = coded(values < 0, values == 0, values > 0)
+        real = np.full(values.shape, not fixed and (self.smooth or not dtype.is_integer))
         free = np.full(values.shape, not fixed)
-        return values, signs, np.zeros(values.shape, bool), free
+        return values, signs, np.zeros(values.shape, bool), real, free
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.unary(fn, x[:1], dtype)
-        if fn in UNARY_STEPS and x[3].any():
-            value = np.where(x[3], UNARY_STEPS[fn](x[0]), value)
+        if self.smooth and fn in UNARY_STEPS and x[4].any():
+            value = np.where(x[4], UNARY_STEPS[fn](x[0]), value)
         bad = x[2]
         if fn in _UNARY_OWES:
             bad = bad | self._unsettled(x, _UNARY_OWES[fn])
-        return self._whole(value, of_unary(fn, x[1]), bad, x[3])
+        real = x[3] & (self.smooth or fn not in UNARY_STEPS)
+        return self._whole(value, of_unary(fn, x[1]), bad, real, x[4])
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.binary(fn, a[:1], b[:1], dtype)
-        free = a[3] | b[3]
-        if fn in BINARY_STEPS and free.any():
-            decides = a[3] if fn is BinaryFn.KEEP else free
+        free = a[4] | b[4]
+        if self.smooth and fn in BINARY_STEPS and free.any():
+            decides = a[4] if fn is BinaryFn.KEEP else free
             value = np.where(decides, BINARY_STEPS[fn](a[0], b[0]), value)
         bad = a[2] | b[2]
         if fn in (BinaryFn.DIV, BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
@@ -155,21 +166,24 @@ class Defined(Domain):
             elif (exponent < 0).any():
                 bad = bad | self._unsettled(a, ZERO)
             signs = of_power(np.broadcast_to(a[1], base.shape), exponent) if fixed else signs
-        return self._whole(value, signs, bad, free)
+        real = a[3] | b[3]
+        if fn in BINARY_STEPS and not self.smooth:
+            real = b[3] if fn is BinaryFn.KEEP else real & (fn is BinaryFn.REMAINDER)
+        return self._whole(value, signs, bad, real, free)
 
     def _not_zero(self, x: Planes) -> Planes:
         """The value, known not to be zero where it is one of the reference's arguments."""
         if self.known is None or not has(x[1], ZERO).any():
             return x
-        settled = self._is_owed(x[0], self.known[0]) & (x[1] != ZERO)
+        settled = self._is_owed(x, self.known[0]) & (x[1] != ZERO)
         return (x[0], np.where(settled, x[1] & ~np.uint8(ZERO), x[1]).astype(np.uint8), *x[2:])
 
-    @staticmethod
-    def _is_owed(values: Array, known: Array) -> Array:
-        """Which magnitudes are among those ``known``, and are no whole numbers, which meet by
-        chance."""
-        whole = (values == np.floor(values)) & (np.abs(values) >= 1.0)
-        return _among(np.abs(values), known) & ~whole
+    def _is_owed(self, x: Planes, known: Array) -> Array:
+        """Which magnitudes are among those ``known``, and are no whole numbers that depend on
+        comparisons at most, which meet by chance."""
+        values = x[0]
+        counts = (~x[3] | self.smooth) & (values == np.floor(values)) & (np.abs(values) >= 1.0)
+        return np.asarray(_among(np.abs(values), known) & ~counts)
 
     def _is_constant(self, x: Array) -> bool:
         """Whether it is a constant of the program, or that in another shape."""
@@ -189,37 +203,37 @@ class Defined(Domain):
 
     def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.matmul(a[:1], b[:1], dtype)
-        bad, free = (
+        bad, real, free = (
             np.asarray(a[i].any(axis=-1, keepdims=True) | b[i].any(axis=-2, keepdims=True))
-            for i in (2, 3)
+            for i in (2, 3, 4)
         )
-        return self._whole(value, of_product(a[1], b[1]), bad, free)
+        return self._whole(value, of_product(a[1], b[1]), bad, real, free)
 
     def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
         (value,) = self.floats.reduce(fn, x[:1], dims, dtype)
-        bad, free = (np.asarray(x[i].any(axis=dims, keepdims=True)) for i in (2, 3))
-        return self._whole(value, of_reduction(fn, x[1], dims), bad, free)
+        bad, real, free = (np.asarray(x[i].any(axis=dims, keepdims=True)) for i in (2, 3, 4))
+        return self._whole(value, of_reduction(fn, x[1], dims), bad, real, free)
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.rescale(x[:1], before[:1], now[:1], dtype)
         # the factor is an exponential of a finite number, but for maxima that are minus infinity
         vanishes = has(before[1], 8) & ~has(now[1], 8)
         signs = np.where(vanishes, x[1] | ZERO, x[1]).astype(np.uint8)
-        bad, free = (x[i] | before[i] | now[i] for i in (2, 3))
-        return self._whole(value, signs, bad, free)
+        bad, real, free = (x[i] | before[i] | now[i] for i in (2, 3, 4))
+        return self._whole(value, signs, bad, real, free)
 
     def rows(self, table: Planes, places: Planes) -> Planes | None:
         rows = table[0].shape[0]
         inside = (places[0] >= 0) & (places[0] < rows)
         at = np.where(inside, places[0], 0).astype(np.int64)
-        bad, free = (places[i].reshape(at.shape + (1,) * (table[0].ndim - 1)) for i in (2, 3))
+        bad, free = (places[i].reshape(at.shape + (1,) * (table[0].ndim - 1)) for i in (2, 4))
         values, signs = table[0][at], table[1][at]
         if free.any():  # any row may be meant
             either = np.bitwise_or.reduce(table[1], axis=0)
             signs = np.where(free, np.broadcast_to(either, signs.shape), signs)
             bad = bad | (free & table[2].any(axis=0))
         bad = bad | table[2][at] | ~inside.reshape(free.shape)
-        return self._whole(values, signs.astype(np.uint8), bad, free | table[3][at])
+        return self._whole(values, signs.astype(np.uint8), bad, table[3][at], free | table[4][at])
 
     def equal(self, a: Planes, b: Planes) -> Array:
         """Of the same bits: what is undefined is told apart otherwise."""
@@ -239,9 +253,9 @@ class Defined(Domain):
         nonzero, root = self.known
         settled = np.ones(values.shape, bool)
         if forbidden & ZERO:
-            settled &= ~has(signs, ZERO) | self._is_owed(values, nonzero)
+            settled &= ~has(signs, ZERO) | self._is_owed(x, nonzero)
         if forbidden & NEG:
-            settled &= ~has(signs, NEG) | ((values > 0) & self._is_owed(values, root))
+            settled &= ~has(signs, NEG) | ((values > 0) & self._is_owed(x, root))
         self.by_reference += bool((doubtful & settled).any())
         return doubtful & ~settled
 
@@ -277,17 +291,12 @@ def defined_evidence(
     the same program, decomposed otherwise. Graphs are free of composites. ``contents`` is what
     inputs always hold, by their numbers."""
     by_sign = by_reference = 0
-    fixed = {*sample.fixed, *contents}
-    whole = _whole_numbers((references[0], candidate))
     for _ in range(_DRAWS):
-        drawn = _draw(references[0], sample, rng, contents, whole)
-        known = _owed(references, sample, drawn, fixed).sets(_factors((references[0], candidate)))
-        for factors in (False, True):
-            domain = Defined(known, factors=factors)
-            inputs = _inputs(domain, candidate, drawn, sample, fixed)
-            results = evaluate_sampled(candidate, domain, inputs, sample.demands[1])
+        domain, results = _evaluated(references, candidate, sample, rng, contents, _WAYS[0])
+        for way in _WAYS[1:]:
             if not any(x.planes[2].any() for x in results):
                 break
+            domain, results = _evaluated(references, candidate, sample, rng, contents, way)
         by_sign, by_reference = domain.by_sign, domain.by_reference
         for i, j in enumerate(order):
             bad = restrict(results[j], sample.outputs[i], candidate.outputs[j])[2]
@@ -312,11 +321,33 @@ def defined_evidence(
     return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
 
 
-def _whole_numbers(graphs: Sequence[KernelGraph]) -> AbstractSet[int]:
-    """The inputs of which whole numbers are needed: places in tables, ends of loops."""
+def _evaluated(
+    references: Sequence[KernelGraph],
+    candidate: KernelGraph,
+    sample: Sample,
+    rng: np.random.Generator,
+    contents: Mapping[int, Array],
+    way: tuple[bool, bool],
+) -> tuple[Defined, tuple[Sampled, ...]]:
+    """The candidate on random inputs, by what the references owe there."""
+    smooth, factors = way
+    fixed = {*sample.fixed, *contents}
+    graphs = references[0], candidate
+    drawn = _draw(references[0], sample, rng, contents, _whole_numbers(graphs, smooth))
+    known = _owed(references, sample, drawn, fixed, smooth).sets(_factors(graphs))
+    domain = Defined(known, factors=factors, smooth=smooth)
+    inputs = _inputs(domain, candidate, drawn, sample, fixed)
+    return domain, evaluate_sampled(candidate, domain, inputs, sample.demands[1])
+
+
+def _whole_numbers(graphs: Sequence[KernelGraph], smooth: bool) -> AbstractSet[int]:
+    """The inputs of which whole numbers are drawn: all integers, or where comparisons are
+    ``smooth`` those that have to be, as places in tables and ends of loops."""
     first = graphs[0]
     integers = {i for i, v in enumerate(first.inputs) if v.dtype.is_integer}
-    if any(op.reads for g in graphs for op in all_ops(g.ops) if isinstance(op, Structure)):
+    if not smooth or any(
+        op.reads for g in graphs for op in all_ops(g.ops) if isinstance(op, Structure)
+    ):
         return integers
     return {i for g in graphs for i in integers if g.inputs[i] in looked_up(g)}
 
@@ -355,11 +386,12 @@ def _owed(
     sample: Sample,
     drawn: Sequence[Array],
     fixed: AbstractSet[int],
+    smooth: bool,
 ) -> Owed:
     """The arguments of the references' operations."""
     owed = Owed()
     for number, graph in enumerate(references):
-        domain = Defined()
+        domain = Defined(smooth=smooth)
         wanted = sample.demands[0] if not number else demand(graph, sample.outputs)
         inputs = _inputs(domain, graph, drawn, sample, fixed)
         try:
@@ -370,12 +402,12 @@ def _owed(
             continue  # another part of the inputs would be needed
         owed.nonzero += domain.owed.nonzero
         owed.root += domain.owed.root
-        owed.nonzero += _factors_of_owed(graph, wanted, inputs)
+        owed.nonzero += _factors_of_owed(graph, wanted, inputs, smooth)
     return owed
 
 
 def _factors_of_owed(
-    graph: KernelGraph, wanted: Demand, inputs: Sequence[Sampled]
+    graph: KernelGraph, wanted: Demand, inputs: Sequence[Sampled], smooth: bool
 ) -> Iterator[Array]:
     """The magnitudes of what a reference's arguments are made of, where that is not zero either."""
     parts = not_zero(graph, wanted)
@@ -383,7 +415,7 @@ def _factors_of_owed(
         return
     values, regions = zip(*parts, strict=True)
     some = without_dead_ops(replace(graph, outputs=values))
-    found = evaluate_sampled(some, Defined(), inputs, demand(some, regions))
+    found = evaluate_sampled(some, Defined(smooth=smooth), inputs, demand(some, regions))
     for x, v, region in zip(found, values, regions, strict=True):
         magnitudes = np.abs(restrict(x, region, v)[0])
         yield np.unique(magnitudes[np.isfinite(magnitudes) & (magnitudes != 0)])

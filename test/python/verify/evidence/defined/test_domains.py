@@ -399,16 +399,17 @@ def test_rows_that_may_be_any_have_the_signs_of_all() -> None:
         np.array([[POS, POS, POS], [NEG, ZERO, POS]], np.uint8),
         np.array([[False, False, False], [False, True, False]]),
         no,
+        no,
     )
     places = np.array([0.0, 1.0, 0.0])
     plain = np.zeros(3, bool)
-    known = (places, np.full(3, ZERO | POS, np.uint8), plain, plain)
-    values, signs, bad, free = Defined().rows(table, known)
+    known = (places, np.full(3, ZERO | POS, np.uint8), plain, plain, plain)
+    values, signs, bad, _, free = Defined().rows(table, known)
     np.testing.assert_array_equal(values, table[0][[0, 1, 0]])
     np.testing.assert_array_equal(signs, table[1][[0, 1, 0]])
     np.testing.assert_array_equal(bad, table[2][[0, 1, 0]])
     assert not free.any()
-    values, signs, bad, free = Defined().rows(table, (*known[:3], ~plain))
+    values, signs, bad, _, free = Defined().rows(table, (*known[:4], ~plain))
     np.testing.assert_array_equal(values, table[0][[0, 1, 0]])
     np.testing.assert_array_equal(signs, np.tile([POS | NEG, POS | ZERO, POS], (3, 1)))
     np.testing.assert_array_equal(bad, np.tile([False, True, False], (3, 1)))
