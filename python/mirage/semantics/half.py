@@ -44,6 +44,8 @@ def rounded_to_half(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def rounded_to_digits(x: np.ndarray[Any, Any], digits: int, end: int) -> np.ndarray[Any, Any]:
     """``x`` (of f64) rounded to so many binary digits, however small it is; what is ``2^end`` then
     is infinite. Overflow is the caller's to ignore."""
+    if not x.shape:  # NumPy makes numbers of these, which cannot be written to
+        return rounded_to_digits(x.reshape(1), digits, end).reshape(())
     bits = x.view(np.uint64) & np.uint64(0x7FF << 52)
     np.minimum(bits, np.float64(2.0**end).view(np.uint64), out=bits)
     c = bits.view(np.float64)

@@ -53,6 +53,11 @@ def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
         evidence = Evidence("results", False, aligned.different)
         return Verdict(Kind.REFUTED, None, (evidence,), options.seed or 0)
     first, second = aligned.reference, aligned.candidate
+    if not first.outputs and not second.outputs:
+        evidence = Evidence("results", True, "no result is a tensor with elements")
+        return Verdict(
+            Kind.PROVED, None, (evidence,), options.seed or 0, None, True, (), defined=True
+        )
     verdict = verify(first, second, options, contents=aligned.contents)
     finite = all(np.isfinite(x).all() for x in aligned.contents.values())
     if not aligned.contents:

@@ -46,6 +46,7 @@ CASES: dict[str, Program] = {
     "nearest, larger": lambda x: F.interpolate(x, scale_factor=1.5),
     "nearest, half": lambda x: F.interpolate(x, scale_factor=0.5),
     "windows": lambda x: (x.unfold(3, 3, 2), x.unfold(-2, 4, 1)),
+    "windows side by side": lambda x: (x.unfold(3, 2, 2), x.unfold(-2, 2, 3), x.unfold(1, 1, 1)),
     "stores at steps": stored,
 }
 

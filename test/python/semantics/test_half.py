@@ -71,3 +71,11 @@ def test_digits_of_small_numbers_are_kept(dtype: DType) -> None:
     lift = np.where(np.isfinite(x) & (exponent < 0), -exponent, 0)
     expected = np.ldexp(dtype.round(np.ldexp(x, lift)), -lift)
     assert np.array_equal(without_underflow(x, dtype), expected, equal_nan=True)
+
+
+def test_a_single_number() -> None:
+    """Of rank 0, as results are that are summed over all elements."""
+    for x in (1.0 + 2.0**-12, 2.0**-30 / 3.0, 1e9):
+        found = without_underflow(np.asarray(x), DType.F16)
+        assert found.shape == ()
+        assert found == without_underflow(np.asarray([x]), DType.F16)[0]

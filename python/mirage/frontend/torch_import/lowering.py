@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from mirage.frontend.ops import POWERS
+from mirage.frontend.torch_import.known_numbers import exact_number, kept_for_certain
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.numbers import Number, as_number
@@ -20,6 +21,7 @@ from mirage.semantics.ugraph import (
     Contraction,
     Elementwise,
     KernelGraph,
+    Op,
     TensorType,
     Value,
     View,
@@ -117,6 +119,21 @@ class Lowering(Builder):
         """What is known of integers that are computed at import."""
         self.found: dict[tuple[Value, int], Value] = {}
         """What is stored at each of so many places, by the indices."""
+        self._known: dict[Value, Fraction] = {}
+        """The numbers of rank 0 that are known."""
+
+    def _add(self, op: Op) -> Value:
+        """The op's result: of numbers that are known, the number that it gives, where that is
+        exact."""
+        if isinstance(op.number, Fraction):
+            self._known[op.result] = op.number
+        elif (found := kept_for_certain(op, self._known)) is not None:
+            return found if isinstance(found, Value) else self.filled(found, op.result.type)
+        elif (number := exact_number(op, self._known)) is not None:
+            if op.result.dtype is not DType.I1:  # truth values are no constants
+                return self.constant(number, op.result.dtype)
+            self._known[op.result] = number
+        return super()._add(op)
 
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
         """A rank-0 constant, which is a number."""

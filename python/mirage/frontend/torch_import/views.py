@@ -180,8 +180,19 @@ def _narrow(b: Lowering, c: Call) -> Value:
 
 
 def _unfold(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, size, step)``: the windows along ``dim``, their elements last."""
+    """``op(x, dim, size, step)``: the windows along ``dim``, their elements last. Windows that do
+    not overlap are a dimension that is cut in two."""
     x, size, step = c.value(0), c.integer(2), c.integer(3)
+    if x.shape and c.result.size:
+        (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+        count = c.result.shape[dim]
+        if size <= step and count * step <= x.shape[dim]:
+            before, after = x.shape[:dim], x.shape[dim + 1 :]
+            whole = b.cut(x, dim, 0, count * step)
+            apart = b.cut(b.reshape(whole, (*before, count, step, *after)), dim + 1, 0, size)
+            last = len(apart.shape) - 1
+            order = (*range(dim + 1), *range(dim + 2, last + 1), dim + 1)
+            return b.permuted(apart, order)
     if not x.shape or not c.result.size or size > MOST_WINDOWED:
         raise Unsupported(f"windows of {size} elements (limit {MOST_WINDOWED})")
     (dim,) = normalize_dims((c.integer(1),), len(x.shape))

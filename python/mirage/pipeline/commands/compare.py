@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mirage.frontend.program import Fixed, Program
 from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import KernelGraph, Value
+from mirage.transforms.partition.empty import without_empty
 from mirage.verify import Verdict, VerifyOptions
 from mirage.verify.shared_inputs.bound_tensors import Bound, Result, Stated, align
 from mirage.verify.verifier import verify_aligned
@@ -39,15 +42,27 @@ def stated(program: Program, *, named: bool = True) -> Stated:
         Bound(p.index, p.name, p.trained, None if p.trained else _elements(p.data))
         for p in program.parameters
     )
+    graph, places = _with_elements(program.graph)
     results = program.results or tuple(range(len(program.graph.outputs)))
     return Stated(
-        program.graph,
+        graph,
         bound,
         frozenset(program.unread),
         program.keys,
-        tuple(Result(r.value) if isinstance(r, Fixed) else r for r in results),
+        tuple(Result(r.value) if isinstance(r, Fixed) else places[r] for r in results),
         named,
     )
+
+
+def _with_elements(graph: KernelGraph) -> tuple[KernelGraph, list[int | Result]]:
+    """``graph`` without tensors of no elements, and which result each of its outputs is: of those
+    that are empty nothing is to be compared but their types."""
+    places: list[int | Result] = []
+    outputs: list[Value] = []
+    for v in graph.outputs:
+        places.append(len(outputs) if v.type.size else Result(f"no elements of {v.type}"))
+        outputs += [v] if v.type.size else []
+    return replace(without_empty(graph), outputs=tuple(outputs)), places
 
 
 def _elements(data: Any) -> Array | None:

@@ -295,6 +295,9 @@ class Algebra:
         if fn is BinaryFn.SUB:
             return self.add(a, b, -1)
         if fn is BinaryFn.MUL:
+            constants = self.constant_value(a), self.constant_value(b)
+            if 0 in constants and None in constants:  # NaN of what is no finite number
+                return self.single(self.atom(Fn2Atom(fn, a, b)))
             return self.mul(a, b)
         if fn is BinaryFn.DIV:
             return self.mul(a, self.inverse(b))

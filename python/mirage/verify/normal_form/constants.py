@@ -77,10 +77,11 @@ def _constants(graph: KernelGraph) -> list[Constant]:
 
 def _one_by_one(others: Sequence[Constant], known: Iterable[Fraction]) -> dict[Number, Number]:
     """The same of other constants of one program by each other: what others are read by is not read
-    as something else itself."""
+    as something else itself. Those of the most digits come first: a 1 is hardly what a product of
+    ``1.4427`` and ``0.6931`` was rounded to."""
     read: dict[Number, Number] = {}
     used: set[Number] = set()
-    for op in others:
+    for op in sorted(others, key=_digits, reverse=True):
         if op.value in read or op.value in used:
             continue
         beside = {x.value for x in others if isinstance(x.value, Fraction)}
@@ -90,6 +91,14 @@ def _one_by_one(others: Sequence[Constant], known: Iterable[Fraction]) -> dict[N
             read |= found
             used |= beside
     return read
+
+
+def _digits(op: Constant) -> int:
+    """How many binary digits a constant takes to write."""
+    value = op.value
+    if not isinstance(value, Fraction):
+        return 0
+    return value.numerator.bit_length() + value.denominator.bit_length()
 
 
 def _read(others: Sequence[Constant], known: Collection[Fraction]) -> dict[Number, Number]:

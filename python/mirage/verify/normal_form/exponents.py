@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Op, Value, View, all_ops
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View, all_ops
 
 _DEEPEST = 8  # sums in sums
 
@@ -95,6 +95,8 @@ def _terms(x: Value, makers: Mapping[Value, Op], negative: bool, depth: int) -> 
             *_terms(first, makers, negative, depth + 1),
             *_terms(second, makers, other, depth + 1),
         ]
+    if isinstance(op, Elementwise) and op.identity:
+        return _terms(op.operands[0], makers, negative, depth + 1)
     if isinstance(op, View):
         inner = _terms(op.operands[0], makers, negative, depth + 1)
         if any(t.logarithm for t in inner):

@@ -99,6 +99,7 @@ class _Rewriter:
                     param: self.makers[v] for param, v in pairs if v in self.makers
                 }
                 new = op.rebuilt(inner.rewrite(op.inside), inner.now)
+                self.makers |= inner.makers
                 kept = _without_dead_reshapes(new.inside, set(new.ends))
                 result.append(new.rebuilt(kept, lambda v: v))
                 continue

@@ -4,13 +4,15 @@
 equal where neither is less; what is not less is no more; a conjunction of truth values is their
 minimum and a disjunction their maximum, which are associative, commutative and idempotent to the
 arithmetics. A minimum is a maximum of negatives. What a comparison gives stays a function of which
-nothing else is known.
+nothing else is known. What is compared with infinity is compared with a number that no float
+reaches: such a function may be any, so the one that infinity makes too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number
@@ -18,6 +20,8 @@ from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, Op, Source, Value, View
 
 Rule = Callable[[Builder], Value]
+_BEYOND = Fraction(2) ** 1100
+"""Larger than any float; the double that is nearest to it is infinity."""
 
 
 def predicate_rule(
@@ -28,6 +32,8 @@ def predicate_rule(
     known = _Known(makers, constants)
     if op.function is BinaryFn.MIN:
         return lambda b: _least(b, *op.operands)
+    if op.function is BinaryFn.KEEP:
+        return known.kept_of_kept(op)
     if op.function is UnaryFn.NOT:
         return lambda b: known.negated(b, op.operands[0])
     if op.function in _RULES:
@@ -59,8 +65,26 @@ class _Known:
     def __init__(self, makers: Mapping[Value, Op], constants: Mapping[Value, Number]) -> None:
         self.makers, self.constants = makers, constants
 
+    def reached(self, b: Builder, x: Value) -> Value:
+        """The operand of a comparison, a number in place of infinity."""
+        number = self.constants.get(x)
+        if not isinstance(number, float) or not math.isinf(number):
+            return x
+        return b.constant(_BEYOND if number > 0 else -_BEYOND, x.dtype)
+
+    def kept_of_kept(self, op: Op) -> Rule | None:
+        """What one mask keeps of what another one has kept is what both keep."""
+        mask, kept = op.operands
+        inner = self.makers.get(kept)
+        if inner is None or inner.function is not BinaryFn.KEEP:
+            return None
+        other, x = inner.operands
+        if not (self.is_truth(mask) and self.is_truth(other)):
+            return None
+        return lambda b: b.binary(BinaryFn.KEEP, _least(b, mask, other), x)
+
     def written(self, b: Builder, op: Op) -> Value:
-        x, y = op.operands
+        x, y = (self.reached(b, v) for v in op.operands)
         fn = op.function
         if fn is BinaryFn.LT:
             return self._less(b, x, y)
@@ -81,7 +105,7 @@ class _Known:
         if op is not None and fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
             return op.operands[0]
         if op is not None and len(op.operands) == 2:
-            first, second = op.operands
+            first, second = (self.reached(b, v) for v in op.operands)
             if fn is BinaryFn.LT:
                 return self._at_most(b, second, first)
             if fn is BinaryFn.LE:

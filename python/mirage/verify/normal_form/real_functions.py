@@ -14,8 +14,8 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.ops.op import Contraction, Elementwise
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Op, Value, View, all_ops
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Op, Source, Structure, Value, View, all_ops
 
 Rule = Callable[[Builder], Value]
 
@@ -49,7 +49,7 @@ def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Numb
         x = op.operands[1]
         if certain is not None and x.shape == op.result.shape and known.is_finite(x):
             return lambda b: b.binary(BinaryFn.MUL, x, b.constant(1.0 if certain else 0.0))
-        return known.kept(op)
+        return known.kept(op) or known.multiplied(op)
     if op.function is UnaryFn.RELU:
         (x,) = op.operands
         return lambda b: _half(b, b.binary(BinaryFn.ADD, x, b.unary(UnaryFn.ABS, x)))
@@ -69,6 +69,14 @@ def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Numb
 def _same_elements(op: Op) -> bool:
     """Whether the result has elements of the operand, and no others."""
     return op.identity if isinstance(op, Elementwise) else isinstance(op, View)
+
+
+def _is_total(op: Op) -> bool:
+    """Whether the op is defined for all numbers."""
+    fn = op.function
+    if isinstance(fn, UnaryFn):
+        return UNARY[fn].domain is Domain.ALL
+    return not isinstance(fn, BinaryFn) or BINARY[fn].total
 
 
 def _half(b: Builder, x: Value) -> Value:
@@ -103,7 +111,7 @@ class _Known:
     def extremum(self, op: Op) -> Rule | None:
         """A maximum or minimum of two."""
         x, y = op.operands
-        if any(v.dtype.is_integer for v in (x, y)):
+        if any(v.dtype is DType.I1 for v in (x, y)):
             return None
         for v in (x, y):
             if v in self.constants and self.number(v) is None:
@@ -164,6 +172,14 @@ class _Known:
 
         return written
 
+    def multiplied(self, op: Op) -> Rule | None:
+        """What a mask keeps of numbers that are defined for all inputs: a product with it."""
+        p, x = op.operands
+        truth = p.dtype is DType.I1 and not x.dtype.is_integer
+        if not truth or not self.is_finite(x, total=True):
+            return None
+        return lambda b: b.binary(BinaryFn.MUL, b.cast(p, x.dtype), x)
+
     def _opposite(self, p: Value, q: Value) -> bool:
         op = self.makers.get(q)
         return op is not None and op.function is UnaryFn.NOT and op.operands[0] is p
@@ -207,8 +223,9 @@ class _Known:
     def _is_infinite(self, x: Value) -> bool:
         return x in self.constants and not isinstance(as_number(self.constants[x]), Fraction)
 
-    def is_finite(self, x: Value) -> bool:
-        """Whether no element is infinite where the inputs are numbers and all ops are defined."""
+    def is_finite(self, x: Value, total: bool = False) -> bool:
+        """Whether no element is infinite where the inputs are numbers and all ops are defined; with
+        ``total`` all of them are, for any numbers."""
         seen: set[Value] = set()
         left = [x]
         while left:
@@ -221,8 +238,13 @@ class _Known:
                 continue  # an input
             if self._is_infinite(value) or op.function is UnaryFn.BIAS:
                 return False
+            if total and not _is_total(op):
+                return False
             plain = op.function is not None or op.number is not None
-            if not plain and not _same_elements(op) and not isinstance(op, Contraction):
+            moved = _same_elements(op) or (isinstance(op, Source) and bool(op.operands))
+            if isinstance(op, Structure):
+                left += op.ends
+            elif not plain and not moved and not isinstance(op, Contraction):
                 return False
             left += op.operands
         return True

@@ -7,6 +7,7 @@ import numpy as np
 from mirage.verify.evidence.samples.floats import Difference, compare_floats, decisive
 from mirage.verify.evidence.samples.instance import Instance
 from mirage.verify.evidence.samples.sampling import choose_sample
+from mirage.verify.evidence.samples.where_defined import where_defined
 from mirage.verify.verdict import Evidence
 
 _OTHER_SAMPLES = 3
@@ -22,11 +23,12 @@ def floats_at_real_sizes(
     results = compare_floats(instance.stable, sample, source, order or as_it_is)
     if order is None and decisive(results) is None:
         results += _look_again(instance, work, source)
+    domain = "" if sample.fixed else where_defined(instance.stable[0])
     numbers = {"inputs": len(results), "fraction": sample.fraction, "cells": instance.cells}
     return results, Evidence(
         "float64 at the real sizes",
         None if not results else decisive(results) is None,
-        f"{len(results)} random inputs, {instance.describe(sample)}",
+        f"{len(results)} random inputs, {instance.describe(sample)}{domain}",
         numbers,
     )
 

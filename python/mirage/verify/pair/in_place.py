@@ -17,7 +17,7 @@ from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.sampling import choose_sample
 from mirage.verify.options import VerifyOptions
 from mirage.verify.pair.postponed import rounding_evidence
-from mirage.verify.shared_inputs.shared_rows import cut_rows, has_rows
+from mirage.verify.shared_inputs.shared_rows import has_rows
 from mirage.verify.verdict import Kind, Verdict
 
 
@@ -41,9 +41,7 @@ def in_place(
             verdict, evidence=(*verdict.evidence, proof)
         )  # fmt: skip
     count = len(reference.outputs)
-    cut = cut_rows(reference, candidate, contents, verdict.seed)
-    first, second = (reference, candidate) if cut is None else (c.graph for c in cut)
-    first, second = (replace(g, outputs=g.outputs[:count]) for g in (first, second))
+    first, second = reference, candidate
     stable = decompose(first, stable=True), decompose(second, stable=True)
     order = tuple(range(count))
     rng = np.random.default_rng(options.rounding_seed)
@@ -52,7 +50,7 @@ def in_place(
         references = [stable[0], decompose(first)]
         defined = defined_evidence(references, stable[1], sample, rng, order, contents)
     except UnknownOp:
-        return verdict  # rows that are looked up in too many ways
+        return verdict  # calls, of which nothing is known
     proved = Verdict(
         Kind.PROVED, None, (proof, defined), verdict.seed, None, None, order,
         defined=defined.holds is True,

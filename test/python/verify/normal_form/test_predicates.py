@@ -137,3 +137,39 @@ def test_only_truth_values_have_a_minimum_for_a_conjunction() -> None:
             y = b.cast(y, DType.F32) if y.dtype is not DType.F32 else y
             graphs.append(KernelGraph("f", (a, c), tuple(b.ops), (y,)))
         assert not verify(graphs[0], graphs[1], OPTIONS).equivalent
+
+
+# ---- infinity
+
+
+def against(fn: BinaryFn, number: float, doubled: bool = False) -> Mask:
+    """``r fn number``, or the same of ``2 r / 2``."""
+
+    def mask(b: Builder, r: Value, c: Value) -> Value:
+        if doubled:
+            r = b.binary(BinaryFn.MUL, b.binary(ADD, r, r), b.constant(0.5))
+        return b.binary(fn, r, b.constant(number, r.dtype))
+
+    return mask
+
+
+@pytest.mark.parametrize("fn", [LT, LE, EQ, NE])
+@pytest.mark.parametrize("number", [float("inf"), float("-inf")])
+def test_what_is_compared_with_infinity(fn: BinaryFn, number: float) -> None:
+    first, second = (kept(against(fn, number, doubled), False) for doubled in (False, True))
+    assert verify(first, second, OPTIONS).kind is Kind.PROVED
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ((LT, float("inf")), (LE, float("inf"))),
+        ((LT, float("inf")), (LT, float("-inf"))),
+        ((EQ, float("inf")), (EQ, 65504.0)),
+    ],
+)
+def test_infinity_is_no_other_number(
+    pair: tuple[tuple[BinaryFn, float], tuple[BinaryFn, float]],
+) -> None:
+    first, second = (kept(against(*side), False) for side in pair)
+    assert not verify(first, second, OPTIONS).equivalent

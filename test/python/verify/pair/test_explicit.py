@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
+from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Assumptions, Kind, VerifyOptions, verify
+from mirage.verify.evidence.roundings import rounding
+from mirage.verify.evidence.roundings.explicit import WithCasts, nearby, written_casts
 
 F16, BF16, F32 = DType.F16, DType.BF16, DType.F32
 Build = Callable[[Builder, Value], Value]
@@ -104,6 +108,103 @@ def test_what_is_lost_is_not_accepted(name: str, seed: int) -> None:
 def test_a_norm_may_stay_in_f32(dtype: DType, seed: int) -> None:
     pair = program(norm(True), dtype), program(norm(False), dtype)
     assert verify(*pair, VerifyOptions(seed=seed)).accepted
+
+
+def distance(narrow: bool, wide_result: bool = False) -> Build:
+    """The norm of each row less that of the row that is turned, as PyTorch computes it in 16 bits:
+    each norm is rounded."""
+
+    def build(b: Builder, x: Value) -> Value:
+        def size(y: Value) -> Value:
+            squares = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, b.cast(y, F32)), (1,))
+            root = b.unary(UnaryFn.SQRT, squares)
+            return b.cast(root, F16) if narrow else root
+
+        y = b.binary(BinaryFn.SUB, size(x), size(b.binary(BinaryFn.MUL, x, b.constant(0.99))))
+        return b.cast(y, F32 if wide_result else F16)
+
+    return build
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_goes_on_in_16_bits_may_stay_in_f32(seed: int) -> None:
+    pair = program(distance(True), F16), program(distance(False), F16)
+    assert verify(*pair, VerifyOptions(seed=seed)).accepted
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("dtype", "through_type"), [(F16, BF16), (BF16, F16)])
+def test_what_goes_on_in_the_other_type_of_16_bits_may_not(
+    dtype: DType, through_type: DType, seed: int
+) -> None:
+    first, second = program(through(through_type), dtype), program(itself, dtype)
+    assert not verify(first, second, VerifyOptions(seed=seed)).accepted
+    assert verify(first, first, VerifyOptions(seed=seed)).accepted
+
+
+def test_what_is_handed_out_in_a_wider_type_may_not() -> None:
+    pair = program(distance(True, True), F16), program(distance(False, True), F16)
+    assert not verify(*pair, VerifyOptions(seed=1)).accepted
+
+
+def test_casts_of_which_a_program_is_made() -> None:
+    def casts(build: Build) -> int:
+        return len(written_casts(program(build, F16)))
+
+    assert casts(distance(True)) == 0
+    assert casts(distance(True, True)) == 2
+    assert casts(through(F16)) == 1
+    assert casts(lambda b, x: b.cast(remainder(b, b.cast(x, F32)), F16)) == 1
+    turned = lambda b, x: b.cast(b.transpose(b.cast(b.cast(x, F32), F16), (1, 0)), F32)  # noqa: E731
+    assert casts(lambda b, x: b.cast(b.unary(UnaryFn.EXP, turned(b, x)), F16)) == 1
+
+
+def test_what_overflows_in_a_cast_is_not_known() -> None:
+    """A candidate may do better than to go on with infinity; an infinite number stays one."""
+    x = np.array([1.0, 65504.0, 65520.0, -1e6, np.inf, -np.inf, np.nan])
+    for ordinary in (True, False):
+        (found,) = WithCasts(ordinary).cast((x,), F16)
+        np.testing.assert_array_equal(found[:2], [1.0, 65504.0])
+        assert np.isnan(found[[2, 3, 6]]).all()
+        np.testing.assert_array_equal(found[4:6], [np.inf, -np.inf])
+        (wide,) = WithCasts(ordinary).cast((x,), F32)
+        np.testing.assert_array_equal(wide, x)
+        (number,) = WithCasts(ordinary).cast((np.asarray(1.0 + 2.0**-13),), F16)
+        assert number == 1.0
+        assert number.shape == ()
+
+
+def test_small_numbers_keep_their_digits_where_inputs_are_not_ordinary() -> None:
+    x = np.array([3.0 * 2.0**-26])
+    assert WithCasts(True).cast((x,), F16)[0][0] != x[0]
+    assert WithCasts(False).cast((x,), F16)[0][0] == x[0]
+
+
+@pytest.mark.parametrize(("size", "draws"), [(1, 8), (16, 4), (64, 1), (1000, 1)])
+def test_few_outputs_are_drawn_several_times(
+    size: int, draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the roundings of inputs change of one number is a matter of luck."""
+    seen: list[Sequence[int]] = []
+
+    def noted(
+        inputs: Sequence[Sampled], types: Sequence[DType], seed: Sequence[int]
+    ) -> list[Sampled]:
+        seen.append(seed)
+        return nearby(inputs, types, seed)
+
+    monkeypatch.setattr(rounding, "nearby", noted)
+    x = Value(TensorType((size, 4), F32))
+    b = Builder()
+    y = b.reduce(ReduceFn.SUM, through(BF16)(b, x), (1,))
+    z = Builder()
+    other = z.reduce(ReduceFn.SUM, x, (1,))
+    first = KernelGraph("a", (x,), tuple(b.ops), (y,))
+    second = KernelGraph("b", (x,), tuple(z.ops), (other,))
+    verify(first, second, VerifyOptions(seed=3))
+    assert seen
+    first_draws = [seed[1] for seed in seen]
+    assert max(first_draws) + 1 == draws
 
 
 def to_a_grid(step: float) -> Build:

@@ -55,8 +55,8 @@ def of_unary(fn: UnaryFn, x: Array) -> Array:
             return coded(no, no, ~no)
         case UnaryFn.NOT:
             return coded(no, ~no, ~no)
-        case UnaryFn.BIAS:
-            return coded(~no, ~no, no, ~no)
+        case UnaryFn.BIAS:  # of what is true for certain it is zero
+            return coded(n | z, p, no, n | z)
         case UnaryFn.FLOOR:
             return coded(n, z | p, p, least)
         case _ if fn in _SAME:

@@ -32,8 +32,7 @@ def attempts(
         return
     direct = direct_pair(reference, candidate)
     if direct is not None:
-        yield prove(direct)
-        return
+        yield prove(direct, most_work=LITTLE_WORK)
     pair: SmallPair | None = None
     with contextlib.suppress(Irregular):
         pair = small_pair(reference, candidate, reciprocals_as_symbols=True)
@@ -41,5 +40,7 @@ def attempts(
         yield prove(pair, reciprocals_as_symbols=True, most_work=LITTLE_WORK)
     yield prove_opened(reference, candidate, rng)
     yield prove_in_segments(reference, candidate, rng)
+    if direct is not None:
+        yield prove(direct)
     if pair is not None:
         yield prove(pair, reciprocals_as_symbols=True)

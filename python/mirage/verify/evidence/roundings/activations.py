@@ -31,6 +31,7 @@ from mirage.verify.evidence.roundings.input_roles import (
 )
 from mirage.verify.evidence.samples.integers import compared_with, draw_integers
 from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defined
 
 LOWEST, HIGHEST = -14, 12
 """Powers of two between which the scales of inputs are."""
@@ -151,6 +152,7 @@ class Activations:
         self.graph, self.sample, self.seed = graph, sample, seed
         self.contents = contents
         self.mine = mine
+        self.where = EVERYWHERE if sample.fixed else where_defined(graph)
         self._usual: dict[int, Array] = {}
         self.scales = [unit * s for s in natural_scales(graph)]
         self.gains = gains_of(graph)
@@ -222,14 +224,14 @@ class Activations:
             v, rng = self.graph.inputs[i], self.stream(name, i)
             return draw_integers(rng, v, self.sample.inputs[i], self.extents.get(v, 0))
         if i in special:
-            return _representable(special[i], dtype)
+            return _representable(self.where.restricted(i, special[i]), dtype)
         usual = not fresh and (scales is None or scales[i] == self.scales[i])
         if usual and i in self._usual:
             return self._usual[i]
         scale = self.scales[i] if scales is None else scales[i]
         rng = self.stream("usual" if usual else name, i)
         x = rng.standard_normal(self.shapes[i], dtype=np.float32) * np.float32(scale)
-        found = _representable(x, dtype)
+        found = _representable(self.where.restricted(i, x), dtype)
         if usual:
             self._usual[i] = found
         return found

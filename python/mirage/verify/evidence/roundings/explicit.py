@@ -6,6 +6,8 @@ the rounding. On the other hand norms cast down at their end, and a kernel that 
 better for it. Two measurements tell them apart:
 
 *Casts.* The reference runs in float64 twice, with the casts to 16 bits that it writes and without.
+Those whose results are computed with in their own type are none: such a program is rounded there
+at every step.
 If the results differ by no more than a few times the other roundings (those of the reference's
 operations, that of its output, or those of its inputs to their types), the casts are noise like
 those, and may be left out. If they differ by more, they are what the result is about, and the
@@ -19,17 +21,21 @@ candidate must be nearer to what the reference computes than the real numbers ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.semantics.domain import Planes
+from mirage.semantics.domain import Domain, Planes
 from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.half import rounded_to_digits
+from mirage.semantics.ops.op import Movement, Zeros
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import (
     Elementwise,
     KernelGraph,
+    Op,
     Structure,
+    Value,
     all_ops,
 )
 from mirage.verify.evidence.samples.floats import Yardstick
@@ -70,16 +76,61 @@ def without_underflow(x: Array, dtype: DType) -> Array:
         return rounded_to_digits(np.asarray(x, np.float64), digits, end)
 
 
-def casts_inside(graph: KernelGraph) -> bool:
-    """Whether something is computed from what a cast to 16 bits gives."""
-    casts = {
-        op.result
-        for op in all_ops(graph.ops)
-        if isinstance(op, Elementwise) and op.identity and op.result.dtype.is_half
-    }
-    # Loads of tensors of 16 bits are no casts: what is stored as such is rounded by its type.
-    read = {v for op in all_ops(graph.ops) if not isinstance(op, Structure) for v in op.operands}
-    return bool(casts & read)
+def written_casts(graph: KernelGraph, strict: bool = False) -> frozenset[Op]:
+    """The casts to 16 bits that are what a program may be about: those from whose result something
+    is computed in another type, wider or with other digits. What goes on in the same type, to
+    results of 16 bits, is rounded at every step, by PyTorch's operations as well: a cast among them
+    is one of these roundings. Where there are wider results, and with ``strict``, all casts from
+    whose result anything is computed."""
+    strict = strict or not all(v.dtype.is_half for v in graph.outputs)
+    readers: dict[Value, list[Op]] = {}
+    casts: list[Op] = []
+    for op in all_ops(graph.ops):
+        if isinstance(op, Structure):
+            continue  # loads of tensors of 16 bits are no casts: the type of a tensor rounds
+        if isinstance(op, Elementwise) and op.identity and op.result.dtype.is_half:
+            casts.append(op)
+        for v in op.operands:
+            readers.setdefault(v, []).append(op)
+
+    def is_widened(value: Value) -> bool:
+        for op in readers.get(value, ()):
+            if strict or op.result.dtype is not value.dtype:
+                return True
+            if isinstance(op, Movement) and is_widened(op.result):
+                return True
+        return False
+
+    return frozenset(op for op in casts if is_widened(op.result))
+
+
+@dataclass(frozen=True, eq=False)
+class _Wide(Elementwise):
+    """A cast that is left out: what it is of."""
+
+    @property
+    def work(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    @property
+    def zeros(self) -> Zeros:
+        return Zeros.ALL
+
+    def compute(
+        self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
+    ) -> Planes:
+        return xs[0]
+
+
+def with_written_casts(graph: KernelGraph, kept: frozenset[Op]) -> KernelGraph:
+    """``graph`` (of tensor ops) with those of its casts to 16 bits alone."""
+    ops = tuple(
+        _Wide(op.operands, op.results)
+        if isinstance(op, Elementwise) and op.identity and op not in kept
+        else op
+        for op in graph.ops
+    )
+    return replace(graph, ops=ops)
 
 
 def keeps_casts(

@@ -146,7 +146,7 @@ def _found(
         rows: list[Array] = []
         for kind in range(2):
             at = [s[kind] for s in sizes[number]]
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 slope = np.stack([(p - at[0]) / d for p, d in zip(at[1:], signs, strict=True)], 1)
                 estimate = at[0][:, None] + np.nan_to_num(slope) @ offsets.T
             rows.append(estimate)
@@ -158,7 +158,8 @@ def _found(
     room = np.minimum(_OVER - over_r, over_c - _OVER)
     under_r = np.minimum(low_r.min(0, initial=np.inf), powers[:, moved].min(1))
     under_c = low_c.min(0, initial=np.inf)
-    room_under = np.minimum(under_r, _UNDER) - under_c
+    with np.errstate(invalid="ignore"):
+        room_under = np.minimum(under_r, _UNDER) - under_c
     room_under[over_r > _OVER - _MARGIN] = -np.inf
     for what, distance in (("overflow", room), ("loss of digits", room_under)):
         for at in np.argsort(-distance)[:_PICKED]:

@@ -30,10 +30,11 @@ from mirage.verify.evidence.roundings.explicit import (
     HALF_ULP,
     WithCasts,
     beside,
-    casts_inside,
     keeps_arithmetic,
     keeps_casts,
     nearby,
+    with_written_casts,
+    written_casts,
 )
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.shared_launches import common_launches
@@ -150,7 +151,8 @@ class _Gate:
     ) -> None:
         self.graphs, self.permutations = graphs, permutations
         self.assumed = assumed
-        self.casts = casts_inside(graphs[0])
+        self.casts = written_casts(graphs[0], strict=not assumed.more_precision)
+        self.rounded = with_written_casts(graphs[0], self.casts)
         self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # of the last sample
 
     def computed(
@@ -175,7 +177,7 @@ class _Gate:
         rounded = exact
         if self.casts:
             domain = partial(WithCasts, situations[0].ordinary)
-            rounded = self._of_reference(domain, sets, sample)
+            rounded = outputs_of_each(self.rounded, 0, domain, sets, sample)
         known: dict[int, tuple[Tensor, ...]] = {}
         found = {n: self._of_candidate(n, sets, sample, known) for n in candidates}
         return [

@@ -19,6 +19,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.integers import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import restrict
 from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.where_defined import EVERYWHERE, Where, where_defined
 
 # Relative to the largest output: far above float64's rounding, far below any real difference.
 TOLERANCE = 1e-9
@@ -49,9 +50,14 @@ class Difference:
 
 
 def draw_inputs(
-    graph: KernelGraph, sample: Sample, rng: np.random.Generator, scale: float
+    graph: KernelGraph,
+    sample: Sample,
+    rng: np.random.Generator,
+    scale: float,
+    where: Where = EVERYWHERE,
 ) -> list[Sampled]:
-    """Normal inputs, rounded to their element types, in float64."""
+    """Normal inputs, moved to ``where`` a program is defined, rounded to their element types, in
+    float64."""
     result: list[Sampled] = []
     extents, rows = compared_with(graph), looked_up(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
@@ -64,7 +70,7 @@ def draw_inputs(
             result.append(Sampled((drawn,), region))
             continue
         x = rng.standard_normal(region_shape(region, v.shape), dtype=np.float32) * np.float32(scale)
-        result.append(Sampled((v.dtype.round(x),), region))
+        result.append(Sampled((v.dtype.round(where.restricted(number, x)),), region))
     return result
 
 
@@ -88,16 +94,33 @@ def compare_floats(
     """The difference in float64, if any, for each magnitude of inputs that could be tried.
 
     Graphs are free of composites, the reference is stable. ``actual`` is not finite where the
-    candidate gives no number and no other difference was seen.
+    candidate gives no number and no other difference was seen. Inputs are drawn where the reference
+    is defined, and from all numbers if some outputs are defined there.
     """
     results: list[Difference | None] = []
+    domain = where_defined(graphs[0]) if not sample.fixed else EVERYWHERE
     for scale in (1.0, 0.05):
-        inputs = draw_inputs(graphs[0], sample, rng, scale)
-        expected = outputs_of(graphs[0], 0, Yardstick(), inputs, sample)
-        actual = permuted_outputs(graphs[1], 1, Yardstick(), inputs, sample, permutation)
-        if all(np.isfinite(x).all() for x in expected):
-            results.append(_compare(expected, actual, sample, scale))
+        found: list[Difference | None] = []
+        for where in (domain, EVERYWHERE) if domain.parts else (EVERYWHERE,):
+            inputs = draw_inputs(graphs[0], sample, rng, scale, where)
+            expected = outputs_of(graphs[0], 0, Yardstick(), inputs, sample)
+            actual = permuted_outputs(graphs[1], 1, Yardstick(), inputs, sample, permutation)
+            defined = [np.isfinite(x) for x in expected]
+            if not all(d.all() for d in defined):
+                if not domain.parts or not any(d.any() for d in defined):
+                    continue
+                expected = [np.where(d, x, 0.0) for d, x in zip(defined, expected, strict=True)]
+                actual = [np.where(d, y, 0.0) for d, y in zip(defined, actual, strict=True)]
+            found.append(_compare(expected, actual, sample, scale))
+        if found:
+            results.append(_worse(found))
     return results
+
+
+def _worse(found: Sequence[Difference | None]) -> Difference | None:
+    """What several comparisons say together: other numbers, or else that some are missing."""
+    some = [d for d in found if d is not None]
+    return min(some, key=lambda d: not np.isfinite(d.actual), default=None)
 
 
 def compare_several(

@@ -12,6 +12,8 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
+from mirage.verify.evidence.defined.domains import Defined
+from mirage.verify.evidence.defined.signs import NEG, POS, ZERO
 from mirage.verify.pair.examine import examine
 
 OPTIONS = VerifyOptions(seed=5)
@@ -237,6 +239,90 @@ def test_counts_do_not_settle_anything() -> None:
     assert not verify(pooled(False), pooled(True), OPTIONS).accepted
 
 
+def test_the_same_count_is_in_order() -> None:
+    def pooled(inverse: bool) -> KernelGraph:
+        x, mask = graphs.tensor(8, 32, dtype=DType.F32), graphs.tensor(8, 32, dtype=DType.I1)
+        b = Builder()
+        count = b.reduce(ReduceFn.SUM, b.cast(mask, DType.F32), (1,))
+        kept = total(b, b.binary(BinaryFn.KEEP, mask, x))
+        if inverse:
+            result = b.binary(MUL, kept, b.unary(INVERSE, count))
+        else:
+            result = b.binary(DIV, kept, count)
+        return KernelGraph("p", (x, mask), tuple(b.ops), (result,))
+
+    verdict = verify(pooled(False), pooled(True), OPTIONS)
+    assert verdict.equivalent, verdict
+    assert verdict.defined, verdict
+
+
+def by(*divisors: Value) -> Callable[[Builder, Value], Value]:
+    """A quotient by the product of these."""
+
+    def write(b: Builder, x: Value) -> Value:
+        product = divisors[0]
+        for d in divisors[1:]:
+            product = b.binary(MUL, product, d)
+        return b.binary(DIV, x, product)
+
+    return write
+
+
+def half(b: Builder, x: Value, first: int) -> Value:
+    """Eight columns."""
+    return b.slice(x, (0, first), (x.shape[0], 8))
+
+
+FACTORS: dict[str, tuple[Write, Write, bool]] = {
+    "one factor after the other": (
+        lambda b, x, y: by(total(b, x), x)(b, b.constant(1.0)),
+        lambda b, x, y: by(x)(b, by(total(b, x))(b, b.constant(1.0))),
+        True,
+    ),
+    "factors together": (
+        lambda b, x, y: by(x)(b, by(total(b, x))(b, b.constant(1.0))),
+        lambda b, x, y: by(total(b, x), x)(b, b.constant(1.0)),
+        True,
+    ),
+    "what a magnitude is of": (
+        lambda b, x, y: by(b.unary(UnaryFn.ABS, total(b, x)), x)(b, b.constant(1.0)),
+        lambda b, x, y: by(x)(b, by(b.unary(UnaryFn.ABS, total(b, x)))(b, b.constant(1.0))),
+        True,
+    ),
+    "a summand": (
+        lambda b, x, y: by(b.binary(ADD, total(b, x), x))(b, b.constant(1.0)),
+        lambda b, x, y: by(x)(b, by(b.binary(ADD, total(b, x), x))(b, x)),
+        False,
+    ),
+    "a factor of one side only": (
+        lambda b, x, y: by(x)(b, b.constant(1.0)),
+        lambda b, x, y: by(total(b, x), x)(b, total(b, x)),
+        False,
+    ),
+    "a factor of what is not divided by": (
+        lambda b, x, y: b.binary(MUL, x, total(b, x)),
+        lambda b, x, y: by(x)(b, b.binary(MUL, b.unary(SQUARE, x), total(b, x))),
+        False,
+    ),
+    "a factor of a part": (
+        lambda b, x, y: b.concat(
+            (by(total(b, half(b, x, 0)), half(b, x, 0))(b, b.constant(1.0)), half(b, x, 8)), 1),
+        lambda b, x, y: b.concat(
+            (by(total(b, half(b, x, 0)), half(b, x, 0))(b, b.constant(1.0)),
+             by(half(b, x, 8))(b, b.unary(SQUARE, half(b, x, 8)))), 1),
+        False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors(name: str) -> None:
+    reference, candidate, right = FACTORS[name]
+    verdict = compared(reference, candidate)
+    assert verdict.equivalent, verdict
+    assert verdict.defined is right, verdict
+
+
 @pytest.mark.parametrize("name", ["split", "split_online", "flash"])
 def test_attention_divides_by_exponentials(name: str) -> None:
     pair = graphs.attention(2, 13, 61, 16, splits=2, steps=3, row_blocks=2)
@@ -303,3 +389,30 @@ def test_what_roundings_leave_of_known_numbers_has_no_sign() -> None:
     )
     assert isinstance(found, Verdict)
     assert not found.accepted
+
+
+def test_rows_that_may_be_any_have_the_signs_of_all() -> None:
+    """Of rows that are looked up at known places the signs are theirs; else those of any row."""
+    no = np.zeros((2, 3), bool)
+    table = (
+        np.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 5.0]]),
+        np.array([[POS, POS, POS], [NEG, ZERO, POS]], np.uint8),
+        np.array([[False, False, False], [False, True, False]]),
+        no,
+        no,
+    )
+    places = np.array([0.0, 1.0, 0.0])
+    plain = np.zeros(3, bool)
+    known = (places, np.full(3, ZERO | POS, np.uint8), plain, plain, plain)
+    values, signs, bad, _, free = Defined().rows(table, known)
+    np.testing.assert_array_equal(values, table[0][[0, 1, 0]])
+    np.testing.assert_array_equal(signs, table[1][[0, 1, 0]])
+    np.testing.assert_array_equal(bad, table[2][[0, 1, 0]])
+    assert not free.any()
+    values, signs, bad, _, free = Defined().rows(table, (*known[:4], ~plain))
+    np.testing.assert_array_equal(values, table[0][[0, 1, 0]])
+    np.testing.assert_array_equal(signs, np.tile([POS | NEG, POS | ZERO, POS], (3, 1)))
+    np.testing.assert_array_equal(bad, np.tile([False, True, False], (3, 1)))
+    assert free.all()
+    outside = (np.array([0.0, 2.0, -1.0]), *known[1:])
+    np.testing.assert_array_equal(Defined().rows(table, outside)[2].all(1), [False, True, True])

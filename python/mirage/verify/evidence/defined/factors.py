@@ -1,0 +1,69 @@
+"""What is not zero where what the reference makes of it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from mirage.semantics.indexing.indices import Region, region_shape
+from mirage.semantics.ops.op import Elementwise, Op, Value, View
+from mirage.semantics.region import Demand
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, Domain, UnaryFn
+from mirage.semantics.ugraph import KernelGraph
+
+Part = tuple[Value, Region]
+"""A part of a value."""
+_MOST = 32
+
+
+def not_zero(graph: KernelGraph, wanted: Demand) -> list[Part]:
+    """Parts of values that are not zero wherever what is wanted is defined: those of which an
+    operation needs that they are not, what these are products, magnitudes, roots or views of, and
+    so on. ``graph`` is free of composites."""
+    made = {op.result: op for op in graph.ops if len(op.results) == 1}
+    found: list[Part] = []
+    open_ = [
+        part
+        for op in graph.ops
+        if len(op.results) == 1 and op.result in wanted.regions
+        for part in _owed(op, wanted.regions[op.result])
+    ]
+    while open_ and len(found) < _MOST:
+        value, region = open_.pop()
+        op = made.get(value)
+        if op is None:
+            continue
+        parts = list(_made_of(op, region))
+        found += parts
+        open_ += parts
+    return found
+
+
+def _owed(op: Op, region: Region) -> Iterator[Part]:
+    """What the op divides by or takes a logarithm of, for a part of its result."""
+    fn, needs = op.function, op.needs(region)
+    nonzero = (Domain.POSITIVE, Domain.NONZERO)
+    if isinstance(fn, UnaryFn) and UNARY[fn].domain in nonzero and not UNARY[fn].logic:
+        yield op.operands[0], needs[0]
+    if fn in (BinaryFn.DIV, BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
+        yield op.operands[1], needs[1]
+
+
+def _made_of(op: Op, region: Region) -> Iterator[Part]:
+    """Which operands are not zero where this part of the op's result is not."""
+    fn, parts = op.function, list(zip(op.operands, op.needs(region), strict=True))
+    if isinstance(fn, UnaryFn):
+        yield from parts if UNARY[fn].zero_at_zero else ()
+    elif fn is BinaryFn.DIV:
+        yield parts[0]
+    elif isinstance(fn, BinaryFn):
+        yield from parts if BINARY[fn].zero_at_either else ()
+    elif isinstance(op, Elementwise) and op.identity:
+        yield from parts
+    elif isinstance(op, View) and _size(parts[0]) <= _size((op.result, region)):
+        yield from parts  # no elements beside those that are seen
+
+
+def _size(part: Part) -> int:
+    value, region = part
+    return prod(region_shape(region, value.shape))

@@ -1,0 +1,149 @@
+"""Where a program is defined: of which inputs numbers are drawn.
+
+The root of a variance that is an input, or the logarithm of a probability, is no number for half of
+all random inputs, and nothing is compared where the reference gives none. So inputs are moved to
+where it does: to their magnitudes, to above one, to between -1 and 1, or to between 0 and 1.
+Which inputs, and to where, is tried out: as few as possible, as little as possible, so that most of
+the reference's outputs are numbers. Nothing rests on the choice but which inputs are tried.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from mirage.semantics.domain import Float64
+from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.ops.op import UnknownOp
+from mirage.semantics.region import region_shape
+from mirage.semantics.scalar import Array
+from mirage.semantics.ugraph import Composite, KernelGraph
+from mirage.verify.evidence.samples.integers import compared_with, draw_integers, looked_up
+from mirage.verify.evidence.samples.real_sizes import restrict
+from mirage.verify.evidence.samples.sampling import Sample, choose_sample
+
+_WORK, _MOST_WORK = 2e4, 4e6
+"""Elements that are computed to try a choice: how many are wanted, and how many there may be."""
+_MOST_INPUTS, _ROUNDS = 24, 2
+
+
+class Part(enum.Enum):
+    """Of all numbers, those that an input is moved to; from the weakest to the strongest."""
+
+    ALL = "any numbers"
+    MAGNITUDES = "not negative"
+    ABOVE_ONE = "above 1"
+    UNIT = "between -1 and 1"
+    SHARES = "between 0 and 1"
+
+    def of(self, x: Array) -> Array:
+        """Numbers of it."""
+        with np.errstate(invalid="ignore"):
+            match self:
+                case Part.ALL:
+                    return x
+                case Part.MAGNITUDES:
+                    return np.asarray(np.abs(x))
+                case Part.ABOVE_ONE:
+                    return np.asarray(1.0 + np.abs(x))
+                case Part.UNIT:
+                    return np.asarray(0.98 * x / (1.0 + np.abs(x)))
+                case Part.SHARES:
+                    return np.asarray(0.01 + 0.98 * np.abs(x) / (1.0 + np.abs(x)))
+
+
+@dataclass(frozen=True)
+class Where:
+    """The inputs, by their numbers, of which other than all numbers are drawn."""
+
+    parts: Mapping[int, Part] = field(default_factory=dict[int, Part])
+
+    def restricted(self, number: int, x: Array) -> Array:
+        """Random numbers of an input, moved to where the program is defined."""
+        return self.parts[number].of(x) if number in self.parts else x
+
+    def __str__(self) -> str:
+        """For evidence: which inputs are drawn so."""
+        if not self.parts:
+            return ""
+        each = ", ".join(f"input {i} {p.value}" for i, p in sorted(self.parts.items()))
+        return f"; where the reference is defined: {each}"
+
+
+EVERYWHERE = Where()
+_KNOWN: WeakKeyDictionary[KernelGraph, Where] = WeakKeyDictionary()
+
+
+def where_defined(graph: KernelGraph) -> Where:
+    """Where ``graph`` (free of composites) is defined, as far as that can be told."""
+    found = _KNOWN.get(graph)
+    if found is None:
+        found = _KNOWN[graph] = _looked_for(graph)
+    return found
+
+
+def _looked_for(graph: KernelGraph) -> Where:
+    floats = [i for i, v in enumerate(graph.inputs) if not v.dtype.is_integer]
+    known = not any(isinstance(op, Composite) for op in graph.ops)
+    if not floats or len(floats) > _MOST_INPUTS or not known:
+        return EVERYWHERE
+    sample = choose_sample((graph,), _WORK, np.random.default_rng(0))
+    if sample.work > _MOST_WORK:
+        return EVERYWHERE
+    try:
+        return _Choice(graph, sample, floats).made()
+    except UnknownOp:  # calls: nothing is known of what they give
+        return EVERYWHERE
+
+
+class _Choice:
+    """Tries parts for the inputs of one program, on the same random numbers."""
+
+    def __init__(self, graph: KernelGraph, sample: Sample, floats: Sequence[int]) -> None:
+        self.graph, self.sample, self.floats = graph, sample, list(floats)
+        rng = np.random.default_rng(1)
+        extents, rows = compared_with(graph), looked_up(graph)
+        self.drawn = [
+            draw_integers(rng, v, region, extents.get(v, 0), rows.get(v))
+            if v.dtype.is_integer
+            else rng.standard_normal(region_shape(region, v.shape))
+            for v, region in zip(graph.inputs, sample.inputs, strict=True)
+        ]
+
+    def made(self) -> Where:
+        """The weakest parts that give the most numbers."""
+        parts = dict.fromkeys(self.floats, Part.ALL)
+        best, most = self.numbers(parts)
+        if best == most:
+            return EVERYWHERE
+        for part in Part:  # the same for all, then the best one for each
+            same = dict.fromkeys(self.floats, part)
+            count, _ = self.numbers(same)
+            if count > best:
+                parts, best = same, count
+        for i in self.floats * _ROUNDS:
+            tried = {p: self.numbers({**parts, i: p})[0] for p in Part}
+            part = max(Part, key=lambda p: tried[p])
+            if tried[part] > best:
+                parts, best = {**parts, i: part}, tried[part]
+        for i in self.floats:  # then the weakest that does as well
+            for part in Part:
+                if part is parts[i] or self.numbers({**parts, i: part})[0] >= best:
+                    parts = {**parts, i: part}
+                    break
+        return Where({i: p for i, p in parts.items() if p is not Part.ALL})
+
+    def numbers(self, parts: Mapping[int, Part]) -> tuple[int, int]:
+        """How many elements of the outputs are numbers, and how many there are."""
+        inputs: list[Sampled] = []
+        for i, (x, v) in enumerate(zip(self.drawn, self.graph.inputs, strict=True)):
+            moved = parts[i].of(x) if i in parts else x
+            inputs.append(Sampled((v.dtype.round(moved),), self.sample.inputs[i]))
+        found = evaluate_sampled(self.graph, Float64(), inputs, self.sample.demands[0])
+        entries = zip(found, self.sample.outputs, self.graph.outputs, strict=True)
+        outputs = [restrict(x, region, v)[0] for x, region, v in entries]
+        return sum(int(np.isfinite(x).sum()) for x in outputs), sum(x.size for x in outputs)
