@@ -47,7 +47,7 @@ class SearchLimits:
     cuts: int = _at_most(5000, "states of a program's cuts at one place")
     plans: int = _at_most(100, "sets of stored intermediates whose kernels are solved")
     matmuls: int = _at_most(6, "matmuls in one kernel")
-    outputs: int = _at_most(4, "values that one kernel writes")
+    outputs: int = _at_most(3, "values that one kernel writes")
     choices: int = _at_most(8, "ways to compute a kernel, to be combined with those of others")
     derivations: int = _at_most(6, "derivations of a value")
     goals: int = _at_most(4000, "values in one type of frame")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import prod
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.positions import Gather, gather, iota
+from mirage.semantics.positions import Lookup, gather, iota
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Value
@@ -24,7 +24,8 @@ MOST_ROWS = 1 << 31
 def rows_of_pages(graph: KernelGraph) -> KernelGraph:
     """``graph`` with lookups of rows for reshapes of lookups of pages; the same object where there
     are none."""
-    pages = {op.result: op for op in graph.ops if isinstance(op, Gather)}
+    # lookups in a table; others have no operands
+    pages = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.operands}
     same: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in graph.ops:
@@ -42,7 +43,7 @@ def rows_of_pages(graph: KernelGraph) -> KernelGraph:
     return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs))
 
 
-def _rows(b: Builder, page: Gather, shape: tuple[int, ...]) -> Value | None:
+def _rows(b: Builder, page: Op, shape: tuple[int, ...]) -> Value | None:
     """What ``page`` looks up in another shape, in which fewer dimensions are those of a row."""
     table, index = page.operands
     row = table.shape[1:]

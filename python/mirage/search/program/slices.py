@@ -155,12 +155,12 @@ class _Rewriter:
         """What a reshape gives, as an op, element by element, on reshapes of its operands, or as a
         transpose of a reshape: those may be cut where its result is not one of blocks of the
         operand."""
+        if op.result in self.inner:
+            return self.inner[op.result]
         made = self.definitions.get(op.operands[0]) if op.renames else None
-        if isinstance(made, Transpose) and op.result not in self.inner:
+        if isinstance(made, Rearrangement) and not made.renames:
             return self._transposed(made, op.result)
-        if not isinstance(made, Elementwise | Transpose):
-            return None
-        if op.result not in self.inner:
+        if isinstance(made, Elementwise):
             inner = made.result.shape
             new = op.result.shape
             shapes = [repeated_shape(v.shape, inner, new) if v.shape else () for v in made.operands]
@@ -172,14 +172,15 @@ class _Rewriter:
             value = Value(op.result.type)
             self.definitions[value] = replace(made, operands=operands, results=(value,))
             self.inner[op.result] = value
-        return self.inner[op.result]
+        return self.inner.get(op.result)
 
-    def _transposed(self, op: Transpose, result: Value) -> Value | None:
+    def _transposed(self, op: Rearrangement, result: Value) -> Value | None:
         """A transpose in another shape that splits its dimensions, as a transpose of them split."""
         groups = reshape_groups(op.result.shape, result.shape)
-        if any(len(group.operand) != 1 for group in groups):
+        dims = op.source_dims() or {}
+        if any(len(g.operand) != 1 or g.operand[0] not in dims for g in groups):
             return None
-        split = sorted(groups, key=lambda group: op.permutation[group.operand[0]])
+        split = sorted(groups, key=lambda group: dims[group.operand[0]])
         order = [d for group in split for d in group.result]
         inner = self._reshaped(op.operands[0], tuple(result.shape[d] for d in order))
         value = Value(result.type)

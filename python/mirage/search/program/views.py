@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage.semantics.region import reshape_groups
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import KernelGraph, Op, Reshape, Slice, Value
+from mirage.semantics.ugraph import KernelGraph, Op, Slice, Value
 
 Shape = tuple[int, ...]
 
@@ -17,7 +17,7 @@ def without_round_trips(graph: KernelGraph) -> tuple[KernelGraph, dict[Value, Va
     ops: list[Op] = []
     for op in graph.ops:
         operands = tuple(names.get(v, v) for v in op.operands)
-        if isinstance(op, Reshape):
+        if op.renames:
             root = roots.get(operands[0], operands[0])
             roots[op.result] = root
             operands = (root,)
@@ -26,7 +26,7 @@ def without_round_trips(graph: KernelGraph) -> tuple[KernelGraph, dict[Value, Va
                 continue
         ops.append(op if operands == op.operands else with_operands(op, operands))
     read = {*graph.outputs, *(v for op in ops for v in op.operands)}
-    kept = tuple(op for op in ops if not isinstance(op, Reshape) or op.result in read)
+    kept = tuple(op for op in ops if not op.renames or op.result in read)
     return KernelGraph(graph.name, graph.inputs, kept, graph.outputs), roots
 
 
