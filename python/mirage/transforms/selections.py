@@ -1,0 +1,159 @@
+"""Pieces of a tensor in another order, chosen by position instead of copied.
+
+A concatenation of pieces of one tensor, each with a function of its elements (rotary positions
+turn ``x`` to ``concat(-x[h:], x[:h])``) has to be stored before it can be read, and so have the
+pieces: kernels read whole tensors. With the dimension split in two, which piece and where in it,
+the same is
+
+    y[i] = f_i(v[i]),   v[i] = sum over k of (x[k] where k is the piece that stands at i, else 0)
+
+which is computed element by element and by sums over few elements, so that any kernel takes it in.
+All but one of the summands are chosen to be 0, whatever ``x`` holds there.
+
+Conditions: the pieces are equally long, of several elements, begin at multiples of that and are
+slices along one dimension only; which of them stands where is a line, ``k = i + c`` or
+``k = c - i``; there are at most two functions, the second one for the last pieces; and only
+functions of elements read the result, as a product or a caller needs it in memory anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.indexing.relations import Joined, Same, Taken
+from mirage.semantics.positions import iota
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.substitute import with_operands, without_dead_ops
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Value
+
+MOST = 4
+"""Pieces of the tensor, each of which is looked at for each element."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The elements of ``source`` from ``number`` times the length of a piece on, through
+    functions, the first one first."""
+
+    source: Value
+    number: int
+    functions: tuple[UnaryFn, ...]
+
+
+def selected_pieces(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with selections for concatenations of pieces of one tensor."""
+    definitions = {v: op for op in graph.ops for v in op.results}
+    readers: dict[Value, list[Op]] = {}
+    for op in graph.ops:
+        for v in op.operands:
+            readers.setdefault(v, []).append(op)
+    outputs = set(graph.outputs)
+    same: dict[Value, Value] = {}
+    ops: list[Op] = []
+    build = Builder()
+    for op in graph.ops:
+        operands = tuple(same.get(v, v) for v in op.operands)
+        op = op if operands == op.operands else with_operands(op, operands)
+        dim = _joined(op)
+        if dim is not None and op.result not in outputs:
+            pieces = _pieces(op, dim, definitions)
+            inside = all(isinstance(r, Elementwise) for r in readers.get(op.result, ()))
+            start = len(build.ops)
+            if inside and pieces and (found := _selection(build, op, dim, pieces)) is not None:
+                ops += build.ops[start:]
+                same[op.result] = found
+                continue
+            del build.ops[start:]
+        ops.append(op)
+    if not same:
+        return graph
+    return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs))
+
+
+def _joined(op: Op) -> int | None:
+    """The dimension along which the operands stand one after the other."""
+    if not isinstance(op, Movement) or not op.result.type.size:
+        return None
+    dims = {r.result for r in op.relations() or () if isinstance(r, Joined)}
+    return dims.pop() if len(dims) == 1 else None
+
+
+def _pieces(op: Op, dim: int, definitions: dict[Value, Op]) -> list[_Piece]:
+    """The pieces, empty where they are not of one tensor and equally long."""
+    found = [_piece(v, dim, definitions) for v in op.operands]
+    known = [p for p in found if p is not None]
+    one = len({p.source for p in known}) == 1 and len({v.type for v in op.operands}) == 1
+    return known if one and len(known) == len(found) else []
+
+
+def _piece(value: Value, dim: int, definitions: dict[Value, Op]) -> _Piece | None:
+    functions: list[UnaryFn] = []
+    op = definitions.get(value)
+    while op is not None and isinstance(op.function, UnaryFn):
+        functions.insert(0, op.function)
+        op = definitions.get(op.operands[0])
+    relations = op.relations() if isinstance(op, Movement) else None
+    if op is None or relations is None or len(op.operands) != 1:
+        return None
+    start: int | None = None
+    for relation in relations:
+        if isinstance(relation, Taken) and relation.dim == relation.result == dim:
+            start = relation.offset
+        elif not isinstance(relation, Same) or relation.dim != relation.result:
+            return None
+    (source,), size = op.operands, op.result.shape[dim]
+    # pieces of one element are neighbours that change places: parts with steps do as well
+    if start is None or size < 2 or source.shape[dim] % size or start % size:
+        return None
+    if source.shape[dim] > MOST * size or source.dtype.is_integer:
+        return None
+    return _Piece(source, start // size, tuple(functions))
+
+
+def _selection(b: Builder, op: Op, dim: int, pieces: Sequence[_Piece]) -> Value | None:
+    """The value of ``op``, element by element; None where the conditions do not hold."""
+    count, source = len(pieces), pieces[0].source
+    size = op.operands[0].shape[dim]
+    line = _line(b, [p.number for p in pieces], source.shape[dim] // size)
+    kinds = [p.functions for p in pieces]
+    other = next((i for i, kind in enumerate(kinds) if kind != kinds[0]), count)
+    if line is None or any(kind != kinds[other] for kind in kinds[other:]) or count > MOST:
+        return None
+    lead, trail = source.shape[:dim], source.shape[dim + 1 :]
+    after = (1,) * (1 + len(trail))
+    parts = b.reshape(source, (*lead, 1, source.shape[dim] // size, size, *trail))
+    here = b.reshape(line, (*line.shape, *after))
+    chosen = b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, here, parts), (dim + 1,))
+    chosen = b.reshape(chosen, (*lead, count, size, *trail))
+    value = _through(b, chosen, pieces[0])
+    if other < count:
+        limit = b.constant(other, DType.I64)
+        first = b.binary(BinaryFn.LT, iota(b, (count,), 0, DType.I64), limit)
+        last = b.binary(BinaryFn.LE, limit, iota(b, (count,), 0, DType.I64))
+        kept = [
+            b.binary(BinaryFn.KEEP, b.reshape(mask, (count, *after)), _through(b, chosen, piece))
+            for mask, piece in ((first, pieces[0]), (last, pieces[other]))
+        ]
+        value = b.binary(BinaryFn.ADD, kept[0], kept[1])
+    return b.reshape(value, op.result.shape)
+
+
+def _line(b: Builder, numbers: Sequence[int], parts: int) -> Value | None:
+    """Which part stands at which place, as truth values (places, parts)."""
+    places = b.reshape(iota(b, (len(numbers),), 0, DType.I64), (len(numbers), 1))
+    part = iota(b, (parts,), 0, DType.I64)
+    for fn, sign in ((BinaryFn.ADD, 1), (BinaryFn.SUB, -1)):
+        sums = {number + sign * place for place, number in enumerate(numbers)}
+        if len(sums) == 1:
+            return b.binary(
+                BinaryFn.EQ, b.binary(fn, part, places), b.constant(sums.pop(), DType.I64)
+            )
+    return None
+
+
+def _through(b: Builder, value: Value, piece: _Piece) -> Value:
+    for function in piece.functions:
+        value = b.unary(function, value)
+    return value
