@@ -23,7 +23,7 @@ from mirage.search.program.late_joins import with_late_joins
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import PLANS, Kept, Plan, PlanSearch, Step, step_time
 from mirage.search.program.slices import with_early_slices
-from mirage.search.program.views import without_round_trips
+from mirage.search.program.views import each_view_once, without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature
@@ -120,7 +120,8 @@ def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, 
     """``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the program that
     a search for it looks at: the same with its slices and joins where they cost least."""
     source = decompose(graph, stable=stable)
-    return source, with_late_joins(without_joins(with_early_slices(source)))
+    graph = each_view_once(source)
+    return source, with_late_joins(without_joins(with_early_slices(graph)))
 
 
 class Planner:

@@ -80,3 +80,10 @@ def test_both_ways_lead_to_the_same(module: nn.Module, monkeypatch: pytest.Monke
     for p, q in zip(quick.program.parameters, taken_apart.program.parameters, strict=True):
         assert named(p.name) == named(q.name)
         assert torch.equal(p.data, q.data)
+
+
+def test_solvers_stay_whole() -> None:
+    """They check what they are given as they run, which no part of them does without an effect."""
+    x = rand(4, 4)
+    imported = from_torch(lambda x: torch.linalg.solve(x, x) + x.inverse(), x, allow_fallback=True)
+    assert [s.op for s in imported.stays] == ["aten.linalg_solve", "aten.inverse"]

@@ -112,3 +112,22 @@ def test_numbers_that_the_program_keeps_out() -> None:
     for row, length in enumerate(lengths.tolist()):
         k[row, :, length:], v[row, :, length:] = torch.nan, torch.inf
     check(found, guarded, q, k, v, lengths)
+
+
+def paged(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    """A cache in pages of 16 rows, of which each sequence has some."""
+    k, v = (x[table].flatten(1, 2).transpose(1, 2) for x in (k, v))
+    return ragged(q, k, v, lengths)
+
+
+def test_pages_are_read_by_the_kernel() -> None:
+    q, k, v = rand(2, 4, 1, 64), rand(64, 16, 4, 64) * 0.5, rand(64, 16, 4, 64)
+    table = torch.arange(64).flip(0).reshape(2, 32)
+    lengths = torch.tensor([5, 450])
+    found = mi.optimize(mi.from_torch(paged, q, k, v, table, lengths), OPTIONS)
+    calls = {s.external.target for s in found.steps if s.external is not None}
+    assert not any("index" in target for target in calls)
+    assert any(steps is not None for steps in steps_of(found))
+    (result,) = emulate(found, q, k, v, table, lengths)
+    want = paged(q.double(), k.double(), v.double(), table, lengths)
+    torch.testing.assert_close(result.double(), want, rtol=5e-3, atol=5e-3)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from mirage.cost.copies import copies_in
 from mirage.search.program.late_joins import with_late_joins
+from mirage.search.program.views import each_view_once
+from mirage.search.superoptimize import searched
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import Binary, KernelGraph, Matmul, Reshape, Slice
 from search_programs import graph, tensor
 
 
@@ -32,6 +34,22 @@ def by_pairs() -> KernelGraph:
     return graph("pairs", (x, c, s), b, b.cast(b.binary(BinaryFn.ADD, first, second), DType.F16))
 
 
+def of_heads() -> KernelGraph:
+    """Pairs of heads that were rows of a product, as complex numbers: cast, cut, joined, cast."""
+    x, w, f, b = tensor("x", 5, 6), tensor("w", 6, 16), tensor("f", 5, 4, 2), Builder()
+    heads = b.transpose(b.reshape(b.matmul(x, w), (5, 2, 8)), (1, 0, 2))
+    pairs = b.reshape(b.cast(heads, DType.F32), (2, 5, 4, 2))
+    (re, im), (c, s) = (
+        [b.slice(v, (0,) * (len(v.shape) - 1) + (i,), (*v.shape[:-1], 1)) for i in (0, 1)]
+        for v in (pairs, b.cast(f, DType.F32))
+    )
+    mul = BinaryFn.MUL
+    real = b.binary(BinaryFn.SUB, b.binary(mul, re, c), b.binary(mul, im, s))
+    other = b.binary(BinaryFn.ADD, b.binary(mul, re, s), b.binary(mul, im, c))
+    joined = b.reshape(b.concat((real, other), 3), (2, 5, 8))
+    return graph("heads", (x, w, f), b, b.cast(joined, DType.F16))
+
+
 def inputs_only() -> KernelGraph:
     x, y, b = tensor("x", 3, 8), tensor("y", 3, 5), Builder()
     return graph("inputs", (x, y), b, b.unary(UnaryFn.TANH, b.concat((x, y), 1)))
@@ -51,6 +69,42 @@ def test_rotary_positions_copy_nothing() -> None:
         check_graph(found)
         assert not copies_in(found), program.name
         assert same(program, found), program.name
+
+
+def test_joins_come_last_and_cuts_first() -> None:
+    """Nothing is computed of what is joined, or cut after more than the product."""
+    program = of_heads()
+    _, found = searched(program)
+    check_graph(found)
+    assert same(program, found)
+    made = {v: op for op in found.ops for v in op.results}
+    joins = [op for op in found.ops if op.joined_along is not None]
+    assert [op.result.dtype for op in joins] == [DType.F16]
+    behind = set(joins)
+    for op in found.ops:
+        if any(made.get(v) in behind for v in op.operands):
+            assert op.renames
+            behind.add(op)
+    for op in found.ops:
+        if op.cut_at is not None:
+            source = made.get(op.operands[0])
+            while source is not None and source.renames:
+                source = made.get(source.operands[0])
+            assert source is None or isinstance(source, Matmul)
+
+
+def test_views_are_there_once() -> None:
+    x, b = tensor("x", 4, 12), Builder()
+    inner = b.slice(b.slice(x, (0, 2), (4, 8)), (1, 1), (2, 4))
+    again = b.slice(x, (1, 3), (2, 4))
+    shapes = b.reshape(b.reshape(x, (48,)), (2, 24)), b.reshape(x, (2, 24))
+    total = b.binary(BinaryFn.ADD, inner, again), b.binary(BinaryFn.ADD, *shapes)
+    program = KernelGraph("views", (x,), tuple(b.ops), total)
+    found = each_view_once(program)
+    check_graph(found)
+    assert [type(op) for op in found.ops] == [Slice, Reshape, Binary, Binary]
+    assert same(program, found)
+    assert each_view_once(found) is found
 
 
 def test_a_join_for_the_caller_stays() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch.export.graph_signature import OutputKind
 
 from mirage.frontend.torch_import.folding import is_small, pure
 from mirage.frontend.torch_import.table import TABLE
@@ -25,7 +26,13 @@ def decomposed(
     ``in_place``: most of what PyTorch does here takes as long for two ops as for a thousand."""
     graph = exported.graph
     if not in_place or not all(_stays(node) for node in graph.nodes):
-        return exported.run_decompositions(dict(_decompositions()))
+        found = exported.run_decompositions(dict(_decompositions()))
+        if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
+            return found
+        # what checks its result as it runs stays whole, and checks it where it is called
+        return exported.run_decompositions(
+            {op: made for op, made in _decompositions().items() if not _is_solver(op)}
+        )
     for node in graph.find_nodes(op="call_function", target=CHECK):
         graph.erase_node(node)
     return exported
@@ -42,6 +49,12 @@ def _stays(node: torch.fx.Node) -> bool:
         schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
         return target == CHECK or (target in _rows() and not schema.is_mutable)
     return target is operator.getitem
+
+
+def _is_solver(op: object) -> bool:
+    """Whether an op is one of linear algebra that may fail."""
+    name = str(getattr(op, "_schema", "")).partition("(")[0].removeprefix("aten::")
+    return name.startswith(("linalg_", "cholesky", "inverse"))
 
 
 @cache

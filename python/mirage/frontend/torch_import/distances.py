@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
 from mirage.frontend.torch_import.reductions import norm
-from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Value
 
 MOST_DIFFERENCES = 16 * MOST_COMPARED
@@ -32,8 +32,26 @@ def _distance(b: Lowering, c: Call) -> Value:
     return b.typed(norm(b, apart, float(c.number(2, 2.0)), (), False), c.result.dtype)
 
 
+def _trilinear(b: Lowering, c: Call) -> Value:
+    """``op(x, y, z, new_x, new_y, new_z, summed, …)``: the product of three tensors, which get new
+    dimensions, summed over some."""
+    factors: list[Value] = []
+    for i in range(3):
+        x, new = c.value(i), c.integers(3 + i)
+        shape = list(x.shape)
+        for d in sorted(new):
+            shape.insert(d, 1)
+        factors.append(b.reshaped(wide(b, x), tuple(shape)))
+    x, y, z = factors
+    whole = b.binary(BinaryFn.MUL, b.binary(BinaryFn.MUL, x, y), z)
+    if whole.type.size > MOST_DIFFERENCES:
+        raise Unsupported(f"products of {x.type}, {y.type} and {z.type}")
+    return b.typed(b.reduced(ReduceFn.SUM, whole, c.integers(6), False), c.result.dtype)
+
+
 DISTANCES: dict[str, Row] = {
+    "aten._trilinear": _trilinear,
     "aten._cdist_forward": _pairwise,
     "aten.dist": _distance,
 }
-"""Torch ops of distances."""
+"""Torch ops of distances, and products of three tensors."""

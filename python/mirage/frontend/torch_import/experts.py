@@ -1,4 +1,4 @@
-"""Rows of products of rows with the weights of their experts, and of sums by index.
+"""Rows of products of rows with the weights of their experts.
 
 ``grouped_mm(x[S, K], w[E, K, N], ends[E])`` multiplies the rows from ``ends[e - 1]`` to ``ends[e]``
 with ``w[e]``. The number of ends that do not lie behind a row says which expert is its own. What is
@@ -12,10 +12,7 @@ cheap depends on how many rows there are, for these products are bound by the by
 
 from __future__ import annotations
 
-from mirage.frontend.torch_import.indexing import MOST_COMPARED
-from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.semantics.builder import normalize_dims
-from mirage.semantics.numbers import Number
+from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
 from mirage.semantics.ops.op import Rearrangement, Value
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
@@ -69,72 +66,8 @@ def _looked_up(b: Lowering, table: Value, index: Value) -> Value:
     return b.permuted(_looked_up(b, op.operands[0], index), order)
 
 
-def _index_add(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index, source, alpha)``: to each part of ``x`` along ``dim`` those of the source
-    that are for it are added, all at once."""
-    x, index, source, alpha = c.value(0), c.value(2), c.value(3), c.number(4, 1)
-    if not x.shape:
-        raise Unsupported("a tensor without dimensions")
-    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-    count, size = index.type.size, x.shape[dim]
-    source = b.reshaped(source, (*x.shape[:dim], count, *x.shape[dim + 1 :]))
-    if source.type.size * size > MOST_COMPARED:
-        raise Unsupported(f"{count} sums of {source.type.size // max(count, 1)} to {size} places")
-    here = b.reshape(index, (count, 1))
-    meets = b.binary(BinaryFn.EQ, here, iota(b, (size,), 0, _positions(index)))
-    rest = tuple(1 for _ in x.shape[dim + 1 :])
-    parts = b.reshape(source, (*source.shape[: dim + 1], 1, *source.shape[dim + 1 :]))
-    return _added(b, x, b.reshape(meets, (count, size, *rest)), parts, dim, alpha)
-
-
-def _scatter_add(b: Lowering, c: Call) -> Value:
-    """``op(x, dim, index, source)``: to the elements of each line along ``dim`` that its indices
-    name."""
-    x, index, source = c.value(0), c.value(2), c.value(3)
-    rank = len(x.shape)
-    if not rank or not index.shape:
-        raise Unsupported("a tensor without dimensions")
-    (dim,) = normalize_dims((c.integer(1),), rank)
-    if any(index.shape[d] != x.shape[d] for d in range(rank) if d != dim):
-        raise Unsupported(f"indices of {index.shape} for a part of {x.shape}")
-    size = x.shape[dim]
-    if index.type.size * size > MOST_COMPARED:
-        raise Unsupported(f"{index.type.size} sums to {size} places")
-    own = b.swapped(index, dim, -1)
-    meets = b.binary(
-        BinaryFn.EQ, b.reshape(own, (*own.shape, 1)), iota(b, (size,), 0, _positions(index))
-    )
-    part = b.swapped(b.slice(source, (0,) * rank, index.shape), dim, -1)
-    moved = b.swapped(x, dim, -1)
-    y = _added(b, moved, meets, b.reshape(part, (*part.shape, 1)), rank - 1, 1)
-    return b.swapped(y, dim, -1)
-
-
-def _positions(index: Value) -> DType:
-    return DType.I32 if index.dtype is DType.I32 else DType.I64
-
-
-def _added(b: Lowering, x: Value, meets: Value, parts: Value, dim: int, alpha: Number) -> Value:
-    """``x`` and, times ``alpha``, the sum over ``dim`` of the parts that meet each of its
-    places."""
-    dtype = x.dtype
-    if dtype.is_integer and alpha != int(alpha):
-        raise Unsupported(f"integers times {float(alpha):g}")
-    if not dtype.is_integer:
-        x, parts = wide(b, x), wide(b, parts)
-    elif dtype is DType.I1:
-        raise Unsupported("sums of truth values")
-    else:
-        x, parts = b.typed(x, DType.I64), b.typed(parts, DType.I64)
-    total = b.reduced(ReduceFn.SUM, b.binary(BinaryFn.KEEP, meets, parts), (dim,), False)
-    total = total if alpha == 1 else b.combine(BinaryFn.MUL, total, alpha)
-    return b.typed(b.binary(BinaryFn.ADD, x, total), dtype)
-
-
 EXPERTS: dict[str, Row] = {
     "aten._grouped_mm": _grouped_product,
     "transformers.grouped_mm_fallback": _grouped_product,
-    "aten.index_add": _index_add,
-    "aten.scatter_add": _scatter_add,
 }
-"""Torch ops of mixtures of experts: products of groups of rows, and what adds their results."""
+"""Torch ops of mixtures of experts: products of groups of rows."""

@@ -22,7 +22,7 @@ MOST_COMPARED = 1 << 22
 """Pairs of a place and an index that are compared to find what is stored at each place."""
 
 
-def _from_the_end(b: Lowering, index: Value, size: int) -> Value:
+def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
     """``index`` with those below zero counted from the end."""
     low, high = b.range_of(index)
     if low >= 0:
@@ -44,7 +44,7 @@ def _inside(b: Lowering, index: Value, size: int) -> Value | None:
     return None if not tests else tests[0] if len(tests) == 1 else b.binary(BinaryFn.AND, *tests)
 
 
-def _linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
+def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
     """The row-major place of ``indices`` within ``sizes``; -1 where one of them is outside."""
     place: Value | None = None
     inside: Value | None = None
@@ -103,7 +103,7 @@ def _flip(b: Lowering, c: Call) -> Value:
     return x
 
 
-def _entries(c: Call) -> list[tuple[int, Value]]:
+def entries_of(c: Call) -> list[tuple[int, Value]]:
     """The index tensors of ``op(x, indices, …)`` with their dimensions."""
     given = c.args[1]
     entries: list[object] = list(given) if isinstance(given, list) else []  # pyright: ignore
@@ -118,12 +118,12 @@ def _entries(c: Call) -> list[tuple[int, Value]]:
 def _index(b: Lowering, c: Call) -> Value:
     """``op(x, indices)``: index tensors, which broadcast, for some of the dimensions. What they
     find stands where those dimensions are if they are neighbours, else first."""
-    x, entries = c.value(0), _entries(c)
+    x, entries = c.value(0), entries_of(c)
     dims = [d for d, _ in entries]
     sizes = [x.shape[d] for d in dims]
     rest = [d for d in range(len(x.shape)) if d not in dims]
-    indices = [_from_the_end(b, i, n) for (_, i), n in zip(entries, sizes, strict=True)]
-    place = _linear(b, indices, sizes)
+    indices = [places_from_the_end(b, i, n) for (_, i), n in zip(entries, sizes, strict=True)]
+    place = linear(b, indices, sizes)
     table = b.permuted(x, (*dims, *rest))
     table = b.reshaped(table, (math.prod(sizes), *(x.shape[d] for d in rest)))
     y = _rows(b, table, place)
@@ -158,7 +158,7 @@ def _gather(b: Lowering, c: Call) -> Value:
         return b.reshaped(line, tuple(n if i == j else 1 for j, n in enumerate(lines)))
 
     places = [own(i, d) for i, d in enumerate(kept)]
-    place = _linear(b, places, [x.shape[d] for d in kept])
+    place = linear(b, places, [x.shape[d] for d in kept])
     return b.reshaped(gather(b, table, b.reshaped(place, (index.type.size,))), index.shape)
 
 
@@ -265,12 +265,10 @@ def _index_copy(b: Lowering, c: Call) -> Value:
     return _put(b, x, dim, line, b.typed(b.reshaped(source, shape), x.dtype))
 
 
-def _index_put(b: Lowering, c: Call) -> Value:
-    """``op(x, indices, values, accumulate)``: along one dimension, or a number where a mask is
+def index_put(b: Lowering, c: Call) -> Value:
+    """``op(x, indices, values)``: along one dimension, or a number where a mask is
     true."""
     x, values = c.value(0), c.value(2)
-    if c.arg(3):
-        raise Unsupported("stores that are added")
     given = c.args[1]
     mask = given[0] if isinstance(given, list) and len(given) == 1 else None  # pyright: ignore
     if isinstance(mask, Value) and mask.dtype is DType.I1:
@@ -279,11 +277,11 @@ def _index_put(b: Lowering, c: Call) -> Value:
         where = b.reshaped(mask, (*mask.shape, *(1 for _ in x.shape[len(mask.shape) :])))
         one = b.reshaped(values, ())
         return b.spread(choose(b, where, one, x, x.dtype), x.shape)
-    entries = _entries(c)
+    entries = entries_of(c)
     if len(entries) != 1 or len(entries[0][1].shape) > 1:
         raise Unsupported("stores by several indices, or by a matrix of them")
     ((dim, index),) = entries
-    line = _from_the_end(b, b.reshaped(index, (index.type.size,)), x.shape[dim])
+    line = places_from_the_end(b, b.reshaped(index, (index.type.size,)), x.shape[dim])
     found = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
     if broadcast_shapes(values.shape, found) != found:
         raise Unsupported(f"stores of {values.shape} to {found}")
@@ -311,7 +309,6 @@ INDEXING: dict[str, Row] = {
     "aten.scatter.src": _scatter,
     "aten.scatter.value": _scatter,
     "aten.index_copy": _index_copy,
-    "aten.index_put": _index_put,
     "aten.one_hot": _one_hot,
 }
 """Torch ops that read and store by index."""

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from itertools import product
+from math import prod
 
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.positions import choose
 from mirage.frontend.torch_import.views import strided
-from mirage.semantics.positions import iota
+from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import TensorType, Value
 
@@ -91,17 +94,78 @@ def _windows(c: Call, rank: int, dilation: int | None = None) -> list[tuple[int,
 
 
 def _largest(rank: int) -> Row:
-    """``op(x, size, stride, padding, dilation, ceil)``, without the places of the maxima."""
+    """``op(x, size, stride, padding, dilation, ceil)``: the maxima, and where they are."""
 
-    def row(b: Lowering, c: Call) -> Value:
-        if any(c.used[1:]):
-            raise Unsupported("the places of maxima of windows")
+    def row(b: Lowering, c: Call) -> Value | list[Value]:
         x = c.value(0)
+        if any(c.used[1:]):
+            return _largest_with_places(b, x, _windows(c, rank, 4))
         for dim, windows in _windows(c, rank, 4):
             x = _along(b, x, dim, ReduceFn.MAX, windows)
         return x
 
     return row
+
+
+def _largest_with_places(
+    b: Lowering, x: Value, windows: Sequence[tuple[int, Windows]]
+) -> list[Value]:
+    """The largest of each window, and the row-major place of the first one in the dimensions that
+    are pooled. One element after the other is larger than all before it, or is no number."""
+    shape = list(x.shape)
+    for dim, w in windows:
+        shape[dim] = w.new
+    inside = [x.shape[dim] for dim, _ in windows]
+    if x.dtype.is_integer or prod(inside) > MAX_POSITIONS:
+        raise Unsupported(f"the places of maxima of windows of {x.type}")
+    if prod(w.size for _, w in windows) > MOST_SLICES:
+        raise Unsupported(f"the places of maxima of more than {MOST_SLICES} elements")
+    if any(w.before and w.dilation > 1 for _, w in windows):
+        raise Unsupported("the places of maxima of windows that are padded and not dense")
+    best: Value | None = None
+    steps = [max(1, prod(inside[i + 1 :])) for i in range(len(inside))]
+    place = _place(b, [(w, None) for _, w in windows], steps, len(shape))
+    for offsets in product(*(range(w.size) for _, w in windows)):
+        part = x
+        for (dim, w), i in zip(windows, offsets, strict=True):
+            part = _taken(b, part, dim, w, i)
+        own = [(w, i) for (_, w), i in zip(windows, offsets, strict=True)]
+        here = _place(b, own, steps, len(shape))
+        before = b.filled(float("-inf"), part.type) if best is None else best
+        larger = b.binary(BinaryFn.LT, before, part)
+        larger = b.binary(BinaryFn.OR, larger, b.binary(BinaryFn.NE, part, part))
+        place = choose(b, larger, here, place, DType.F32)
+        best = choose(b, larger, part, before, x.dtype)
+    assert best is not None
+    return [best, b.typed(b.spread(place, tuple(shape)), DType.I64)]
+
+
+def _taken(b: Lowering, x: Value, dim: int, w: Windows, i: int) -> Value:
+    """Element ``i`` of each window along ``dim``, minus infinity where that is padding."""
+    front, back = x.shape[:dim], x.shape[dim + 1 :]
+    parts = [x]
+    for length, at in ((w.before, 0), (w.end - w.old, 1)):
+        if length > 0:
+            none = b.filled(float("-inf"), TensorType((*front, length, *back), x.dtype))
+            parts.insert(at * len(parts), none)
+    padded = parts[0] if len(parts) == 1 else b.concat(tuple(parts), dim)
+    return strided(b, padded, dim, i * w.dilation, w.stride, w.new)
+
+
+def _place(
+    b: Lowering, own: Sequence[tuple[Windows, int | None]], steps: Sequence[int], rank: int
+) -> Value:
+    """The place in its plane of an element of each window; of None the first that is there."""
+    total: Value | None = None
+    for k, ((w, i), step) in enumerate(zip(own, steps, strict=True)):
+        at = b.combine(BinaryFn.MUL, b.typed(iota(b, (w.new,), 0), DType.F32), w.stride)
+        at = b.combine(BinaryFn.ADD, at, (i or 0) * w.dilation - w.before)
+        at = b.combine(BinaryFn.MAX, at, 0) if i is None else at
+        at = b.combine(BinaryFn.MUL, at, step)
+        at = b.reshape(at, (w.new, *(1 for _ in own[k + 1 :])))
+        total = at if total is None else b.binary(BinaryFn.ADD, total, at)
+    assert total is not None
+    return b.reshape(total, (*(1 for _ in range(rank - len(own))), *total.shape))
 
 
 def _mean(rank: int) -> Row:

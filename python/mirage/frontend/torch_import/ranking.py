@@ -160,6 +160,33 @@ def _ranked(b: Lowering, x: Value, dim: int, rank: Callable[[Value], Value | int
     return [b.swapped(v, dim, -1) for v in (value, b.typed(found[1], DType.I64))]
 
 
+def _most_frequent(b: Lowering, c: Call) -> list[Value]:
+    """``op(x, dim, keepdim)``: the least of the elements of each line that are there most often,
+    and where it is last. What is no number is equal to none."""
+    x = c.value(0)
+    if not x.shape:
+        return [x, b.constant(0, DType.I64)]
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+    size = x.shape[dim]
+    if size > MOST_IN_LINE or not 0 < x.type.size * size <= MOST_RANKED or x.dtype is DType.I1:
+        raise Unsupported(f"counts of {size} equal elements of {x.type}")
+    line = _line(b, b.swapped(x, dim, -1))
+    if line.dtype.is_integer:
+        raise Unsupported("counts of integers that f32 does not hold")
+    mine, other = (b.reshape(line, (*line.shape[:-1], *pair)) for pair in ((size, 1), (1, size)))
+    count = b.reduced(
+        ReduceFn.SUM, b.typed(b.binary(BinaryFn.EQ, mine, other), DType.F32), (-1,), False
+    )
+    often = b.binary(BinaryFn.EQ, count, b.reduce(ReduceFn.MAX, count, (-1,)))
+    below = choose(b, often, b.unary(UnaryFn.NEG, line), -math.inf, line.dtype)
+    least = b.unary(UnaryFn.NEG, b.reduce(ReduceFn.MAX, below, (-1,)))
+    same = b.binary(BinaryFn.EQ, line, least)
+    place = b.typed(iota(b, (size,), 0), DType.F32)
+    last = b.reduce(ReduceFn.MAX, b.binary(BinaryFn.KEEP, same, place), (-1,))
+    found = b.typed(least, x.dtype), b.typed(last, DType.I64)
+    return [b.reshaped(b.swapped(v, dim, -1), c.result.shape) for v in found]
+
+
 def _histogram(b: Lowering, c: Call) -> Value:
     """``op(x, bins, min, max)`` of whole numbers, between whole limits: bin ``i`` has those from
     ``min + i * (max - min) / bins`` on that are below the next one's; the last one has ``max``."""
@@ -225,6 +252,7 @@ RANKING: dict[str, Row] = {
     "aten.median.dim": _median(ignored=False),
     "aten.nanmedian": _median(ignored=True),
     "aten.nanmedian.dim": _median(ignored=True),
+    "aten.mode": _most_frequent,
     "aten.histc": _histogram,
 }
 """Torch ops that order, and count by size."""

@@ -7,13 +7,19 @@ parallel algorithms, 1986).
 
 from __future__ import annotations
 
+import math
+
 from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
+from mirage.frontend.torch_import.positions import choose
 from mirage.frontend.torch_import.reductions import flipped, place_of_last
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS
-from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
+from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
+
+LARGE = 1e38
+"""What stands for infinite numbers where a difference is taken."""
 
 
 def _running_sum(b: Lowering, c: Call) -> Value:
@@ -78,8 +84,31 @@ def _running_extreme(*, least: bool) -> Row:
     return row
 
 
+def _running_log_sum(b: Lowering, c: Call) -> Value:
+    """``op(x, dim)``: the logarithm of the sum of the exponentials up to each, taken relative to
+    the largest of them; infinite ones by the largest number that f32 holds."""
+    x, dtype = wide(b, c.value(0)), c.result.dtype
+    if not x.shape:
+        return b.typed(x, dtype)
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+    size = x.shape[dim]
+    if x.type.size * size > MOST_COMPARED:
+        raise Unsupported(f"a running sum along {size} elements, in {x.type.size // size} rows")
+    x = b.swapped(x, dim, -1)
+    row, col = b.grid(size, size)
+    seen = b.binary(BinaryFn.LE, col, row)
+    line = b.reshape(x, (*x.shape[:-1], 1, size))
+    most = b.reduce(ReduceFn.MAX, choose(b, seen, line, -math.inf, x.dtype), (-1,))
+    most = b.combine(BinaryFn.MIN, b.combine(BinaryFn.MAX, most, -LARGE), LARGE)
+    terms = b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, line, most))
+    total = b.reduce(ReduceFn.SUM, b.binary(BinaryFn.KEEP, seen, terms), (-1,))
+    y = b.binary(BinaryFn.ADD, b.unary(UnaryFn.LOG, total), most)
+    return b.typed(b.swapped(b.reshape(y, x.shape), dim, -1), dtype)
+
+
 SCANS: dict[str, Row] = {
     "aten.cumsum": _running_sum,
+    "aten.logcumsumexp": _running_log_sum,
     "aten.cumprod": _running_product,
     "aten.cummax": _running_extreme(least=False),
     "aten.cummin": _running_extreme(least=True),

@@ -195,6 +195,44 @@ def _or_far(b: Lowering, x: Value, near: Value) -> Value:
     return choose(b, b.combine(BinaryFn.LT, _largest(x), size), far, near, x.dtype)
 
 
+_NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+         -0.00125372503, -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
+_FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+        -0.0076224613, 0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
+
+
+def _inverse_error(b: Lowering, c: Call) -> Value:
+    """Two polynomials of ``-log(1 - x^2)`` and of its root, within 4 ulp of f32 (M. Giles,
+    Approximating the erfinv function, GPU Computing Gems 2, 2011)."""
+    x = c.value(0)
+    if x.dtype is DType.F64:
+        raise Unsupported("the inverse error function in f64")
+    below, above = b.combine(BinaryFn.SUB, 1.0, x), b.combine(BinaryFn.ADD, x, 1.0)
+    w = b.unary(UnaryFn.NEG, b.unary(UnaryFn.LOG, b.binary(BinaryFn.MUL, below, above)))
+    is_near = b.combine(BinaryFn.LT, w, 5.0)
+    near = _polynomial(b, b.combine(BinaryFn.SUB, b.combine(BinaryFn.MIN, w, 5.0), 2.5), _NEAR)
+    bounded = b.combine(BinaryFn.MIN, b.combine(BinaryFn.MAX, w, 5.0), _LARGEST_LOG)
+    far = _polynomial(b, b.combine(BinaryFn.SUB, b.unary(UnaryFn.SQRT, bounded), 3.0), _FAR)
+    inside = b.binary(BinaryFn.MUL, choose(b, is_near, near, far, x.dtype), x)
+    infinite = b.combine(BinaryFn.MUL, x, math.inf)
+    end = b.combine(BinaryFn.EQ, b.unary(UnaryFn.ABS, x), 1.0)
+    y = choose(b, end, infinite, inside, x.dtype)
+    none = b.binary(BinaryFn.SUB, w, b.combine(BinaryFn.MIN, w, _LARGEST_LOG))  # NaN where w is
+    return b.binary(BinaryFn.ADD, y, b.binary(BinaryFn.KEEP, b.binary(BinaryFn.NE, w, w), none))
+
+
+_LARGEST_LOG = 20.0
+"""More than ``-log(1 - x^2)`` is for any ``x`` below 1 in f32."""
+
+
+def _polynomial(b: Lowering, x: Value, factors: Sequence[float]) -> Value:
+    """``factors[0] x^n + … + factors[n]``."""
+    y = b.combine(BinaryFn.MUL, x, factors[0])
+    for factor in factors[1:-1]:
+        y = b.binary(BinaryFn.MUL, b.combine(BinaryFn.ADD, y, factor), x)
+    return b.combine(BinaryFn.ADD, y, factors[-1])
+
+
 def _hypotenuse(b: Lowering, c: Call) -> Value:
     """``op(x, y)``: the larger one times a root, so that no square overflows."""
     x, y = (b.unary(UnaryFn.ABS, c.value(i)) for i in (0, 1))
@@ -238,6 +276,7 @@ def _other_than_nan(fn: BinaryFn) -> Row:
 
 SPECIAL: dict[str, Row] = {
     "aten.erf": _function(_error(complement=False)),
+    "aten.erfinv": _function(_inverse_error),
     "aten.erfc": _function(_error(complement=True)),
     "aten.special_erfc": _function(_error(complement=True)),
     "aten.atan": _function(_arc_tangent),

@@ -4,6 +4,7 @@ default).
 
 from __future__ import annotations
 
+from mirage.frontend.torch_import.accumulate import ACCUMULATE
 from mirage.frontend.torch_import.contraction import CONTRACTION
 from mirage.frontend.torch_import.distances import DISTANCES
 from mirage.frontend.torch_import.elementwise import ELEMENTWISE
@@ -17,6 +18,7 @@ from mirage.frontend.torch_import.ranking import RANKING
 from mirage.frontend.torch_import.reductions import REDUCTIONS
 from mirage.frontend.torch_import.resize import RESIZE
 from mirage.frontend.torch_import.rounding import ROUNDING
+from mirage.frontend.torch_import.sampling import SAMPLING
 from mirage.frontend.torch_import.scans import SCANS
 from mirage.frontend.torch_import.special import SPECIAL
 from mirage.frontend.torch_import.views import VIEWS
@@ -33,7 +35,9 @@ TABLE: dict[str, Row] = {
     **INDEXING,
     **RANKING,
     **EXPERTS,
+    **ACCUMULATE,
     **RESIZE,
+    **SAMPLING,
     **ROUNDING,
     **POOLING,
     **SCANS,

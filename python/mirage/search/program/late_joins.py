@@ -8,14 +8,23 @@ are moved, one after the other, where less is copied afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from mirage.cost.copies import copied_bytes, copies_in
+from mirage.cost.copies import copied_bytes
 from mirage.search.program.joins import Joined, Rewriter
 from mirage.search.program.slices import with_early_slices
-from mirage.semantics.region import reshape_groups
+from mirage.search.program.views import each_view_once, repeated_shape
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import (
+    Contraction,
+    Elementwise,
+    KernelGraph,
+    Op,
+    Rearrangement,
+    TensorType,
+    Value,
+)
 
 Shape = tuple[int, ...]
 
@@ -24,29 +33,65 @@ def with_late_joins(graph: KernelGraph) -> KernelGraph:
     """``graph`` with its joins where the least is copied; the same object where nothing moves."""
     tried: set[Value] = set()
     while True:
-        copies = copies_in(graph)
-        left = [op for op in graph.ops if op in copies and op.joined_along is not None]
-        left = [op for op in left if op.result not in tried]
+        left = [op for op in graph.ops if op.joined_along is not None and op.result not in tried]
         if not left:
             return graph
         tried.add(left[0].result)
-        moved = with_early_slices(without_dead_ops(_Late(graph, {left[0]}).run()))
-        if copied_bytes(moved) < copied_bytes(graph):
-            graph = moved
+        best = min((_moved(graph, left[0], past) for past in (False, True)), key=_cost)
+        if _cost(best) < _cost(graph):
+            graph = best
+
+
+def _moved(graph: KernelGraph, join: Op, past: bool) -> KernelGraph:
+    late = without_dead_ops(_Late(graph, {join}, past).run())
+    return with_early_slices(each_view_once(late))
+
+
+def _cost(graph: KernelGraph) -> tuple[int, int, int, int]:
+    """What joins and slices cost: bytes that are copied; bytes of values that are computed, stored
+    and cut; bytes of joins; and how many ops read a join, element by element."""
+    definitions = {v: op for op in graph.ops for v in op.results}
+    roots: dict[Value, Value] = {}
+    for op in graph.ops:
+        if isinstance(op, Rearrangement) or op.cut_at is not None:
+            roots[op.result] = roots.get(op.operands[0], op.operands[0])
+    joins = {op.result for op in graph.ops if op.joined_along is not None}
+    cut = [op.result for op in graph.ops if op.cut_at is not None]
+    readers = [op for op in graph.ops if isinstance(op, Elementwise)]
+    return (
+        copied_bytes(graph),
+        sum(v.type.bytes for v in cut if roots[v] in definitions),
+        sum(v.type.bytes for v in joins),
+        sum(not joins.isdisjoint(roots.get(v, v) for v in op.operands) for op in readers),
+    )
 
 
 class _Late(Rewriter):
-    """Joins the parts where an op needs them as one tensor, and cuts what else it reads."""
+    """Joins the parts where an op needs them as one tensor, and cuts what else it reads. ``past``
+    contractions parts stay apart where that can be."""
+
+    def __init__(self, graph: KernelGraph, moved: AbstractSet[Op], past: bool) -> None:
+        super().__init__(graph, moved)
+        self.past = past
+        self.turned: dict[Value, Op] = {}  # transposes of joined values
 
     def _whole(self, value: Value) -> Value:
         if value in self.joined and value not in self.values:
             j = self.joined[value]
+            made = self.turned.get(value)
+            if made is not None:  # rows are stored as they were computed
+                whole = with_operands(made, (self._whole(made.operands[0]),))
+                self.build.ops.append(whole)
+                self.values[value] = value
+                return value
             joined = self.build.concat(j.parts, j.dim)
             self.values[value] = joined if j.shape is None else self.build.reshape(joined, j.shape)
         return self.values[value]
 
     def _move(self, op: Op) -> None:
         known = [self.joined[v] for v in op.operands if v in self.joined]
+        if isinstance(op, Rearrangement) and not op.renames:
+            self.turned[op.result] = op
         if op.renames:
             (j,) = known
             found = self._reshape(op) if j.shape is None else None
@@ -55,7 +100,9 @@ class _Late(Rewriter):
             else:
                 self._note(op, found, frozenset())
             return
-        if any(j.shape is not None for j in known):
+        if not self.past and isinstance(op, Contraction):
+            new = None
+        elif any(j.shape is not None for j in known):
             new = self._in_shape(op, known)
         else:
             new = None if len(op.results) > 1 else self._moved(op)
@@ -102,7 +149,7 @@ class _Late(Rewriter):
     def _in(self, x: Value, outer: Shape, inner: Shape) -> Value | None:
         """A value that is repeated to ``outer`` in the shape that is repeated to ``inner``:
         computed in it, where it is computed element by element, so that it can be cut early."""
-        shape = _split(x.shape, outer, inner)
+        shape = repeated_shape(x.shape, outer, inner)
         if shape is None:
             return None
         made = next((op for op in self.build.ops if x in op.results), None)
@@ -136,18 +183,3 @@ class _Late(Rewriter):
             if known and op.result.shape == shape:
                 return op.result
         return self.build.slice(operand, offsets, shape)
-
-
-def _split(shape: Shape, outer: Shape, inner: Shape) -> Shape | None:
-    """The shape of a tensor that is repeated to ``outer``, so that it is repeated to ``inner``, the
-    same in another shape; None where some dimensions are repeated and others are not."""
-    padded = (1,) * (len(outer) - len(shape)) + shape
-    found = list(inner)
-    for group in reshape_groups(inner, outer):
-        own = [padded[d] for d in group.result]
-        if own != [outer[d] for d in group.result]:
-            if any(n != 1 for n in own):
-                return None
-            for d in group.operand:
-                found[d] = 1
-    return tuple(found)

@@ -45,7 +45,7 @@ SLACK = 1.25
 """How many times the bytes of a value may be read instead, to compute it again."""
 
 NEAR = 4
-"""How many values apart the results of one kernel may be."""
+"""How many values that kernels compute lie between the results of one kernel, less one."""
 
 
 class Program:
@@ -259,7 +259,8 @@ class Program:
                     users.setdefault(v, []).append(op)
         shallow: set[Value] = set(self.graph.inputs)
         for op in self.graph.ops:
-            if _in_place(op) and all(v in shallow for v in op.operands):
+            address = op.cut_at is not None and op not in self._moved
+            if (address or _in_place(op)) and all(v in shallow for v in op.operands):
                 shallow.update(op.results)
         found: set[Value] = set()
         for value in self.definitions:
@@ -269,11 +270,11 @@ class Program:
                 value = uses[0].result  # stored in the layout in which it is used
             if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
                 found.add(value)
-        return found - self._copies(found | required)
+        return found - self._copies(found | required, shallow)
 
-    def _copies(self, nodes: set[Value]) -> set[Value]:
-        """Values that are cheap to compute from one other of ``nodes`` and from inputs which are
-        together hardly larger."""
+    def _copies(self, nodes: set[Value], shallow: set[Value]) -> set[Value]:
+        """Values that are cheap to compute from one other of ``nodes`` and from inputs, or parts of
+        them (``shallow``), which are together hardly larger."""
         copies: set[Value] = set()
         factors = self._factors()
         # nodes and inputs from which a value is computed element by element; None: it is not
@@ -287,7 +288,7 @@ class Program:
                 if (
                     below is not None
                     and v not in factors
-                    and sum(w in nodes for w in below) == 1
+                    and sum(w in nodes - shallow for w in below) == 1
                     and sum(w.type.bytes for w in below) <= SLACK * v.type.bytes
                 ):
                     copies.add(v)
@@ -311,7 +312,8 @@ class Program:
     def _dag(self, required: tuple[bool, ...]) -> Dag:
         reads = self._reads(self.nodes)
         plain = Dag(reads, required)
-        pairs = [(i, j) for j in range(len(reads)) for i in range(max(0, j - NEAR), j)]
+        computed = [i for i in range(len(reads)) if not self.stays(self.nodes[i])]
+        pairs = [(i, j) for at, j in enumerate(computed) for i in computed[max(0, at - NEAR) : at]]
         alike = frozenset(
             (i, j)
             for i, j in pairs
@@ -332,17 +334,26 @@ class Program:
         return tuple(reads[v] for v in nodes)
 
     def _ordered(self, nodes: list[Value]) -> list[Value]:
-        """Nodes in the order of the program, but those that one kernel may compute together
-        follow each other where they can."""
+        """Nodes in the order of the program, but parts of inputs come first, and those that one
+        kernel may compute together follow each other where they can."""
         reads = self._reads(nodes)
-        left = list(range(len(nodes)))
-        done: list[int] = []
+        done = [v for v in range(len(nodes)) if self._is_part_of_input(nodes[v])]
+        left = [v for v in range(len(nodes)) if v not in done]
         while left:
             ready = [v for v in left if {*reads[v]} <= {*done}]
             last = nodes[done[-1]] if done else None
             done.append(min(ready, key=lambda v: (self._distance(last, nodes[v]), v)))
             left.remove(done[-1])
         return [nodes[i] for i in done]
+
+    def _is_part_of_input(self, value: Value) -> bool:
+        """Whether a value is an address in an input of the program."""
+        op = self.definitions[value]
+        while op.renames or (op.cut_at is not None and op not in self._moved):
+            if op.operands[0] in self.graph.inputs:
+                return True
+            op = self.definitions[op.operands[0]]
+        return False
 
     def _distance(self, last: Value | None, value: Value) -> int:
         if last is None or not self._alike(last, value):

@@ -11,12 +11,14 @@ Slices of a value move together, and only if less is copied than before and no p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from mirage.cost.copies import is_address
+from mirage.search.program.views import each_view_once, repeated_shape
 from mirage.semantics.region import (
     Region,
     contiguous_start,
@@ -29,9 +31,11 @@ from mirage.semantics.ugraph import (
     Broadcast,
     Cast,
     Concat,
+    Elementwise,
     KernelGraph,
     Matmul,
     Op,
+    Rearrangement,
     Reduce,
     Reshape,
     Slice,
@@ -41,7 +45,8 @@ from mirage.semantics.ugraph import (
     Value,
 )
 
-Block = tuple[tuple[int, ...], tuple[int, ...]]
+Shape = tuple[int, ...]
+Block = tuple[Shape, Shape]
 """Offsets and sizes."""
 
 MOVABLE = Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose | Reshape | Slice | Concat
@@ -54,10 +59,26 @@ def with_early_slices(graph: KernelGraph) -> KernelGraph:
     for source in sources:
         if source in graph.inputs:
             continue
-        moved = _Rewriter(graph, source).run()
-        if cut_bytes(moved) < cut_bytes(graph) and _products(moved) <= _products(graph):
+        moved = each_view_once(_Rewriter(graph, source).run())
+        if _cost(moved) < _cost(graph) and _products(moved) <= _products(graph):
             graph = moved
     return graph
+
+
+def _cost(graph: KernelGraph) -> tuple[int, int]:
+    """What slices cost: bytes, and where these are equal how many of them wait for a transpose,
+    which would otherwise be stored so that it can be cut."""
+    return cut_bytes(graph), sum(_waits(graph))
+
+
+def _waits(graph: KernelGraph) -> Iterator[bool]:
+    definitions = {v: op for op in graph.ops for v in op.results}
+    for op in graph.ops:
+        if op.cut_at is not None:
+            source = definitions.get(op.operands[0])
+            while source is not None and source.renames:
+                source = definitions.get(source.operands[0])
+            yield isinstance(source, Rearrangement)
 
 
 def cut_bytes(graph: KernelGraph) -> int:
@@ -86,6 +107,7 @@ class _Rewriter:
         self.definitions = {r: op for op in graph.ops for r in op.results}
         self.values: dict[Value, Value] = {v: v for v in graph.inputs}
         self.blocks: dict[tuple[Value, Block], Value] = {}
+        self.inner: dict[Value, Value] = {}  # of a reshape the same computed in its shape
         self.ops: list[Op] = []
 
     def run(self) -> KernelGraph:
@@ -104,14 +126,18 @@ class _Rewriter:
 
     def _block(self, value: Value, block: Block) -> Value:
         if block[1] == value.shape:
-            return self.values[value]
+            return self._whole(value)
         key = (value, block)
         if key not in self.blocks:
             op = self.definitions.get(value)
             needed = None if op is None else operand_blocks(op, block)
             result = Value(TensorType(block[1], value.dtype))
             if op is None or needed is None:
-                new: Op = Slice((self.values[value],), (result,), block[0])
+                inner = None if op is None else self._before(op)
+                if inner is not None:
+                    self.blocks[key] = self._block(inner, block)
+                    return self.blocks[key]
+                new: Op = Slice((self._whole(value),), (result,), block[0])
             elif isinstance(op, Slice | Concat):
                 new = Cast((self._only_block(op, needed),), (result,))
                 if new.operands[0].dtype is value.dtype:
@@ -119,11 +145,70 @@ class _Rewriter:
                     return new.operands[0]
             else:
                 blocks = zip(op.operands, needed, strict=True)
-                operands = tuple(self._block(v, b) if b else self.values[v] for v, b in blocks)
+                operands = tuple(self._block(v, b) if b else self._whole(v) for v, b in blocks)
                 new = replace(op, operands=operands, results=(result,))
             self.ops.append(new)
             self.blocks[key] = result
         return self.blocks[key]
+
+    def _before(self, op: Op) -> Value | None:
+        """What a reshape gives, as an op, element by element, on reshapes of its operands, or as a
+        transpose of a reshape: those may be cut where its result is not one of blocks of the
+        operand."""
+        if op.result in self.inner:
+            return self.inner[op.result]
+        made = self.definitions.get(op.operands[0]) if op.renames else None
+        if isinstance(made, Rearrangement) and not made.renames:
+            return self._transposed(made, op.result)
+        if isinstance(made, Elementwise):
+            inner = made.result.shape
+            new = op.result.shape
+            shapes = [repeated_shape(v.shape, inner, new) if v.shape else () for v in made.operands]
+            known = [s for s in shapes if s is not None]
+            if len(known) < len(shapes):
+                return None
+            pairs = zip(made.operands, known, strict=True)
+            operands = tuple(self._reshaped(v, shape) for v, shape in pairs)
+            value = Value(op.result.type)
+            self.definitions[value] = replace(made, operands=operands, results=(value,))
+            self.inner[op.result] = value
+        return self.inner.get(op.result)
+
+    def _transposed(self, op: Rearrangement, result: Value) -> Value | None:
+        """A transpose in another shape that splits its dimensions, as a transpose of them split."""
+        groups = reshape_groups(op.result.shape, result.shape)
+        dims = op.source_dims() or {}
+        if any(len(g.operand) != 1 or g.operand[0] not in dims for g in groups):
+            return None
+        split = sorted(groups, key=lambda group: dims[group.operand[0]])
+        order = [d for group in split for d in group.result]
+        inner = self._reshaped(op.operands[0], tuple(result.shape[d] for d in order))
+        value = Value(result.type)
+        permutation = tuple(map(order.index, range(len(order))))
+        self.definitions[value] = Transpose((inner,), (value,), permutation)
+        self.inner[result] = value
+        return value
+
+    def _reshaped(self, value: Value, shape: Shape) -> Value:
+        """A value in another shape, from the tensor that it is a view of."""
+        source = self.definitions.get(value)
+        while source is not None and source.renames:
+            value = source.operands[0]
+            source = self.definitions.get(value)
+        if shape in (value.shape, ()):
+            return value
+        result = Value(TensorType(shape, value.dtype))
+        self.definitions[result] = Reshape((value,), (result,))
+        return result
+
+    def _whole(self, value: Value) -> Value:
+        """A value in the new graph; what is not there yet is computed."""
+        if value not in self.values:
+            op = self.definitions[value]
+            new = replace(op, operands=tuple(map(self._whole, op.operands)))
+            self.ops.append(new)
+            self.values[value] = value
+        return self.values[value]
 
     def _only_block(self, op: Op, needed: list[Block | None]) -> Value:
         """The block of the one operand that is needed."""

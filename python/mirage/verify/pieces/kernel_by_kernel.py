@@ -21,7 +21,7 @@ from functools import cached_property
 from mirage.semantics.builder import Builder
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value, View
 from mirage.verify.verdict import Evidence, HoldsFor
 
 Pairs = tuple[tuple[Value, Value], ...]
@@ -117,13 +117,13 @@ def account_for(
     failed: list[tuple[Piece, Shown]] = []
     for group in _targets(program, candidate, pairs):
         if known.is_same(group):
-            known.add(group)
+            known.add_same(group)
             continue
         tried: list[tuple[Piece, Shown]] = []
         for grown in range(_MOST_GROWN + 1):
             piece = known.piece(group, grown)
             if tried and piece.key == tried[-1][0].key:
-                break
+                continue
             tried.append((piece, SAME_OPS if piece.trivial else prove(piece)))
             if tried[-1][1].holds:
                 break
@@ -138,7 +138,7 @@ def account_for(
     return Account(tuple(shown), tuple(failed))
 
 
-_MOST_GROWN = 2
+_MOST_GROWN = 3
 
 
 def _targets(program: KernelGraph, candidate: KernelGraph, pairs: Pairs) -> Iterator[Pairs]:
@@ -170,6 +170,7 @@ class _Known:
         self.defined = {v: op for op in candidate.ops for v in op.results}
         # of each value of the candidate that is known the program's value; inputs by position
         self.equal: dict[Value, Value] = dict(zip(candidate.inputs, program.inputs, strict=True))
+        self.light: set[Value] = set()  # of these, what both make in the same way of few elements
 
     def is_same(self, pairs: Pairs) -> bool:
         """Whether both programs have the very op, with operands that are the same values."""
@@ -188,17 +189,27 @@ class _Known:
     def add(self, pairs: Pairs) -> None:
         self.equal.update((c, p) for p, c in pairs)
 
+    def add_same(self, pairs: Pairs) -> None:
+        """Adds pairs of which both programs have the very op."""
+        self.add(pairs)
+        ops = ((c, self.defined[c]) for _, c in pairs)
+        self.light.update(c for c, op in ops if isinstance(op, Elementwise | View))
+
     def piece(self, targets: Pairs, grown: int) -> Piece:
         """What computes ``targets`` from what is known. The candidate's side ends at the nearest
         known values and the program's at the same ones (``grown`` 0) or at all known ones (1), or
-        both go on to the known values before those (2)."""
+        both go on to the known values before those (2), or (3) through all known parts and
+        functions of elements: what is known of parts of a tensor says nothing of the tensor to a
+        program that reads all of it."""
         equal = self.equal
+        if grown == 3:
+            equal = {c: p for c, p in equal.items() if c not in self.light}
         ops, read = _back(self.candidate, [c for _, c in targets], equal)
         if grown == 2:
             nearest = set(read) - set(self.candidate.inputs)
             equal = {c: p for c, p in equal.items() if c not in nearest}
             ops, read = _back(self.candidate, [c for _, c in targets], equal)
-        ends = set(equal.values()) if grown == 1 else {equal[c] for c in read}
+        ends = set(equal.values()) if grown in (1, 3) else {equal[c] for c in read}
         ends |= set(self.program.inputs)
         program_ops, program_read = _back(self.program, [p for p, _ in targets], ends)
         order = {v: i for i, v in enumerate(_defined(self.program))}

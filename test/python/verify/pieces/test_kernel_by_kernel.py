@@ -249,3 +249,53 @@ def test_the_kernel_that_loses_digits_is_named(work: float, number: int) -> None
     assert not verdict.accepted
     assert verdict.rough == (places[number],)
     assert verdict.unshown == ()
+
+
+def rotations() -> tuple[KernelGraph, KernelGraph]:
+    """Pairs of neighbours that are turned: joined before they are multiplied, and after, where both
+    programs have the same parts of a tensor, but only one of them reads the tensor itself."""
+    x, c, s = tensor(3, 8), tensor(3, 8), tensor(3, 8)
+    b = Builder()
+    pairs = b.reshape(x, (3, 4, 2))
+    even, odd = (b.slice(pairs, (0, 0, i), (3, 4, 1)) for i in (0, 1))
+    back = b.unary(UnaryFn.NEG, odd)
+    shared = tuple(b.ops)
+    turned = b.reshape(b.concat((back, even), 2), (3, 8))
+    first, second = b.binary(BinaryFn.MUL, x, c), b.binary(BinaryFn.MUL, turned, s)
+    early = KernelGraph("early", (x, c, s), tuple(b.ops), (b.binary(BinaryFn.ADD, first, second),))
+    early = replace(early, ops=tuple(b.ops))
+    late = Builder()
+    halves = [[late.slice(late.reshape(t, (3, 4, 2)), (0, 0, i), (3, 4, 1)) for i in (0, 1)]
+              for t in (c, s)]  # fmt: skip
+    parts = [
+        late.binary(
+            BinaryFn.ADD,
+            late.binary(BinaryFn.MUL, own, halves[0][i]),
+            late.binary(BinaryFn.MUL, other, halves[1][i]),
+        )
+        for i, (own, other) in enumerate(((even, back), (odd, even)))
+    ]
+    out = late.reshape(late.concat(tuple(parts), 2), (3, 8))
+    return early, KernelGraph("late", (x, c, s), (*shared, *late.ops), (out,))
+
+
+def test_parts_that_both_have_are_seen_through() -> None:
+    early, late = rotations()
+    same = tuple((v, v) for op in early.ops for v in op.results if op in late.ops)
+    assert same
+    assert account_for(early, late, same, prove).holds
+
+
+def test_parts_that_are_seen_through_must_be_right() -> None:
+    early, late = rotations()
+    even, odd = (op.results[0] for op in late.ops[1:3])
+    wrong = tuple(
+        replace(op, operands=tuple(even if v is odd else v for v in op.operands))
+        if op is late.ops[-5]
+        else op
+        for op in late.ops
+    )
+    changed = replace(late, ops=wrong)
+    same = tuple((v, v) for op in early.ops for v in op.results if op in changed.ops)
+    assert odd in late.ops[-5].operands
+    assert not account_for(early, changed, same, prove).holds

@@ -1,0 +1,63 @@
+"""Rows of pages, as rows of a longer table.
+
+A cache in pages is read by page: ``cache[table]`` with some rows in each page, which are then one
+line of rows. Kernels find rows by index as they load them, if each row is read as it lies in the
+table. So a reshape that joins the first dimensions of a row with those of the indices becomes a
+lookup in a table of shorter rows: row ``j`` of page ``i`` is row ``i * rows + j`` of that, and an
+index that is outside stays outside.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from mirage.semantics.builder import Builder
+from mirage.semantics.positions import Lookup, gather, iota
+from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.substitute import with_operands, without_dead_ops
+from mirage.semantics.ugraph import KernelGraph, Op, Value
+
+MOST_ROWS = 1 << 31
+"""Rows of a table, so that their numbers are far from the end of i64, whatever the index."""
+
+
+def rows_of_pages(graph: KernelGraph) -> KernelGraph:
+    """``graph`` with lookups of rows for reshapes of lookups of pages; the same object where there
+    are none."""
+    # lookups in a table; others have no operands
+    pages = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.operands}
+    same: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        page = pages.get(op.operands[0]) if op.renames and op.result not in graph.outputs else None
+        build = Builder()
+        found = None if page is None else _rows(build, page, op.result.shape)
+        if found is None:
+            operands = tuple(same.get(v, v) for v in op.operands)
+            ops.append(op if operands == op.operands else with_operands(op, operands))
+        else:
+            ops += build.ops
+            same[op.result] = found
+    if not same:
+        return graph
+    return without_dead_ops(KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs))
+
+
+def _rows(b: Builder, page: Op, shape: tuple[int, ...]) -> Value | None:
+    """What ``page`` looks up in another shape, in which fewer dimensions are those of a row."""
+    table, index = page.operands
+    row = table.shape[1:]
+    if shape[max(0, len(shape) - len(row)) :] == row:
+        return None  # whole pages
+    for joined in range(1, len(row)):
+        inner = row[joined:]
+        lead = shape[: max(0, len(shape) - len(inner))]
+        rows = prod(row[:joined])
+        fits = shape[len(lead) :] == inner and prod(lead) == index.type.size * rows
+        if lead and fits and rows > 1 and table.shape[0] * rows <= MOST_ROWS:
+            own = b.reshape(b.cast(index, DType.I64), (index.type.size, 1))
+            first = b.binary(BinaryFn.MUL, own, b.constant(rows, DType.I64))
+            line = b.reshape(iota(b, (rows,), 0, DType.I64), (1, rows))
+            place = b.reshape(b.binary(BinaryFn.ADD, first, line), lead)
+            return gather(b, b.reshape(table, (table.shape[0] * rows, *inner)), place)
+    return None

@@ -1,0 +1,53 @@
+"""Pages that are read as one line of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.check import check_graph
+from mirage.semantics.evaluation.evaluate import evaluate_floats
+from mirage.semantics.positions import Gather, gather
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.transforms.pages import rows_of_pages
+
+
+def program(row: tuple[int, ...], shape: tuple[int, ...], index: DType) -> KernelGraph:
+    table, pages = Value(TensorType((7, *row), DType.F32)), Value(TensorType((2, 3), index))
+    b = Builder()
+    found = b.reshape(gather(b, table, pages), shape)
+    out = b.transpose(found, (1, 0, 2))
+    return KernelGraph("pages", (table, pages), tuple(b.ops), (out,))
+
+
+def lookups(graph: KernelGraph) -> list[tuple[int, ...]]:
+    return [op.operands[0].shape for op in graph.ops if isinstance(op, Gather)]
+
+
+@pytest.mark.parametrize("index", [DType.I32, DType.I64])
+@pytest.mark.parametrize(
+    ("row", "shape", "table"),
+    [((4, 5), (2, 12, 5), (28, 5)), ((4, 2, 5), (6, 8, 5), (56, 5)), ((4, 5), (24, 1, 5), (28, 5))],
+)
+def test_rows_of_pages(
+    row: tuple[int, ...], shape: tuple[int, ...], table: tuple[int, ...], index: DType
+) -> None:
+    graph = program(row, shape, index)
+    found = rows_of_pages(graph)
+    check_graph(found)
+    assert lookups(found) == [table]
+    inputs = [np.random.default_rng(0).normal(size=(7, *row)), np.array([[6, 0, 3], [3, -1, 7]])]
+    (want,), (got,) = (evaluate_floats(g, inputs) for g in (graph, found))
+    assert np.isnan(want).any()  # what is outside stays outside
+    np.testing.assert_array_equal(got, want)
+
+
+def test_what_the_caller_gets_and_whole_pages_stay() -> None:
+    for graph in (program((4, 5), (6, 4, 5), DType.I64), program((4, 5), (6, 5, 4), DType.I64)):
+        assert rows_of_pages(graph) is graph
+    b = Builder()
+    table, pages = Value(TensorType((7, 4, 5), DType.F32)), Value(TensorType((3,), DType.I64))
+    out = b.reshape(gather(b, table, pages), (12, 5))
+    graph = KernelGraph("caller", (table, pages), tuple(b.ops), (out,))
+    assert rows_of_pages(graph) is graph
