@@ -37,7 +37,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,8 @@ from mirage.pipeline.options import OptimizeOptions
 Row = dict[str, Any]
 Key = tuple[str, Width]
 PARTIAL, FOUND = "layers.partial.json", "layers.found"
+PATIENCE = 0.5
+"""Seconds that a process has to end by itself."""
 DETAILS = ("stop", "kept", "dropped", "notes", "all_s", "execute_s", "dtype")
 """What a row has in the raw data alone."""
 
@@ -70,16 +72,20 @@ def apart(work: Callable[[Callable[[str], None]], Row], limit: float) -> Row:
     theirs.close()
     stage, until = "import", time.monotonic() + limit
     row: Row | None = None
-    while row is None and ours.poll(max(0.0, until - time.monotonic())):
-        try:
-            said = ours.recv()
-        except EOFError:
-            break
-        stage, row = (said, None) if isinstance(said, str) else (stage, said)
-    late = row is None and time.monotonic() >= until
-    if late and child.pid is not None:
-        os.killpg(child.pid, signal.SIGKILL)
-    child.join()
+    try:
+        while row is None and ours.poll(max(0.0, until - time.monotonic())):
+            try:
+                said = ours.recv()
+            except EOFError:
+                break
+            stage, row = (said, None) if isinstance(said, str) else (stage, said)
+        late = row is None and time.monotonic() >= until
+    finally:  # also where the user ends it
+        if row is None and child.pid is not None:
+            child.join(0.0 if time.monotonic() >= until else PATIENCE)
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+        child.join()
     if row is not None:
         return row
     if late:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -60,6 +61,29 @@ def test_work_that_does_not_end_is_ended() -> None:
     assert layers.apart(slow, 1.0)["error"] == "verify: took more than 1 s in all"
     assert time.perf_counter() - start < 30.0
     assert layers.apart(dies, 60.0)["error"] == "compile: the process died with exit code 3"
+
+
+def test_who_ends_a_run_ends_its_processes(tmp_path: Path) -> None:
+    """Which lead sessions of their own."""
+
+    def waits(show: Any) -> dict[str, Any]:
+        (tmp_path / "process").write_text(str(os.getpid()))
+        time.sleep(60.0)
+        return {}
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, 2.0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            layers.apart(waits, 50.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "process").read_text()), 0)
 
 
 def run_in(folder: Path) -> layers.Run:
