@@ -60,6 +60,7 @@ from attack_subjects import (
     catalogue_subjects,
     position_subjects,
     prepare,
+    prepare_layers,
     small_subjects,
 )
 from attack_verdicts import FAILURES, Outcome, attack, is_accepted
@@ -311,6 +312,7 @@ def main() -> int:
     first = ways.add_parser("prepare", help="search candidates and keep them")
     first.add_argument("names", nargs="*", help="built-in programs (default: all)")
     first.add_argument("--candidates", type=Path, required=True, help="folder to keep them in")
+    first.add_argument("--only-layers", action="store_true", help="the gallery's layers alone")
     second = ways.add_parser("run", help="make mutants and judge them")
     second.add_argument(
         "--candidates", type=Path, help="folder of `prepare`; none: small graphs only"
@@ -330,7 +332,9 @@ def main() -> int:
     if arguments.way == "prepare":
         from mirage.workloads import names
 
-        prepare(arguments.names or list(names()), arguments.candidates)
+        if not arguments.only_layers:
+            prepare(arguments.names or list(names()), arguments.candidates)
+        prepare_layers(arguments.candidates)
         return 0
     if arguments.way == "run":
         a = arguments

@@ -116,11 +116,10 @@ def catalogue_subjects(folder: Path) -> Iterator[Subject]:
 
 
 def prepare(names: Sequence[str], folder: Path) -> None:
-    """Searches what is not in the folder yet: built-in programs by their names, attention under
-    masks made of positions, and the layers of the gallery."""
+    """Searches what is not in the folder yet: built-in programs by their names, and
+    attention under masks made of positions."""
     from found import found_candidates
     from index_programs import PROGRAMS, index_candidates
-    from layer_attack import LAYERS, layer_subjects
     from lookup_programs import LOOKUPS, lookup_candidates
     from position_programs import MASKS
 
@@ -139,8 +138,15 @@ def prepare(names: Sequence[str], folder: Path) -> None:
             file = folder / f"{POSITIONS}_{name}.subject"
             if not file.exists():
                 _keep(file, *candidates(name))
+
+
+def prepare_layers(folder: Path) -> None:
+    """Searches the layers of the gallery that are not in the folder yet; they are kept with what
+    their tensors hold."""
+    from layer_attack import LAYERS, layer_subjects
+
     for name in LAYERS:
-        layer_subjects(name, folder)  # kept with what their tensors hold
+        layer_subjects(name, folder)
 
 
 def searched(name: str) -> Iterator[Subject]:

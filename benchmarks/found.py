@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mirage.cost import TARGETS
-from mirage.search import superoptimize
+from mirage.pipeline.search import search_part, side_by_side
+from mirage.pipeline.verify import claims_of
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import stabilize
 from mirage.transforms.partition.partition import Part, partition
+from mirage.verify.candidates.together import Claim
 from mirage.workloads import get
 
 
@@ -22,18 +24,31 @@ def found_candidates(
 
     With a ``folder`` they are searched once and kept there.
     """
+    for name, reference, claims in found_claims(workloads, folder):
+        yield name, reference, [c.candidate for c in claims]
+
+
+def found_claims(
+    workloads: Iterable[str], folder: Path | None
+) -> Iterator[tuple[str, KernelGraph, list[Claim]]]:
+    """The same with what the search says that the candidates' tensors hold."""
     for workload in workloads:
         for number, part in enumerate(partition(get(workload).program().graph)):
             if not isinstance(part, Part):
                 continue
-            file = None if folder is None else folder / f"{workload}.{number}.pkl"
+            file = None if folder is None else folder / f"{workload}.{number}.claims"
             if file is not None and file.exists():
-                reference, candidates = pickle.loads(file.read_bytes())
+                reference, claims = pickle.loads(file.read_bytes())
             else:
-                found = superoptimize(part.graph, TARGETS["sm_90a"]).candidates
-                reference, candidates = part.graph, [stabilize(c.graph).graph for c in found]
+                reference, claims = part.graph, _searched(part.graph)
                 if file is not None:
                     file.parent.mkdir(parents=True, exist_ok=True)
-                    file.write_bytes(pickle.dumps((reference, candidates)))
-            if candidates:
-                yield f"{workload}/{number}", reference, candidates
+                    file.write_bytes(pickle.dumps((reference, claims)))
+            if claims:
+                yield f"{workload}/{number}", reference, claims
+
+
+def _searched(graph: KernelGraph) -> list[Claim]:
+    _, result = search_part(graph, TARGETS["sm_90a"])
+    found = claims_of(side_by_side(graph, result))
+    return [Claim(stabilize(c.candidate).graph, c.hint) for c in found]

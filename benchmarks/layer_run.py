@@ -1,4 +1,4 @@
-"""One layer of the gallery: optimized, executed without a GPU, compared with PyTorch.
+"""One layer of the gallery: optimized; later executed without a GPU and compared with PyTorch.
 
 Compiled kernels run in the emulator (small widths) or, as emulation takes too long for real ones,
 the chosen µGraphs run in the interpreter with every op rounded to its type. Errors are those of
@@ -7,27 +7,51 @@ whole outputs against the module in float64.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from gallery import Case, Layer, Width
-from gallery.running import compare, emulated, interpreted
+from gallery import Case, Width
+from gallery.running import Runner, compare, emulated, interpreted
 from mirage import from_torch
+from mirage.cost.copies import unfused_in
 from mirage.errors import MirageError
+from mirage.frontend.program import Program
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
-from mirage.pipeline.result import Optimized
-from mirage.semantics.ugraph import External, Launch
+from mirage.pipeline.result import Optimized, Step
+from mirage.semantics.ugraph import KernelGraph, Launch
 from usage import Memory
 
 Row = dict[str, Any]
+RUNNERS: dict[Width, tuple[str, Runner]] = {
+    "small": ("emulator", emulated),
+    "real": ("interpreter", interpreted),
+}
+"""What executes the layers of a width."""
+CHARACTERS = 240
+"""Of a reason, at most."""
 
 
-def measure(case: Case, width: Width, options: OptimizeOptions, execute: bool) -> Row:
-    """Everything about one layer; ``error`` says where and why it ended early."""
+@dataclass(frozen=True)
+class Found:
+    """What is executed of an optimized layer; its program, whose tensors need not be kept, is
+    imported again."""
+
+    program: Program
+    graph: KernelGraph
+    steps: tuple[Step, ...]
+
+
+def measure(
+    case: Case, width: Width, options: OptimizeOptions, kept: Path, process: int | None = None
+) -> Row:
+    """How one layer is optimized; ``error`` says where and why it ended early. What was found is
+    kept for :func:`execute`. Memory is that of a ``process`` (this one) and all below it."""
     start = time.perf_counter()
     layer = case.build(width)
     row: Row = {"case": case.name, "width": width, "dtype": str(case.dtype).removeprefix("torch.")}
@@ -39,26 +63,22 @@ def measure(case: Case, width: Width, options: OptimizeOptions, execute: bool) -
     row |= {"ops": len(imported.graph.ops), "import_s": time.perf_counter() - at}
     clock = Clock(options.show)
     try:
-        with Memory() as memory:
+        with Memory(process) as memory:
             optimized = optimize(imported.program, replace(options, progress=clock.show))
     except MirageError as error:
         return {**row, "error": f"{clock.stage}: {_line(error)}", **clock.spent()}
     row |= {**clock.spent(), **account(optimized), "peak_mib": memory.most}
     row["before_mib"] = memory.before
-    if execute and optimized.steps:
-        at = time.perf_counter()
-        options.show("execute")
-        try:
-            row |= compared(optimized, layer, width)
-        except MirageError as error:
-            row["error"] = f"execute: {_line(error)}"
-        row["execute_s"] = time.perf_counter() - at
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(pickle.dumps((optimized.graph, optimized.steps)))
     row["all_s"] = time.perf_counter() - start
     return row
 
 
 class Clock:
     """How long each stage takes, by what the driver says is under way."""
+
+    STAGES = ("search", "verify", "compile", "check")
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -70,7 +90,7 @@ class Clock:
         """A driver's ``progress``."""
         self._tick()
         stage = text.partition(":")[0]
-        self.stage = stage if stage in ("search", "verify", "compile") else self.stage
+        self.stage = stage if stage in self.STAGES else self.stage
         self.say(text)
 
     def spent(self) -> Row:
@@ -85,19 +105,22 @@ class Clock:
 
 
 def account(optimized: Optimized) -> Row:
-    """What the driver reports."""
+    """What the driver reports. Of ops that are no launches those count that become kernels: views
+    and slices that are addresses cost nothing."""
     report = optimized.report
     stays = Counter(s.external.target for s in optimized.steps if s.external is not None)
     return {
         "stop": [r.report.stop.value for r in report.searches if r.candidates],
         "kernels": sum(isinstance(op, Launch) for op in optimized.graph.ops),
-        "own_ops": sum(not isinstance(op, Launch | External) for op in optimized.graph.ops),
+        "own_ops": sum(1 for _ in unfused_in(optimized.graph)),
         "predicted_us": None if report.prediction is None else report.prediction.time,
         "verdicts": dict(Counter(c.verdict.kind.value for c in optimized.verdicts)),
         "kept": sum(c.kept for c in optimized.verdicts),
+        "parts": len(report.searches),
+        "fell_back": [note[:CHARACTERS] for note in report.notes if "own ops" in note],
         "dropped": _reasons(optimized),
         "stays": dict(stays),
-        "notes": [note[:200] for note in report.notes[:4]],
+        "notes": [note[:CHARACTERS] for note in report.notes[:4]],
     }
 
 
@@ -109,21 +132,29 @@ def _reasons(optimized: Optimized) -> dict[str, int]:
             verdict = checked.verdict
             doubts = [e for e in verdict.evidence if e.holds is not True]
             text = f"{doubts[-1].name}: {doubts[-1].text}" if doubts else verdict.kind.value
-            reasons[str(verdict.witness or text)[:220]] += 1
+            reasons[str(verdict.witness or text)[:CHARACTERS]] += 1
     return dict(reasons.most_common(3))
 
 
-def compared(optimized: Optimized, layer: Layer, width: Width) -> Row:
-    """Errors of the optimized program and of PyTorch against float64."""
-    run = emulated if width == "small" else interpreted
-    result = compare(optimized, layer, run)
+def execute(case: Case, width: Width, kept: Path) -> Row:
+    """Errors of what was kept and of PyTorch against float64."""
+    at = time.perf_counter()
+    layer = case.build(width)
+    imported = from_torch(layer.module, *layer.inputs, allow_fallback=case.fallback)
+    graph, steps = pickle.loads(kept.read_bytes())
+    by, run = RUNNERS[width]
+    try:
+        result = compare(Found(imported.program, graph, steps), layer, run)
+    except MirageError as error:
+        return {"error": f"execute: {_line(error)}"}
     return {
-        "by": run.__name__,
+        "by": by,
         "error_ours": [result.ours.l2, result.ours.max],
         "error_torch": [result.torch.l2, result.torch.max],
         "right": result.right,
+        "execute_s": time.perf_counter() - at,
     }
 
 
 def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0]}"[:240]
+    return f"{type(error).__name__}: {str(error).splitlines()[0]}"[:CHARACTERS]

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Optimizes the gallery's layers (test/python/support/gallery) and checks what comes out.
 
-    python benchmarks/layers.py --out benchmarks/results
+    python benchmarks/layers.py --budget 20 --out benchmarks/results
     python benchmarks/layers.py 'bert*' llama --width small
 
-Each layer at each width runs in a process of its own, for at most ``--limit`` seconds: import,
-search, verification, compilation; then it is executed without a GPU and compared with PyTorch
-(layer_run.py). The table says for each how long the stages took, how many kernels there are, how
-fast they are predicted to be, how much memory all processes had at most together (and before: the
-layer's weights, Python and PyTorch), what the verdicts are, what stays with PyTorch, and how large
-the errors are. With ``--resume`` layers that an earlier run into the same folder measured are not
-measured again, also where it was interrupted, and those that are not asked for stay. The exit code
-is 1 if an executed layer is wrong.
+Each layer at each width is optimized by a process of its own, one after the other: import, search,
+verification, compilation, for at most ``--limit`` seconds. Then all that was found is executed
+without a GPU, several at once, and compared with PyTorch (layer_run.py). The table
+(layer_table.py) says for each how long the stages took, how many kernels there are, how fast they
+are predicted to be, how much memory all processes had at most together, what the verdicts are, how
+large the errors are, and what fell back.
+
+What a run has measured so far lies beside its results until it is through; with ``--resume`` one
+that was interrupted goes on from there, and one that was not keeps the layers that it is not asked
+for. The exit code is 1 if an executed layer is wrong.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -25,74 +27,83 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import json
+import multiprocessing
 import platform
 import shlex
+import shutil
 import signal
-import subprocess
 import sys
+import tempfile
 import time
-from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python" / "support")]
 
+import kept
 from gallery import Width, case, cases
 from gallery.case import WIDTHS
+from layer_run import execute, measure  # processes are forked: what they need is imported once
+from layer_table import cells, markdown, summary, summary_line
 from mirage.cost import DEFAULT_CHIP
+from mirage.pipeline.options import OptimizeOptions
 
 Row = dict[str, Any]
-RESULT, PARTIAL = "layers.json", "layers.partial.json"
-STAGE = "stage: "  # leads lines on which the child says what is under way
+Key = tuple[str, Width]
+PARTIAL, FOUND = "layers.partial.json", "layers.found"
+PATIENCE = 0.5
+"""Seconds that a process has to end by itself."""
+DETAILS = ("stop", "kept", "dropped", "notes", "all_s", "execute_s", "dtype")
+"""What a row has in the raw data alone."""
 
 
-def one(name: str, width: Width, arguments: argparse.Namespace) -> Row:
-    """The measurement, in this process."""
-    from layer_run import measure
-    from mirage.pipeline.options import OptimizeOptions
+def apart(work: Callable[[Callable[[str], None]], Row], limit: float) -> Row:
+    """What ``work`` gives in a process of its own, which ends with all its workers; ``error`` where
+    that takes longer than ``limit`` seconds, or it dies. ``work`` is given a function to say what
+    it is about."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.get_context("fork").Process(target=_send, args=(work, theirs))
+    child.start()
+    theirs.close()
+    stage, until = "import", time.monotonic() + limit
+    row: Row | None = None
+    try:
+        while row is None and ours.poll(max(0.0, until - time.monotonic())):
+            try:
+                said = ours.recv()
+            except EOFError:
+                break
+            stage, row = (said, None) if isinstance(said, str) else (stage, said)
+        late = row is None and time.monotonic() >= until
+    finally:  # also where the user ends it
+        if row is None and child.pid is not None:
+            child.join(0.0 if time.monotonic() >= until else PATIENCE)
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+        child.join()
+    if row is not None:
+        return row
+    if late:
+        return {"error": f"{stage}: took more than {limit:g} s in all"}
+    return {"error": f"{stage}: the process died with exit code {child.exitcode}"}
 
-    def show(stage: str) -> None:
-        print(f"{STAGE}{stage.partition(':')[0]}", file=sys.stderr, flush=True)
 
-    options = OptimizeOptions(
-        chip=arguments.chip, budget=arguments.budget, jobs=arguments.jobs, use_cache=False,
-        verify_seed=0, progress=show,
-    )  # fmt: skip
-    return measure(case(name), width, options, not arguments.no_execute)
+def _send(work: Callable[[Callable[[str], None]], Row], to: Connection) -> None:
+    os.setsid()
+    stages: set[str] = set()
 
+    def show(text: str) -> None:
+        stage = text.partition(":")[0]
+        if stage not in stages:
+            stages.add(stage)
+            to.send(stage)
 
-def apart(name: str, width: Width, arguments: argparse.Namespace) -> Row:
-    """The measurement by a process of its own, which ends with all its workers."""
-    command = [
-        sys.executable, str(Path(__file__).resolve()), "--one", name, "--width", width,
-        "--chip", arguments.chip, "--budget", str(arguments.budget),
-        *(["--jobs", str(arguments.jobs)] if arguments.jobs else []),
-        *(["--no-execute"] if arguments.no_execute else []),
-    ]  # fmt: skip
-    start = time.perf_counter()
-    row: Row = {"case": name, "width": width}
-    with TemporaryFile("w+") as said:
-        child = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True
-        )
-        try:
-            output, _ = child.communicate(timeout=arguments.limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
-            output = ""
-        seconds = time.perf_counter() - start
-        said.seek(0)
-        lines = said.read().splitlines()
-    stage = next((x.removeprefix(STAGE) for x in reversed(lines) if x.startswith(STAGE)), "import")
-    if seconds >= arguments.limit:
-        return {**row, "error": f"{stage}: took more than {arguments.limit:g} s in all"}
-    if child.returncode:
-        last = next((x for x in reversed(lines) if x and not x.startswith(STAGE)), "no output")
-        return {**row, "error": f"{stage}: {last[:200]}", "all_s": seconds}
-    return json.loads(output.strip().splitlines()[-1])
+    to.send(rounded(work(show)))
 
 
 def rounded(value: Any) -> Any:
@@ -104,90 +115,86 @@ def rounded(value: Any) -> Any:
     return [rounded(v) for v in value] if isinstance(value, list) else value
 
 
-HEADER = (
-    "layer", "width", "ops", "search s", "verify s", "compile s", "total s", "kernels", "own ops",
-    "predicted µs", "MiB (before)", "verdicts", "stays with PyTorch", "error, ours / PyTorch", "",
-)  # fmt: skip
+class Run:
+    """The rows of a run, and where what it has found so far is kept."""
 
+    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+        self.arguments, self.folder = arguments, folder
+        self.rows: dict[Key, Row] = {}
 
-def cells(row: Row) -> list[str]:
-    """One line of the table."""
+    def resume(self) -> None:
+        """What an earlier run has measured: one that was interrupted, or else one that was not."""
+        partial, whole = self.folder / PARTIAL, kept.raw_path(self.folder / "layers.json")
+        if partial.exists():
+            rows = json.loads(partial.read_text())
+        else:
+            rows = json.loads(whole.read_text())["rows"] if whole.exists() else []
+        self.rows = {(r["case"], r["width"]): r for r in rows}
 
-    def seconds(key: str) -> str:
-        return f"{row[key]:.1f}" if key in row else ""
+    def optimize(self, keys: Sequence[Key]) -> None:
+        """Measures the layers that were not, one after the other."""
+        a = self.arguments
+        main = os.getpid()
+        for key in keys:
+            if key in self.rows:
+                continue
+            name, width = key
 
-    def counted(key: str) -> str:
-        return ", ".join(f"{n} {k}" for k, n in row.get(key, {}).items())
+            def work(show: Callable[[str], None], name: str = name, width: Width = width) -> Row:
+                options = OptimizeOptions(
+                    chip=a.chip, budget=a.budget, jobs=a.jobs, use_cache=False, verify_seed=0,
+                    progress=show,
+                )  # fmt: skip
+                return measure(case(name), width, options, self._found(name, width), main)
 
-    predicted = row.get("predicted_us")
-    errors = ""
-    if "error_ours" in row:
-        errors = f"{row['error_ours'][0]:.1e} / {row['error_torch'][0]:.1e}"
-    time_us = "" if predicted is None else f"{predicted:.1f}"
-    state = row.get("error") or {True: "ok", False: "WRONG", None: "not executed"}[row.get("right")]
-    memory = f"{row['peak_mib']:.0f}" if "peak_mib" in row else ""
-    memory += f" ({row['before_mib']:.0f})" if "before_mib" in row else ""
-    return [
-        row["case"], row["width"], str(row.get("ops", "")), seconds("search_s"),
-        seconds("verify_s"), seconds("compile_s"), seconds("total_s"),
-        str(row.get("kernels", "")), str(row.get("own_ops", "")), time_us, memory,
-        counted("verdicts"), counted("stays"), errors, state.replace("|", "\\|"),
-    ]  # fmt: skip
+            self._add(key, apart(work, a.limit))
 
+    def execute(self, keys: Sequence[Key]) -> None:
+        """Executes what was found, several layers at once."""
 
-def markdown(rows: list[Row], command: str) -> str:
-    """The table for people."""
-    lines = [f"Made by `{command}`.", "", summary_line(rows), ""]
-    lines += ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
-    lines += ["| " + " | ".join(cells(r)) + " |" for r in rows]
-    return "\n".join(lines) + "\n"
+        def one(key: Key) -> None:
+            name, width = key
+            row = apart(
+                lambda show: execute(case(name), width, self._found(name, width)),
+                self.arguments.limit,
+            )
+            self._add(key, {**self.rows[key], **row})
 
+        todo = [k for k in keys if "right" not in self.rows[k] and self._found(*k).exists()]
+        with ThreadPoolExecutor(self.arguments.jobs or len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(one, todo))
 
-def summary(rows: list[Row]) -> Row:
-    """Counts, and the slowest."""
-    total = [(r["total_s"], r["case"], r["width"]) for r in rows if "total_s" in r]
-    return {
-        "layers": len(rows),
-        "optimized": sum("kernels" in r for r in rows),
-        "executed": sum("right" in r for r in rows),
-        "right": sum(r.get("right") is True for r in rows),
-        "wrong": [[r["case"], r["width"]] for r in rows if r.get("right") is False],
-        "failed_in": dict(Counter(r["error"].partition(":")[0] for r in rows if "error" in r)),
-        "slowest": sorted(total, reverse=True)[:5],
-        "largest_mib": max((r["peak_mib"] for r in rows if "peak_mib" in r), default=None),
-    }
+    def _found(self, name: str, width: Width) -> Path:
+        return self.folder / FOUND / f"{name}-{width}.pickle"
 
+    def _add(self, key: Key, row: Row) -> None:
+        self.rows[key] = {"case": key[0], "width": key[1], **row}
+        print("  ".join(x for x in cells(self.rows[key]) if x), flush=True)
+        temporary = self.folder / f"{PARTIAL}.tmp"
+        temporary.write_text(json.dumps(list(self.rows.values())))
+        temporary.replace(self.folder / PARTIAL)
 
-def summary_line(rows: list[Row]) -> str:
-    """The counts as a sentence."""
-    s = summary(rows)
-    text = (
-        f"{s['layers']} layers, {s['optimized']} optimized, {s['executed']} executed, "
-        f"{s['right']} with errors of at most twice PyTorch's"
-    )
-    for seconds, name, _ in s["slowest"][:1]:
-        text += f"; the slowest ({name}) {seconds:.1f} s"
-    if s["largest_mib"] is not None:
-        text += f"; at most {s['largest_mib']:.0f} MiB of all processes together"
-    return text
-
-
-def write(path: Path, text: str) -> None:
-    """A file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)
-
-
-def measured_before(folder: Path) -> dict[tuple[str, str], Row]:
-    """What an earlier run measured: one that ended, and one that did not."""
-    rows: list[Row] = []
-    if (folder / RESULT).exists():
-        rows += json.loads((folder / RESULT).read_text())["rows"]
-    if (folder / PARTIAL).exists():
-        rows += json.loads((folder / PARTIAL).read_text())
-    return {(r["case"], r["width"]): r for r in rows}
+    def write(self, seconds: float) -> None:
+        """The results; what is there of the run besides is no longer needed."""
+        order = {c.name: n for n, c in enumerate(cases())}
+        found = sorted(
+            self.rows.values(), key=lambda r: (WIDTHS.index(r["width"]), order[r["case"]])
+        )
+        command = shlex.join(["python", *sys.argv])
+        machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPU cores"
+        budget = self.arguments.budget
+        data = {
+            "command": command,
+            "seconds": round(seconds, 1),
+            "machine": machine,
+            "load_average": os.getloadavg()[0],
+            "summary": summary(found, budget),
+            "rows": found,
+        }
+        kept.write(self.folder / "layers.json", data, "rows", DETAILS)
+        (self.folder / "layers.md").write_text(markdown(found, command, machine, budget))
+        (self.folder / PARTIAL).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / FOUND, ignore_errors=True)
 
 
 def arguments_of() -> argparse.Namespace:
@@ -196,58 +203,40 @@ def arguments_of() -> argparse.Namespace:
     parser.add_argument("layers", nargs="*", help="names or patterns; all by default")
     parser.add_argument("--width", choices=WIDTHS, help="one of the widths; both by default")
     parser.add_argument("--chip", default=DEFAULT_CHIP)
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds of search")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of optimization")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for a layer in all")
-    parser.add_argument("--jobs", type=int, help="processes that search and verify")
+    parser.add_argument("--jobs", type=int, help="processes that share the work")
     parser.add_argument("--no-execute", action="store_true", help="do not run what was found")
     parser.add_argument("--out", type=Path, help="folder for layers.json and layers.md")
     parser.add_argument("--resume", action="store_true", help="keep what was measured before")
     parser.add_argument("--list", action="store_true", help="print the names and what they are")
-    parser.add_argument("--one", metavar="NAME", help="measure one layer and print JSON")
     return parser.parse_args()
 
 
 def main() -> int:
     """Command line."""
     arguments = arguments_of()
-    if arguments.one:
-        print(json.dumps(one(arguments.one, arguments.width, arguments)))
-        return 0
     chosen = list(cases(*arguments.layers))
     if arguments.list:
         for c in chosen:
             print(f"{c.name:20} {str(c.dtype).removeprefix('torch.'):9} {c.source}")
         return 0
-    partial = arguments.out / PARTIAL if arguments.out else None
-    before: dict[tuple[str, str], Row] = {}
-    if arguments.resume and arguments.out:
-        before = measured_before(arguments.out)
     start = time.perf_counter()
     widths = [arguments.width] if arguments.width else WIDTHS
-    asked = {(c.name, width) for c in chosen for width in widths}
-    rows = [row for key, row in before.items() if key not in asked]
-    for width in widths:
-        for c in chosen:
-            rows.append(before.get((c.name, width)) or rounded(apart(c.name, width, arguments)))
-            print("  ".join(x for x in cells(rows[-1]) if x), flush=True)
-            if partial is not None:
-                write(partial, json.dumps(rows))
-    print(summary_line(rows))
-    if arguments.out:
-        command = shlex.join(["python", *sys.argv])
-        result = {
-            "command": command,
-            "seconds": round(time.perf_counter() - start, 1),
-            "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPU cores",
-            "load_average": os.getloadavg()[0],
-            "summary": summary(rows),
-        }
-        lines = ",\n  ".join(json.dumps(r) for r in rows)
-        head = json.dumps(result, indent=1).removesuffix("\n}")
-        write(arguments.out / RESULT, f'{head},\n "rows": [\n  {lines}\n ]\n}}\n')
-        write(arguments.out / "layers.md", markdown(rows, command))
-    if partial is not None:
-        partial.unlink(missing_ok=True)
+    asked = [(c.name, width) for width in widths for c in chosen]
+    with nullcontext(arguments.out) if arguments.out else tempfile.TemporaryDirectory() as folder:
+        run = Run(arguments, Path(folder))
+        run.folder.mkdir(parents=True, exist_ok=True)
+        if arguments.resume:
+            run.resume()
+        run.optimize(asked)
+        print(f"all optimized after {time.perf_counter() - start:.0f} s", flush=True)
+        if not arguments.no_execute:
+            run.execute(asked)
+        if arguments.out:
+            run.write(time.perf_counter() - start)
+    rows = list(run.rows.values())
+    print(summary_line(rows, arguments.budget))
     return int(any(r.get("right") is False for r in rows))
 
 

@@ -19,18 +19,23 @@ def processor_time() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-class Memory:
-    """The most memory of this process and all that it has started, at one time, in MiB; what they
-    share counts once; and what it was ``before``. Looked up now and then, on Linux alone: elsewhere
-    it stays 0."""
+LOOKS = 5
+"""Times that a look is repeated because processes began or ended meanwhile."""
 
-    def __init__(self) -> None:
+
+class Memory:
+    """The most memory of a ``process`` (this one) and all that it has started, at one time, in MiB;
+    what they share counts once; and what it was ``before``. Looked up now and then, on Linux alone:
+    elsewhere it stays 0."""
+
+    def __init__(self, process: int | None = None) -> None:
+        self.process = os.getpid() if process is None else process
         self.most = self.before = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Memory:
-        self.before = self.most = _now()
+        self.before = self.most = memory_of(self.process)
         self._thread.start()
         return self
 
@@ -45,11 +50,18 @@ class Memory:
 
     def _watch(self) -> None:
         while not self._done.wait(PAUSE):
-            self.most = max(self.most, _now())
+            self.most = max(self.most, memory_of(self.process))
 
 
-def _now() -> float:
-    return sum(map(_share, _family(os.getpid())))
+def memory_of(process: int) -> float:
+    """MiB of a process and all that it has started. What a process shares with one that begins
+    between two looks would count twice: such looks are repeated, or give 0."""
+    for _ in range(LOOKS):
+        family = set(_family(process))
+        found = sum(map(_share, family))
+        if family == set(_family(process)):
+            return found
+    return 0.0
 
 
 def _family(process: int) -> Iterator[int]:

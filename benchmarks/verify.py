@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times the verification of the best candidate for each built-in workload, at full size.
+"""Times the verification of the best candidate for each built-in workload, at full size, with what
+the search says that its tensors hold.
 
 python benchmarks/verify.py --out benchmarks/results/verify.json
 
@@ -28,22 +29,21 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import kept
-from found import found_candidates
+from found import found_claims
 from mirage.semantics.check import InvalidGraph
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.verify import Verdict, VerifyOptions, verify
+from mirage.verify.candidates.together import Claim
 from mirage.workloads import names
 
 
-def measure(
-    name: str, reference: KernelGraph, candidate: KernelGraph, runs: int
-) -> dict[str, object]:
+def measure(name: str, reference: KernelGraph, claim: Claim, runs: int) -> dict[str, object]:
     """Verdict and time for one candidate."""
-    verdicts, walls, cpus = zip(*(timed(reference, candidate) for _ in range(runs)), strict=True)
+    verdicts, walls, cpus = zip(*(timed(reference, claim) for _ in range(runs)), strict=True)
     verdict = verdicts[0]
     return {
         "workload": name,
-        "kernels": sum(isinstance(op, Launch) for op in candidate.ops),
+        "kernels": sum(isinstance(op, Launch) for op in claim.candidate.ops),
         "verdict": verdict.kind.value,
         "holds_for": None if verdict.holds_for is None else verdict.holds_for.to_json(),
         "numerics_hold": verdict.numerics_hold,
@@ -54,11 +54,11 @@ def measure(
     }
 
 
-def timed(reference: KernelGraph, candidate: KernelGraph) -> tuple[Verdict, float, float]:
+def timed(reference: KernelGraph, claim: Claim) -> tuple[Verdict, float, float]:
     """Verdict, seconds and processor seconds, with nothing kept from an earlier run."""
-    reference, candidate = pickle.loads(pickle.dumps((reference, candidate)))
+    reference, claim = pickle.loads(pickle.dumps((reference, claim)))
     wall, cpu = time.perf_counter(), time.process_time()
-    verdict = verify(reference, candidate, VerifyOptions(seed=0))
+    verdict = verify(reference, claim.candidate, VerifyOptions(seed=0), claim.hint)
     return verdict, time.perf_counter() - wall, time.process_time() - cpu
 
 
@@ -76,9 +76,9 @@ def main() -> int:
     arguments = parser.parse_args()
     rows: list[dict[str, object]] = []
     workloads = arguments.workloads or names()
-    for name, reference, candidates in found_candidates(workloads, arguments.candidates):
+    for name, reference, claims in found_claims(workloads, arguments.candidates):
         try:
-            row = measure(name, reference, candidates[0], arguments.runs)
+            row = measure(name, reference, claims[0], arguments.runs)
         except InvalidGraph as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue

@@ -33,6 +33,9 @@ from mirage.semantics.region import contiguous_start
 if TYPE_CHECKING:
     from mirage import ir
 
+_MAP_ALIGN = 16
+"""Bytes of which all steps of a tensor map, but for those within rows, are multiples."""
+
 
 @dataclass(eq=False)
 class _Buffer:
@@ -302,8 +305,19 @@ def _tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
         number = int(match[1])
         shape, dtype = tensor_type(tensors[number])
         box = tuple(int(n) for n in match[2].split(","))
-        strides = strides_of(tensors[number])
+        strides = _map_strides(shape, strides_of(tensors[number]), ELEMENT_BYTES[dtype])
         yield number, TensorMap(shape, dtype, box, int(match[3]), strides)
+
+
+def _map_strides(
+    shape: tuple[int, ...], strides: tuple[int, ...] | None, size: int
+) -> tuple[int, ...] | None:
+    """Steps that a tensor map takes. Nothing steps along a dimension of one element, so that its
+    step may be any; the driver asks for multiples of so many bytes there, too."""
+    if strides is None:
+        return None
+    steps = (_MAP_ALIGN // size if n == 1 else s for n, s in zip(shape, strides, strict=True))
+    return (*list(steps)[:-1], strides[-1])
 
 
 def _integers(op: ir.Operation, name: str) -> list[int]:

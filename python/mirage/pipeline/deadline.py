@@ -39,4 +39,6 @@ class Deadline:
             return self._stopped
         if self._within is None:
             return f"the budget of {self.seconds:.3g} s is used up"
-        return self._within.reason or f"its {self.seconds:.3g} s of the budget are used up"
+        if self._within.reason or not self.seconds:
+            return self._within.reason or "what is left of the budget is for compilation"
+        return f"its {self.seconds:.3g} s of the budget are used up"

@@ -8,12 +8,12 @@ out, = optimized(x, w)
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from mirage.cache import shared_store
 from mirage.compiler.errors import CompileError
@@ -57,6 +57,7 @@ COMPILE_ROUNDS = 3
 """Times that the search goes on without kernels that do not compile."""
 ANOTHER = 1.5
 """Times as long as the slowest candidate took to compile that must be left for one more."""
+T = TypeVar("T")
 Source: TypeAlias = "Program | KernelGraph | GraphBuilder | ImportedGraph"
 """What can be optimized: a built or imported graph, or one as data."""
 
@@ -142,14 +143,25 @@ class _Run:
         o = self.options
         with o.workers() as self.executor:
             self.parts.solve(self.executor)
-            verified, chosen = self._compiled(self._reported())
+            verified, chosen = self._or_at_once(lambda: self._compiled(self._reported()))
         if o.use_cache:
             self.parts.keep()
-        optimized = self._choose(verified, chosen)
+        optimized = self._or_at_once(lambda: self._choose(verified, chosen))
         if self.deadline.reason != INTERRUPTED:
             late = not self.deadline.left or any(p.late for p in self.parts.solved.values())
             keep(optimized, late or self.late)
         return optimized
+
+    def _or_at_once(self, work: Callable[[], T]) -> T:
+        """What ``work`` gives. Where the user ends it, it is begun again with no time left, so that
+        what was found by then is handed out; who ends it once more ends everything."""
+        try:
+            return work()
+        except KeyboardInterrupt:
+            if self.deadline.reason == INTERRUPTED:
+                raise
+            self.deadline.stop(INTERRUPTED)
+            return work()
 
     def forms_alone(self) -> Graphs:
         """The forms that come before the choice."""
@@ -274,7 +286,12 @@ class _Run:
 
     def _watch_search(self, best: float, kernels: int) -> None:
         plan = "" if best == inf else f", best so far {best:.1f} us"
-        self.options.show(f"search: {kernels} kernels solved{plan}")
+        self._show("search", f"{kernels} kernels solved{plan}")
+
+    def _show(self, phase: str, detail: str = "") -> None:
+        """Says what is under way: the phase, how many parts have an answer, the time left."""
+        said = (detail, self.parts.progress, f"{self.deadline.left:.0f} s left")
+        self.options.show(f"{phase}: {', '.join(filter(None, said))}")
 
     def _watch_verdict(self, checked: Checked) -> None:
         verdict = str(checked.verdict).splitlines()[0]
@@ -417,7 +434,7 @@ class _Run:
 
     @contextmanager
     def _timed(self, what: str) -> Generator[None]:
-        self.options.show(what)
+        self._show(what)
         start = time.perf_counter()
         try:
             yield

@@ -149,10 +149,12 @@ def check_target(path: str | os.PathLike[str]) -> None:
     folder = target.absolute().parent
     while not folder.exists():
         folder = folder.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+    try:  # what permissions say is not all: file systems may be read-only, or take no folders
+        os.rmdir(tempfile.mkdtemp(prefix=f".{target.name}.", dir=folder))
+    except OSError as error:
         raise UnreadableArtifactError(
-            f"{target}: expected a folder that can be written, {folder} is not"
-        )
+            f"{target}: expected a folder that can be written, {folder} is not ({error.strerror})"
+        ) from error
 
 
 def _replace(temporary: Path, target: Path) -> None:

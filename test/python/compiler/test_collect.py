@@ -95,6 +95,23 @@ def test_reshapes_share_memory() -> None:
     assert artifact.manifest.outputs[0].shape == (8, 4)
 
 
+def test_dimensions_of_one_element_have_steps_that_tensor_maps_take() -> None:
+    """Nothing steps along them, but the driver asks for multiples of 16 bytes."""
+    ptx = BINARY.replace(".param .u64 b)", ".param .u64 b, .param .align 64 .b8 c[128])")
+    part = "tensor<1x4x1x8xf32, #kernel.strides<[1, 24, 8, 1], align = 16>>"
+    text = (
+        ptx + "kernel.graph @g(%x: tensor<1x12x1x8xf32>) -> tensor<32xf32> {"
+        f"%p = kernel.slice %x [0, 2, 0, 0] : (tensor<1x12x1x8xf32>) -> {part}"
+        "%0 = kernel.invoke @kernels::@add_one(%p) grid [1, 1, 1] block [32, 1, 1] shared 0 "
+        "{tensor_maps = [#kernel.tensor_map<parameter = 0, box = [1, 4, 1, 8], swizzle = 0>]} "
+        f": ({part}) -> tensor<32xf32> kernel.return %0 : tensor<32xf32> }}"
+    )
+    given = build(text).manifest.kernels[0].arguments
+    assert given[0].strides == (1, 24, 8, 1)
+    assert given[2].map is not None
+    assert given[2].map.strides == (4, 24, 4, 1)
+
+
 @pytest.mark.parametrize(
     ("body", "results", "message"),
     [

@@ -190,6 +190,7 @@ EMPTY: dict[str, tuple[Function, tuple[Any, ...]]] = {
     "norm": (lambda x: torch.nn.functional.layer_norm(x, (6,)), (randn(0, 6),)),
     "join": (lambda x, y: torch.cat([x, y]) * 2, (randn(0, 6), X)),
     "only a join": (lambda x, y: torch.cat([x, y]), (randn(0, 6), X)),
+    "join of nothing": (lambda x, y: torch.cat([x, y], 1), (randn(0, 6), randn(0, 2))),
     "join of three": (lambda x, y, z: torch.cat([x, y, z]), (X, randn(0, 6), Y)),
     "slice": (lambda x: x[2:2], (X,)),
     "slice that is summed": (lambda x: x[2:2].sum(0) + x, (X,)),

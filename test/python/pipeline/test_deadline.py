@@ -34,7 +34,9 @@ def test_a_portion_is_of_what_is_left(clock: Clock) -> None:
     second = whole.portion(1.0 / 2.0)
     assert second.left == pytest.approx(27.5)
     assert whole.portion(0.5, but=15.0).left == pytest.approx(20.0)
-    assert whole.portion(0.5, but=56.0).left == 0.0
+    nothing = whole.portion(0.5, but=56.0)
+    assert nothing.left == 0.0
+    assert nothing.reason == "what is left of the budget is for compilation"
     clock.now += 15.5
     assert first.left == 0.0
     assert whole.left > 0.0

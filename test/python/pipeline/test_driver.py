@@ -320,8 +320,14 @@ def test_what_can_be_optimized() -> None:
 
 def test_what_is_under_way_is_told() -> None:
     shown: list[str] = []
-    optimize(linear().program(), replace(FAST, progress=shown.append))
-    assert shown[0] == "search"
-    assert "verify" in shown
-    best = [text for text in shown if re.fullmatch(r"search: \d+ kernels solved, best .* us", text)]
-    assert best
+    optimize(linear().program(), replace(FAST, compile=True, progress=shown.append))
+    assert re.fullmatch(r"search: 0 of 1 parts have an answer, \d+ s left", shown[0])
+    phases = [text.partition(":")[0] for text in shown]
+    assert {"search", "verify", "compile", "check"} <= set(phases)
+    best = r"search: \d+ kernels solved, best so far .* us, 0 of 1 parts have an answer, \d+ s left"
+    assert any(re.fullmatch(best, text) for text in shown)
+    assert all(re.search(r"1 of 1 .*, \d+ s left$", shown[k]) for k in _of("compile", phases))
+
+
+def _of(phase: str, phases: list[str]) -> list[int]:
+    return [k for k, p in enumerate(phases) if p == phase]

@@ -38,6 +38,8 @@ def _matrix_transpose(b: Lowering, c: Call) -> Value:
 
 def _cat(b: Lowering, c: Call) -> Value:
     parts = [b.typed(x, c.result.dtype) for x in c.values(0) if x.type.size]
+    if not parts:
+        return b.filled(0, c.result)
     return parts[0] if len(parts) == 1 else b.concat(tuple(parts), c.integer(1))
 
 

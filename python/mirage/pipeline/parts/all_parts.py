@@ -17,7 +17,7 @@ from functools import partial
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts.kept_part import KeptParts, reference_of
-from mirage.pipeline.parts.part import PartSolver
+from mirage.pipeline.parts.part import INTERRUPTED, PartSolver
 from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
 from mirage.semantics.alternatives import Alternatives, applied_to
 from mirage.semantics.bounds.idle_steps import positions_of
@@ -82,9 +82,20 @@ class Parts:
             share = replace(options, portion=self.budgets[key] / o.budget)
             self.solvers[key] = PartSolver(part.graph, number, share, self._positions(part))
         if self.hurried:
-            self._begin(executor)
+            try:
+                self._begin(executor)
+            except KeyboardInterrupt:
+                self.deadline.stop(INTERRUPTED)
         self._finish()
         self.solved = {key: self.solved[key] for key in self.different}
+
+    @property
+    def progress(self) -> str:
+        """How many of the parts have an answer; empty where none is looked for."""
+        if not self.solvers and not self.solved:
+            return ""
+        first = sum(s.answered for key, s in self.solvers.items() if key not in self.solved)
+        return f"{len(self.solved) + first} of {len(self.different)} parts have an answer"
 
     def so_far(self, stage: str) -> KernelGraph | None:
         """The program with what each part has at a stage; None while a first answer is verified."""
@@ -161,9 +172,13 @@ class Parts:
         for key, solver in self.solvers.items():
             reserved.pop(key, None)
             others = sum(reserved.values())
-            solver.within(self.deadline.portion(self.sizes[key] / left, but=others))
-            self.solved[key] = solver.run()
-            reserved[key] = solver.compiling()
+            try:
+                solver.within(self.deadline.portion(self.sizes[key] / left, but=others))
+                self.solved[key] = solver.run()
+                reserved[key] = solver.compiling()
+            except KeyboardInterrupt:
+                self.deadline.stop(INTERRUPTED)
+                self.solved[key] = solver.solved()
             left -= self.sizes[key]
 
     def _begun(self) -> dict[str, PartSolver]:

@@ -147,6 +147,11 @@ class PartSolver:
         """Whether a worker verifies the first answer, or the verdict was not looked at."""
         return self._first is not None and self._first.awaited.under_way
 
+    @property
+    def answered(self) -> bool:
+        """Whether there is a verified candidate."""
+        return self.verified is not None and len(self.verified.programs) > 1
+
     def await_first(self) -> None:
         """Waits for the verdict on the first answer."""
         try:
@@ -201,7 +206,7 @@ class PartSolver:
     def solved(self) -> SolvedPart:
         """What was found so far."""
         fell_back = ""
-        if self.verified is None or len(self.verified.programs) == 1:
+        if not self.answered:
             fell_back = self.o.deadline.reason or self._why()
         elif self.late and self._own_time < self._best():
             fell_back = "they are predicted to be faster than what was found in time"

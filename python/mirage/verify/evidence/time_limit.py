@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 _AGAIN = 0.25
 """Seconds."""
@@ -32,6 +37,7 @@ def time_limit(seconds: float, processor_seconds: float = math.inf) -> Generator
     if min(seconds, processor_seconds) <= 0.0:
         raise OutOfTime
     with ExitStack() as timers:
+        timers.enter_context(_lost_in_silence())
         for timer, number, limit in (
             (signal.ITIMER_REAL, signal.SIGALRM, seconds),
             (signal.ITIMER_PROF, signal.SIGPROF, processor_seconds),
@@ -58,3 +64,20 @@ def _timer(timer: int, number: signal.Signals, seconds: float) -> Generator[None
         ended = True
         signal.setitimer(timer, 0.0)
         signal.signal(number, before)
+
+
+@contextmanager
+def _lost_in_silence() -> Generator[None]:
+    """Nothing is printed where :class:`OutOfTime` is raised while an object is finalized; it is
+    raised again."""
+    before = sys.unraisablehook
+
+    def hook(lost: UnraisableHookArgs) -> None:
+        if lost.exc_type is not OutOfTime:
+            before(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before

@@ -100,6 +100,24 @@ def test_a_long_chain_ends_in_its_time() -> None:
     assert found.graph.ops
 
 
+@pytest.mark.parametrize("budget", [0.2, 2.0])
+def test_many_layers_end_in_little_time(budget: float) -> None:
+    """Different ones, so that none is solved for another; what there was no time for is right."""
+
+    def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        for k in range(2, LAYERS + 2):
+            x = torch.logcumsumexp(torch.softmax(x @ w[:, : 2 * k], 1) @ w[: 2 * k] + x, 1)
+        return x
+
+    x, w = torch.randn(16, 32) * 0.1, torch.randn(32, 32) * 0.1
+    imported = mi.from_torch(layers, x, w, allow_fallback=True)
+    start = time.process_time()
+    found = optimize(imported.program, replace(OPTIONS, budget=budget))
+    assert time.process_time() - start < 60.0
+    (actual,) = emulate(found, x, w)
+    torch.testing.assert_close(actual, layers(x, w), rtol=1e-3, atol=1e-3)
+
+
 NAN = {
     "a constant": lambda x: torch.relu(x * float("nan")) + x,
     "a filled tensor": lambda x: x + torch.full_like(x, float("nan")),

@@ -9,16 +9,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from mirage.emulator.artifact import run_artifact
+from mirage.frontend.program import Program
 from mirage.pipeline.call import call_external
-from mirage.pipeline.result import Optimized, Step
+from mirage.pipeline.result import Step
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Value
+from mirage.semantics.ugraph import KernelGraph, Value
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -43,6 +44,17 @@ _ROUNDING = {
     torch.float64: 2.0**-50,
 }
 """What rounding the output alone may cost, relative to its largest element."""
+
+
+class Executable(Protocol):
+    """What is executed of an optimized program."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def graph(self) -> KernelGraph: ...
+    @property
+    def steps(self) -> tuple[Step, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,7 @@ class WideConvolutions(TorchDispatchMode):
         return func(*wide_args, **wide).to(dtype)
 
 
-def compare(optimized: Optimized, layer: Layer, run: Runner) -> Comparison:
+def compare(optimized: Executable, layer: Layer, run: Runner) -> Comparison:
     """Runs the layer and its optimized program on the layer's inputs."""
     with WideConvolutions():
         ours = run_on_cpu(optimized, layer.inputs, run)
@@ -121,7 +133,7 @@ def call(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return (results,) if isinstance(results, Tensor) else tuple(results)
 
 
-def run_on_cpu(optimized: Optimized, inputs: Sequence[Tensor], run: Runner) -> tuple[Tensor, ...]:
+def run_on_cpu(optimized: Executable, inputs: Sequence[Tensor], run: Runner) -> tuple[Tensor, ...]:
     """The program's outputs: compiled parts by ``run``, calls that stay with PyTorch by PyTorch."""
     program, graph = optimized.program, optimized.graph
     weights = {p.index: p.data for p in program.parameters}

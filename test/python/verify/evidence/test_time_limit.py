@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 
@@ -35,10 +36,15 @@ def slow_then_busy() -> None:
     busy()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_signal_that_is_lost_comes_again() -> None:
+def test_a_signal_that_is_lost_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is printed about it."""
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
     with pytest.raises(OutOfTime), time_limit(0.1):
         slow_then_busy()
+    assert not said
+    sys.unraisablehook("another")  # type: ignore[arg-type]
+    assert said == ["another"]
 
 
 def test_what_ends_by_itself_is_left_alone() -> None:
