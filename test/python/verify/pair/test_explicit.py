@@ -133,14 +133,11 @@ def test_what_goes_on_in_16_bits_may_stay_in_f32(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("dtype", "through_type"), [(F16, BF16), (BF16, F16)])
-def test_what_goes_on_in_the_other_type_of_16_bits_may_not(
-    dtype: DType, through_type: DType, seed: int
-) -> None:
-    def rounded(b: Builder, x: Value) -> Value:
-        return b.cast(b.cast(x, through_type), dtype)
+def test_what_the_other_type_of_16_bits_leaves_is_kept(seed: int) -> None:
+    def left(b: Builder, x: Value) -> Value:
+        return b.binary(BinaryFn.SUB, x, b.cast(b.cast(x, BF16), F16))
 
-    first, second = program(rounded, dtype), program(itself, dtype)
+    first, second = program(left, F16), program(zero, F16)
     assert not verify(first, second, VerifyOptions(seed=seed)).accepted
     assert verify(first, first, VerifyOptions(seed=seed)).accepted
 
