@@ -258,11 +258,6 @@ REFUSED: dict[str, tuple[Callable[..., object], tuple[Tensor, ...], str]] = {
     "stores by two indices": (
         lambda x, i, v: x.index_put((i, i), v), (X, I, rand(3, 6)), "several indices"
     ),
-    "stores that are added": (
-        lambda x, i, v: x.index_put((i,), v, accumulate=True),
-        (X, I, rand(3, 5, 6)),
-        "that are added",
-    ),
 }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mirage as mi
 import numpy as np
 import pytest
 import torch
@@ -63,11 +62,3 @@ def test_maxima_are_exact_and_keep_what_is_no_number() -> None:
     for name in ("side by side", "with a stride", "any number of maxima"):
         ((ours, expected),) = outputs(CASES[name], (x,), typed=True)
         np.testing.assert_array_equal(ours, expected)
-
-
-def test_places_stay_with_pytorch() -> None:
-    def program(x: Tensor) -> tuple[Tensor, Tensor]:
-        return F.max_pool2d_with_indices(x, 2)
-
-    imported = mi.from_torch(program, IMAGE.float(), allow_fallback=True)
-    assert [s.op for s in imported.stays] == ["aten.max_pool2d_with_indices"]

@@ -36,7 +36,7 @@ CLASS_TESTS = {
     "cost": 30,
     "frontend": 2,
     "pipeline": 3,
-    "search": 39,
+    "search": 38,
     "semantics": 49,
     "transforms": 49,
     "verify": 72,
