@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.driver import driver
@@ -40,10 +41,10 @@ def compiled() -> Any:
     if os.environ.get(PURE) == "1":
         return None
     try:
-        from mirage import _launcher  # pyright: ignore
+        launcher: Any = import_module("mirage._launcher")
     except ImportError:
         return None
-    return _launcher.Launcher if exchange() is not None else None
+    return launcher.Launcher if exchange() is not None else None
 
 
 @cache

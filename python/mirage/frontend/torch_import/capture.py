@@ -200,13 +200,12 @@ def export_program(
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
-            given, keyed = _distinct([tuple(example_inputs), dict(named or {})])
-            shapes = dynamic and (
-                (tuple(dynamic),) if isinstance(module, _FunctionModule) else tuple(dynamic)
-            )
-            return torch.export.export(  # pyright: ignore
-                module, given, keyed, dynamic_shapes=shapes or None, strict=False
-            )
+            arguments: tuple[Any, ...] = _distinct([tuple(example_inputs), dict(named or {})])
+            given, keyed = arguments
+            shapes: tuple[Any, ...] | None = tuple(dynamic) if dynamic else None
+            if shapes and isinstance(module, _FunctionModule):
+                shapes = (shapes,)
+            return torch.export.export(module, given, keyed, dynamic_shapes=shapes, strict=False)
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
                 f"expected shapes that do not depend on the data, got {_first_line(error)}",
