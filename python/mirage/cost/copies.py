@@ -172,7 +172,8 @@ def unfused_report(op: Op, target: Target) -> CostReport:
     if moves_elements(op):
         read = written
     chain, dram = target.latency + target.block_start, (read + written) / target.dram_bytes
-    compute = product_time(op, target) / OWN_TILES
+    half = op.operands[0].dtype.bytes == 2 if op.operands else False
+    compute = product_time(op, target) / (OWN_TILES if half else 1.0)
     return CostReport(
         time=target.launch + max(chain, dram, compute),
         dram=dram,

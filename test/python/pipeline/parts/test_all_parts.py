@@ -32,7 +32,7 @@ class Block(nn.Module):
         self.norm, self.linear = nn.LayerNorm(32), nn.Linear(32, 32)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.logcumsumexp(x + torch.relu(self.linear(self.norm(x))), 1)
+        return torch.special.i0e(x + torch.relu(self.linear(self.norm(x))))
 
 
 def stacked(count: int) -> tuple[nn.Module, torch.Tensor]:
@@ -106,7 +106,7 @@ def test_many_layers_end_in_little_time(budget: float) -> None:
 
     def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         for k in range(2, LAYERS + 2):
-            x = torch.logcumsumexp(torch.softmax(x @ w[:, : 2 * k], 1) @ w[: 2 * k] + x, 1)
+            x = torch.special.i0e(torch.softmax(x @ w[:, : 2 * k], 1) @ w[: 2 * k] + x)
         return x
 
     x, w = torch.randn(16, 32) * 0.1, torch.randn(32, 32) * 0.1

@@ -37,7 +37,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 def two_parts() -> Program:
     x, w = torch.randn(16, 32), torch.randn(32, 32)
     imported = mi.from_torch(
-        lambda x, w: torch.relu(torch.logcumsumexp(x @ w, 1) @ w), x, w, allow_fallback=True
+        lambda x, w: torch.relu(torch.special.i0e(x @ w) @ w), x, w, allow_fallback=True
     )
     return imported.program
 
@@ -128,7 +128,7 @@ def test_better_answers_are_looked_for_first_where_most_places_gain(
 
     def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         for _ in range(2):
-            x = torch.logcumsumexp(x, 1)
+            x = torch.special.i0e(x)
             x = torch.relu(x @ w)
         return x
 

@@ -102,7 +102,7 @@ def test_later_parts_leave_time_to_compile_earlier_ones(monkeypatch: pytest.Monk
     monkeypatch.setattr(seconds, "COMPILE_KERNEL", 200.0)
     x, w = torch.randn(16, 32), torch.randn(32, 32)
     imported = mi.from_torch(
-        lambda x, w: torch.relu(torch.logcumsumexp(x @ w, 1) @ w), x, w, allow_fallback=True
+        lambda x, w: torch.relu(torch.special.i0e(x @ w) @ w), x, w, allow_fallback=True
     )
     optimize(imported.program, replace(FAST, budget=1000.0))
     assert len(given) == len(reserved) == 2
@@ -171,8 +171,8 @@ def test_equal_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(graph, *rest)
 
     def layers(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        y = torch.logcumsumexp(torch.relu(x @ a) * 0.5, 1)
-        return torch.logcumsumexp(torch.relu(y @ b) * 0.5, 1) * 3.0
+        y = torch.special.i0e(torch.relu(x @ a) * 0.5)
+        return torch.special.i0e(torch.relu(y @ b) * 0.5) * 3.0
 
     monkeypatch.setattr(parts_module, "PartSolver", counted)
     tensors = [torch.randn(16, 32), torch.randn(32, 32), torch.randn(32, 32)]
@@ -187,7 +187,7 @@ def test_equal_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for op in result.graph.ops:
         inputs = [values[v] for v in op.operands]
         if op in calls:
-            values[op.results[0]] = np.log(np.cumsum(np.exp(inputs[0]), 1))
+            values[op.results[0]] = torch.special.i0e(torch.from_numpy(inputs[0])).numpy()
         else:
             alone = KernelGraph("one", op.operands, (op,), op.results)
             values.update(zip(op.results, evaluate_floats(alone, inputs), strict=True))
