@@ -57,9 +57,11 @@ def features_of(
         launch = with_enough_warps(launch)
     else:
         schedule, warps = launch.schedule, compiled.threads // 32
-        if schedule.warpgroups:  # one warp that copies, or a group of four with it
-            warps = (warps - 1) // 4 * 4
-        launch = replace(launch, schedule=replace(schedule, warps=warps))
+        # Beside warpgroups there is one warp that copies, or a group of four with it: without room
+        # for that the compiler had warps multiply.
+        groups = schedule.warpgroups and warps > 4
+        warps = (warps - 1) // 4 * 4 if groups else warps
+        launch = replace(launch, schedule=replace(schedule, warps=warps, warpgroups=groups))
     account = Accountant(
         KernelFeatures(
             blocks=float(prod(a.extent for a in launch.grid)),

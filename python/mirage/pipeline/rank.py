@@ -15,7 +15,7 @@ from mirage.pipeline.result import Finalist, Step
 from mirage.pipeline.select import ranking, select_cheapest
 from mirage.semantics.alternatives import Alternatives, VerdictNote, kept_of, parts_of, with_parts
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, launches
+from mirage.semantics.ugraph import KernelGraph, Value, launches
 
 if TYPE_CHECKING:
     from mirage.runtime.manifest import Manifest
@@ -82,14 +82,26 @@ def finalist(
     note: Callable[[str], None],
 ) -> Finalist:
     """What was compiled to ``steps`` (or to nothing), with its prediction."""
-    compiled = [step.compiled for step in steps if step.compiled is not None]
-    resources = [r for c in compiled for r in resources_of(c.artifact.manifest)]
-    kernels = len(list(launches(selected.ops)))
-    cost = predict(selected, target, resources if len(resources) == kernels else ())
-    spilled = sum(c.spilled_bytes for c in compiled)
+    cost = predict(selected, target, _resources(selected, steps))
+    spilled = sum(step.compiled.spilled_bytes for step in steps if step.compiled is not None)
     if spilled:
         note(f"candidate {place} by predicted time spills {spilled} bytes of registers")
     return Finalist(selected, tuple(steps), place, cost, spilled)
+
+
+def _resources(selected: KernelGraph, steps: Sequence[Step]) -> list[Resources]:
+    """What each launch of ``selected`` needs, in its order, which is not that of the steps; empty
+    where that is not known of all."""
+    found: dict[Value, Resources] = {}
+    for step in steps:
+        if step.compiled is None or step.graph is None:
+            continue
+        kernels = list(launches(step.graph.ops))
+        needed = resources_of(step.compiled.artifact.manifest)
+        if len(kernels) == len(needed):
+            found.update((op.results[0], r) for op, r in zip(kernels, needed, strict=True))
+    known = [found.get(op.results[0]) for op in launches(selected.ops)]
+    return [] if None in known else [r for r in known if r is not None]
 
 
 def outcome(ranked: Sequence[Finalist]) -> Iterator[str]:

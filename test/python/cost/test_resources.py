@@ -11,7 +11,8 @@ from functools import cache
 import pytest
 from mirage.compiler import CompileError, CompileOptions, compile_graph
 from mirage.compiler.ptxas import find_ptxas
-from mirage.cost import H200, CheckError, check_launch
+from mirage.cost import H200, CheckError, Resources, check_launch
+from mirage.cost.features import features_of
 from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory import shared_bytes
 from mirage.pipeline.search import add_candidates
@@ -123,3 +124,12 @@ def test_registers_are_near_what_the_assembler_reports() -> None:
             errors.append(abs(registers_of(launch).used - report["registers"]))
     assert len(errors) > 8
     assert sum(errors) / len(errors) < 40
+
+
+def test_warpgroups_that_the_compiler_did_without() -> None:
+    """No warp is left to copy for a group of four: warps have multiplied."""
+    groups = next(k for k in kernels("mm_1024") if k.schedule.warpgroups)
+    for threads in (128, 256):
+        found = features_of(groups, (), Resources(threads, 65536, 128))
+        assert found.warps == 4.0
+        assert bool(found.warpgroups) == (threads > 128)

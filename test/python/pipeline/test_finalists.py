@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import mirage as mi
@@ -17,10 +18,10 @@ from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.measure import NothingToMeasureError, fastest
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
-from mirage.pipeline.rank import resources_of
+from mirage.pipeline.rank import finalist, resources_of
 from mirage.pipeline.result import Step
 from mirage.runtime.errors import NoGpuError
-from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.semantics.ugraph import KernelGraph, Launch, launches
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,24 @@ def test_predictions_use_what_the_compiler_reports(optimized: mi.Optimized) -> N
     assert cost is not None
     assert cost.time == first.predicted
     assert cost.shared == max(r.shared_bytes for r in resources)
+
+
+def test_resources_are_those_of_the_same_launch_whatever_the_order() -> None:
+    """Kernels may be compiled in another order than that of the chosen program."""
+    tensors = torch.zeros(64, 256), torch.zeros(256, 256).half()
+    two = mi.from_torch(lambda x, w: (torch.exp(x), w @ w), *tensors).superoptimize(chip="sm_90a")
+    (step,) = two.finalists[0].steps
+    assert step.graph is not None
+    assert step.compiled is not None
+    kernels = list(launches(step.graph.ops))
+    needed = resources_of(step.compiled.artifact.manifest)
+    assert len(set(needed)) == len(kernels) == 2
+    target = target_for("sm_90a")
+    for order in (1, -1):
+        graph = replace(two.graph, ops=tuple(kernels[::order]))
+        expected = predict(graph, target, needed[::order])
+        assert expected is not None
+        assert finalist(graph, 0, target, [step], print).predicted == expected.time
 
 
 def test_another_finalist(optimized: mi.Optimized) -> None:

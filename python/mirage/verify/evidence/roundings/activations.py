@@ -165,7 +165,8 @@ class Activations:
         self.free = [
             i
             for i, v in enumerate(graph.inputs)
-            if i not in sample.fixed and i not in contents and v in read and not v.dtype.is_integer
+            if i not in sample.fixed and i not in contents and v in read
+            if not v.dtype.is_integer and prod(self.shapes[i])
         ]
 
     def stream(self, *what: object) -> Rng:

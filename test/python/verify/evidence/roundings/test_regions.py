@@ -1,0 +1,25 @@
+"""Inputs as models have them, of the part of the inputs that a sample of the outputs needs."""
+
+from __future__ import annotations
+
+import numpy as np
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.verify.evidence.roundings.activations import Activations
+from mirage.verify.evidence.samples.sampling import Sample
+
+
+def test_inputs_of_which_nothing_is_needed_stay_as_they_are() -> None:
+    """Rows of the second input may lie in no tile that is looked at."""
+    build = Builder()
+    x, y = (Value(TensorType((4, 8), DType.F16)) for _ in range(2))
+    result = build.binary(BinaryFn.ADD, x, y)
+    graph = KernelGraph("sum", (x, y), tuple(build.ops), (result,))
+    nothing = (np.arange(0), None)
+    sample = Sample(((None, None),), (), ((None, None), nothing), 1.0, 0.0, 32)
+    draw = Activations(graph, sample, 1)
+    assert draw.free == [0]
+    for situation in (*draw.zeros(), *draw.not_numbers()):
+        assert situation is not None
+        assert situation.inputs[1].planes[0].shape == (0, 8)
