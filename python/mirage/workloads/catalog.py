@@ -10,8 +10,12 @@ from mirage.workloads.attention import attention
 from mirage.workloads.layers import layers
 from mirage.workloads.linear import linear
 from mirage.workloads.products import products
+from mirage.workloads.prompts import prompts
 from mirage.workloads.served import served
 from mirage.workloads.workload import Workload
+
+
+FAMILIES = (attention, linear, products, served, prompts, layers)
 
 
 class UnknownWorkload(MirageError, LookupError):
@@ -20,7 +24,7 @@ class UnknownWorkload(MirageError, LookupError):
 
 @cache
 def _catalog() -> dict[str, Workload]:
-    return {w.name: w for family in (attention, linear, products, served, layers) for w in family()}
+    return {w.name: w for family in FAMILIES for w in family()}
 
 
 def all_workloads() -> tuple[Workload, ...]:

@@ -25,7 +25,7 @@ def products() -> Iterator[Workload]:
     yield matmul("mm_1000_bf16", 1000, 1000, 1000, DType.BF16)
     for m, n, k in ((4095, 4095, 4095), (583, 931, 257), (1, 4097, 17), (1, 17, 4097)):
         yield matmul(f"mm_{m}x{n}x{k}", m, n, k)
-    for m in (16, 64, 256, 2048):
+    for m in (16, 64, 128, 256, 512, 2048, 4096):
         for n, k in LAYERS:
             yield linear_layer(f"linear_m{m}_{n}x{k}", m, n, k)
 

@@ -67,6 +67,8 @@ class Workload:
     dtype: DType = DType.F16
     natives: tuple[Native, ...] = ()
     """The same program with the library's own fused attention, if it has any."""
+    exact: Callable[..., Any] | None = None
+    """``module`` in less memory, for float64, where it would take too much there."""
     family: str = ""
     """What others have written kernels for: programs of one family differ in sizes alone."""
 

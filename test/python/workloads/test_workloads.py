@@ -36,6 +36,7 @@ from mirage.workloads.linear import (
     softmax_rows,
 )
 from mirage.workloads.products import linear_layer, matmul
+from mirage.workloads.prompts import llama_prompt, projection_residual, prompt_attention
 from mirage.workloads.served import (
     cross_entropy,
     gained_qk_norm,
@@ -79,6 +80,10 @@ SMALL = [
     group_norm("groups", 2, 12, 10, 3),
     cross_entropy("cross_entropy", 4, 50),
     softmax_vocabulary("vocabulary", 4, 50),
+    prompt_attention("prompt", 4, 2, 12, 8, False),
+    prompt_attention("prompt_causal", 4, 2, 12, 8, True),
+    projection_residual("residual", 6, 16, 8),
+    llama_prompt("llama_prompt", 10, Layer(32, 4, 2, 8, 24)),
     llama_layer("llama", 3, Layer(32, 4, 2, 8, 24, 10)),
     chameleon_layer("chameleon", 3, Layer(32, 4, 4, 8, 24, 10)),
     gpt_lora_layer("gpt", 3, Layer(32, 4, 4, 8, 24, 10, 2)),
@@ -181,3 +186,13 @@ def test_native_attention_computes_the_same(workload: Workload) -> None:
     for native in workload.natives:
         got = native.program(*native.prepare(inputs))
         assert torch.allclose(got, expected, rtol=1e-9, atol=1e-11), native.name
+
+
+@pytest.mark.parametrize(
+    "workload", [w for w in SMALL if w.exact], ids=[w.name for w in SMALL if w.exact]
+)
+def test_what_is_exact_computes_the_same(workload: Workload) -> None:
+    inputs = tuple(x.double() for x in workload.torch_inputs(3))
+    assert workload.exact is not None
+    got, expected = workload.exact(*inputs), workload.module(*inputs)
+    assert torch.allclose(got, expected, rtol=1e-9, atol=1e-11)
