@@ -14,7 +14,6 @@ from mirage.workloads.prompts import prompts
 from mirage.workloads.served import served
 from mirage.workloads.workload import Workload
 
-
 FAMILIES = (attention, linear, products, served, prompts, layers)
 
 
