@@ -36,6 +36,8 @@ class BlockAnalysis:
         """Values with which a loop does nothing but sum them."""
         self.accumulated: list[Value] = []
         """Values that loops accumulate."""
+        self.looped: dict[Value, Value] = {}
+        """What a loop accumulates, by the result that comes out of it."""
         self._find(launch.body.ops, 1)
         # Rows of up to 8 fit the narrow side of the instruction unless they are contracted.
         narrow = all(
@@ -51,6 +53,9 @@ class BlockAnalysis:
                 added = {a.value for a in op.accumulators if a.fn is AccumulateFn.SUM}
                 self.sums |= added - used
                 self.accumulated.extend(a.value for a in op.accumulators)
+                self.looped |= {
+                    r: a.value for r, a in zip(op.results, op.accumulators, strict=True)
+                }
                 continue
             self.definitions[op.result] = op
             self.trips[op.result] = trips

@@ -29,6 +29,11 @@ Num = Any
 
 REGISTERS_MAX = 190
 """f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
+ACCUMULATORS_MAX = 128
+"""f32 values per thread that loops accumulate."""
+ACCUMULATORS_OF_GROUPS = 144
+"""The same for warpgroups, which have the registers of the group that copies, too: enough for rows
+of 256 columns with their sums and maxima."""
 
 IN_PLACE = 0.25
 """Registers more, of those that a tile takes, for ops on what a loop of warpgroups leaves: they
@@ -278,7 +283,8 @@ def _occupancy(f: KernelFeatures, target: Target) -> _Occupancy:
     feasible = (f.shared <= target.shared_block) & (resident >= 1)
     feasible = feasible & (~np.asarray(f.warpgroups, dtype=bool) | (target.mma_group > 0))
     if f.known is None:
-        feasible = feasible & (f.values <= REGISTERS_MAX) & (f.accumulators <= 128.0 * threads)
+        most = np.where(f.warpgroups, ACCUMULATORS_OF_GROUPS, ACCUMULATORS_MAX)
+        feasible = feasible & (f.values <= REGISTERS_MAX) & (f.accumulators <= most * threads)
     resident = np.maximum(resident, 1.0)
     per_sm = np.ceil(f.blocks / target.sms)
     together = np.minimum(per_sm, resident)

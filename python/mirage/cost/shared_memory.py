@@ -182,8 +182,20 @@ class _Planner(BlockAnalysis):
     def _across(self, op: Reduce) -> int:
         """Bytes that a reduction across warps needs: a result of each warp along the dimension."""
         (x,) = op.operands
+        if op.dims == (len(x.shape) - 1,) and self._rows_of_warps(x):
+            return 0
         parts = min(self.warps, prod(x.shape[d] for d in op.dims))
         return parts * self._exchange(op.result)
+
+    def _rows_of_warps(self, value: Value) -> bool:
+        """Whether each row is held by one warp: warpgroups share products by rows where there are
+        64 for each, and elementwise work goes on from there."""
+        if not self.launch.schedule.warpgroups or value.shape[-2] % (16 * self.warps):
+            return False
+        op = self.definitions.get(self.looped.get(value, value))
+        if isinstance(op, Elementwise):
+            return any(x.shape == value.shape and self._rows_of_warps(x) for x in op.operands)
+        return isinstance(op, Matmul)
 
     def _moves(self, value: Value, user: Op) -> bool:
         """Whether an operand of an elementwise op or a view may be held by other threads than the

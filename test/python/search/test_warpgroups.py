@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mirage.cost.registers import RegisterEstimator
+from mirage.cost.limits import check_launch
+from mirage.cost.registers import RegisterEstimator, check_registers
 from mirage.cost.target import A100, H200, Target
 from mirage.frontend.kernel_graph import new_kernel_graph
 from mirage.search.algebra.normalizer import MatmulRoles
@@ -17,6 +18,8 @@ from mirage.search.superoptimize import superoptimize
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, all_ops
+from mirage.transforms import stabilize
+from mirage.workloads.prompts import prompt_attention
 from search_programs import attention
 
 FAST = SearchLimits(candidates=3, columns=1500)
@@ -155,3 +158,13 @@ def test_what_is_summed_and_stored_is_not_cut() -> None:
     assert columns.warpgroups.any()
     assert set(columns.tile["n"].tolist()) == {128}
     assert set(columns.grid["n"].tolist()) == {1}
+
+
+def test_rows_of_256_columns_are_accumulated_with_their_sums() -> None:
+    program = prompt_attention("wide_heads", 32, 8, 1024, 256, False).graph()
+    best = stabilize(superoptimize(program, H200, FAST).candidates[0].graph).graph
+    (launch,) = [op for op in best.ops if isinstance(op, Launch)]
+    assert launch.schedule.warpgroups
+    assert launch.body.outputs[0].value.shape[-1] == 256
+    check_launch(launch, H200)
+    check_registers(launch)
