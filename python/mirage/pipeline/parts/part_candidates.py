@@ -142,10 +142,10 @@ class PartCandidates:
     @property
     def slower_than_own_ops(self) -> bool:
         """Whether the part's own ops are predicted to be faster than all that is verified."""
-        return self._own_time < self._best()
+        return self.own_time < self._best()
 
     @cached_property
-    def _own_time(self) -> float:
+    def own_time(self) -> float:
         """Predicted µs of the part's own ops; infinite where that is not known."""
         cost = predict(of_own_ops(self.graph).programs[1], self.target)
         return float("inf") if cost is None else cost.time
