@@ -67,7 +67,7 @@ from mirage.emulator.errors import (
     UninitialisedReadError,
     UnknownInstructionError,
 )
-from mirage.emulator.limits import Limits
+from mirage.emulator.launch_limits import Limits
 from mirage.emulator.tensor_map import TensorMap
 
 __all__ = [

@@ -12,7 +12,7 @@ import numpy as np
 from mirage.emulator.compiled_kernel import Program
 from mirage.emulator.counters import Counters
 from mirage.emulator.errors import LaunchError, OutOfBoundsError
-from mirage.emulator.limits import Limits
+from mirage.emulator.launch_limits import Limits
 from mirage.emulator.machine.machine import Machine
 from mirage.emulator.machine.memory import SHARED_RESERVED, Allocation, GlobalMemory
 from mirage.emulator.ptx.parser import parse

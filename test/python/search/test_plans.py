@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 from mirage.cost import H200
-from mirage.cost.copies import copies_in
+from mirage.cost.copy_kernels import copies_in
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Region

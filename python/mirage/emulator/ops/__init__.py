@@ -10,12 +10,12 @@ from mirage.emulator.ops import (
     floating,
     matrix,
     mbarrier,
-    memory,
+    memory_access,
     synchronise,
     warp,
     wgmma,
 )
-from mirage.emulator.ops.registry import OPCODES
+from mirage.emulator.ops.opcodes import OPCODES
 
 __all__ = [
     "OPCODES",
@@ -28,7 +28,7 @@ __all__ = [
     "floating",
     "matrix",
     "mbarrier",
-    "memory",
+    "memory_access",
     "synchronise",
     "warp",
     "wgmma",

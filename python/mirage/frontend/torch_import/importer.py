@@ -32,7 +32,7 @@ from mirage.frontend.torch_import.capture import (
 from mirage.frontend.torch_import.dynamic import dynamic_program
 from mirage.frontend.torch_import.formulas import as_formula
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
-from mirage.frontend.torch_import.table import IGNORED, TABLE
+from mirage.frontend.torch_import.op_table import IGNORED, TABLE
 from mirage.frontend.torch_import.updates import may_stay, op_name, stores_to
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import ShapeError
@@ -125,7 +125,7 @@ def from_torch(
     A module that writes to its inputs or buffers is refused; with ``allow_updates`` what they hold
     afterwards comes before its results (``ImportedGraph.updates``), for the caller to write there.
     Stores of some elements stay calls of PyTorch then, which may write in place
-    (:mod:`mirage.pipeline.plan`).
+    (:mod:`mirage.pipeline.make_plan`).
 
     ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
     inputs is a size that is known at the call only (:mod:`mirage.frontend.torch_import.dynamic`).

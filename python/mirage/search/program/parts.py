@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from mirage.cost.copies import (
+from mirage.cost.copy_kernels import (
     copies_in,
     moves_elements,
     product_time,
     unfused_in,
     unfused_report,
 )
-from mirage.cost.model import HOT
+from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
 from mirage.search.kernel.growth import Growth, growth_of

@@ -47,11 +47,11 @@ from mirage.verify.evidence.defined.signs import (
     of_reduction,
     of_unary,
 )
-from mirage.verify.evidence.defined.steps import BINARY_STEPS, UNARY_STEPS
+from mirage.verify.evidence.defined.step_functions import BINARY_STEPS, UNARY_STEPS
 from mirage.verify.evidence.samples.held import part_of
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers, looked_up
+from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import where_defined
 from mirage.verify.verdict import Evidence
 

@@ -29,8 +29,8 @@ from mirage.verify.evidence.roundings.input_roles import (
     natural_scales,
     rows_meet,
 )
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defined
 
 LOWEST, HIGHEST = -14, 12

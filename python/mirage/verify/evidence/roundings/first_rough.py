@@ -21,7 +21,7 @@ from mirage.verify.evidence.roundings.activations import Situation
 from mirage.verify.evidence.roundings.rounding import compare_rows
 from mirage.verify.evidence.samples.floats import Yardstick
 from mirage.verify.evidence.samples.real_sizes import restrict
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.pieces.kernel_by_kernel import Pairs
 
 

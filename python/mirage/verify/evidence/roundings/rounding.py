@@ -41,7 +41,7 @@ from mirage.verify.evidence.roundings.shared_launches import common_launches
 from mirage.verify.evidence.roundings.side_by_side import alike, chunks, outputs_of_each
 from mirage.verify.evidence.roundings.situations import COLUMNS, EVERY, Situations, Turn
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 _SMALLEST = dict.fromkeys(DType, 0.0) | {
     DType.F16: 2.0**-25,

@@ -12,7 +12,7 @@ from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.errors import PtxasError
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator import EmulatorError
-from mirage.emulator.artifact import check_artifact
+from mirage.emulator.run_artifact import check_artifact
 from noticed import Original
 from ptx_mutants import Kind, with_register, wrong_parities
 from warpgroup_graphs import Product

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mirage.runtime.calls import TorchCall
+from mirage.runtime.torch_calls import TorchCall
 
 MOST_BYTES = 1 << 20
 """Of one tensor; larger ones are made in each call, so that they take memory only meanwhile."""

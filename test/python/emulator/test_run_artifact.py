@@ -13,7 +13,7 @@ from mirage.emulator import (
     Uninitialised,
     UninitialisedReadError,
 )
-from mirage.emulator.artifact import MismatchError, check_artifact, random_inputs, run_artifact
+from mirage.emulator.run_artifact import MismatchError, check_artifact, random_inputs, run_artifact
 from mirage.runtime.manifest import Argument
 from small_artifact import PTX, small_artifact
 

@@ -11,13 +11,13 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from mirage.emulator.artifact import check_artifact
+from mirage.emulator.run_artifact import check_artifact
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.program import Program, SizedProgram
-from mirage.pipeline.by_size import OptimizedSizes, classes_of
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate_sizes
 from mirage.pipeline.optimize import optimize_sizes
+from mirage.pipeline.size_classes import OptimizedSizes, classes_of
 from mirage.runtime.by_size import read_sizes
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
 from torch.export import Dim

@@ -15,7 +15,7 @@ from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ops.op import Elementwise, Movement
 from mirage.semantics.region import whole_demand
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, Op, all_ops
-from mirage.verify.evidence.samples.sampling import graph_work
+from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.verdict import Evidence
 
 _MOST = 5e7

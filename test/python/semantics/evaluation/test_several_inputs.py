@@ -16,7 +16,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Domain, Float64, TypedFloat
 from mirage.semantics.evaluation.block_evaluator import EvaluationError
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.indexing.indices import simplify
 from mirage.semantics.positions import gather
 from mirage.semantics.region import Demand, demand, region_shape

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.accountant import Accountant
-from mirage.cost.limits import MAX_WIDE_DIMS
-from mirage.cost.model import HOT, KernelFeatures, estimate
+from mirage.cost.compilable import MAX_WIDE_DIMS
+from mirage.cost.kernel_time import HOT, KernelFeatures, estimate
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom

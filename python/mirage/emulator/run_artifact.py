@@ -1,6 +1,6 @@
 """Executes a compiled artifact in the emulator and compares it with a float64 reference.
 
-from mirage.emulator.artifact import check_artifact
+from mirage.emulator.run_artifact import check_artifact
 
 check_artifact(artifact, lambda x, w: x @ w)     # random inputs, all checks on
 """
@@ -18,7 +18,7 @@ import numpy as np
 from mirage.emulator.counters import Counters
 from mirage.emulator.emulator import Emulator, Uninitialised, memory_of
 from mirage.emulator.errors import EmulatorError, LaunchError
-from mirage.emulator.limits import Limits
+from mirage.emulator.launch_limits import Limits
 from mirage.emulator.tensor_map import Swizzle, TensorMap
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import Argument, Manifest, TensorSpec

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mirage.semantics.builder import ShapeError
-from mirage.semantics.check.loops import LoopRules
-from mirage.semantics.check.rules import InvalidGraph, arity, check_scope, check_type, define
-from mirage.semantics.check.tiles import TileRules
+from mirage.semantics.check.loop_rules import LoopRules
+from mirage.semantics.check.op_rules import InvalidGraph, arity, check_scope, check_type, define
+from mirage.semantics.check.tile_rules import TileRules
 from mirage.semantics.positions import TileGather, TileIota, gathered
 from mirage.semantics.ugraph import (
     Load,

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from mirage.runtime.plan import Call, ElementType, Launch, Plan
-from mirage.runtime.steps import Steps
+from mirage.runtime.run_plan import Steps
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 I64 = ElementType("i64")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mirage.errors import MirageError
 from mirage.pipeline.call import NotCompiledError
-from mirage.pipeline.plan import plan_of
+from mirage.pipeline.make_plan import plan_of
 from mirage.runtime.artifact import Artifact
-from mirage.runtime.calls import overload_of
 from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
 from mirage.runtime.model_artifact import ModelArtifact
 from mirage.runtime.model_manifest import (
@@ -23,6 +22,7 @@ from mirage.runtime.model_manifest import (
 )
 from mirage.runtime.plan import Call, Plan
 from mirage.runtime.structure import Structure
+from mirage.runtime.torch_calls import overload_of
 from mirage.semantics.indexing.strides import dense
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mirage.runtime.errors import MissingOpError
+from mirage.runtime.in_place_stores import in_place
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.plan import Argument, Call, Device, ElementType, Tensors
-from mirage.runtime.stores import in_place
 
 if TYPE_CHECKING:
     import torch

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mirage.runtime.calls import TorchCall
-from mirage.runtime.constants import Constants
 from mirage.runtime.errors import InterruptedUpdateError
 from mirage.runtime.executable import ALIGNMENT
 from mirage.runtime.plan import Call, Plan
+from mirage.runtime.plan_constants import Constants
+from mirage.runtime.torch_calls import TorchCall
 
 if TYPE_CHECKING:
     import torch

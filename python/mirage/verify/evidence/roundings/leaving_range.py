@@ -22,7 +22,7 @@ from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.roundings.activations import HIGHEST, LOWEST, Activations, Situation
 from mirage.verify.evidence.roundings.side_by_side import alike, chunks, stacked
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 _OVER, _UNDER = 16.0, -14.0  # powers of two: the ends of f16's normal numbers
 _MARGIN = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from mirage.semantics.check.rules import InvalidGraph
+from mirage.semantics.check.op_rules import InvalidGraph
 from mirage.semantics.ugraph import Launch, TileMap, Value, axis_extents
 
 

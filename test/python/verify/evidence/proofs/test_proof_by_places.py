@@ -13,7 +13,7 @@ from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output, TensorType, Value
 from mirage.verify import Kind, verify
 from mirage.verify.compression.index_relations import Irregular
-from mirage.verify.evidence.proofs.movements import compare_movements
+from mirage.verify.evidence.proofs.proof_by_places import compare_movements
 from mirage.verify.evidence.proofs.small_model import small_pair
 
 F16 = DType.F16
@@ -99,7 +99,7 @@ def test_what_computes_is_none() -> None:
 
 
 def test_large_programs_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirage.verify.evidence.proofs.movements._MOST", 10.0)
+    monkeypatch.setattr("mirage.verify.evidence.proofs.proof_by_places._MOST", 10.0)
     graph = halves(8, 3, joined_first=True)
     assert compare_movements(graph, graph) is None
 

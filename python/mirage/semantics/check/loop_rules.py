@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from mirage.semantics.builder import broadcast_shapes
-from mirage.semantics.check.axes import LaunchScope
-from mirage.semantics.check.rules import InvalidGraph
-from mirage.semantics.ops.steps import MOST_READ
+from mirage.semantics.check.axis_rules import LaunchScope
+from mirage.semantics.check.op_rules import InvalidGraph
+from mirage.semantics.ops.taken_steps import MOST_READ
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import AccumulateFn, Accumulator, Loop, Steps, TensorType, Value
 

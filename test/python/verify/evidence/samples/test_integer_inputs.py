@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.op import TensorType, Value
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers
+from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers
 
 CLASSES = 300
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from mirage.cache import shared_store
-from mirage.compiler import cache
+from mirage.compiler import kept_artifacts
 from mirage.runtime.artifact import Artifact
 from small_artifact import small_artifact
 
@@ -17,25 +17,25 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright
 
 
 def test_store_and_lookup() -> None:
-    key = cache.cache_key("ir", "sm_80", {})
-    assert cache.lookup(key) is None
-    cache.store(key, small_artifact())
-    found = cache.lookup(key)
+    key = kept_artifacts.cache_key("ir", "sm_80", {})
+    assert kept_artifacts.lookup(key) is None
+    kept_artifacts.store(key, small_artifact())
+    found = kept_artifacts.lookup(key)
     assert found is not None
     assert found.manifest == small_artifact().manifest
     assert found.files == small_artifact().files
 
 
 def test_damaged_entries_count_as_absent(caplog: pytest.LogCaptureFixture) -> None:
-    key = cache.cache_key("ir", "sm_80", {})
-    cache.store(key, small_artifact())
+    key = kept_artifacts.cache_key("ir", "sm_80", {})
+    kept_artifacts.store(key, small_artifact())
     place = shared_store().place("code", key)
     assert place is not None
     place.write_bytes(place.read_bytes()[:-10])
-    assert cache.lookup(key) is None
+    assert kept_artifacts.lookup(key) is None
     assert "is damaged" in caplog.text
-    cache.store(key, small_artifact())
-    assert cache.lookup(key) is not None
+    kept_artifacts.store(key, small_artifact())
+    assert kept_artifacts.lookup(key) is not None
 
 
 @pytest.mark.parametrize(
@@ -50,32 +50,33 @@ def test_damaged_entries_count_as_absent(caplog: pytest.LogCaptureFixture) -> No
 )
 def test_files_have_the_hashes_of_the_manifest(change: object) -> None:
     """Whatever the entry's own hash says."""
-    key = cache.cache_key("ir", "sm_80", {})
-    data = cache.to_bytes(small_artifact())
+    key = kept_artifacts.cache_key("ir", "sm_80", {})
+    data = kept_artifacts.to_bytes(small_artifact())
     changed = change(data)  # type: ignore[operator]
     assert changed != data
     shared_store().put("code", key, changed, version="v")
-    assert cache.lookup(key) is None
+    assert kept_artifacts.lookup(key) is None
 
 
 def test_everything_is_in_the_key() -> None:
     keys = {
-        cache.cache_key("a", "sm_80", {"cubin": None}),
-        cache.cache_key("b", "sm_80", {"cubin": None}),
-        cache.cache_key("a", "sm_90a", {"cubin": None}),
-        cache.cache_key("a", "sm_80", {"cubin": "13.0"}),
+        kept_artifacts.cache_key("a", "sm_80", {"cubin": None}),
+        kept_artifacts.cache_key("b", "sm_80", {"cubin": None}),
+        kept_artifacts.cache_key("a", "sm_90a", {"cubin": None}),
+        kept_artifacts.cache_key("a", "sm_80", {"cubin": "13.0"}),
     }
     assert len(keys) == 4
-    assert cache.cache_key("a", "sm_80", {"cubin": None}) in keys
+    assert kept_artifacts.cache_key("a", "sm_80", {"cubin": None}) in keys
 
 
 def test_unwritable_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "file"))
-    cache.store("0" * 64, small_artifact())
-    assert cache.lookup("0" * 64) is None
+    kept_artifacts.store("0" * 64, small_artifact())
+    assert kept_artifacts.lookup("0" * 64) is None
 
 
 def test_there_and_back() -> None:
     artifact: Artifact = small_artifact()
-    assert cache.from_bytes(cache.to_bytes(artifact)).manifest == artifact.manifest
+    read = kept_artifacts.from_bytes(kept_artifacts.to_bytes(artifact))
+    assert read.manifest == artifact.manifest

@@ -21,10 +21,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mirage.runtime.calls import TorchCall, overload_of
+from mirage.runtime.in_place_stores import destination, is_store
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.plan import Argument, Call, Device, ElementType, Launch, Plan, Step, Tensors
-from mirage.runtime.stores import destination, is_store
+from mirage.runtime.torch_calls import TorchCall, overload_of
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.calls import DTYPE
 

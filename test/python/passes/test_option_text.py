@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mirage.passes.options import NoOptions, PassOptionError, make_options, split_options
+from mirage.passes.option_text import NoOptions, PassOptionError, make_options, split_options
 
 
 @dataclass(frozen=True)

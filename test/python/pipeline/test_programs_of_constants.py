@@ -9,7 +9,7 @@ import mirage as mi
 import numpy as np
 import pytest
 import torch
-from mirage.emulator.artifact import check_artifact
+from mirage.emulator.run_artifact import check_artifact
 from mirage.semantics.ugraph import Constant
 from mirage.verify import Kind
 

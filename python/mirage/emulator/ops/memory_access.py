@@ -23,7 +23,7 @@ from mirage.emulator.machine.operands import (
     writer,
 )
 from mirage.emulator.ops import numerics
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, opcode, operands
 from mirage.emulator.ptx.syntax import TYPE_BYTES, Instruction, Sink
 
 SPACES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from mirage import _target
-from mirage.cost.shared_memory import shared_bytes
+from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import Launch, Load, Matmul, all_ops, axis_extents, loops
 

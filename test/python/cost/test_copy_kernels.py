@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from mirage.cost import H200
-from mirage.cost.copies import OWN_TILES, copies_in, unfused_report
+from mirage.cost.copy_kernels import OWN_TILES, copies_in, unfused_report
 from mirage.cost.predict import predict
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from math import prod
 
-from mirage.semantics.check.axes import LaunchScope
-from mirage.semantics.check.rules import InvalidGraph
+from mirage.semantics.check.axis_rules import LaunchScope
+from mirage.semantics.check.op_rules import InvalidGraph
 from mirage.semantics.positions import MAX_POSITIONS, TileIota
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Mask, Op
