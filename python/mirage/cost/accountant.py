@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.kernel_time import KernelFeatures
+from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.shared_memory_bound import ROW_PAD
 from mirage.semantics.ugraph import TensorType
 

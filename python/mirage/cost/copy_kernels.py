@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from math import gcd, prod
 
-from mirage.cost.kernel_time import CostReport
+from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.semantics.indexing.strides import START, Strides, dense, reshaped, row_alignment
 from mirage.semantics.ops.op import Lookup

@@ -17,30 +17,14 @@ a roofline with the effects that decide at small sizes:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
+from mirage.cost.cost_report import CostReport
+from mirage.cost.kernel_features import KernelFeatures, Num
+from mirage.cost.occupancy import Occupancy, occupancy
 from mirage.cost.target import Target
-
-Num = Any
-"""A float or a float array."""
-
-REGISTERS_MAX = 190
-"""f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
-
-IN_PLACE = 0.25
-"""Registers more, of those that a tile takes, for ops on what a loop of warpgroups leaves: they
-replace it element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
-
-
-FEWEST_REGISTERS = 24
-"""Of a thread (setmaxnreg)."""
-
-BASE, PER_ACCUMULATOR, PER_LIVE = 30.0, 0.93, 0.7
-"""Registers of a thread for addresses and counters, and for each f32 value that it sums, or
-computes (:mod:`mirage.cost.registers` says what they are fitted to)."""
 
 BESIDE, BETWEEN = 0.3, 0.2
 """What loops of warpgroups do beside products (and between those that depend on each other): the
@@ -90,208 +74,7 @@ itself or as part of a word, shifted, and written to shared memory by the thread
 it copies to shared memory at once (583x931x257 in two tilings)."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """Resources of a block, known from its ops or from the assembler."""
-
-    shared: Num
-    registers: Num
-    spilled: Num
-    """Bytes that a thread writes to local memory and reads back."""
-
-
-@dataclass
-class KernelFeatures:
-    """What one block of a kernel does; ``_step`` is per loop step, ``_once`` outside the loop."""
-
-    blocks: Num = 1.0
-    steps: Num = 1.0
-    uneven: Num = 1.0  # steps of the block that takes most of them, over those of all on average
-    runs: Num = 1.0  # times that these steps start anew: the steps of a loop around the loop
-    warps: Num = 4.0
-    stages: Num = 2.0
-    warpgroups: Num = False  # whether four warps together multiply tiles in shared memory
-    resident: Num = False  # whether blocks go on with another tile while they store one
-    dram_read: Num = (
-        0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
-    )
-    dram_write: Num = 0.0
-    pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
-    load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
-    load_step: Num = 0.0
-    split_once: Num = 0.0  # bytes more that tiles take whose rows lie in two lines of a cache
-    split_step: Num = 0.0
-    odd_once: Num = 0.0  # elements of loads that go element by element, and through registers
-    odd_step: Num = 0.0
-    copied_once: Num = 0.0  # those of them that threads copy to shared memory
-    copied_step: Num = 0.0
-    shared_once: Num = 0.0  # bytes of shared memory that stay for the whole block
-    shared_step: Num = 0.0  # bytes of one pipeline stage
-    scratch: Num = 0.0  # bytes in which warps exchange values while those tiles are there
-    mma_once: Num = 0.0  # flop, half-precision operands, padded to whole fragments
-    mma_step: Num = 0.0
-    mma32_once: Num = 0.0  # flop, f32 operands
-    mma32_step: Num = 0.0
-    alu_once: Num = 0.0
-    alu_step: Num = 0.0
-    sfu_once: Num = 0.0
-    sfu_step: Num = 0.0
-    move_once: Num = 0.0  # bytes read from shared memory into fragments
-    move_step: Num = 0.0
-    clocks_once: Num = 0.0  # latency of dependent instructions and exchanges, in clocks
-    clocks_step: Num = 0.0
-    exchanges_once: Num = 0.0  # reductions across the lanes and warps of the block
-    exchanges_step: Num = 0.0
-    rows_once: Num = 0.0  # those for which no warp needs what another one has
-    rows_step: Num = 0.0
-    sums_once: Num = 0.0  # bytes that warps which share a contraction exchange
-    sums_step: Num = 0.0
-    accumulators: Num = 0.0  # f32 elements held over the loop
-    live: Num = 0.0  # elements of the largest computed tile
-    known: Known | None = None  # known of a written launch only
-
-    @property
-    def shared(self) -> Num:
-        """Bytes of shared memory of a block."""
-        if self.known is not None:
-            return self.known.shared
-        return self.shared_once + self.shared_step * self.stages + self.scratch
-
-    @property
-    def registers(self) -> Num:
-        """Registers of a thread."""
-        if self.known is not None:
-            return self.known.registers
-        held = PER_ACCUMULATOR * self.accumulators + PER_LIVE * self.live
-        alone = BASE + held / (32.0 * self.warps)
-        return np.minimum(255.0, np.where(self.multiplies, 40.0 + self.values, alone))
-
-    @property
-    def multiplies(self) -> Num:
-        """Whether it has matrix products."""
-        products = (self.mma_once, self.mma_step, self.mma32_once, self.mma32_step)
-        return sum(products[1:], start=np.asarray(products[0])) > 0
-
-    @property
-    def values(self) -> Num:
-        """f32 values per thread."""
-        live = np.where(self.warpgroups, IN_PLACE * self.live, self.live)
-        return (self.accumulators + live) / (32.0 * self.warps)
-
-    def at(self, index: int) -> KernelFeatures:
-        """One entry of the arrays."""
-        picked: dict[str, Any] = {}
-        for f in fields(self):
-            x = getattr(self, f.name)
-            if f.name == "known":
-                continue
-            value = np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index]
-            flag = f.name in ("warpgroups", "resident")
-            picked[f.name] = bool(value) if flag else float(value)
-        return KernelFeatures(**picked)
-
-
-@dataclass(frozen=True)
-class CostReport:
-    """Predicted time in µs and where it comes from."""
-
-    time: float
-    launches: int = 1
-    dram: float = 0.0
-    l2: float = 0.0
-    compute: float = 0.0
-    chain: float = 0.0
-    launch: float = 0.0
-    bytes_read: float = 0.0
-    bytes_written: float = 0.0
-    shared: int = 0
-    registers: int = 0
-    blocks: int = 0
-    parts: tuple[CostReport, ...] = field(default=())
-
-    @property
-    def bound(self) -> str:
-        """What limits the (largest) kernel."""
-        if self.parts:
-            return max(self.parts, key=lambda p: p.time).bound
-        kinds = {"dram": self.dram, "l2": self.l2, "compute": self.compute, "latency": self.chain}
-        return max(kinds, key=lambda k: kinds[k])
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "parts"}
-        return {**own, "bound": self.bound, "parts": [p.to_json() for p in self.parts]}
-
-    @staticmethod
-    def sequence(parts: tuple[CostReport, ...], target: Target) -> CostReport:
-        """Kernels that run one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        return CostReport(
-            time=sum(p.time for p in parts) + target.combine * max(0, len(parts) - 1),
-            launches=sum(p.launches for p in parts),
-            dram=sum(p.dram for p in parts),
-            l2=sum(p.l2 for p in parts),
-            compute=sum(p.compute for p in parts),
-            chain=sum(p.chain for p in parts),
-            launch=sum(p.launch for p in parts),
-            bytes_read=sum(p.bytes_read for p in parts),
-            bytes_written=sum(p.bytes_written for p in parts),
-            shared=max((p.shared for p in parts), default=0),
-            registers=max((p.registers for p in parts), default=0),
-            blocks=max((p.blocks for p in parts), default=0),
-            parts=parts,
-        )
-
-
-@dataclass(frozen=True)
-class _Occupancy:
-    """How many blocks run at once; ``feasible`` where a limit of the target is kept."""
-
-    threads: Num  # of a block that compute
-    feasible: Num
-    per_sm: Num  # blocks of the busiest SM, all waves together
-    together: Num  # blocks of an SM at once
-    waves: Num
-    active: Num  # SMs that have a block
-
-
-def _occupancy(f: KernelFeatures, target: Target) -> _Occupancy:
-    threads = 32.0 * f.warps
-    started = threads + np.where(f.warpgroups, 128.0, 0.0)  # a group more, which copies
-    registers = np.ceil(f.registers / 8.0) * 8.0
-    held = registers * started
-    # where that is too much, the group that copies gives most of its registers to the others
-    moved = registers * threads + FEWEST_REGISTERS * 128.0
-    held = np.where(f.warpgroups & (held > target.registers_sm), moved, held)
-    resident = np.minimum.reduce(
-        [
-            np.broadcast_to(x, np.broadcast(f.blocks, f.shared, f.warps, registers).shape)
-            for x in (
-                target.shared_sm // np.maximum(f.shared + 1024.0, 1.0),
-                target.threads_sm // started,
-                target.registers_sm // held,
-                float(target.blocks_sm),
-            )
-        ]
-    )
-    feasible = (f.shared <= target.shared_block) & (resident >= 1)
-    feasible = feasible & (~np.asarray(f.warpgroups, dtype=bool) | (target.mma_group > 0))
-    if f.known is None:
-        feasible = feasible & (f.values <= REGISTERS_MAX) & (f.accumulators <= 128.0 * threads)
-    resident = np.maximum(resident, 1.0)
-    per_sm = np.ceil(f.blocks / target.sms)
-    together = np.minimum(per_sm, resident)
-    waves = np.ceil(per_sm / together)
-    return _Occupancy(threads, feasible, per_sm, together, waves, np.minimum(f.blocks, target.sms))
-
-
-def resident_blocks(f: KernelFeatures, target: Target) -> int:
-    """Blocks that run at a time on all multiprocessors."""
-    return int(target.sms * np.asarray(_occupancy(f, target).together))
-
-
-def _memory(f: KernelFeatures, target: Target, o: _Occupancy, load: Num) -> tuple[Num, Num]:
+def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple[Num, Num]:
     """µs of device memory and of L2 for blocks that ``load`` so many bytes each."""
     # blocks that run together are in different phases: half of them wait for what they loaded
     # outside the loop
@@ -364,7 +147,7 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
     return steps + np.where(ahead > 0, wait * (f.runs - 1.0), 0.0), once
 
 
-def _turns(f: KernelFeatures, target: Target, o: _Occupancy, busy: Num) -> Num:
+def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
     """µs of a loop over rings that only multiplies: its products; its steps; or the turns of its
     slots, each of which is read, released, and waits for the next tile."""
     wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
@@ -376,7 +159,7 @@ def _turns(f: KernelFeatures, target: Target, o: _Occupancy, busy: Num) -> Num:
     return np.maximum.reduce(np.broadcast_arrays(busy, turns, f.steps * BOX_STEP))
 
 
-def _tail(f: KernelFeatures, target: Target, o: _Occupancy, memory: Num, chain: Num) -> Num:
+def _tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Num) -> Num:
     """µs by which the last wave, where it is not full, takes longer than its part of what memory
     gives: its blocks cannot be faster than one block is."""
     resident = target.sms * o.together
@@ -385,7 +168,7 @@ def _tail(f: KernelFeatures, target: Target, o: _Occupancy, memory: Num, chain: 
     return np.where(rest > 0, np.maximum(chain - memory * rest / f.blocks, 0.0), 0.0)
 
 
-def _thin(f: KernelFeatures, target: Target, o: _Occupancy, dram: Num) -> Num:
+def _thin(f: KernelFeatures, target: Target, o: Occupancy, dram: Num) -> Num:
     """µs of device memory more where few SMs have a block more than the others: when these are
     done, less is in flight."""
     rest = np.where((f.blocks > target.sms) & (o.per_sm <= 3), f.blocks % target.sms, 0.0)
@@ -399,9 +182,7 @@ def _thin(f: KernelFeatures, target: Target, o: _Occupancy, dram: Num) -> Num:
     return np.where((rest > 0) & (f.steps > 1), dram * rest / f.blocks * slower, 0.0)
 
 
-def _of_all_waves(
-    f: KernelFeatures, target: Target, o: _Occupancy, chain: Num, latency: Num
-) -> Num:
+def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, latency: Num) -> Num:
     """µs of the blocks that an SM runs one after the other, each of which takes ``chain``. Blocks
     that go on have their next tile's factors while they store this one, and start once."""
     started = np.where(f.resident, o.together, o.per_sm)
@@ -412,7 +193,7 @@ def _of_all_waves(
 
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     """Time and its parts in µs; infinite where a limit of the target is broken."""
-    o = _occupancy(f, target)
+    o = occupancy(f, target)
     load = f.load_once + f.load_step * f.steps
     dram, l2 = _memory(f, target, o, load)
     # the longest blocks start first, and short ones fill up what is left

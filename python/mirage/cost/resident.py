@@ -9,7 +9,8 @@ import numpy as np
 
 from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.features import features_of
-from mirage.cost.kernel_time import report, resident_blocks
+from mirage.cost.kernel_time import report
+from mirage.cost.occupancy import resident_blocks
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import Launch, Reduce, all_ops, loops
 

@@ -16,8 +16,9 @@ import ml_dtypes
 import numpy as np
 
 from mirage.emulator.counters import Counters
-from mirage.emulator.emulator import Emulator, Uninitialised, memory_of
+from mirage.emulator.emulator import Emulator
 from mirage.emulator.errors import EmulatorError, LaunchError
+from mirage.emulator.launch_arguments import Uninitialised, memory_of
 from mirage.emulator.launch_limits import Limits
 from mirage.emulator.tensor_map import Swizzle, TensorMap
 from mirage.runtime.artifact import Artifact

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from operator import itemgetter
 
 from mirage.cost.copy_kernels import copies_in, is_unfused, unfused_report
-from mirage.cost.kernel_time import CostReport
+from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
 from mirage.cost.accountant import Accountant, is_odd
-from mirage.cost.kernel_time import ODD, Known
+from mirage.cost.kernel_features import Known
+from mirage.cost.kernel_time import ODD
 from mirage.search import superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import DType, UnaryFn

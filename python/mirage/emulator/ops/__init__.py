@@ -3,6 +3,7 @@
 from mirage.emulator.ops import (
     arithmetic,
     asynchronous,
+    atomics,
     bits,
     bulk,
     control,
@@ -21,6 +22,7 @@ __all__ = [
     "OPCODES",
     "arithmetic",
     "asynchronous",
+    "atomics",
     "bits",
     "bulk",
     "control",

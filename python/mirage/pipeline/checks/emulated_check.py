@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from mirage.cost.copy_kernels import unfused_in
-from mirage.emulator.emulator import Dependent, Emulator
+from mirage.emulator.emulator import Emulator
 from mirage.emulator.errors import (
     EmulatorError,
     InstructionBudgetError,
@@ -23,6 +23,7 @@ from mirage.emulator.errors import (
     PtxSyntaxError,
     UnknownInstructionError,
 )
+from mirage.emulator.launch_arguments import Dependent
 from mirage.emulator.launch_limits import Limits
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.checks.kernel_memory import (

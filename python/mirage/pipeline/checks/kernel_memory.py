@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.emulator import Uninitialised
+from mirage.emulator.launch_arguments import Uninitialised
 from mirage.emulator.run_artifact import DTYPES, in_steps, span, tensor_map
 from mirage.emulator.tensor_map import TensorMap
 from mirage.pipeline.checks.repeated_memory import RUN, repeated

@@ -11,7 +11,8 @@ import numpy as np
 
 from mirage.cost.accountant import Accountant
 from mirage.cost.compilable import MAX_WIDE_DIMS
-from mirage.cost.kernel_time import HOT, KernelFeatures, estimate
+from mirage.cost.kernel_features import KernelFeatures
+from mirage.cost.kernel_time import HOT, estimate
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom

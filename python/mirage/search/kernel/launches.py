@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mirage.cost.compilable import check_launch
+from mirage.cost.cost_report import CostReport
 from mirage.cost.features import features_of
-from mirage.cost.kernel_time import CostReport, report
+from mirage.cost.kernel_time import report
 from mirage.cost.registers import check_registers
 from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target

@@ -11,7 +11,7 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Structure, Value, launches
-from mirage.verify.evidence.defined.domains import defined_evidence
+from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.proofs.exact import (
     Exact,
     accounts_of,
