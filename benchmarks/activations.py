@@ -30,8 +30,8 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
 from mirage.semantics.scalar import DType  # noqa: E402
-from mirage.verify.evidence.roundings.activations import MASKS, ROWS  # noqa: E402
-from mirage.verify.evidence.roundings.rounding import compare_rows  # noqa: E402
+from mirage.verify.evidence.roundings.row_errors import compare_rows  # noqa: E402
+from mirage.verify.evidence.roundings.rows_of_activations import MASKS, ROWS  # noqa: E402
 
 Tensor = torch.Tensor
 Inputs = tuple[Tensor, ...]

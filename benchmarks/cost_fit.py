@@ -7,7 +7,8 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from mirage.cost.model import KernelFeatures, Known, estimate
+from mirage.cost.kernel_features import KernelFeatures, Known
+from mirage.cost.kernel_time import estimate
 from mirage.cost.target import Target, target_for
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -12,7 +12,7 @@ from emulator_support import harness
 from emulator_support.tolerance import Tolerance
 from gpu_worker import GpuError, GpuProcess, Launch, View, request_of
 from mirage.emulator import Emulator, LaunchResult
-from mirage.emulator.emulator import memory_of
+from mirage.emulator.launch_arguments import memory_of
 
 Array = np.ndarray[Any, Any]
 _TYPES: dict[str, Any] = {

@@ -111,8 +111,8 @@ def run_group(group: str, *, gpu: bool) -> dict[str, Any]:
 
 def run_artifact(path: Path, *, gpu: bool) -> dict[str, Any]:
     """One artifact on random inputs, in this process."""
-    from mirage.emulator.artifact import TOLERANCE, random_inputs
-    from mirage.emulator.artifact import run_artifact as emulate
+    from mirage.emulator.run_artifact import TOLERANCE, random_inputs
+    from mirage.emulator.run_artifact import run_artifact as emulate
     from mirage.runtime import load, read_artifact
 
     artifact = read_artifact(path)
@@ -160,7 +160,7 @@ def run_recorded(path: Path, test: str, *, gpu: bool) -> dict[str, Any]:
     """The recorded launches of one test function, in this process. Kernels without approximations
     and tensor cores must agree bit for bit; of the others both results are within TOLERANCE of
     float64, relative to each element and the root mean square of all."""
-    from mirage.emulator.artifact import TOLERANCE
+    from mirage.emulator.run_artifact import TOLERANCE
 
     row = Row(test)
     process = GpuProcess()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from mirage.emulator import Dependent, TensorMap, Uninitialised
-from mirage.emulator.emulator import memory_of
+from mirage.emulator.launch_arguments import memory_of
 from mirage.emulator.ptx.syntax import Kernel
 from mirage.runtime.driver import check, driver, ensure_context
 

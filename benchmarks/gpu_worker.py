@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
 from gpu_launcher import GpuModule, GpuTimeout, array_of, root_of
 from mirage.emulator import Dependent, TensorMap, Uninitialised
-from mirage.emulator.emulator import memory_of
+from mirage.emulator.launch_arguments import memory_of
 from mirage.emulator.ptx.syntax import Kernel
 
 Array = np.ndarray[Any, Any]

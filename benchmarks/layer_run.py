@@ -18,7 +18,7 @@ from typing import Any
 from gallery import Case, Width
 from gallery.running import Runner, compare, emulated, interpreted
 from mirage import from_torch
-from mirage.cost.copies import unfused_in
+from mirage.cost.copy_kernels import unfused_in
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.pipeline.optimize import optimize

@@ -26,7 +26,7 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from gpu_worker import request_of  # noqa: E402
 from mirage.emulator import Emulator  # noqa: E402
-from mirage.emulator.emulator import memory_of  # noqa: E402
+from mirage.emulator.launch_arguments import memory_of  # noqa: E402
 
 
 class Recorder:

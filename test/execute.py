@@ -27,7 +27,7 @@ import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 from lowering import check_mlir  # noqa: E402
 from mirage.emulator import Emulator, TensorMap, Uninitialised  # noqa: E402
-from mirage.emulator.artifact import TOLERANCE, compare  # noqa: E402
+from mirage.emulator.run_artifact import TOLERANCE, compare  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
 from thread_kernels import compile_ptx  # noqa: E402
 

@@ -75,7 +75,7 @@ def emulate_smaller(small: LoadedProgram, options: OptimizeOptions) -> Result:
     """A smaller version of the program, optimized in the same way, its PTX executed in the
     emulator.
     """
-    from mirage.emulator.artifact import run_artifact
+    from mirage.emulator.run_artifact import run_artifact
     from mirage.pipeline.optimize import optimize
 
     start = time.monotonic()

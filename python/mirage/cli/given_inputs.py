@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cli.tensor_files import TensorFileError, dtype_name
+from mirage.cli.tensor_archives import TensorFileError, dtype_name
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ from mirage.cli.programs import (
     object_of,
     run_file,
 )
-from mirage.cli.tensor_files import dtype_name, read_tensors
+from mirage.cli.tensor_archives import dtype_name, read_tensors
 
 HELP = "file.py:object, a torch.nn.Module, a function or an ExportedProgram"
 
@@ -33,7 +33,7 @@ def load_module(spec: str, inputs: Path | None = None) -> LoadedModule:
     """The module that ``spec`` names. Its arguments are the tensors of the file ``inputs``, by
     their names, else those that its file has as ``example_inputs``: a tuple, or a dictionary for
     named arguments. Raises :class:`BadProgramError` and
-    :class:`~mirage.cli.tensor_files.TensorFileError`.
+    :class:`~mirage.cli.tensor_archives.TensorFileError`.
     """
     place, colon, name = spec.rpartition(":")
     if not colon or "." not in Path(place).name:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from mirage.cli.artifacts import chip_of
-from mirage.cli.options import add_option
+from mirage.cli.command_options import add_option
 from mirage.cli.output import Output
 
 if TYPE_CHECKING:

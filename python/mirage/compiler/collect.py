@@ -14,6 +14,19 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mirage.compiler.errors import CompileError
+from mirage.compiler.lowered_ops import (
+    dynamic_of,
+    integer,
+    integers,
+    pair,
+    parameter_count,
+    ptx_version,
+    start_of,
+    strides_of,
+    tensor_maps,
+    tensor_type,
+    triple,
+)
 from mirage.compiler.workspace import Lifetime, plan
 from mirage.runtime.artifact import Artifact, sha256
 from mirage.runtime.manifest import (
@@ -22,19 +35,14 @@ from mirage.runtime.manifest import (
     KernelLaunch,
     Manifest,
     Module,
-    TensorMap,
     TensorSpec,
     WorkspaceBuffer,
 )
 from mirage.runtime.sizes import Size
 from mirage.semantics.indexing.strides import dense
-from mirage.semantics.region import contiguous_start
 
 if TYPE_CHECKING:
     from mirage import ir
-
-_MAP_ALIGN = 16
-"""Bytes of which all steps of a tensor map, but for those within rows, are multiples."""
 
 
 @dataclass(eq=False)
@@ -167,7 +175,7 @@ class _Collector:
             self.views[op.results[0]] = self._view(op.operands[0], op)
         elif op.name == "kernel.slice":
             whole = self._view(op.operands[0], op)
-            self.views[op.results[0]] = _View(whole.buffer, whole.offset + _start(op))
+            self.views[op.results[0]] = _View(whole.buffer, whole.offset + start_of(op))
         elif op.name == "kernel.concat" and strides_of(op.operands[0]) is not None:
             self.views[op.results[0]] = _View(self._view(op.operands[0], op).buffer)
         elif op.name == "kernel.return":
@@ -213,17 +221,17 @@ class _Collector:
     def _size(self) -> Size | None:
         """The tensors that have more rows the larger the size is: those that kernels take for
         such. Raises :class:`CompileError` where another kernel takes one for another."""
-        stated = _dynamic(self.graph)
+        stated = dynamic_of(self.graph)
         if stated is None:
             return None
         found: set[_Buffer] = {
             self.views[self.block.arguments[number]].buffer for number in stated[1]
         }
         for op, views in self.kernels:
-            numbers = (_dynamic(op) or (0, ()))[1]
+            numbers = (dynamic_of(op) or (0, ()))[1]
             found.update(views[number].buffer for number in numbers)
         for op, views in self.kernels:
-            numbers = (_dynamic(op) or (0, ()))[1]
+            numbers = (dynamic_of(op) or (0, ()))[1]
             for number, view in enumerate(views):
                 if (number in numbers) != (view.buffer in found):
                     raise CompileError(
@@ -251,92 +259,27 @@ class _Collector:
         )
         arguments += tuple(
             replace(arguments[number], map=tensor_map, strides=None)
-            for number, tensor_map in _tensor_maps(op)
+            for number, tensor_map in tensor_maps(op)
         )
-        if _dynamic(op) is not None:
+        if dynamic_of(op) is not None:
             arguments += (Argument("size", 0),)
         count = parameter_count(self.ptx_of[container], entry)
         if count != len(arguments):
             raise CompileError(
                 f"kernel {entry!r}: expected {len(arguments)} parameters, its PTX has {count}"
             )
-        cluster = _integers(op, "cluster") if "cluster" in op.attributes else None
+        cluster = integers(op, "cluster") if "cluster" in op.attributes else None
         return KernelLaunch(
             module=self.modules.index(container),
             entry=entry,
-            grid=_triple(op, _integers(op, "grid")),
-            block=_triple(op, _integers(op, "block")),
-            shared_bytes=_integer(op, "shared") if "shared" in op.attributes else 0,
+            grid=triple(op, integers(op, "grid")),
+            block=triple(op, integers(op, "block")),
+            shared_bytes=integer(op, "shared") if "shared" in op.attributes else 0,
             arguments=arguments,
-            cluster=None if cluster is None else _triple(op, cluster),
+            cluster=None if cluster is None else triple(op, cluster),
             dependent="dependent" in op.attributes,
-            rows=_pair(_integers(op, "rows")) if "rows" in op.attributes else None,
+            rows=pair(integers(op, "rows")) if "rows" in op.attributes else None,
         )
-
-
-def _dynamic(op: ir.Operation) -> tuple[int, tuple[int, ...]] | None:
-    """The largest size of an op, and the numbers of its tensors whose rows it decides."""
-    if "dynamic" not in op.attributes:
-        return None
-    text = str(op.attributes["dynamic"])
-    match = re.fullmatch(r"#kernel\.dynamic<bound = (\d+), tensors = \[([\d, ]+)\]>", text)
-    if match is None:
-        raise CompileError(f"{op.location}: expected a #kernel.dynamic, got {text}")
-    return int(match[1]), tuple(int(n) for n in match[2].split(","))
-
-
-def _pair(numbers: list[int]) -> tuple[int, int]:
-    first, second = numbers
-    return first, second
-
-
-def _tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
-    """Tensor maps that a kernel takes after its tensors, each with the number of its tensor."""
-    from mirage import ir
-
-    tensors = [*op.operands, *op.results]
-    if "tensor_maps" not in op.attributes:
-        return
-    for attribute in ir.ArrayAttr(op.attributes["tensor_maps"]):
-        text = str(attribute)
-        match = re.search(r"parameter = (\d+), box = \[([\d, ]+)\], swizzle = (\d+)", text)
-        if match is None:
-            raise CompileError(f"{op.location}: expected a #kernel.tensor_map, got {text}")
-        number = int(match[1])
-        shape, dtype = tensor_type(tensors[number])
-        box = tuple(int(n) for n in match[2].split(","))
-        strides = _map_strides(shape, strides_of(tensors[number]), ELEMENT_BYTES[dtype])
-        yield number, TensorMap(shape, dtype, box, int(match[3]), strides)
-
-
-def _map_strides(
-    shape: tuple[int, ...], strides: tuple[int, ...] | None, size: int
-) -> tuple[int, ...] | None:
-    """Steps that a tensor map takes. Nothing steps along a dimension of one element, so that its
-    step may be any; the driver asks for multiples of so many bytes there, too."""
-    if strides is None:
-        return None
-    steps = (_MAP_ALIGN // size if n == 1 else s for n, s in zip(shape, strides, strict=True))
-    return (*list(steps)[:-1], strides[-1])
-
-
-def _integers(op: ir.Operation, name: str) -> list[int]:
-    from mirage import ir
-
-    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
-
-
-def _integer(op: ir.Operation, name: str) -> int:
-    from mirage import ir
-
-    return ir.IntegerAttr(op.attributes[name]).value
-
-
-def _triple(op: ir.Operation, values: list[int]) -> tuple[int, int, int]:
-    if not 1 <= len(values) <= 3:
-        raise CompileError(f"{op.location}: expected up to three extents, got {values}")
-    x, y, z = (*map(int, values), *[1] * (3 - len(values)))
-    return x, y, z
 
 
 def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:
@@ -347,7 +290,7 @@ def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:
             continue
         shape, dtype = tensor_type(op.results[0])
         whole = _Buffer(shape, dtype)
-        dim = _integer(op.operation, "dim")
+        dim = integer(op.operation, "dim")
         step = dense(shape)[dim] * ELEMENT_BYTES[dtype]
         offset = 0
         for operand in op.operands:
@@ -357,53 +300,3 @@ def _parts_of_joins(block: ir.Block) -> dict[ir.Value, _View]:
             found[part] = _View(whole, offset)
             offset += tensor_type(operand)[0][dim] * step
     return found
-
-
-def _start(op: ir.Operation) -> int:
-    """Bytes before the block of a ``kernel.slice``, which must lie in one piece or have steps."""
-    whole, dtype = tensor_type(op.operands[0])
-    offsets = _integers(op, "offsets")
-    if strides_of(op.results[0]) is None:
-        start = contiguous_start(whole, tensor_type(op.results[0])[0], offsets)
-        if start is None:
-            raise CompileError(f"{op.location}: expected a block in one piece, got {op}")
-    else:
-        steps = strides_of(op.operands[0]) or dense(whole)
-        start = sum(n * step for n, step in zip(offsets, steps, strict=True))
-    return start * ELEMENT_BYTES[dtype]
-
-
-def strides_of(value: ir.Value) -> tuple[int, ...] | None:
-    """The steps of a tensor that is part of another one, in elements; None of a dense one."""
-    from mirage import ir
-
-    encoding = ir.RankedTensorType(value.type).encoding
-    match = None if encoding is None else re.match(r"#kernel\.strides<\[([\d, ]*)\]", str(encoding))
-    if match is None:
-        return None
-    return tuple(int(n) for n in match[1].split(","))
-
-
-def tensor_type(value: ir.Value) -> tuple[tuple[int, ...], str]:
-    """Shape and element type of a tensor value."""
-    from mirage import ir
-
-    kind = ir.RankedTensorType(value.type)
-    return tuple(kind.shape), str(kind.element_type)
-
-
-def ptx_version(ptx: str) -> str:
-    """The newest ``.version`` in the text."""
-    versions = re.findall(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
-    if not versions:
-        raise CompileError("expected PTX with a .version line, got none")
-    major, minor = max((int(a), int(b)) for a, b in versions)
-    return f"{major}.{minor}"
-
-
-def parameter_count(ptx: str, entry: str) -> int:
-    """Number of parameters of a kernel. Raises :class:`CompileError` if there is none."""
-    match = re.search(rf"\.entry\s+{re.escape(entry)}\s*(?:\((?P<params>[^)]*)\))?", ptx)
-    if match is None:
-        raise CompileError(f"expected PTX that defines kernel {entry!r}, got none")
-    return (match["params"] or "").count(".param")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import mirage
-from mirage.compiler import cache
+from mirage.compiler import kept_artifacts
 from mirage.compiler.chips import default_chip
 from mirage.compiler.collect import Names, collect
 from mirage.compiler.culprits import kernels_at, lines_of
@@ -114,14 +114,14 @@ def compile_text(
         "cubin": ptxas_version(ptxas) if ptxas else None,
         "names": [names.inputs, names.outputs, sorted(names.parameters.items())],
     }
-    key = cache.cache_key(text, options.code_chip, settings)
-    found = cache.lookup(key) if options.use_cache else None
+    key = kept_artifacts.cache_key(text, options.code_chip, settings)
+    found = kept_artifacts.lookup(key) if options.use_cache else None
     if found is None:
         compiled = _compile(text, options, names)
     else:
         compiled = Compiled(found, from_cache=True, notes=spill_notes(found.manifest.resources))
     if options.use_cache and found is None:
-        cache.store(key, compiled.artifact)
+        kept_artifacts.store(key, compiled.artifact)
     manifest = replace(
         compiled.artifact.manifest, evidence=dict(evidence or {}), prediction=dict(prediction or {})
     )

@@ -1,8 +1,10 @@
 """Analytic cost of kernels, and the limits of what the code generator takes."""
 
+from mirage.cost.compilable import CheckError, check_launch
+from mirage.cost.cost_report import CostReport
 from mirage.cost.features import Resources, features_of
-from mirage.cost.limits import CheckError, check_launch
-from mirage.cost.model import CostReport, KernelFeatures, estimate
+from mirage.cost.kernel_features import KernelFeatures
+from mirage.cost.kernel_time import estimate
 from mirage.cost.target import (
     A100,
     DEFAULT_CHIP,

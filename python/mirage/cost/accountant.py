@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.model import KernelFeatures
-from mirage.cost.shared_memory import ROW_PAD
+from mirage.cost.kernel_features import KernelFeatures
+from mirage.cost.shared_memory_bound import ROW_PAD
 from mirage.semantics.ugraph import TensorType
 
 Num = Any

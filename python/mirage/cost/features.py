@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from mirage.cost.accountant import Accountant, Around, Operands, is_odd
-from mirage.cost.model import KernelFeatures, Known
+from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.registers import RegisterEstimator, with_enough_warps
-from mirage.cost.shared_memory import shared_bytes
+from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Binary,

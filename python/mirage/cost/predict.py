@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mirage.cost.copies import unfused_in, unfused_report
+from mirage.cost.compilable import CheckError, check_launch
+from mirage.cost.copy_kernels import unfused_in, unfused_report
+from mirage.cost.cost_report import CostReport
 from mirage.cost.features import Resources, features_of
-from mirage.cost.limits import CheckError, check_launch
-from mirage.cost.model import CostReport, KernelFeatures, report
+from mirage.cost.kernel_features import KernelFeatures
+from mirage.cost.kernel_time import report
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import (
     KernelGraph,

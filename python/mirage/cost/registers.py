@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mirage.cost.analysis import BlockAnalysis
-from mirage.cost.limits import CheckError
-from mirage.cost.model import BASE, FEWEST_REGISTERS, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
+from mirage.cost.compilable import CheckError
+from mirage.cost.kernel_features import BASE, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
+from mirage.cost.occupancy import FEWEST_REGISTERS
 from mirage.cost.warps import WarpGrid
 from mirage.semantics.ugraph import (
     Elementwise,

@@ -7,9 +7,10 @@ from math import prod
 
 import numpy as np
 
+from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.features import features_of
-from mirage.cost.limits import CheckError, check_launch
-from mirage.cost.model import report, resident_blocks
+from mirage.cost.kernel_time import report
+from mirage.cost.occupancy import resident_blocks
 from mirage.cost.target import Target
 from mirage.semantics.ugraph import Launch, Reduce, all_ops, loops
 

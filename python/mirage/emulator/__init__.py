@@ -48,7 +48,7 @@ docs/emulator.md for what is exact and what is not.
 """
 
 from mirage.emulator.counters import Counters
-from mirage.emulator.emulator import Dependent, Emulator, LaunchResult, Uninitialised
+from mirage.emulator.emulator import Emulator, LaunchResult
 from mirage.emulator.errors import (
     DeadlockError,
     DescriptorError,
@@ -67,7 +67,8 @@ from mirage.emulator.errors import (
     UninitialisedReadError,
     UnknownInstructionError,
 )
-from mirage.emulator.limits import Limits
+from mirage.emulator.launch_arguments import Dependent, Uninitialised
+from mirage.emulator.launch_limits import Limits
 from mirage.emulator.tensor_map import TensorMap
 
 __all__ = [

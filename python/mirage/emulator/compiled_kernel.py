@@ -12,7 +12,7 @@ from mirage.emulator.errors import DivergenceError, PtxSyntaxError, Site
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import read_raw
-from mirage.emulator.ops.registry import Compiled, Context, Control, Modifiers, Run
+from mirage.emulator.ops.opcodes import Compiled, Context, Control, Modifiers, Run
 from mirage.emulator.ptx.register_facts import analyse
 from mirage.emulator.ptx.syntax import Instruction, Kernel, LabelRef, Register
 

@@ -11,54 +11,16 @@ import numpy as np
 
 from mirage.emulator.compiled_kernel import Program
 from mirage.emulator.counters import Counters
-from mirage.emulator.errors import LaunchError, OutOfBoundsError
-from mirage.emulator.limits import Limits
+from mirage.emulator.errors import LaunchError
+from mirage.emulator.launch_arguments import ArgumentMemory, Uninitialised, aligned, parameters_of
+from mirage.emulator.launch_limits import Limits
 from mirage.emulator.machine.machine import Machine
-from mirage.emulator.machine.memory import SHARED_RESERVED, Allocation, GlobalMemory
+from mirage.emulator.machine.memory import SHARED_RESERVED
 from mirage.emulator.ptx.parser import parse
-from mirage.emulator.ptx.syntax import Kernel, Parameter, Variable
-from mirage.emulator.tensor_map import TensorMap
+from mirage.emulator.ptx.syntax import Kernel, Variable
 
 Array = np.ndarray[Any, Any]
 Triple = tuple[int, int, int]
-
-
-@dataclass(eq=False)
-class Uninitialised:
-    """An argument whose contents kernels must not read before they wrote them.
-
-    The first launch fills the array with NaN poison. `written` is a bool for each byte of the
-    memory that the array is part of; a later launch with the same object goes on from there.
-    """
-
-    array: Array
-    written: Array | None = None
-
-    @property
-    def unwritten(self) -> int:
-        """Bytes of the array that no launch has written."""
-        if self.written is None:
-            return self.array.nbytes
-        view = self.written_bytes()
-        return int(view.size - np.count_nonzero(view))
-
-    def written_bytes(self) -> Array:
-        """Which bytes of the array a launch has written: the array's shape, then bytes."""
-        assert self.written is not None
-        low, _ = np.lib.array_utils.byte_bounds(_root(self.array))
-        return np.lib.stride_tricks.as_strided(
-            self.written[self.array.ctypes.data - low :],
-            (*self.array.shape, self.array.itemsize),
-            (*self.array.strides, 1),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Dependent:
-    """An argument that the previous grid of a programmatic dependent launch writes: accessing it
-    before griddepcontrol.wait is an error."""
-
-    array: Array
 
 
 @dataclass(frozen=True)
@@ -66,67 +28,6 @@ class LaunchResult:
     """What a launch returns; results are in the argument arrays."""
 
     stats: Counters
-
-
-class _Memory:
-    """Arguments as allocations: views of one base share one."""
-
-    def __init__(self) -> None:
-        self.globals = GlobalMemory()
-        self._known: dict[tuple[int, int], Allocation] = {}
-        self._keep: list[Array] = []
-
-    def pointer(
-        self,
-        array: Array,
-        name: str,
-        *,
-        fresh: Uninitialised | None = None,
-        dependent: bool = False,
-    ) -> int:
-        """Address of the first element; the allocation spans the elements of the base array."""
-        root = _root(array)
-        low, high = np.lib.array_utils.byte_bounds(root)
-        known = self._known.get((low, high))
-        if known is None:
-            data = memory_of(root)
-            known = self.globals.add(name, data)
-            self._known[(low, high)] = known
-            self._keep.append(root)
-        known.dependent |= dependent
-        if fresh is not None:
-            if not array.flags.writeable:
-                raise LaunchError(f"expected {name} to be writeable, but it is read-only")
-            if fresh.written is None:
-                if known.written is None:
-                    known.written = np.ones(len(known.data), bool)
-                start, end = array.ctypes.data - low, np.lib.array_utils.byte_bounds(array)[1] - low
-                known.data[start:end] = 0xFF
-                known.written[start:end] = False
-                fresh.written = known.written
-            else:
-                known.written = fresh.written
-        return known.base + array.ctypes.data - low
-
-
-def _root(array: Array) -> Array:
-    """The array whose memory this is a view of."""
-    root = array
-    while isinstance(root.base, np.ndarray):
-        root = root.base
-    low, high = np.lib.array_utils.byte_bounds(root)
-    return root if low <= array.ctypes.data <= high else array
-
-
-def memory_of(array: Array) -> Array:
-    """The memory that an array's elements span, as bytes [size]; writes go through."""
-    if array.flags.c_contiguous:
-        return array.reshape(-1).view(np.uint8)
-    low, high = np.lib.array_utils.byte_bounds(array)
-    if array.ctypes.data != low:
-        raise LaunchError("expected arrays with non-negative strides, got a negative one")
-    first = array[tuple(slice(0, 1) for _ in array.shape)].reshape(-1).view(np.uint8)
-    return np.lib.stride_tricks.as_strided(first, (high - low,), (1,))
 
 
 def _run(program: Program, machine: Callable[..., Machine], numbers: Array, batch: int) -> None:
@@ -197,10 +98,10 @@ class Emulator:
         grid3, block3 = _triple("grid", grid), _triple("block", block)
         cluster3 = _triple("cluster", cluster)
         _check_shape(kernel, grid3, block3, cluster3)
-        memory = _Memory()
+        memory = ArgumentMemory()
         with np.errstate(all="ignore"):
             self._place_globals(memory)
-            parameters, maps = _parameters(kernel, args, memory)
+            parameters, maps = parameters_of(kernel, args, memory)
             size = self._place_shared(kernel, shared_bytes, limits)
             memory.globals.order.granule = program.global_granule
             counters = Counters(kernel=name)
@@ -229,7 +130,7 @@ class Emulator:
             _summarise(counters, program, size - SHARED_RESERVED)
         return LaunchResult(counters)
 
-    def _place_globals(self, memory: _Memory) -> None:
+    def _place_globals(self, memory: ArgumentMemory) -> None:
         for variable in self.module.variables:
             if variable.space not in ("global", "const"):
                 continue
@@ -246,16 +147,16 @@ class Emulator:
         end = SHARED_RESERVED
         fixed = [v for v in used if not v.extern]
         for variable in fixed:
-            end = _align(end, variable.align)
+            end = aligned(end, variable.align)
             variable.address = end
             end += variable.bytes
         dynamics: list[Variable] = [v for v in used if v.extern]
         if dynamics:
-            end = _align(end, max(v.align for v in dynamics))
+            end = aligned(end, max(v.align for v in dynamics))
             for variable in dynamics:
                 variable.address = end
         elif dynamic:
-            end = _align(end, 16)
+            end = aligned(end, 16)
         size = end + dynamic
         if dynamic < 0 or size - SHARED_RESERVED > limits.max_shared_bytes:
             raise LaunchError(
@@ -276,10 +177,6 @@ def _chosen(grid: Triple, cluster: int, only: Sequence[int] | None) -> Array:
         )
     first = np.unique(np.asarray(only, np.int64)) * cluster
     return (first[:, None] + np.arange(cluster)).ravel()
-
-
-def _align(value: int, align: int) -> int:
-    return -(-value // align) * align
 
 
 def _triple(what: str, value: Sequence[int]) -> Triple:
@@ -332,87 +229,6 @@ def _batch(
         one += shared // program.shared_granule * (10 + 4 * readers)
     count = max(1, limits.max_resident_bytes // max(one, 1) // cluster)
     return min(total, count * cluster)
-
-
-def _parameters(
-    kernel: Kernel, args: Sequence[Any], memory: _Memory
-) -> tuple[Array, dict[int, TensorMap]]:
-    declared = kernel.parameters
-    if len(args) != len(declared):
-        names = ", ".join(p.name for p in declared)
-        raise LaunchError(f"expected {len(declared)} arguments ({names}), got {len(args)}")
-    end = max((p.offset + p.bytes for p in declared), default=0)
-    raw = np.zeros(_align(end, 16), np.uint8)
-    maps: dict[int, TensorMap] = {}
-    for parameter, value in zip(declared, args, strict=True):
-        data = _encode(parameter, value, memory, maps)
-        raw[parameter.offset : parameter.offset + parameter.bytes] = np.frombuffer(data, np.uint8)
-    return raw, maps
-
-
-def _encode(parameter: Parameter, value: Any, memory: _Memory, maps: dict[int, TensorMap]) -> bytes:
-    name, size = parameter.name, parameter.bytes
-
-    def refuse(expected: str) -> LaunchError:
-        return LaunchError(
-            f"expected {expected} for parameter {name} (.{parameter.type}, {size} "
-            f"bytes), got {type(value).__name__}"
-        )
-
-    if isinstance(value, (Uninitialised, Dependent, np.ndarray)) and not (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    ):
-        array = value if isinstance(value, np.ndarray) else value.array
-        if size != 8 or parameter.type in ("f64",):
-            raise refuse("a scalar or aggregate, not an array,")
-        address = memory.pointer(
-            array,
-            name,
-            fresh=value if isinstance(value, Uninitialised) else None,
-            dependent=isinstance(value, Dependent),
-        )
-        return address.to_bytes(8, "little")
-    if isinstance(value, TensorMap):
-        if size != 128 or parameter.align < 64:
-            raise refuse("128 bytes aligned to 64 in the kernel")
-        maps[parameter.offset] = value
-        address = memory.pointer(value.array, name)
-        if address % 16:
-            raise OutOfBoundsError(
-                f"expected a tensor map address that is a multiple of 16, got {address:#x}"
-            )
-        return address.to_bytes(8, "little") + bytes(120)
-    if isinstance(value, (bytes, bytearray)):
-        if len(value) != size:
-            raise LaunchError(f"expected {size} bytes for parameter {name}, got {len(value)}")
-        return bytes(value)
-    if isinstance(value, (bool, int, float, np.generic, np.ndarray)):
-        return _scalar(parameter, value, refuse)
-    raise refuse("an array, scalar, TensorMap or bytes")
-
-
-def _scalar(parameter: Parameter, value: Any, refuse: Any) -> bytes:
-    size, kind = parameter.bytes, parameter.type
-    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind not in "iub":
-        if value.dtype.itemsize == size and kind[0] in "fb":
-            return value.tobytes()
-        value = float(value)
-    if kind in ("f32", "f64", "f16"):
-        return np.array(value, f"f{size}").tobytes()
-    if size not in (1, 2, 4, 8):
-        raise refuse("bytes")
-    if isinstance(value, float):
-        if kind == "b32":
-            return np.float32(value).tobytes()
-        if kind == "b64":
-            return np.float64(value).tobytes()
-        raise refuse("an integer")
-    number = int(value)
-    if not -(1 << (8 * size - 1)) <= number < 1 << (8 * size):
-        raise LaunchError(
-            f"expected a {size}-byte integer for parameter {parameter.name}, got {number}"
-        )
-    return (number & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
 
 
 def _summarise(counters: Counters, program: Program, shared: int) -> None:

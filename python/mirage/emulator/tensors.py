@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mirage.emulator.artifact import run_artifact
 from mirage.emulator.counters import Counters
+from mirage.emulator.run_artifact import run_artifact
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.manifest import TORCH_NAMES
 
@@ -23,7 +23,7 @@ def run_on_tensors(
 ) -> list[torch.Tensor]:
     """The outputs for tensors on the CPU, as :class:`mirage.runtime.Executable` gives them on a
     GPU; ``counters`` get those of each kernel. Raises what
-    :func:`~mirage.emulator.artifact.run_artifact` raises."""
+    :func:`~mirage.emulator.run_artifact.run_artifact` raises."""
     import torch
 
     # Integers as they are: not all of 64 bits are floats.

@@ -11,8 +11,8 @@ from mirage.frontend.errors import InvalidGraphError
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 if TYPE_CHECKING:
-    from mirage.pipeline.by_size import OptimizedSizes
     from mirage.pipeline.result import Optimized
+    from mirage.pipeline.size_classes import OptimizedSizes
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from typing import Any
 from mirage import ir
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote, ReadGraph
-from mirage.mlir_io.steps import read_reading, read_steps
-from mirage.mlir_io.table import row_named
+from mirage.mlir_io.loop_steps import read_reading, read_steps
+from mirage.mlir_io.plain_ops import row_named
 from mirage.mlir_io.types import read_type
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.numbers import nearest

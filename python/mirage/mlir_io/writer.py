@@ -10,8 +10,8 @@ from mirage import ir
 from mirage.errors import SourceLocation
 from mirage.mlir_io import attributes as a
 from mirage.mlir_io.data import HOLDS, GraphIOError, InputNote
-from mirage.mlir_io.steps import write_reading, write_steps
-from mirage.mlir_io.table import row_of
+from mirage.mlir_io.loop_steps import write_reading, write_steps
+from mirage.mlir_io.plain_ops import row_of
 from mirage.mlir_io.types import write_type
 from mirage.semantics.alternatives import Alternatives
 from mirage.semantics.numbers import as_number, nearest

@@ -35,8 +35,8 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mirage.errors import MirageError, OperationError
-from mirage.passes.options import NoOptions as NoOptions
-from mirage.passes.options import PassOptionError, make_options
+from mirage.passes.option_text import NoOptions as NoOptions
+from mirage.passes.option_text import PassOptionError, make_options
 
 if TYPE_CHECKING:
     from mirage import ir

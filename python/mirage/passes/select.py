@@ -7,7 +7,7 @@ from dataclasses import field, make_dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirage.passes._rewrite import rewrite_graphs
-from mirage.passes.options import chip_field
+from mirage.passes.option_text import chip_field
 from mirage.passes.registry import PythonPass, warn
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirage.passes._rewrite import rewrite_graphs
-from mirage.passes.options import chip_field, copied
+from mirage.passes.option_text import chip_field, copied
 from mirage.passes.registry import PythonPass
 from mirage.pipeline.options import OptimizeOptions
 

@@ -7,7 +7,7 @@ from dataclasses import field, make_dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirage.passes._rewrite import rewrite_graphs
-from mirage.passes.options import copied
+from mirage.passes.option_text import copied
 from mirage.passes.registry import PassError, PythonPass, warn
 from mirage.verify import Kind, VerifyOptions
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
-from mirage.pipeline.plan import call_of, plan_of
-from mirage.runtime.calls import TorchCall
+from mirage.pipeline.make_plan import call_of, plan_of
 from mirage.runtime.errors import ArgumentCountError
 from mirage.runtime.executable import Executable
-from mirage.runtime.steps import Steps
+from mirage.runtime.run_plan import Steps
+from mirage.runtime.torch_calls import TorchCall
 from mirage.semantics.ugraph import External, KernelGraph, Value
 
 if TYPE_CHECKING:

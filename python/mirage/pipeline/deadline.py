@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+INTERRUPTED = "interrupted"
+"""The reason where the user has ended it."""
+
 
 class Deadline:
     """When to end. ``at`` is in seconds since the epoch, as the clocks of processes differ.

@@ -209,9 +209,9 @@ class Optimized:
         A program that is more than one compiled part is written as a model is
         (:func:`mirage.export`), with the tensors that it holds.
 
-        Raises :class:`~mirage.pipeline.model.IncompleteModelError`.
+        Raises :class:`~mirage.pipeline.whole_model.IncompleteModelError`.
         """
-        from mirage.pipeline.model import model_of, plain_interface
+        from mirage.pipeline.whole_model import model_of, plain_interface
         from mirage.runtime import write_artifact
         from mirage.runtime.model_artifact import write_model
 

@@ -29,7 +29,7 @@ from mirage.runtime.errors import (
     UnreadableArtifactError,
 )
 from mirage.runtime.executable import Executable
-from mirage.runtime.reader import opened
+from mirage.runtime.json_reader import opened
 from mirage.runtime.sizes import Size, at_size, sizes_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, cast
 
 from mirage.runtime.errors import UnreadableArtifactError
-from mirage.runtime.reader import Json, Reader, opened
+from mirage.runtime.json_reader import Json, Reader, opened
 from mirage.runtime.sizes import Size, read_size
 
 FORMAT = "mirage-artifact"

@@ -15,13 +15,13 @@ from mirage.runtime.artifact import Artifact
 from mirage.runtime.driver import compute_capability, runs_on, wrong_chip
 from mirage.runtime.errors import NoGpuError
 from mirage.runtime.executable import Executable
+from mirage.runtime.in_place_stores import same_memory
 from mirage.runtime.layouts import Arranged, Found, Layout
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.runtime.model_artifact import ModelArtifact
 from mirage.runtime.model_manifest import Fixed, Result
 from mirage.runtime.model_state import State, model_state
-from mirage.runtime.steps import Launcher, Steps
-from mirage.runtime.stores import same_memory
+from mirage.runtime.run_plan import Launcher, Steps
 
 if TYPE_CHECKING:
     import torch

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from mirage.runtime.errors import UnreadableArtifactError
+from mirage.runtime.in_place_stores import is_store
+from mirage.runtime.json_reader import Json, Reader, opened
 from mirage.runtime.manifest import TensorSpec, read_tensor
 from mirage.runtime.plan import (
     Argument,
@@ -24,8 +26,6 @@ from mirage.runtime.plan import (
     Step,
     Tensors,
 )
-from mirage.runtime.reader import Json, Reader, opened
-from mirage.runtime.stores import is_store
 from mirage.runtime.structure import Structure, structure_of
 
 FORMAT = "mirage-model"

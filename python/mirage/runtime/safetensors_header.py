@@ -2,7 +2,7 @@
 
 A file is the length of the header (8 bytes), the header in JSON, and the tensors' elements, which
 are read as torch tensors (:mod:`mirage.runtime.tensor_files`) or, without torch, as arrays
-(``mirage.cli.tensor_files``).
+(``mirage.cli.tensor_archives``).
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from mirage.runtime.errors import (
 )
 
 if TYPE_CHECKING:
+    from mirage.runtime.json_reader import Json, Reader
     from mirage.runtime.manifest import (
         Argument,
         KernelLaunch,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         TensorSpec,
         WorkspaceBuffer,
     )
-    from mirage.runtime.reader import Json, Reader
 
     Tensor = TypeVar("Tensor", TensorSpec, WorkspaceBuffer)
 
@@ -101,7 +101,7 @@ def read_size(r: Reader) -> Size | None:
     if r.data.get("size") is None:
         r.take("size", "an object or null")
         return None
-    from mirage.runtime.reader import Reader
+    from mirage.runtime.json_reader import Reader
 
     inner = Reader(r.mapping("size"), r.where, "size")
     most = inner.integer("at_most")

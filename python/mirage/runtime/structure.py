@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mirage.runtime.errors import ArgumentStructureError
-from mirage.runtime.reader import Json, Reader
+from mirage.runtime.json_reader import Json, Reader
 
 KINDS = ("leaf", "tuple", "list", "dict", "named")
 

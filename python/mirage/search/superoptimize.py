@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
 
-from mirage.cost.copies import copies_in, is_unfused, unfused_report
-from mirage.cost.model import CostReport
+from mirage.cost.copy_kernels import copies_in, is_unfused, unfused_report
+from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
@@ -22,8 +22,8 @@ from mirage.search.program.joins import without_joins
 from mirage.search.program.late_joins import with_late_joins
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import PLANS, Kept, Plan, PlanSearch, Step, step_time
+from mirage.search.program.shared_views import each_view_once, without_round_trips
 from mirage.search.program.slices import with_early_slices
-from mirage.search.program.views import each_view_once, without_round_trips
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.signature import signature

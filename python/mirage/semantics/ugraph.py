@@ -77,10 +77,10 @@ from mirage.semantics.ops.op import all_ops as all_ops
 from mirage.semantics.ops.op import no_rule as no_rule
 from mirage.semantics.ops.op import unknown as unknown
 from mirage.semantics.ops.op import values_in as values_in
-from mirage.semantics.ops.steps import ExtremeFn as ExtremeFn
-from mirage.semantics.ops.steps import Reading as Reading
-from mirage.semantics.ops.steps import StepNumber as StepNumber
-from mirage.semantics.ops.steps import Steps as Steps
+from mirage.semantics.ops.taken_steps import ExtremeFn as ExtremeFn
+from mirage.semantics.ops.taken_steps import Reading as Reading
+from mirage.semantics.ops.taken_steps import StepNumber as StepNumber
+from mirage.semantics.ops.taken_steps import Steps as Steps
 from mirage.semantics.ops.tensor_ops import Binary as Binary
 from mirage.semantics.ops.tensor_ops import Cast as Cast
 from mirage.semantics.ops.tensor_ops import Constant as Constant

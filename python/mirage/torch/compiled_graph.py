@@ -13,8 +13,8 @@ import torch
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.runtime.errors import InterruptedUpdateError
+from mirage.runtime.in_place_stores import same_memory
 from mirage.runtime.layouts import Arranged
-from mirage.runtime.stores import same_memory
 from mirage.torch.on_host import OnHost, with_outputs
 from mirage.torch.workshop import Job
 

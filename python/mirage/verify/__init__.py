@@ -4,9 +4,9 @@ Written apart from the search, so that an error there cannot hide an error of it
 """
 
 from mirage.verify.assumptions import Assumptions
-from mirage.verify.options import BadOptions, SignatureMismatch, VerifyOptions
 from mirage.verify.verdict import Evidence, FreeExtent, HoldsFor, Kind, Verdict, Witness
 from mirage.verify.verifier import verify
+from mirage.verify.verify_options import BadOptions, SignatureMismatch, VerifyOptions
 
 __all__ = [
     "Assumptions",

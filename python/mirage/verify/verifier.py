@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.op import Lookup
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.floats import Difference
 from mirage.verify.evidence.samples.held import held_difference
-from mirage.verify.options import VerifyOptions
 from mirage.verify.pair.examine import examine
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.bound_tensors import Aligned
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+from mirage.verify.verify_options import VerifyOptions
 
 _ROUNDED = 2.0**-22
 """Relative: a few roundings to f32."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from lowering import check_mlir, compile_mlir
-from mirage.emulator.artifact import random_inputs, run_artifact
 from mirage.emulator.errors import EmulatorError
+from mirage.emulator.run_artifact import random_inputs, run_artifact
 from mirage.runtime.sizes import at_size
 
 GRAPH = """

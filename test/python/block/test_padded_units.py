@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from lowering import compile_mlir
-from mirage.emulator.artifact import check_artifact
+from mirage.emulator.run_artifact import check_artifact
 
 # One query is the only column of the scores; the running maximum of one number rescales a tile.
 DECODE = """

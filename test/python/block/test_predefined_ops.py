@@ -7,7 +7,7 @@ from math import erf
 import numpy as np
 import pytest
 from lowering import compile_mlir
-from mirage.emulator.artifact import check_artifact
+from mirage.emulator.run_artifact import check_artifact
 
 MIXED = """
 kernel.graph @mixed(%a: tensor<3x17x40xf16>, %b: tensor<40x33xf16>, %g: tensor<33xf32>)

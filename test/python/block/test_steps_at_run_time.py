@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lowering import compile_mlir, with_schedule
-from mirage.emulator.artifact import ArtifactRun, run_artifact
+from mirage.emulator.run_artifact import ArtifactRun, run_artifact
 from mirage.mlir_io.text import graph_from_text, graph_to_text
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import Array

@@ -112,7 +112,7 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     original = _original()
     missed = original.unnoticed(kind)
     # Of several arrays of mbarriers any fence covers those before it. A barrier before the result
-    # takes over memory of a ring is not seen (test_warpgroups.py says why).
+    # takes over memory of a ring is not seen (test_rings.py says why).
     init = "fence.mbarrier_init.release.cluster;"
     missed = [m for m in missed if m != init and not m.startswith("bar.sync")]
     # The slot of q is free from the start, and one wait for a slot of v only keeps the assembler

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from mirage.cli import main
-from mirage.cli.tensor_files import TensorFileError, read_tensors, write_tensors
+from mirage.cli.tensor_archives import TensorFileError, read_tensors, write_tensors
 from mirage.runtime import write_artifact
 from safetensors.torch import load_file, save_file
 from small_artifact import small_artifact

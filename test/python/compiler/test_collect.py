@@ -7,7 +7,7 @@ import pytest
 from mirage import ir
 from mirage.compiler.collect import Names, collect
 from mirage.compiler.errors import CompileError
-from mirage.emulator.artifact import run_artifact
+from mirage.emulator.run_artifact import run_artifact
 
 PTX = r"""
 .version 8.0\0A.target sm_80\0A.address_size 64\0A

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import mirage as mi
 import pytest
 import torch
-from mirage.cost.copies import unfused_in
+from mirage.cost.copy_kernels import unfused_in
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import launches

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from mirage.cost import H200
 from mirage.cost.features import features_of
-from mirage.cost.model import estimate
+from mirage.cost.kernel_time import estimate
 from mirage.cost.resident import with_resident_blocks
-from mirage.cost.shared_memory import shared_bytes
+from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.semantics.ugraph import Launch, Schedule
 from product_kernels import product_kernel
 

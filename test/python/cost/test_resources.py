@@ -14,7 +14,7 @@ from mirage.compiler.ptxas import find_ptxas
 from mirage.cost import H200, CheckError, Resources, check_launch
 from mirage.cost.features import features_of
 from mirage.cost.registers import registers_of
-from mirage.cost.shared_memory import shared_bytes
+from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.pipeline.search import add_candidates
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from mirage.cost import H200
 from mirage.cost.features import features_of
-from mirage.cost.model import KernelFeatures, estimate
+from mirage.cost.kernel_features import KernelFeatures
+from mirage.cost.kernel_time import estimate
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (

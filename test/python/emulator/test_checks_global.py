@@ -19,7 +19,7 @@ from emulator_support.checks import TILE, fails
 from emulator_support.harness import launch
 from lowering import compile_graph, with_schedule
 from mirage.emulator import DeadlockError, Emulator, EmulatorError, Limits, RaceError
-from mirage.emulator.artifact import random_inputs, run_artifact
+from mirage.emulator.run_artifact import random_inputs, run_artifact
 
 WORDS = np.uint32
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from lowering import compile_graph, with_schedule
 from mirage.emulator import Emulator, EmulatorError, Limits, Uninitialised
-from mirage.emulator.artifact import check_artifact, random_inputs
+from mirage.emulator.run_artifact import check_artifact, random_inputs
 from mirage.runtime.artifact import Artifact
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph

@@ -14,7 +14,7 @@ import pytest
 import torch
 from mirage.frontend.errors import GraphTypeError
 from mirage.pipeline.commands.export import check_apart
-from mirage.pipeline.model import IncompleteModelError
+from mirage.pipeline.whole_model import IncompleteModelError
 from mirage.runtime import (
     ArtifactVersionError,
     CallError,

@@ -13,7 +13,7 @@ import pytest
 from mirage import ir
 from mirage.cost.target import DEFAULT_CHIP
 from mirage.passes import registry
-from mirage.passes.options import PassOptionError, option_default, option_name
+from mirage.passes.option_text import PassOptionError, option_default, option_name
 from mirage.passmanager import PassManager
 
 ROOT = Path(__file__).parents[3]

@@ -23,7 +23,7 @@ from mirage.mlir_io import (
     write_graph,
 )
 from mirage.mlir_io.attributes import FORMS
-from mirage.mlir_io.table import rows
+from mirage.mlir_io.plain_ops import rows
 from mirage.mlir_io.text import MalformedTextError
 from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
 from mirage.semantics.builder import Builder

@@ -13,7 +13,7 @@ from built import linear
 from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
-from mirage.pipeline import optimize as module
+from mirage.pipeline.compile import compile_candidates
 from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.measure import NothingToMeasureError, fastest
 from mirage.pipeline.optimize import optimize
@@ -52,7 +52,7 @@ def test_no_candidate_is_compiled_for_which_there_is_no_time(
         return steps(self, selected)
 
     monkeypatch.setattr(Builder, "steps", slow)
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: passed))
+    monkeypatch.setattr(compile_candidates, "time", SimpleNamespace(perf_counter=lambda: passed))
     assert len(optimize(linear(512, 256), OptimizeOptions(finalists=3)).finalists) == 1
 
 

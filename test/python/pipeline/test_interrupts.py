@@ -8,9 +8,10 @@ from typing import Any
 import mirage as mi
 import pytest
 import torch
-from mirage.pipeline import optimize as driver
 from mirage.pipeline.checks.check import Checker
 from mirage.pipeline.commands.emulate import emulate
+from mirage.pipeline.compile.compile_candidates import CandidateCompiler
+from mirage.pipeline.optimization import Optimization
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.parts import all_parts as parts_module
 from mirage.semantics.ugraph import Launch
@@ -44,8 +45,8 @@ PHASES: dict[str, tuple[Any, str]] = {
     "a better answer": (parts_module.PartSolver, "better"),
     "the search": (parts_module.PartSolver, "run"),
     "estimates": (parts_module.PartSolver, "compiling"),
-    "candidates are written": (driver._Run, "_reported"),
-    "compilation": (driver._Run, "_build"),
+    "candidates are written": (Optimization, "_reported"),
+    "compilation": (CandidateCompiler, "build"),
     "kernels are run": (Checker, "check"),
 }
 
@@ -63,7 +64,7 @@ def test_what_was_found_is_handed_out(phase: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_ends_it_twice_ends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = interrupted(driver._Run._build, times=2)
-    monkeypatch.setattr(driver._Run, "_build", work)
+    work = interrupted(CandidateCompiler.build, times=2)
+    monkeypatch.setattr(CandidateCompiler, "build", work)
     with pytest.raises(KeyboardInterrupt):
         optimize(mi.from_torch(program, X, W, allow_fallback=True).program, OPTIONS)

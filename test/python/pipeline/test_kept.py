@@ -24,6 +24,7 @@ from mirage.pipeline.kept_program import is_kept, keep_measured
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import Matters, OptimizeOptions
 from mirage.pipeline.parts import part as part_module
+from mirage.pipeline.parts.part_candidates import PartCandidates
 from mirage.pipeline.result import Measurement
 from mirage.search import StopReason
 from mirage.semantics.builder import Builder
@@ -178,7 +179,7 @@ def test_every_option_says_what_it_matters_for(monkeypatch: pytest.MonkeyPatch) 
 def test_a_program_without_candidates_is_not_searched_again(
     searches: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part_module.PartSolver, "_why", lambda self: "nothing is good enough")
+    monkeypatch.setattr(PartCandidates, "why_none", lambda self: "nothing is good enough")
     monkeypatch.setattr(part_module, "ROUNDS", 0)
     first = optimize(linear(128, 64).program(), OPTIONS)
     assert "nothing is good enough" in " ".join(first.report.notes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mirage.emulator.artifact import run_artifact
+from mirage.emulator.run_artifact import run_artifact
 from mirage.runtime import Executable, load
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.by_size import SizedExecutable, SizeTable, read_sizes, write_sizes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from mirage.runtime.plan import Argument, Call, Device, ElementType, Plan
-from mirage.runtime.steps import Steps
+from mirage.runtime.run_plan import Steps
 
 OPTIONS: tuple[tuple[str, Argument], ...] = (
     ("dtype", ElementType("f32")), ("layout", None), ("device", None), ("pin_memory", None),

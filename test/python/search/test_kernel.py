@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, SearchReport
+from mirage.search.kernel.derivation_costs import Measure
 from mirage.search.kernel.frames import Columns
-from mirage.search.kernel.measure import Measure
 from mirage.search.kernel.problem import Solution
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Region

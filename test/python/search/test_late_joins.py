@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from mirage.cost.copies import copies_in
+from mirage.cost.copy_kernels import copies_in
 from mirage.search.program.late_joins import with_late_joins
-from mirage.search.program.views import each_view_once
+from mirage.search.program.shared_views import each_view_once
 from mirage.search.superoptimize import searched
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mirage.cost import H200
-from mirage.cost.copies import copies_in
+from mirage.cost.copy_kernels import copies_in
 from mirage.search import SearchLimits, StopReason, superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph

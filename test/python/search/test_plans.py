@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 from mirage.cost import H200
-from mirage.cost.copies import copies_in
+from mirage.cost.copy_kernels import copies_in
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
 from mirage.search.kernel.solver import KernelSolver, Pick
 from mirage.search.kernel.workers import Region
@@ -21,6 +21,7 @@ from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Launch, Slice
 from mirage.workloads import get
+from mirage.workloads.attention import qk_norm_attention
 from mirage.workloads.layers import Layer, llama_layer
 from search_programs import (
     attention,
@@ -164,6 +165,17 @@ def test_factors_of_large_products_may_be_stored(rows: int, stored: bool) -> Non
     nodes = Program(program, H200, SearchReport()).nodes
     normalised = [v for v in nodes if v.shape == (rows, 512)]
     assert bool(normalised) == stored
+
+
+@pytest.mark.parametrize(("queries", "stored"), [(256, False), (1024, True)])
+def test_factors_that_take_long_to_store_are_computed_where_they_are_read(
+    queries: int, stored: bool
+) -> None:
+    """Where few queries are multiplied with normalised keys, writing and reading the keys takes
+    about as long as the product."""
+    attention = qk_norm_attention("attention", 32, queries, 64, 4096).graph()
+    nodes = Program(decompose(attention), H200, SearchReport()).nodes
+    assert ((32, 64, 4096) in [v.shape for v in nodes]) == stored
 
 
 def test_a_whole_layer_is_partitioned() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirage.cost import H200
-from mirage.cost.copies import copies_in, is_address
+from mirage.cost.copy_kernels import copies_in, is_address
 from mirage.search import superoptimize
 from mirage.search.program.slices import cut_bytes, with_early_slices
 from mirage.semantics.builder import Builder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mirage.cost.limits import check_launch
+from mirage.cost.compilable import check_launch
 from mirage.cost.registers import RegisterEstimator, check_registers
 from mirage.cost.target import A100, H200, Target
 from mirage.frontend.kernel_graph import new_kernel_graph

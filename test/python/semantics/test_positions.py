@@ -13,7 +13,7 @@ from mirage.semantics.evaluation.evaluate import (
     evaluate,
     evaluate_floats,
 )
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.positions import Gather, Iota, TileGather, TileIota, gather, iota, select
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn

@@ -16,7 +16,7 @@ import numpy as np
 from mirage import ir
 from mirage.compiler.collect import collect
 from mirage.compiler.compile import CompileOptions, compile_text
-from mirage.emulator.artifact import TOLERANCE, check_artifact
+from mirage.emulator.run_artifact import TOLERANCE, check_artifact
 from mirage.mlir_io import graph_to_text, graphs_of, read_graph
 from mirage.runtime.artifact import Artifact
 from mirage.runtime.sizes import at_size

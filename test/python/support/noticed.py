@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 from mirage.emulator import EmulatorError
-from mirage.emulator.artifact import random_inputs, run_artifact
+from mirage.emulator.run_artifact import random_inputs, run_artifact
 from mirage.runtime.artifact import Artifact
 from ptx_mutants import Kind, mutants
 

@@ -23,7 +23,7 @@ from lowering import compile_mlir
 from mirage.compiler import CompileError
 from mirage.compiler.ptxas import assemble
 from mirage.cost.target import target_for
-from mirage.emulator.artifact import TOLERANCE, compare, random_inputs, run_artifact
+from mirage.emulator.run_artifact import TOLERANCE, compare, random_inputs, run_artifact
 from mirage.errors import MirageError
 from mirage.ir import MLIRError
 from mirage.mlir_io import graph_to_text

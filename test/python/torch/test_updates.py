@@ -10,10 +10,10 @@ import mirage as mi
 import pytest
 import torch
 from mirage.frontend.program import Program
-from mirage.pipeline.plan import plan_of_pieces
+from mirage.pipeline.make_plan import plan_of_pieces
 from mirage.runtime.errors import InterruptedUpdateError
 from mirage.runtime.plan import Call
-from mirage.runtime.steps import Steps
+from mirage.runtime.run_plan import Steps
 from mirage.torch.backend import backend
 from mirage.torch.compiled_graph import CompiledGraph
 from mirage.transforms.partition.calls import calls_of

@@ -10,7 +10,7 @@ from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.positions import (
     MAX_POSITIONS,
     Gather,
@@ -39,7 +39,7 @@ from mirage.semantics.ugraph import (
 from mirage.transforms import stabilize
 from mirage.transforms.lookups import fused
 from mirage.transforms.partition.calls import as_calls
-from mirage.transforms.partition.integers import integers_as_calls
+from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.transforms.partition.partition import Part, partition
 from position_programs import searched
 

@@ -13,7 +13,13 @@ from mirage.cli.given_inputs import Wanted, given_inputs
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, LoadedProgram, load_program
 from mirage.cli.run_model import run_model
-from mirage.cli.tensor_files import DTYPES, check_kind, check_writable, read_tensors, write_tensors
+from mirage.cli.tensor_archives import (
+    DTYPES,
+    check_kind,
+    check_writable,
+    read_tensors,
+    write_tensors,
+)
 from mirage.runtime.loading import is_model
 from mirage.runtime.manifest import TORCH_NAMES
 
@@ -241,7 +247,7 @@ def _emulate(
     import json
 
     from mirage.emulator import EmulatorError
-    from mirage.emulator.artifact import run_artifact
+    from mirage.emulator.run_artifact import run_artifact
 
     checks = not options.no_checks
     all_counters: list[Counters] = []

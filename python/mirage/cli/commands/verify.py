@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mirage.cli.options import add_option
+from mirage.cli.command_options import add_option
 from mirage.cli.output import Output
 from mirage.cli.programs import HELP, BadProgramError, load_program
 from mirage.frontend.program import Parameter, Program

@@ -14,14 +14,14 @@ from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.mbarriers import Mbarriers
 from mirage.emulator.machine.memory import GlobalMemory, LocalMemory
+from mirage.emulator.machine.resident_memory import SharedMemory
 from mirage.emulator.machine.scheduler import Scheduler
-from mirage.emulator.machine.shared_memory import SharedMemory
 from mirage.emulator.machine.wgmma_state import WgmmaState
 from mirage.emulator.ptx.syntax import Register
 
 if TYPE_CHECKING:
     from mirage.emulator.compiled_kernel import Program
-    from mirage.emulator.limits import Limits
+    from mirage.emulator.launch_limits import Limits
     from mirage.emulator.tensor_map import TensorMap
 
 Triple = tuple[int, int, int]

@@ -3,6 +3,7 @@
 from mirage.emulator.ops import (
     arithmetic,
     asynchronous,
+    atomics,
     bits,
     bulk,
     control,
@@ -10,17 +11,18 @@ from mirage.emulator.ops import (
     floating,
     matrix,
     mbarrier,
-    memory,
+    memory_access,
     synchronise,
     warp,
     wgmma,
 )
-from mirage.emulator.ops.registry import OPCODES
+from mirage.emulator.ops.opcodes import OPCODES
 
 __all__ = [
     "OPCODES",
     "arithmetic",
     "asynchronous",
+    "atomics",
     "bits",
     "bulk",
     "control",
@@ -28,7 +30,7 @@ __all__ = [
     "floating",
     "matrix",
     "mbarrier",
-    "memory",
+    "memory_access",
     "synchronise",
     "warp",
     "wgmma",

@@ -9,7 +9,7 @@ import numpy as np
 from mirage.emulator.machine.cohort import Array
 from mirage.emulator.machine.operands import SIGNED, UNSIGNED, reader, writer
 from mirage.emulator.ops.floating import compile_float, is_float
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands, simple
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, opcode, operands, simple
 from mirage.emulator.ptx.syntax import TYPE_BYTES, Instruction
 
 INTEGERS = tuple(f"{k}{b}" for k in "us" for b in (8, 16, 32, 64))

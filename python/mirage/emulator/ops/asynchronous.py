@@ -12,8 +12,8 @@ from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import address_reader, reader
 from mirage.emulator.ops.bulk import compile_bulk
-from mirage.emulator.ops.memory import count_shared
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands
+from mirage.emulator.ops.memory_access import count_shared
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, opcode, operands
 from mirage.emulator.ptx.syntax import Immediate, Instruction, Register
 
 

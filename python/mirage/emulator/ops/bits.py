@@ -9,7 +9,7 @@ import numpy as np
 from mirage.emulator.machine.cohort import Array
 from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import reader, writer
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands, simple
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, opcode, operands, simple
 from mirage.emulator.ptx.syntax import TYPE_BYTES, Immediate, Instruction
 
 WORDS = ("b16", "b32", "b64", "pred")

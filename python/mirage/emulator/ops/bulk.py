@@ -21,7 +21,7 @@ from mirage.emulator.ops.bulk_access import (
     shared_byte,
 )
 from mirage.emulator.ops.bulk_tensor import coordinates_of, load_tensor, store_tensor
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, operands
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, operands
 from mirage.emulator.ptx.syntax import Immediate, Instruction
 
 SHARED = ("shared::cluster", "shared::cta")

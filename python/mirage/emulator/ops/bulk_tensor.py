@@ -26,7 +26,7 @@ from mirage.emulator.ops.bulk_access import (
     one,
     read_shared,
 )
-from mirage.emulator.ops.registry import Modifiers
+from mirage.emulator.ops.opcodes import Modifiers
 from mirage.emulator.ptx.syntax import Address, Instruction
 from mirage.emulator.tensor_map import SWIZZLE_BYTES, TensorMap
 

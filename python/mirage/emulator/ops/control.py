@@ -8,7 +8,7 @@ from mirage.emulator.errors import DeadlockError, OutOfBoundsError, TrapError
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import read_raw, reader
-from mirage.emulator.ops.registry import (
+from mirage.emulator.ops.opcodes import (
     Compiled,
     Context,
     Modifiers,

@@ -20,7 +20,7 @@ from mirage.emulator.machine.operands import (
     writer,
 )
 from mirage.emulator.ops import numerics
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, Run, opcode, operands, simple
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, Run, opcode, operands, simple
 from mirage.emulator.ptx.syntax import TYPE_BYTES, Address, Instruction, Operand, Register, Vector
 
 INTEGERS = tuple(f"{k}{b}" for k in "us" for b in (8, 16, 32, 64))

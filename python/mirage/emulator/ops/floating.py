@@ -11,7 +11,7 @@ from mirage.emulator.machine.cohort import Array
 from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.operands import reader, writer
 from mirage.emulator.ops import numerics
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands, simple
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, opcode, operands, simple
 from mirage.emulator.ptx.syntax import Instruction
 
 FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")

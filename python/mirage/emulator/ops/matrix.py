@@ -10,7 +10,7 @@ import numpy as np
 from mirage.emulator.machine import memory
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.operands import address_reader, bf16_to_f32, items, reader, writer
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, all_lanes, opcode, operands
 from mirage.emulator.ptx.syntax import Instruction
 
 _LANE = np.arange(32)

@@ -11,7 +11,7 @@ from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import Reader, Writer, address_reader, reader, writer
 from mirage.emulator.ops.control import split
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, opcode, operands
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, opcode, operands
 from mirage.emulator.ptx.syntax import Address, Instruction, Sink
 
 SPACES = ("shared", "shared::cta", "shared::cluster")

@@ -11,7 +11,7 @@ from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.memory import RANK_SHIFT, SHARED_WINDOW
 from mirage.emulator.machine.operands import Reader, read_raw, reader, writer
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, all_lanes, opcode, operands
 from mirage.emulator.ops.warp import members
 from mirage.emulator.ptx.syntax import Instruction, Operand, Register
 

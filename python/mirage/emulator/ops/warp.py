@@ -17,7 +17,7 @@ from mirage.emulator.machine.operands import (
     writer,
 )
 from mirage.emulator.ops.bits import COMBINE
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, Required, opcode, operands
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, Required, opcode, operands
 from mirage.emulator.ptx.syntax import Immediate, Instruction, Operand, Sink
 
 _LANES = np.arange(32)

@@ -20,7 +20,7 @@ from mirage.emulator.machine.flags import any_of
 from mirage.emulator.machine.memory import SHARED_RESERVED
 from mirage.emulator.machine.operands import Reader, items, reader
 from mirage.emulator.ops.matrix import accumulator_words, fragment_a, unpack
-from mirage.emulator.ops.registry import Compiled, Context, Modifiers, all_lanes, opcode, operands
+from mirage.emulator.ops.opcodes import Compiled, Context, Modifiers, all_lanes, opcode, operands
 from mirage.emulator.ops.swizzle import swizzled
 from mirage.emulator.ptx.syntax import Immediate, Instruction, Operand, Register, Vector
 

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from mirage.frontend.torch_import.comparisons import choose
 from mirage.frontend.torch_import.indexing import (
     MOST_COMPARED,
     entries_of,
@@ -18,7 +19,6 @@ from mirage.frontend.torch_import.indexing import (
     places_from_the_end,
 )
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.frontend.torch_import.positions import choose
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.numbers import Number

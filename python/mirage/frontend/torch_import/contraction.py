@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from mirage.frontend.torch_import.comparisons import bias
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
-from mirage.frontend.torch_import.positions import bias
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch.export.graph_signature import OutputKind
 
 from mirage.frontend.torch_import.folding import is_small, pure
-from mirage.frontend.torch_import.table import TABLE
+from mirage.frontend.torch_import.op_table import TABLE
 
 CHECK = torch.ops.aten._assert_tensor_metadata.default
 """Of types and shapes, which are those of the example inputs."""

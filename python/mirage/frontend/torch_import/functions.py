@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from mirage.frontend.torch_import.comparisons import truth
+from mirage.frontend.torch_import.floors_and_remainders import sign_of
 from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.frontend.torch_import.positions import truth
 from mirage.frontend.torch_import.reductions import channels_scaled
-from mirage.frontend.torch_import.rounding import sign_of
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value

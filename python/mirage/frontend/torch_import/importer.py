@@ -11,28 +11,34 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
-from torch_mlir import ir as untyped_ir
 
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import (
     DynamicShapeError,
     GraphTypeError,
     InvalidGraphError,
-    UnsupportedOpError,
 )
 from mirage.frontend.location import user_location
 from mirage.frontend.program import Fixed, Parameter, Program, SizedProgram
 from mirage.frontend.torch_import.capture import (
-    SUBMODULE,
     Argument,
     Captured,
     capture,
-    is_user_file,
 )
 from mirage.frontend.torch_import.dynamic import dynamic_program
 from mirage.frontend.torch_import.formulas import as_formula
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
-from mirage.frontend.torch_import.table import IGNORED, TABLE
+from mirage.frontend.torch_import.op_table import IGNORED, TABLE
+from mirage.frontend.torch_import.read_ir import (
+    arguments_of,
+    constant_of,
+    hexadecimal,
+    is_list,
+    location_of,
+    needed,
+    tensor_type,
+    unsupported,
+)
 from mirage.frontend.torch_import.updates import may_stay, op_name, stores_to
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import ShapeError
@@ -47,15 +53,7 @@ from mirage.transforms.selections import selected_pieces
 if TYPE_CHECKING:
     from mirage.pipeline.result import Optimized
 
-ir: Any = untyped_ir
-_TYPE = re.compile(r"!torch\.vtensor<\[([0-9,?]*)\],(\w+)>")
-_FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)(?::\d+)?')
 _STAYS = "calls that stay with PyTorch pass tensors of real numbers only"
-_ELEMENTS = {
-    **{dtype.value: dtype for dtype in DType if not dtype.is_integer or dtype is DType.I1},
-    **{f"s{dtype.value}": dtype for dtype in DType if dtype.is_integer and dtype is not DType.I1},
-}
-"""Element types as torch-mlir spells them."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def from_torch(
     A module that writes to its inputs or buffers is refused; with ``allow_updates`` what they hold
     afterwards comes before its results (``ImportedGraph.updates``), for the caller to write there.
     Stores of some elements stay calls of PyTorch then, which may write in place
-    (:mod:`mirage.pipeline.plan`).
+    (:mod:`mirage.pipeline.make_plan`).
 
     ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
     inputs is a size that is known at the call only (:mod:`mirage.frontend.torch_import.dynamic`).
@@ -172,13 +170,13 @@ class _Importer:
         operations = [
             op.operation for op in self.block.operations
         ]  # the views' properties hide names
-        needed = _needed(operations)
+        used = needed(operations)
         for place, new in zip(self.captured.updates, operations[-1].operands):
             self.stores |= stores_to(self.block.arguments[place], new)
         for operation in operations[:-1]:
-            if needed[operation]:
+            if used[operation]:
                 start = len(self.lowering.ops)
-                location = _location(operation)
+                location = location_of(operation)
                 self._operation(operation, location)
                 if location is not None:
                     self.locations.update(dict.fromkeys(self.lowering.ops[start:], location))
@@ -193,7 +191,7 @@ class _Importer:
                     _as_it_is(float(argument.data)), dtype
                 )
                 return
-        result = _tensor_type(block_argument.type)
+        result = tensor_type(block_argument.type)
         if result is None:
             if len(list(block_argument.uses)):
                 raise GraphTypeError(
@@ -220,7 +218,7 @@ class _Importer:
         name = op_name(operation)
         operands = [self.values.get(x) for x in operation.operands]
         if name.startswith("constant."):
-            self.values[operation.result] = _constant(name.removeprefix("constant."), operation)
+            self.values[operation.result] = constant_of(name.removeprefix("constant."), operation)
         elif name == "prim.ListConstruct":
             self.values[operation.result] = operands
         elif name == "prim.ListUnpack":
@@ -230,7 +228,7 @@ class _Importer:
         elif name == "vtensor.literal":
             self.values[operation.result] = self._literal(operation, location)
         elif name not in IGNORED:
-            results = [_tensor_type(r.type) for r in operation.results]
+            results = [tensor_type(r.type) for r in operation.results]
             used = tuple(bool(list(r.uses)) for r in operation.results)
             call = Call(name, tuple(operands), tuple(results), used)
             if operation.results[0] in self.stores and may_stay(call):
@@ -240,17 +238,17 @@ class _Importer:
 
     def _bind(self, operation: Any, values: object) -> None:
         items = list(values) if isinstance(values, (list, tuple)) else [values]  # pyright: ignore
-        if len(operation.results) == 1 and _is_list(operation.results[0].type):
+        if len(operation.results) == 1 and is_list(operation.results[0].type):
             self.values[operation.results[0]] = items
             return
         for result, value in zip(operation.results, items, strict=False):
             self.values[result] = value
 
     def _literal(self, operation: Any, location: SourceLocation | None) -> Value:
-        result = _tensor_type(operation.result.type)
+        result = tensor_type(operation.result.type)
         text = re.match(r"dense<([^\[\]]+)> :", str(operation.attributes["value"]))
         if text is None or (result is not None and result.size != 1):
-            raise _unsupported(
+            raise unsupported(
                 "a tensor literal",
                 location,
                 "pass the tensor as an input or register it as a buffer",
@@ -260,7 +258,7 @@ class _Importer:
         if text[1] in words:
             value = words[text[1]]
         else:
-            value = float(text[1]) if not text[1].startswith("0x") else _hexadecimal(operation)
+            value = float(text[1]) if not text[1].startswith("0x") else hexadecimal(operation)
         rounded = float(result.dtype.round(np.asarray(value)))
         return self.lowering.filled(_as_it_is(rounded), result)
 
@@ -276,7 +274,7 @@ class _Importer:
                 reason = str(error)
         if self.allow_fallback:
             return self._external(call, location, reason)
-        raise _unsupported(call.op, location, reason, call)
+        raise unsupported(call.op, location, reason, call)
 
     def _checked(self, call: Call, got: object) -> object:
         """The row's values, in the types that PyTorch gives them."""
@@ -293,15 +291,15 @@ class _Importer:
     def _external(
         self, call: Call, location: SourceLocation | None, reason: str = ""
     ) -> tuple[Value, ...]:
-        operands, arguments = _arguments(call, location)
+        operands, arguments = arguments_of(call, location)
         results: list[Value] = []
         for expected, used in zip(call.results, call.used, strict=True):
             if expected is None and used:
-                raise _unsupported(call.op, location, f"{_STAYS}, got a result that is not one")
+                raise unsupported(call.op, location, f"{_STAYS}, got a result that is not one")
             if expected is not None:
                 results.append(Value(expected))
         if len(results) != len(call.results):
-            raise _unsupported(
+            raise unsupported(
                 call.op, location, "results that are not all tensors of real numbers", call
             )
         op = External(operands, tuple(results), call.op, arguments)
@@ -359,114 +357,11 @@ class _Importer:
         )
 
 
-def _needed(operations: Sequence[Any]) -> dict[Any, bool]:
-    """Which operations the terminator depends on."""
-    needed: dict[Any, bool] = {}
-    live: set[Any] = set()
-    for operation in reversed(operations):
-        needed[operation] = operation is operations[-1] or any(r in live for r in operation.results)
-        if needed[operation]:
-            live.update(operation.operands)
-    return needed
-
-
-def _tensor_type(type_: Any) -> TensorType | None:
-    """The type of a tensor of real numbers of fixed shape; None for anything else."""
-    match = _TYPE.fullmatch(str(type_))
-    if match is None or "?" in match[1] or match[2] not in _ELEMENTS:
-        return None
-    return TensorType(tuple(int(n) for n in match[1].split(",") if n), _ELEMENTS[match[2]])
-
-
-def _is_list(type_: Any) -> bool:
-    return str(type_).startswith("!torch.list<")
-
-
-def _constant(kind: str, operation: Any) -> object:
-    if kind == "none":
-        return None
-    attribute = operation.attributes["value"]
-    if kind == "int":
-        return int(ir.IntegerAttr(attribute).value)
-    if kind == "float":
-        return float(ir.FloatAttr(attribute).value)
-    if kind == "bool":
-        return str(attribute) in ("true", "1 : i1", "-1 : i1")
-    return ir.StringAttr(attribute).value
-
-
-def _hexadecimal(operation: Any) -> float:
-    elements = ir.DenseFPElementsAttr(operation.attributes["value"])
-    return float(elements[0])
-
-
 def _as_it_is(element: float) -> Number:
     """The number that an element of a tensor is: unlike one that a program spells, it is not read
     as a decimal.
     """
     return Fraction(element) if math.isfinite(element) else element
-
-
-def _location(operation: Any) -> SourceLocation | None:
-    """The innermost place that is the user's (a location reads callee first), else the submodule,
-    as for a ``torch.nn.Sequential``, else the caller.
-    """
-    places = [
-        SourceLocation(file, int(line)) for file, line in _FILE.findall(str(operation.location))
-    ]
-    users = (p for p in places if is_user_file(p.file))
-    submodules = (
-        SourceLocation(f"submodule {p.file.removeprefix(SUBMODULE)}", 0)
-        for p in places
-        if p.file.startswith(SUBMODULE)
-    )
-    return next(users, None) or next(submodules, None) or user_location()
-
-
-def _unsupported(
-    op: str, location: SourceLocation | None, reason: str, call: Call | None = None
-) -> UnsupportedOpError:
-    types = [str(x.type) for x in call.args if isinstance(x, Value)] if call is not None else []
-    on = f" on {', '.join(types)}" if types else ""
-    hint = "; pass allow_fallback=True (--allow-fallback) to leave it to PyTorch" if call else ""
-    error = UnsupportedOpError(f"{op}{on} is not supported: {reason}{hint}", location)
-    error.op = op
-    return error
-
-
-def _arguments(
-    call: Call, location: SourceLocation | None
-) -> tuple[tuple[Value, ...], tuple[tuple[str, object], ...]]:
-    """Tensors and named other arguments of a call that stays with PyTorch; a list of tensors is
-    ``("tensors", count)``, one with None among them ``("tensors", (1, 0, ...))``.
-    """
-    namespace, op, *overload = call.op.split(".")
-    packet = getattr(getattr(torch.ops, namespace), op, None)
-    function = getattr(packet, overload[0] if overload else "default", None)
-    if function is None:
-        raise _unsupported(call.op, location, "an op that PyTorch does not know by this name")
-    operands: list[Value] = []
-    arguments: list[tuple[str, object]] = []
-    for parameter, x in zip(function._schema.arguments, call.args, strict=True):
-        if isinstance(x, Value):
-            operands.append(x)
-        elif isinstance(x, list) and any(isinstance(i, Value) for i in x):  # pyright: ignore
-            if not all(i is None or isinstance(i, Value) for i in x):  # pyright: ignore
-                raise _unsupported(call.op, location, "a list of tensors and something else")
-            tensors = [i for i in x if i is not None]  # pyright: ignore
-            operands.extend(tensors)  # pyright: ignore
-            which = tuple(int(i is not None) for i in x)  # pyright: ignore
-            count = len(which) if all(which) else which
-            arguments.append((parameter.name, ("tensors", count)))
-        elif (
-            x is None and "Tensor" in str(parameter.type) and "Optional" not in str(parameter.type)
-        ):
-            raise _unsupported(
-                call.op, location, f"argument {parameter.name!r} is not a tensor of floats"
-            )
-        else:
-            arguments.append((parameter.name, tuple(x) if isinstance(x, list) else x))  # pyright: ignore
-    return tuple(operands), tuple(arguments)
 
 
 def _identifier(name: str, taken: set[str]) -> str:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mirage.frontend.torch_import.comparisons import choose
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
-from mirage.frontend.torch_import.positions import choose
 from mirage.semantics.builder import broadcast_shapes, normalize_dims
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn

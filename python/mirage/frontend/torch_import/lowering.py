@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from mirage.frontend.ops import POWERS
-from mirage.frontend.torch_import.known_numbers import exact_number, kept_for_certain
+from mirage.frontend.torch_import.numbers_at_import import exact_number, kept_for_certain
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.numbers import Number, as_number

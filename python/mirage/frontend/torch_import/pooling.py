@@ -15,8 +15,8 @@ from functools import reduce
 from itertools import product
 from math import prod
 
+from mirage.frontend.torch_import.comparisons import choose
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.frontend.torch_import.positions import choose
 from mirage.frontend.torch_import.views import strided
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from mirage.frontend.torch_import.comparisons import choose, truth
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
-from mirage.frontend.torch_import.positions import choose, truth
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from mirage.frontend.torch_import.comparisons import truth
 from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.frontend.torch_import.positions import truth
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.positions import MAX_POSITIONS, iota

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
+from mirage.frontend.torch_import.comparisons import choose
 from mirage.frontend.torch_import.indexing import MOST_COMPARED
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.frontend.torch_import.positions import choose
 from mirage.frontend.torch_import.reductions import flipped, place_of_last
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mirage.frontend.torch_import.comparisons import choose
+from mirage.frontend.torch_import.floors_and_remainders import sign_of
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported, wide
-from mirage.frontend.torch_import.positions import choose
-from mirage.frontend.torch_import.rounding import sign_of
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mirage.frontend.torch_import.comparisons import choose
 from mirage.frontend.torch_import.lowering import Call, Lowering, Row, Unsupported
-from mirage.frontend.torch_import.positions import choose
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn

@@ -14,8 +14,8 @@ from math import prod
 
 import numpy as np
 
-from mirage.cost.copies import unfused_in
-from mirage.emulator.emulator import Dependent, Emulator
+from mirage.cost.copy_kernels import unfused_in
+from mirage.emulator.emulator import Emulator
 from mirage.emulator.errors import (
     EmulatorError,
     InstructionBudgetError,
@@ -23,7 +23,8 @@ from mirage.emulator.errors import (
     PtxSyntaxError,
     UnknownInstructionError,
 )
-from mirage.emulator.limits import Limits
+from mirage.emulator.launch_arguments import Dependent
+from mirage.emulator.launch_limits import Limits
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome
 from mirage.pipeline.checks.kernel_memory import (
     KernelMemory,

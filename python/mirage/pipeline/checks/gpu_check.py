@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.compiler.chips import default_chip
 from mirage.cost.target import target_for
-from mirage.emulator.artifact import TOLERANCE
+from mirage.emulator.run_artifact import TOLERANCE
 from mirage.frontend.program import Program
 from mirage.pipeline.call import Launcher, on_gpu, run_steps
 from mirage.pipeline.checks.kernel_check import KernelCheck, Outcome

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mirage.emulator.artifact import DTYPES, in_steps, span, tensor_map
-from mirage.emulator.emulator import Uninitialised
+from mirage.emulator.launch_arguments import Uninitialised
+from mirage.emulator.run_artifact import DTYPES, in_steps, span, tensor_map
 from mirage.emulator.tensor_map import TensorMap
 from mirage.pipeline.checks.repeated_memory import RUN, repeated
 from mirage.runtime.manifest import Argument, KernelLaunch

@@ -11,11 +11,11 @@ from math import prod
 
 import numpy as np
 
-from mirage.emulator.artifact import TOLERANCE
+from mirage.emulator.run_artifact import TOLERANCE
 from mirage.pipeline.checks.kernel_memory import KernelMemory, written_elements
 from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.region import Demand, Region, demand, launch_positions, part_numbers
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Launch, Op, Value, all_ops, axis_extents, launches

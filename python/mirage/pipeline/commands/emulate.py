@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import torch
 
     from mirage.compiler import Compiled
-    from mirage.pipeline.by_size import OptimizedSizes
     from mirage.pipeline.result import Optimized
+    from mirage.pipeline.size_classes import OptimizedSizes
 
 
 def emulate(
@@ -32,7 +32,7 @@ def emulate(
     """The results, as calling ``optimized`` gives them on a GPU; ``counters`` get those of each
     kernel. With ``write``, inputs that it updates may be written in place. Raises what
     :meth:`mirage.Optimized.__call__` and
-    :func:`mirage.emulator.artifact.run_artifact` raise.
+    :func:`mirage.emulator.run_artifact.run_artifact` raise.
     """
 
     def launch(
@@ -51,7 +51,7 @@ def emulate_sizes(
     counters: list[Counters] | None = None,
 ) -> Sequence[torch.Tensor]:
     """The results of a program with a dynamic size, as calling it gives them on a GPU. Raises what
-    that and :func:`mirage.emulator.artifact.run_artifact` raise."""
+    that and :func:`mirage.emulator.run_artifact.run_artifact` raise."""
     given = optimized.with_weights(tensors)
     size = optimized.table.size_of([tuple(x.shape) for x in given])
     _, artifact = optimized.table.at(size)

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.frontend.program import Parameter, Program
-from mirage.pipeline.model import (
+from mirage.pipeline.optimize import optimize
+from mirage.pipeline.options import OptimizeOptions, OptionError
+from mirage.pipeline.result import Optimized
+from mirage.pipeline.whole_model import (
     WEIGHTS,
     IncompleteModelError,
     Interface,
     Weights,
     model_of,
 )
-from mirage.pipeline.optimize import optimize
-from mirage.pipeline.options import OptimizeOptions, OptionError
-from mirage.pipeline.result import Optimized
 from mirage.runtime.artifact import check_target
 from mirage.runtime.layouts import Layout
 from mirage.runtime.manifest import TORCH_NAMES, TensorSpec
@@ -71,7 +71,7 @@ def export(
     are written in any case. ``options`` are those of :func:`mirage.optimize`.
 
     Raises what the import, :func:`mirage.optimize` and writing raise, and
-    :class:`~mirage.pipeline.model.IncompleteModelError`.
+    :class:`~mirage.pipeline.whole_model.IncompleteModelError`.
     """
     return export_with(optimize, model, inputs, named, path, weights, _options(options))
 

@@ -14,10 +14,10 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 
-from mirage.pipeline.deadline import Deadline
+from mirage.pipeline.deadline import INTERRUPTED, Deadline
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts.kept_part import KeptParts, reference_of
-from mirage.pipeline.parts.part import INTERRUPTED, PartSolver
+from mirage.pipeline.parts.part import PartSolver
 from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
 from mirage.semantics.alternatives import Alternatives, applied_to
 from mirage.semantics.bounds.idle_steps import positions_of

@@ -19,6 +19,7 @@ from mirage.cost import CostReport
 from mirage.pipeline.options import Matters, OptimizeOptions
 from mirage.pipeline.parts.graph_record import BadRecordError, GraphRecord, graph_of, record_of
 from mirage.pipeline.parts.part import PartSolver
+from mirage.pipeline.parts.part_candidates import PartCandidates
 from mirage.pipeline.parts.part_data import SolvedPart, of_own_ops
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, SearchReport, SearchResult
@@ -120,9 +121,10 @@ class KeptParts:
         if old is not None and not old.late and solver.late:
             return  # a run with more time has been here
         try:
+            of = solver.candidates
             kept = KeptPart(
                 reference, budget, solver.late, solved.fell_back,
-                () if solved.fell_back else tuple(_kept_candidates(solver, solved.verified)),
+                () if solved.fell_back else tuple(_kept_candidates(of, solved.verified)),
                 solved.search.report, solved.search.stable,
             )  # fmt: skip
             payload = json.dumps(as_plain(kept)).encode()
@@ -145,17 +147,17 @@ def outbid(late: bool, had: float, budget: float) -> bool:
     return late and budget > had * 1.001
 
 
-def _kept_candidates(solver: PartSolver, verified: Alternatives) -> Iterator[KeptCandidate]:
+def _kept_candidates(of: PartCandidates, verified: Alternatives) -> Iterator[KeptCandidate]:
     for program, note in zip(verified.programs[1:], verified.verdicts or (), strict=True):
-        place = solver.place_of(program)
-        candidate = solver.search.candidates[place]
+        place = of.place_of(program)
+        candidate = of.search.candidates[place]
         yield KeptCandidate(
             graph=record_of(program),
             note=note,
             cost=candidate.cost,
             description=candidate.description,
-            verdict=next(c.verdict for c in solver.checked if c.index == place),
-            exponentials=solver.exponentials[place],
+            verdict=next(c.verdict for c in of.checked if c.index == place),
+            exponentials=of.exponentials[place],
         )
 
 

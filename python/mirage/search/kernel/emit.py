@@ -18,7 +18,7 @@ from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.bodies import Bodies
 from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.moves import Accumulate, Edge, EmitError, Load, Product, Reduction
-from mirage.search.kernel.padding import finite_beyond, zero_beyond
+from mirage.search.kernel.tile_tails import finite_beyond, zero_beyond
 from mirage.semantics.builder import Builder, promote
 from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import (

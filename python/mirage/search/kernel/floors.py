@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.cost.model import HOT
+from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
 from mirage.search.kernel.frames import FrameType
 from mirage.search.kernel.launches import time_before

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.cost.limits import MAX_COLUMNS, MAX_ROWS, MAX_WIDE_DIMS
+from mirage.cost.compilable import MAX_COLUMNS, MAX_ROWS, MAX_WIDE_DIMS
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normalizer import MatmulRoles
 

@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mirage.cost.compilable import check_launch
+from mirage.cost.cost_report import CostReport
 from mirage.cost.features import features_of
-from mirage.cost.limits import check_launch
-from mirage.cost.model import CostReport, report
+from mirage.cost.kernel_time import report
 from mirage.cost.registers import check_registers
 from mirage.cost.resident import with_resident_blocks
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, Dims
 from mirage.search.kernel.combine import combine_program
+from mirage.search.kernel.derivation_costs import Measure, half_type
 from mirage.search.kernel.emit import Emitter, Sizes
 from mirage.search.kernel.frames import FrameType
-from mirage.search.kernel.measure import Measure, half_type
 from mirage.search.kernel.moves import Edge, EmitError, Goal
 from mirage.search.kernel.problem import KernelProblem, Solution
 from mirage.search.kernel.problem_axes import Analysis
@@ -42,8 +43,8 @@ class Draft:
 def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
     """The launches of a draft and what they cost.
 
-    Raises :class:`EmitError` and :class:`mirage.cost.limits.CheckError` where they break a limit of
-    the code generator.
+    Raises :class:`EmitError` and :class:`mirage.cost.compilable.CheckError` where they break a
+    limit of the code generator.
     """
     analysis, measure = draft.analysis, draft.measure
     problem, sizes, split = analysis.problem, _sizes(draft), draft.kind.split

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from mirage.cost.accountant import Accountant
-from mirage.cost.limits import MAX_WIDE_DIMS
+from mirage.cost.compilable import MAX_WIDE_DIMS
 from mirage.search.algebra.normal_form import Coefficient
 from mirage.semantics.builder import Builder
 from mirage.semantics.ops.op import complete

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, inf, prod
 
-from mirage.cost.limits import MAX_COLUMNS
+from mirage.cost.compilable import MAX_COLUMNS
 from mirage.cost.target import Target
 from mirage.search.algebra.normal_form import Algebra, Fn2Atom, InAtom, MaxAtom
 from mirage.search.kernel.frames import FrameType

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.accountant import Accountant, Around, Operands, is_odd
-from mirage.cost.limits import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
+from mirage.cost.compilable import MAX_BOX, MAX_BOX_RANK, MAX_COLUMNS, MAX_WIDE_DIMS
 from mirage.search.algebra.axes import Dims
 from mirage.search.algebra.normal_form import InAtom
 from mirage.search.kernel.derive import Derivations, Goal

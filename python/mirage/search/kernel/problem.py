@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirage.cost.model import CostReport
+from mirage.cost.cost_report import CostReport
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.growth import Scales
 from mirage.semantics.ugraph import Launch, Op, Reshape, Value

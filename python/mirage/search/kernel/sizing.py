@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.search.kernel.derivation_costs import Known
 from mirage.search.kernel.frames import Columns
-from mirage.search.kernel.measure import Known
 
 SURROGATE_COLUMNS = 384
 """Choices of sizes at which all edges are costed to pick those for extraction."""

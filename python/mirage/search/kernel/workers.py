@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 from functools import cache
 
-from mirage.cost.model import CostReport
+from mirage.cost.cost_report import CostReport
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.growth import Scales

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from mirage.cost.copies import copied_bytes
+from mirage.cost.copy_kernels import copied_bytes
 from mirage.search.program.joins import Joined, Rewriter
+from mirage.search.program.shared_views import each_view_once, repeated_shape
 from mirage.search.program.slices import with_early_slices
-from mirage.search.program.views import each_view_once, repeated_shape
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import (
     Contraction,

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from mirage.cost.copies import (
+from mirage.cost.copy_kernels import (
     copies_in,
     moves_elements,
     product_time,
     unfused_in,
     unfused_report,
 )
-from mirage.cost.model import HOT
+from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
 from mirage.search.kernel.growth import Growth, growth_of
@@ -43,6 +43,11 @@ LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Tran
 
 SLACK = 1.25
 """How many times the bytes of a value may be read instead, to compute it again."""
+
+WORTH = 2.0
+"""How many times as long as writing and reading its factors a product must take for them to be
+worth storing where they are cheap to compute: about half of it is gained where tensor cores have
+them from memory as they are."""
 
 NEAR = 4
 """How many values that kernels compute lie between the results of one kernel, less one."""
@@ -276,7 +281,7 @@ class Program:
         """Values that are cheap to compute from one other of ``nodes`` and from inputs, or parts of
         them (``shallow``), which are together hardly larger."""
         copies: set[Value] = set()
-        factors = self._factors()
+        factors = self._factors(shallow)
         # nodes and inputs from which a value is computed element by element; None: it is not
         nearest: dict[Value, frozenset[Value] | None] = {v: frozenset({v}) for v in self.order}
         for op in self.graph.ops:
@@ -295,14 +300,17 @@ class Program:
                 nearest[v] = frozenset({v}) if v in nodes - copies else below
         return copies
 
-    def _factors(self) -> set[Value]:
+    def _factors(self, shallow: set[Value]) -> set[Value]:
         """What products read, as it is or in another shape, that take longer to multiply than to
-        read their factors: what multiplies fastest has them from memory as they are, so that they
-        may be worth storing even where they are cheap to compute."""
+        read their factors, and than to store those that are not in memory (``shallow``): what
+        multiplies fastest has them from there as they are, so that they may be worth storing even
+        where they are cheap to compute."""
         factors: set[Value] = set()
+        bandwidth = self.target.dram_bytes
         for op in reversed(self.graph.ops):
             read = sum(v.type.bytes for v in op.operands)
-            multiplied = product_time(op, self.target) > read / self.target.dram_bytes
+            stored = 2.0 * sum(v.type.bytes for v in op.operands if v not in shallow)
+            multiplied = product_time(op, self.target) > max(read, WORTH * stored) / bandwidth
             if multiplied or (isinstance(op, View) and op.whole and op.result in factors):
                 factors.update(op.operands)
         return factors

@@ -17,8 +17,8 @@ from math import prod
 
 import numpy as np
 
-from mirage.cost.copies import is_address
-from mirage.search.program.views import each_view_once, repeated_shape
+from mirage.cost.copy_kernels import is_address
+from mirage.search.program.shared_views import each_view_once, repeated_shape
 from mirage.semantics.region import (
     Region,
     contiguous_start,

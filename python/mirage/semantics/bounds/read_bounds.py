@@ -1,10 +1,10 @@
 """Integers that blocks read, as bounds of what their loops need.
 
-What a block reads of an integer tensor (:class:`~mirage.semantics.ops.steps.Reading`) is known only
-when it runs. But it is between two numbers, and a loop's steps change at a few of those only. So
-for each *piece*, numbers between which the loop takes the same steps, the ranges of all tiles are
-computed with the tensor's elements bounded by it (:data:`Assumed`). The pieces at both ends stand
-for all integers that a reading moves to its bound.
+What a block reads of an integer tensor (:class:`~mirage.semantics.ops.taken_steps.Reading`) is
+known only when it runs. But it is between two numbers, and a loop's steps change at a few of those
+only. So for each *piece*, numbers between which the loop takes the same steps, the ranges of all
+tiles are computed with the tensor's elements bounded by it (:data:`Assumed`). The pieces at both
+ends stand for all integers that a reading moves to its bound.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from mirage.semantics.bounds.ranges import Range
-from mirage.semantics.ops.steps import MOST_READ, ExtremeFn, Reading, TileMap
+from mirage.semantics.ops.taken_steps import MOST_READ, ExtremeFn, Reading, TileMap
 from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import Launch, Source, Value, all_ops, axis_extents

@@ -23,10 +23,10 @@ which error messages cite:
 
 from __future__ import annotations
 
-from mirage.semantics.check.launches import LaunchChecker
-from mirage.semantics.check.rules import InvalidGraph as InvalidGraph
-from mirage.semantics.check.rules import check_scope, check_type, define
-from mirage.semantics.check.rules import result_type as result_type
+from mirage.semantics.check.launch_rules import LaunchChecker
+from mirage.semantics.check.op_rules import InvalidGraph as InvalidGraph
+from mirage.semantics.check.op_rules import check_scope, check_type, define
+from mirage.semantics.check.op_rules import result_type as result_type
 from mirage.semantics.ugraph import External, KernelGraph, Launch, Value
 
 

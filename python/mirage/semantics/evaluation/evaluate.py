@@ -26,7 +26,7 @@ from mirage.semantics.evaluation.block_evaluator import (
     indices_of,
     taken,
 )
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.positions import Iota
 from mirage.semantics.region import (
     Demand,

@@ -23,8 +23,8 @@ from mirage.semantics.ops.op import (
     bare,
     called,
 )
-from mirage.semantics.ops.steps import Steps
-from mirage.semantics.ops.steps import TileMap as TileMap
+from mirage.semantics.ops.taken_steps import Steps
+from mirage.semantics.ops.taken_steps import TileMap as TileMap
 from mirage.semantics.scalar import DType
 
 

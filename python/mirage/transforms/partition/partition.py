@@ -31,8 +31,8 @@ from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.compared import compared_with_itself
 from mirage.transforms.partition.divide import LARGEST, divide, weight
 from mirage.transforms.partition.empty import without_empty
+from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.transforms.partition.exports import exports_as_calls
-from mirage.transforms.partition.integers import integers_as_calls
 
 
 @dataclass(frozen=True)

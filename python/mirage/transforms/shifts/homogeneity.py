@@ -27,11 +27,11 @@ from mirage.transforms.shifts.coverage import Coverage
 from mirage.transforms.shifts.expressions import Expressions
 from mirage.transforms.shifts.facts import LaunchFacts, ShiftedExp
 from mirage.transforms.shifts.groups import Groups
-from mirage.transforms.shifts.loading import Loading
+from mirage.transforms.shifts.loaded_partials import Loading
+from mirage.transforms.shifts.power_rules import Rules
 from mirage.transforms.shifts.recomputed import Recomputed, Sharing
-from mirage.transforms.shifts.rules import Rules
 from mirage.transforms.shifts.shifts import NotHomogeneous, Origin, Shift, TensorTerms, Term, Terms
-from mirage.transforms.shifts.stores import stored_shifts
+from mirage.transforms.shifts.stored_shifts import stored_shifts
 
 
 class LaunchAnalysis:

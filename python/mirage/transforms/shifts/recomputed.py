@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from mirage.semantics.ugraph import Loop, Unary
 from mirage.transforms.shifts.expressions import Expression, Expressions, Keys
 from mirage.transforms.shifts.facts import ShiftedExp
-from mirage.transforms.shifts.loading import Loading
+from mirage.transforms.shifts.loaded_partials import Loading
 from mirage.transforms.shifts.shifts import Shift
 
 ATTEMPTS = 2

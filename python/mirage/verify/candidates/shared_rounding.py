@@ -13,13 +13,14 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.roundings.first_rough import first_rough
-from mirage.verify.evidence.roundings.rounding import Errors, Measured, measure_together
+from mirage.verify.evidence.roundings.rounding import Measured, measure_together
+from mirage.verify.evidence.roundings.row_errors import Errors
 from mirage.verify.evidence.roundings.situations import Turn
 from mirage.verify.evidence.samples.instance import TooMuchWork, make_joint
-from mirage.verify.evidence.samples.sampling import Sample, choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
-from mirage.verify.options import VerifyOptions
 from mirage.verify.pieces.kernel_by_kernel import Hint
+from mirage.verify.verify_options import VerifyOptions
 
 
 @dataclass(frozen=True)

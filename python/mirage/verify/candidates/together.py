@@ -19,13 +19,13 @@ from mirage.verify.candidates.shared_rounding import Entry, in_order, rounding_o
 from mirage.verify.evidence.proofs.exact import accounts_of, show
 from mirage.verify.evidence.roundings.situations import Turn
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
-from mirage.verify.options import SignatureMismatch, VerifyOptions
 from mirage.verify.pair.examine import examine, speaks_of
 from mirage.verify.pair.postponed import REAL_SIZES, Open, Tested, rounding_evidence, with_tests
 from mirage.verify.pair.verification import try_piece
 from mirage.verify.pieces.kernel_by_kernel import Hint, Pairs, Piece, Shown
 from mirage.verify.pieces.ledger import Ledger
 from mirage.verify.verdict import Evidence, Kind, Verdict
+from mirage.verify.verify_options import SignatureMismatch, VerifyOptions
 
 PIECE_SECONDS = 10.0
 """Processor time: a piece that takes longer is not shown."""

@@ -17,7 +17,6 @@ from mirage.verify.normal_form.constants import read_alike
 from mirage.verify.normal_form.exponents import has_written
 from mirage.verify.normal_form.normalize import Depth
 from mirage.verify.normal_form.real_functions import has_real_functions
-from mirage.verify.options import SignatureMismatch, VerifyOptions
 from mirage.verify.pair.in_place import in_place
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.verification import Verification
@@ -27,6 +26,7 @@ from mirage.verify.shared_inputs.free_positions import free_positions, with_posi
 from mirage.verify.shared_inputs.shared_rows import cut_rows, with_rows
 from mirage.verify.shared_inputs.steps_left_out import NOT_IDLE, all_steps_taken, with_steps
 from mirage.verify.verdict import Evidence, Kind, Verdict
+from mirage.verify.verify_options import SignatureMismatch, VerifyOptions
 
 
 def examine(

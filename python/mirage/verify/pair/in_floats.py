@@ -6,7 +6,7 @@ import numpy as np
 
 from mirage.verify.evidence.samples.floats import Difference, compare_floats, decisive
 from mirage.verify.evidence.samples.instance import Instance
-from mirage.verify.evidence.samples.sampling import choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.evidence.samples.where_defined import where_defined
 from mirage.verify.verdict import Evidence
 

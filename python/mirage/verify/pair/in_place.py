@@ -11,14 +11,14 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.defined.domains import defined_evidence
+from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
 from mirage.verify.evidence.roundings.rounding import measure_together
-from mirage.verify.evidence.samples.sampling import choose_sample
-from mirage.verify.options import VerifyOptions
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.shared_inputs.shared_rows import has_rows
 from mirage.verify.verdict import Kind, Verdict
+from mirage.verify.verify_options import VerifyOptions
 
 
 def in_place(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from mirage.verify.evidence.samples.instance import Instance
 from mirage.verify.evidence.samples.real_sizes import FieldDraw, field_draw, takes_logarithms
-from mirage.verify.options import VerifyOptions
 from mirage.verify.verdict import Evidence
+from mirage.verify.verify_options import VerifyOptions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
-from mirage.verify.evidence.roundings.rounding import Errors
+from mirage.verify.evidence.roundings.row_errors import Errors
 from mirage.verify.pieces.kernel_by_kernel import Pairs, Piece
 from mirage.verify.verdict import Evidence, Kind, Verdict
 

@@ -11,7 +11,7 @@ import numpy as np
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Structure, Value, launches
-from mirage.verify.evidence.defined.domains import defined_evidence
+from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.proofs.exact import (
     Exact,
     accounts_of,
@@ -25,9 +25,8 @@ from mirage.verify.evidence.roundings.first_rough import first_rough
 from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.samples.floats import Difference, decisive, everywhere
 from mirage.verify.evidence.samples.instance import Instance, TooMuchWork, make_instance
-from mirage.verify.evidence.samples.sampling import choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.normalize import Depth, normalize
-from mirage.verify.options import VerifyOptions
 from mirage.verify.pair.in_floats import floats_at_real_sizes
 from mirage.verify.pair.output_order import order_of_outputs
 from mirage.verify.pair.postponed import (
@@ -40,6 +39,7 @@ from mirage.verify.pair.postponed import (
 )
 from mirage.verify.pieces.kernel_by_kernel import Account, Hint, Pairs, Piece, Shown
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+from mirage.verify.verify_options import VerifyOptions
 
 _FEW_KERNELS = 4
 """Programs of more kernels are not proved for other sizes."""

@@ -24,7 +24,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op, Value
-from mirage.verify.options import SignatureMismatch
+from mirage.verify.verify_options import SignatureMismatch
 
 
 class UnmatchedTensors(SignatureMismatch):

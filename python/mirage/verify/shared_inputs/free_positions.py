@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mirage.semantics.decompose import decompose
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.op import Op, TensorType, Value
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import Array

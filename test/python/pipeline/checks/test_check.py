@@ -12,8 +12,8 @@ import mirage as mi
 import pytest
 import torch
 from mirage.compiler import CompileOptions, compile_graph
-from mirage.emulator.artifact import run_artifact
 from mirage.emulator.emulator import Emulator
+from mirage.emulator.run_artifact import run_artifact
 from mirage.pipeline.checks import check
 from mirage.pipeline.checks.emulated_check import emulated, kernel_ops
 from mirage.pipeline.checks.gpu_check import beside_pytorch

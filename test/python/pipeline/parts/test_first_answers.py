@@ -13,6 +13,7 @@ import torch
 from built import linear
 from mirage.cost.target import target_for
 from mirage.frontend.program import Program
+from mirage.pipeline.compile import compile_candidates
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.parts import all_parts as parts_module
@@ -105,7 +106,7 @@ def test_where_its_own_ops_are_faster_than_a_first_answer_a_part_keeps_them(
         def await_first(self) -> None:
             super().await_first()
             self.o.deadline.stop("it is late")
-            self.__dict__["_own_time"] = 0.0
+            vars(self.candidates)["own_time"] = 0.0
 
     monkeypatch.setattr(parts_module, "PartSolver", Late)
     result = optimize(two_parts, FAST)
@@ -166,9 +167,7 @@ def test_a_first_answer_is_compiled_while_the_search_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where there is no time to compile anything else, it is what is handed out."""
-    from mirage.pipeline import optimize as module
-
-    monkeypatch.setattr(module, "ANOTHER", 1e9)
+    monkeypatch.setattr(compile_candidates, "ANOTHER", 1e9)
     result = optimize(linear(512, 256), replace(FAST, compile=True, jobs=2, check_kernels=False))
     assert len(result.finalists) == 1
     assert result.finalists[0].verdicts

@@ -15,7 +15,7 @@ from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Cast, External, KernelGraph, TensorType, Value
-from mirage.transforms.partition.integers import integers_as_calls
+from mirage.transforms.partition.exact_integers import integers_as_calls
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.primes import draw
 

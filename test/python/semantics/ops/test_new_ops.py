@@ -10,7 +10,7 @@ import pytest
 from mirage.compiler import CompileOptions, compile_graph
 from mirage.cost import H200
 from mirage.cost.predict import predict
-from mirage.emulator.artifact import run_artifact
+from mirage.emulator.run_artifact import run_artifact
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.describe import describe

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from mirage.emulator.artifact import run_artifact
+from mirage.emulator.run_artifact import run_artifact
 from mirage.frontend.program import Program
 from mirage.pipeline.call import call_external
 from mirage.pipeline.result import Step

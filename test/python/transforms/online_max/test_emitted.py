@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from attention_graphs import SUM, tensor
 from lowering import compile_graph, with_schedule
-from mirage.emulator.artifact import check_artifact
+from mirage.emulator.run_artifact import check_artifact
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn

@@ -25,7 +25,7 @@ from mirage.verify.evidence.roundings.rounding import Measured, measure_together
 from mirage.verify.evidence.roundings.side_by_side import alike, stacked
 from mirage.verify.evidence.roundings.situations import Turn
 from mirage.verify.evidence.samples.instance import TooMuchWork, make_joint
-from mirage.verify.evidence.samples.sampling import choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.pieces.ledger import Ledger
 
 KINDS = ("sums", "squares in half", "norm", "norm in half", "maximum at least 0")

@@ -20,7 +20,7 @@ from mirage.verify.candidates.together import PIECE_SHARE, Claim, Terms, verify_
 from mirage.verify.evidence.roundings import rounding
 from mirage.verify.evidence.roundings.rounding import measure_together
 from mirage.verify.evidence.roundings.situations import Turn
-from mirage.verify.evidence.samples.sampling import choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.pieces.kernel_by_kernel import Hint, Piece, Shown
 from mirage.verify.pieces.ledger import Ledger
 

@@ -10,7 +10,7 @@ import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.evaluation.lookups import loaded
+from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.positions import Iota, TileIota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import (

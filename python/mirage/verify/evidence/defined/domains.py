@@ -1,38 +1,16 @@
-"""Is the candidate defined wherever its reference is?
-
-Equal as rational functions says nothing of the points at which one of them divides by zero:
-``(x*x*y)/x`` is ``x*y``, and NaN at 0. So each division, root, logarithm and power that a candidate
-makes owes that its argument is in order: by the signs that it can have for any inputs
-(:mod:`mirage.verify.evidence.defined.signs`), or because the reference makes an operation that owes
-the same of the same argument. What owes it still where a result comes from is not defined there.
-
-A product is not zero where none of its factors is, so where the reference divides by a product, by
-a root or a magnitude, what these are made of is not zero either.
-
-Both programs run in float64 with the signs beside each value, at the real sizes, as they are: with
-their masks, tails and loops. That two arguments are the same is seen at random inputs. Comparisons,
-integers and what is rounded down have a few values only, and sums of those meet by chance. So for
-integers and truth values real numbers are drawn as well, and a comparison of free values gives a
-number between 0 and 1 that depends on both sides as no other function does: what is the same for
-all such numbers is the same.
-"""
+"""float64, with the signs that a value can have for any inputs beside it, and whether it is known
+to be defined (:mod:`mirage.verify.evidence.defined.evidence_of_definedness` says what for)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from mirage.semantics.domain import Domain, Float64, Planes
-from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evaluate_sampled
 from mirage.semantics.numbers import Number, nearest
-from mirage.semantics.region import Demand, demand, region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import KernelGraph, Structure, all_ops
-from mirage.verify.evidence.defined.factors import not_zero
 from mirage.verify.evidence.defined.signs import (
     ANY,
     NEG,
@@ -47,21 +25,8 @@ from mirage.verify.evidence.defined.signs import (
     of_reduction,
     of_unary,
 )
-from mirage.verify.evidence.defined.steps import BINARY_STEPS, UNARY_STEPS
-from mirage.verify.evidence.samples.held import part_of
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers, looked_up
-from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
-from mirage.verify.evidence.samples.sampling import Sample
-from mirage.verify.evidence.samples.where_defined import where_defined
-from mirage.verify.verdict import Evidence
+from mirage.verify.evidence.defined.step_functions import BINARY_STEPS, UNARY_STEPS
 
-NAME = "defined where the reference is"
-_SCALE = 1.0 / 16.0
-"""Of the random inputs: no exponential overflows."""
-_FACTORS = 6
-_DRAWS = 2
-_WAYS = ((False, False), (False, True), (True, True))
-"""Comparisons smooth or as they are, with or without factors, until one of them does."""
 _SURE = 2.0**-20
 """Magnitude from which on a number that was computed is not 0: far above roundings."""
 _SAME = 1e-11
@@ -277,166 +242,3 @@ def _among(values: Array, known: Array) -> Array:
         np.abs(values - known[at]), np.abs(values - known[np.maximum(np.asarray(at) - 1, 0)])
     )
     return np.asarray(near <= _SAME * np.abs(values))
-
-
-def defined_evidence(
-    references: Sequence[KernelGraph],
-    candidate: KernelGraph,
-    sample: Sample,
-    rng: np.random.Generator,
-    order: Sequence[int],
-    contents: Mapping[int, Array] = {},
-) -> Evidence:
-    """Whether ``candidate`` is defined wherever the first of the ``references`` is; the others are
-    the same program, decomposed otherwise. Graphs are free of composites. ``contents`` is what
-    inputs always hold, by their numbers."""
-    by_sign = by_reference = 0
-    for _ in range(_DRAWS):
-        domain, results = _evaluated(references, candidate, sample, rng, contents, _WAYS[0])
-        for way in _WAYS[1:]:
-            if not any(x.planes[2].any() for x in results):
-                break
-            domain, results = _evaluated(references, candidate, sample, rng, contents, way)
-        by_sign, by_reference = domain.by_sign, domain.by_reference
-        for i, j in enumerate(order):
-            bad = restrict(results[j], sample.outputs[i], candidate.outputs[j])[2]
-            if bad.any():
-                at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-                region = sample.outputs[i]
-                place = [
-                    int(k) if r is None else int(r[k]) for k, r in zip(at, region, strict=True)
-                ]
-                text = (
-                    f"element {place} of output {i} is computed by a division, root, logarithm or "
-                    "power of an argument that can be zero or negative, and the reference has none "
-                    "of that argument"
-                )
-                return Evidence(NAME, False, text)
-        if not by_reference:
-            break  # signs are those of all inputs
-    text = (
-        f"arguments of divisions, roots, logarithms and powers: {by_sign} in order by their signs, "
-        f"{by_reference} as the reference's"
-    )
-    return Evidence(NAME, True, text, {"by_sign": by_sign, "by_reference": by_reference})
-
-
-def _evaluated(
-    references: Sequence[KernelGraph],
-    candidate: KernelGraph,
-    sample: Sample,
-    rng: np.random.Generator,
-    contents: Mapping[int, Array],
-    way: tuple[bool, bool],
-) -> tuple[Defined, tuple[Sampled, ...]]:
-    """The candidate on random inputs, by what the references owe there."""
-    smooth, factors = way
-    fixed = {*sample.fixed, *contents}
-    graphs = references[0], candidate
-    drawn = _draw(references[0], sample, rng, contents, _whole_numbers(graphs, smooth))
-    known = _owed(references, sample, drawn, fixed, smooth).sets(_factors(graphs))
-    domain = Defined(known, factors=factors, smooth=smooth)
-    inputs = _inputs(domain, candidate, drawn, sample, fixed)
-    return domain, evaluate_sampled(candidate, domain, inputs, sample.demands[1])
-
-
-def _whole_numbers(graphs: Sequence[KernelGraph], smooth: bool) -> AbstractSet[int]:
-    """The inputs of which whole numbers are drawn: all integers, or where comparisons are
-    ``smooth`` those that have to be, as places in tables and ends of loops."""
-    first = graphs[0]
-    integers = {i for i, v in enumerate(first.inputs) if v.dtype.is_integer}
-    if not smooth or any(
-        op.reads for g in graphs for op in all_ops(g.ops) if isinstance(op, Structure)
-    ):
-        return integers
-    return {i for g in graphs for i in integers if g.inputs[i] in looked_up(g)}
-
-
-def _draw(
-    graph: KernelGraph,
-    sample: Sample,
-    rng: np.random.Generator,
-    contents: Mapping[int, Array],
-    whole: AbstractSet[int],
-) -> list[Array]:
-    """Inputs that are not rounded to their types, where the reference is defined: numbers of 16
-    bits meet by chance, and so do integers, of which only those inputs are ``whole``."""
-    values: list[Array] = []
-    extents, domain = compared_with(graph), where_defined(graph)
-    for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
-        fixed = sample.fixed_part(number)
-        if number in contents:
-            values.append(part_of(contents[number], region))
-        elif fixed is not None:
-            values.append(fixed.astype(np.float64))
-        elif v.dtype.is_integer:
-            drawn = np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64)
-            # truth values are between 0 and 1, other integers off by as much
-            fraction = rng.uniform(0.05, 0.95, drawn.shape)
-            free = fraction if v.dtype is DType.I1 else drawn + fraction
-            values.append(drawn if number in whole else free)
-        else:
-            drawn = rng.standard_normal(region_shape(region, v.shape)) * _SCALE
-            values.append(domain.restricted(number, drawn))
-    return values
-
-
-def _owed(
-    references: Sequence[KernelGraph],
-    sample: Sample,
-    drawn: Sequence[Array],
-    fixed: AbstractSet[int],
-    smooth: bool,
-) -> Owed:
-    """The arguments of the references' operations."""
-    owed = Owed()
-    for number, graph in enumerate(references):
-        domain = Defined(smooth=smooth)
-        wanted = sample.demands[0] if not number else demand(graph, sample.outputs)
-        inputs = _inputs(domain, graph, drawn, sample, fixed)
-        try:
-            evaluate_sampled(graph, domain, inputs, wanted)
-        except EvaluationError:
-            if not number:
-                raise
-            continue  # another part of the inputs would be needed
-        owed.nonzero += domain.owed.nonzero
-        owed.root += domain.owed.root
-        owed.nonzero += _factors_of_owed(graph, wanted, inputs, smooth)
-    return owed
-
-
-def _factors_of_owed(
-    graph: KernelGraph, wanted: Demand, inputs: Sequence[Sampled], smooth: bool
-) -> Iterator[Array]:
-    """The magnitudes of what a reference's arguments are made of, where that is not zero either."""
-    parts = not_zero(graph, wanted)
-    if not parts:
-        return
-    values, regions = zip(*parts, strict=True)
-    some = without_dead_ops(replace(graph, outputs=values))
-    found = evaluate_sampled(some, Defined(smooth=smooth), inputs, demand(some, regions))
-    for x, v, region in zip(found, values, regions, strict=True):
-        magnitudes = np.abs(restrict(x, region, v)[0])
-        yield np.unique(magnitudes[np.isfinite(magnitudes) & (magnitudes != 0)])
-
-
-def _factors(graphs: Sequence[KernelGraph]) -> list[float]:
-    """Numbers by which the same argument may be larger or smaller: the programs' constants."""
-    numbers = sorted({abs(float(n)) for g in graphs for n in constants_of(g) if n})
-    return [f for n in numbers[:_FACTORS] for f in (n, 1.0 / n) if f != 1.0]
-
-
-def _inputs(
-    domain: Defined,
-    graph: KernelGraph,
-    drawn: Sequence[Array],
-    sample: Sample,
-    fixed: AbstractSet[int],
-) -> list[Sampled]:
-    inputs: list[Sampled] = []
-    entries = zip(drawn, graph.inputs, sample.inputs, strict=True)
-    for number, (values, v, region) in enumerate(entries):
-        planes = domain.input(values, v.dtype, fixed=number in fixed)
-        inputs.append(Sampled(planes, region))
-    return inputs

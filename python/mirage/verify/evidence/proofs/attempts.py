@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK
 from mirage.verify.compression.index_relations import Irregular
-from mirage.verify.evidence.proofs.movements import compare_movements
 from mirage.verify.evidence.proofs.proof import prove
+from mirage.verify.evidence.proofs.proof_by_places import compare_movements
 from mirage.verify.evidence.proofs.proof_by_tiles import prove_opened
 from mirage.verify.evidence.proofs.small_model import SmallPair, direct_pair, small_pair
 from mirage.verify.evidence.proofs.value_by_value import prove_in_segments

@@ -19,7 +19,7 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.known_numbers import KnownNumbers
 from mirage.verify.arithmetic.symbolic import LITTLE_WORK, Element, NoProof, Ratio
-from mirage.verify.evidence.samples.sampling import graph_work
+from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.verdict import Evidence
 

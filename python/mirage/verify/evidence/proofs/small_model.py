@@ -32,7 +32,7 @@ from mirage.verify.compression.representatives import representatives
 from mirage.verify.compression.small_program import Cells, SmallGraph, Weights, compress
 from mirage.verify.evidence.samples.floats import TOLERANCE, Difference, Yardstick
 from mirage.verify.evidence.samples.real_sizes import constants_of, restrict
-from mirage.verify.evidence.samples.sampling import graph_work
+from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.verdict import Evidence
 
 _Q_BITS = 61

@@ -29,17 +29,21 @@ from mirage.verify.evidence.roundings.input_roles import (
     natural_scales,
     rows_meet,
 )
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.roundings.rows_of_activations import (
+    BOTH_SIGNS,
+    GAINS,
+    MASKS,
+    OUTLIERS,
+    ROWS,
+    Rng,
+)
+from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, where_defined
 
 LOWEST, HIGHEST = -14, 12
 """Powers of two between which the scales of inputs are."""
 LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3e38, DType.F32: 3.3e38, DType.F64: 1e300}
-
-Rng = np.random.Generator
-Rows = Callable[[Rng, int, int], Array]
-"""Draws so many rows of so many elements."""
 
 
 @dataclass(frozen=True)
@@ -53,82 +57,6 @@ class Situation:
 
 
 # ---- rows
-
-
-def _shifted(mean: float, std: float = 1.0) -> Rows:
-    return lambda rng, rows, n: mean + std * rng.standard_normal((rows, n))
-
-
-def _constant(value: float) -> Rows:
-    return lambda rng, rows, n: np.full((rows, n), value)
-
-
-def _any_constant(rng: Rng, rows: int, n: int) -> Array:
-    """Whether the square of a mean is above the mean of squares depends on the number."""
-    return np.repeat(2.0 ** rng.uniform(0.0, 7.0, (rows, 1)), n, axis=1)
-
-
-def _times(scale: float) -> Rows:
-    return lambda rng, rows, n: scale * rng.standard_normal((rows, n))
-
-
-def _single(rng: Rng, rows: int, n: int) -> Array:
-    x = np.zeros((rows, n))
-    x[np.arange(rows), rng.integers(n, size=rows)] = 4.0
-    return x
-
-
-def _heavy(rng: Rng, rows: int, n: int) -> Array:
-    return np.clip(rng.standard_t(1.5, (rows, n)), -3e3, 3e3)
-
-
-def _masked(value: float, share: float) -> Rows:
-    """The first part of a row masked, as the first tiles of a causal or padded row are."""
-
-    def draw(rng: Rng, rows: int, n: int) -> Array:
-        x = rng.standard_normal((rows, n))
-        x[:, : max(1, int(share * n))] = value
-        return x
-
-    return draw
-
-
-ROWS: tuple[tuple[str, Rows], ...] = (
-    ("mean 300", _shifted(300.0)),
-    ("constant 20.3", _constant(20.3)),
-    ("std 1e-3", _times(1e-3)),
-    ("mean -1000", _shifted(-1000.0)),
-    ("zeros", _constant(0.0)),
-    ("heavy tails", _heavy),
-    ("first half masked by -1e4", _masked(-1e4, 0.5)),
-    ("constant 12.9", _constant(12.9)),
-    ("mean 30, std 0.1", _shifted(30.0, 0.1)),
-    ("subnormal", _times(2.0**-16)),
-    ("a single number", _single),
-    ("large", _times(2.0**9)),
-    ("all about -1e4", _shifted(-1e4, 10.0)),
-    ("constant 5.7", _constant(5.7)),
-    ("a constant", _any_constant),
-    ("another constant", _any_constant),
-    ("all but the last masked by -1e4", _masked(-1e4, 0.99)),
-)
-"""What rows of activations look like."""
-
-_BOTH_SIGNS = ("mean 300", "mean -1000")
-"""Scores of which all are far above zero in one and far below it in the other: tried first where
-all rows are alike."""
-
-MASKS: tuple[tuple[str, Rows], ...] = (
-    ("first half masked by -inf", _masked(-np.inf, 0.5)),
-    ("all but the last masked by -inf", _masked(-np.inf, 0.99)),
-    ("all masked by -inf", _constant(-np.inf)),
-)
-"""What else those of masks and scores look like."""
-
-OUTLIERS = (3000.0, 300.0, 1000.0)
-"""How many times a channel may be as large as the others (in models always the same ones)."""
-GAINS = (24.0, 1.0, 30.0)
-"""What a norm's gain may be there."""
 
 
 # ---- drawing
@@ -296,7 +224,7 @@ class Activations:
         """All rows of one kind, where a program takes several of them together: a mean far from 0
         is none beside rows of other kinds."""
         inputs = [i for i in sorted(self.meeting.intersection(self.free)) if i not in self.gains]
-        kinds = sorted(ROWS, key=lambda kind: kind[0] not in _BOTH_SIGNS)
+        kinds = sorted(ROWS, key=lambda kind: kind[0] not in BOTH_SIGNS)
         for name, rows in kinds:
             for i in inputs:
                 shape = self.shapes[i]

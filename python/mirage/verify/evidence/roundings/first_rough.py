@@ -18,10 +18,10 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify.evidence.roundings.activations import Situation
-from mirage.verify.evidence.roundings.rounding import compare_rows
+from mirage.verify.evidence.roundings.row_errors import compare_rows
 from mirage.verify.evidence.samples.floats import Yardstick
 from mirage.verify.evidence.samples.real_sizes import restrict
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.pieces.kernel_by_kernel import Pairs
 
 

@@ -22,10 +22,10 @@ import numpy as np
 from mirage.semantics.domain import Domain, TypedFloat
 from mirage.semantics.evaluation.block_evaluator import Tensor
 from mirage.semantics.evaluation.evaluate import Sampled
-from mirage.semantics.scalar import Array, DType
+from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.assumptions import Assumptions
-from mirage.verify.evidence.roundings.activations import LARGEST, Situation
+from mirage.verify.evidence.roundings.activations import Situation
 from mirage.verify.evidence.roundings.explicit import (
     HALF_ULP,
     WithCasts,
@@ -37,41 +37,25 @@ from mirage.verify.evidence.roundings.explicit import (
     written_casts,
 )
 from mirage.verify.evidence.roundings.pace import Pace
+from mirage.verify.evidence.roundings.row_errors import (
+    SMALLEST,
+    Errors,
+    compare_rows,
+    has_nan,
+    row_length,
+)
 from mirage.verify.evidence.roundings.shared_launches import common_launches
 from mirage.verify.evidence.roundings.side_by_side import alike, chunks, outputs_of_each
-from mirage.verify.evidence.roundings.situations import COLUMNS, EVERY, Situations, Turn
+from mirage.verify.evidence.roundings.situations import EVERY, Situations, Turn
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 
-_SMALLEST = dict.fromkeys(DType, 0.0) | {
-    DType.F16: 2.0**-25,
-    DType.BF16: 2.0**-134,
-    DType.F32: 2.0**-150,
-}
 _NEIGHBOURS = (8, 24, 48)
 """Inputs next to those of a situation at which errors are measured that are too large there."""
-_SURE, _UNSURE = 0.5, 3.0
-"""Standard errors of a row's typical error within which it is right at once, and in the end."""
 _AROUND = 2e7
 """Elements that are computed for that, but for the first few inputs."""
 _ENOUGH, _MOST_NEAR = 64, 8
 """Changes of outputs by the roundings of the inputs: how many are wanted, inputs at most."""
-_FEW = 2.0
-"""Rows whose errors are as uncertain as this (those of nine elements) are judged by columns too."""
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors in one situation: root mean squares relative to the size of each output, the worst of
-    the rows where it does not hold, else of the outputs."""
-
-    situation: str
-    reference: float
-    candidate: float
-    holds: bool
-    where: str = ""
-    certain: bool = False  # whether the situation decides by itself: what must be finite is not
-    order: tuple[int, int] = (0, 0)  # of the situation among all
 
 
 @dataclass
@@ -236,7 +220,7 @@ class _Gate:
                 candidate = self._of_candidate(which, sets, sample)
                 for values in zip(exact, reference, candidate, strict=True):
                     each = [v[number] for v in values]
-                    found.append([np.reshape(v, (-1, _row(np.shape(v)))) for v in each])
+                    found.append([np.reshape(v, (-1, row_length(np.shape(v)))) for v in each])
             x, r, c = (np.concatenate(each, axis=1) for each in zip(*found, strict=True))
             dtype = graph.outputs[number].dtype
             where = f"output {number}"
@@ -278,7 +262,7 @@ class _Gate:
         x, s, r, c = (np.asarray(v, dtype=np.float64) for v in values)
         lost = np.isnan(r) & np.isnan(x) & np.isfinite(c)
         # the difference of two numbers that are too large is none: a candidate may do better
-        if not self.assumed.finite_inputs and lost.any() and _has_nan(situation):
+        if not self.assumed.finite_inputs and lost.any() and has_nan(situation):
             return "a NaN among the inputs is lost"
         known = np.isfinite(x) & np.isfinite(r) & np.isfinite(c) & np.isfinite(s)
         exact, x, s, r, c = x, x[known], s[known], r[known], c[known]
@@ -299,108 +283,10 @@ class _Gate:
             return np.concatenate(found)
 
         dtype = self.graphs[0].outputs[number].dtype
-        floor = HALF_ULP[dtype] * np.abs(s) + _SMALLEST[dtype]
+        floor = HALF_ULP[dtype] * np.abs(s) + SMALLEST[dtype]
         strict = not self.assumed.more_precision
         if self.casts and not keeps_casts(x, s, r, c, floor, strict, of_inputs):
             return "the result depends on a cast to 16 bits that the candidate leaves out"
         if situation.ordinary and not keeps_arithmetic(x, r, c):
             return "the result depends on roundings that the candidate leaves out"
         return ""
-
-
-def _has_nan(situation: Situation) -> bool:
-    return any(np.isnan(plane).any() for x in situation.inputs for plane in x.planes)
-
-
-def compare_rows(
-    exact: Array,
-    reference: Array,
-    candidate: Array,
-    dtype: DType,
-    name: str,
-    output: str,
-    draws: int = 1,
-    sure: bool = False,
-) -> Errors:
-    """Errors of one output, over all of it and row by row; each row has ``draws`` measurements one
-    after the other. With ``sure`` they may not be larger than is promised by as much as so few
-    draws leave open."""
-    x, r, c = (np.asarray(v, dtype=np.float64) for v in (exact, reference, candidate))
-    n = _row(x.shape)
-    x, r, c = (v.reshape(-1, n) for v in (x, r, c))
-    # Next to the end of a type's range, rounding decides whether a number is infinite.
-    known = np.isfinite(x) & np.isfinite(r) & (np.abs(x) < 0.97 * LARGEST[dtype])
-    if not known.any():
-        return Errors(name, 0.0, 0.0, True)
-    with np.errstate(invalid="ignore", over="ignore"):
-        x = np.where(known, x, 0.0)
-        error_r = np.where(known, r - x, 0.0)
-        error_c = np.where(known, np.where(np.isfinite(c), c - x, np.inf), 0.0)
-        floor = np.where(known, HALF_ULP[dtype] * np.abs(x) + _SMALLEST[dtype], 0.0)
-    size = float(np.abs(x).max()) or 1.0
-    rms_r, rms_c = (float(_rms(e, known, None)) / size for e in (error_r, error_c))
-    most_r, most_c = (float(np.abs(e).max()) / size for e in (error_r, error_c))
-    whole_floor = max(HALF_ULP[dtype], _SMALLEST[dtype] / size)
-    # The largest of a sample of errors is uncertain by itself: twice that of the mean.
-    loose = float(_slack(floor.reshape(1, -1))[0])
-    fine = rms_c <= 2.0 * loose * max(rms_r, whole_floor / 2.0)
-    fine = fine and most_c <= 4.0 * loose * max(most_r, whole_floor)
-    everywhere = bool(np.isfinite(error_c).all())
-    if not everywhere:
-        return Errors(name, rms_r, rms_c, False, output, certain=True)
-    rows_r, rows_c, rows_floor = (_rms(e, known, 1) for e in (error_r, error_c, floor))
-    slack = _slack(floor)
-    # A single element's error may be 0 by chance: that of its column in all rows is not.
-    columns = np.broadcast_to(_rms(error_r, known, 0), error_r.shape)
-    rows_r = np.where(slack > _FEW, np.maximum(rows_r, _rms(columns, known, 1)), rows_r)
-    allowed = 2.0 * slack * np.maximum(rows_r, rows_floor / 2.0)
-    wrong = rows_c > allowed
-    if draws > 1:
-        wrong &= ~_typical(error_r, error_c, floor, known, draws, _SURE if sure else _UNSURE)
-    if not fine:
-        return Errors(name, rms_r, rms_c, False, output)
-    if not wrong.any():
-        return Errors(name, rms_r, rms_c, True, output)
-    at = int(np.argmax(np.where(wrong, rows_c / np.maximum(allowed, 1e-300), 0.0)))
-    scale = float(_rms(x, known, 1)[at]) or 1.0
-    where = f"{output}, row {at} of those compared"
-    return Errors(name, float(rows_r[at]) / scale, float(rows_c[at]) / scale, False, where)
-
-
-def _typical(
-    error_r: Array, error_c: Array, floor: Array, known: Array, draws: int, spread: float
-) -> Array:
-    """The rows whose typical error is no more than twice the reference's, as far as so many draws
-    tell: within ``spread`` standard errors."""
-
-    def logarithms(e: Array) -> Array:
-        own, its = (v.reshape(len(v), draws, -1) for v in (e, known))
-        return np.log(np.maximum(_rms(own, its, 2), least)).mean(1)
-
-    least = np.maximum(_rms(floor, known, 1) / 2.0, 1e-300)[:, None]
-    uncertain = 1.0 + spread / np.sqrt(draws)
-    return logarithms(error_c) - logarithms(error_r) <= np.log(2.0 * uncertain)
-
-
-def _slack(floor: Array) -> Array:
-    """By what factor the ratio of two measured errors may be off, for each row: a mean of few is
-    uncertain, and of a row that is ruled by few elements no more errors are known."""
-    weights = floor / np.maximum(floor.max(1, keepdims=True), 1e-300)
-    effective = (weights**2).sum(1) ** 2 / np.maximum((weights**4).sum(1), 1e-300)
-    return 1.0 + 3.0 / np.sqrt(np.maximum(effective, 1.0))
-
-
-def _row(shape: tuple[int, ...]) -> int:
-    """How many elements are compared together: a row, or several where rows are short."""
-    n = shape[-1] if shape else 1
-    for size in reversed(shape[:-1]):
-        if n >= COLUMNS // 2:
-            break
-        n *= size
-    return n
-
-
-def _rms(e: Array, known: Array, axis: int | None) -> Array:
-    with np.errstate(over="ignore"):
-        count = np.maximum(known.sum(axis), 1)
-        return np.asarray(np.sqrt((e * e).sum(axis) / count))

@@ -25,7 +25,7 @@ from mirage.semantics.evaluation.evaluate import (
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Op
 from mirage.verify.evidence.samples.real_sizes import restrict
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 _T = TypeVar("_T")
 

@@ -16,11 +16,11 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Activations, Situation
-from mirage.verify.evidence.roundings.growth import suspects
+from mirage.verify.evidence.roundings.leaving_range import suspects
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
-from mirage.verify.evidence.samples.sampling import Sample, choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
 COLUMNS = 32
 """Fewer elements of a row say too little about its error."""

@@ -16,9 +16,9 @@ from mirage.semantics.evaluation.evaluate import Sampled, Shared, evaluate_sampl
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers, looked_up
+from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import restrict
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, Where, where_defined
 
 # Relative to the largest output: far above float64's rounding, far below any real difference.

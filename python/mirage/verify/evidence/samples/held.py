@@ -11,7 +11,7 @@ from mirage.semantics.indexing.indices import Region
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.samples.floats import Difference, compare_several, draw_inputs
-from mirage.verify.evidence.samples.sampling import Sample, choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
 _SCALES = (1.0, 0.05)
 _PARTS = 3  # of the outputs that are looked at

@@ -19,7 +19,7 @@ from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.readings import readings
 from mirage.verify.compression.small_program import Cells, compress, joined
-from mirage.verify.evidence.samples.sampling import Sample, Sampler
+from mirage.verify.evidence.samples.sampled_outputs import Sample, Sampler
 
 _PATIENCE = 8.0  # times the work, where there is no cheaper way
 _CELLS = (64, 32, 16, 8, 4)

@@ -17,7 +17,7 @@ from mirage.semantics.scalar import Array, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Mask, Value, all_ops
 from mirage.verify.arithmetic.field import FieldPair
 from mirage.verify.arithmetic.primes import draw
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 Q_BITS = 22  # p = r q + 1 below 2^25 leaves r up to 8
 

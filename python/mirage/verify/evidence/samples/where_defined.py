@@ -22,9 +22,9 @@ from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import Composite, KernelGraph
-from mirage.verify.evidence.samples.integers import compared_with, draw_integers, looked_up
+from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers, looked_up
 from mirage.verify.evidence.samples.real_sizes import restrict
-from mirage.verify.evidence.samples.sampling import Sample, choose_sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
 _WORK, _MOST_WORK = 2e4, 4e6
 """Elements that are computed to try a choice: how many are wanted, and how many there may be."""

@@ -7,7 +7,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify.evidence.roundings.activations import Activations
-from mirage.verify.evidence.samples.sampling import Sample
+from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 
 def test_inputs_of_which_nothing_is_needed_stay_as_they_are() -> None:

@@ -11,7 +11,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, VerifyOptions, verify
-from mirage.verify.evidence.roundings.rounding import compare_rows
+from mirage.verify.evidence.roundings.row_errors import compare_rows
 
 F16, F32 = DType.F16, DType.F32
 M, K, N = 8, 512, 64

@@ -1,0 +1,195 @@
+"""Ops between kernels: which are kernels of their own, and what they cost.
+
+Slices that only kernels read are addresses and strides, and so are the parts of a join that kernels
+compute for it alone; the others are copied. Compiled programs decide by the same rule
+(``mirage-view-tensors``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from math import gcd, prod
+
+from mirage.cost.cost_report import CostReport
+from mirage.cost.target import Target
+from mirage.semantics.indexing.strides import START, Strides, dense, reshaped, row_alignment
+from mirage.semantics.ops.op import Lookup
+from mirage.semantics.region import contiguous_start
+from mirage.semantics.ugraph import (
+    Broadcast,
+    Constant,
+    Contraction,
+    External,
+    KernelGraph,
+    Launch,
+    Load,
+    Op,
+    Value,
+    all_ops,
+)
+
+OWN_TILES = 0.55
+"""Of the rate of warps that multiply: what a product reaches with the tiles that it gets without a
+search (289 of 528 Tflop/s on an H200, 2048 x 4096 x 14336)."""
+
+
+def is_address(op: Op) -> bool:
+    """Whether an op is a slice that compiles to an address (unless it is an output)."""
+    if op.cut_at is None:
+        return False
+    start = contiguous_start(op.operands[0].shape, op.result.shape, op.cut_at)
+    return start is not None and start * op.result.dtype.bytes % START == 0
+
+
+def copies_in(graph: KernelGraph) -> frozenset[Op]:
+    """The slices and joins of a graph that are kernels which copy."""
+    moves = [op for op in graph.ops if moves_elements(op)]
+    return frozenset(moves) - _Views(graph).found() if moves else frozenset()
+
+
+def moves_elements(op: Op) -> bool:
+    """Whether an op is a slice or a join."""
+    return op.cut_at is not None or op.joined_along is not None
+
+
+class _Views:
+    def __init__(self, graph: KernelGraph) -> None:
+        self.graph = graph
+        self.outputs = frozenset(graph.outputs)
+        self.definitions = {v: op for op in graph.ops for v in op.results}
+        self.readers: dict[Value, list[Op]] = {}
+        self.uses = Counter(graph.outputs)
+        for op in graph.ops:
+            self.uses.update(op.operands)
+            for v in dict.fromkeys(op.operands):
+                self.readers.setdefault(v, []).append(op)
+
+    def found(self) -> frozenset[Op]:
+        """Slices and joins that are addresses."""
+        found: set[Op] = set()
+        for op in self.graph.ops:
+            if op.cut_at is not None and op not in found:
+                if is_address(op) and op.result not in self.outputs:
+                    found.add(op)
+                    continue
+                strides = dense(op.operands[0].shape)
+                views = self._views(op, op.cut_at, strides, START)
+                if views is not None:
+                    found.update(views)
+            elif op.joined_along is not None and self._is_written_in_parts(op):
+                found.add(op)
+        return frozenset(found)
+
+    def _views(
+        self, op: Op, offsets: Sequence[int], strides: Strides, align: int
+    ) -> list[Op] | None:
+        """The slice and those of it, if only kernels read them in the end."""
+        start = sum(n * step for n, step in zip(offsets, strides, strict=True))
+        align = gcd(align, start * op.result.dtype.bytes)
+        inner = self._read_by_kernels(op.result, strides, align)
+        return None if inner is None else [op, *inner]
+
+    def _read_by_kernels(self, value: Value, strides: Strides, align: int) -> list[Op] | None:
+        if value in self.outputs:
+            return None
+        found: list[Op] = []
+        for op in self.readers.get(value, ()):
+            more: list[Op] | None = None
+            if op.cut_at is not None:
+                more = self._views(op, op.cut_at, strides, align)
+            elif op.renames:
+                other = reshaped(value.shape, strides, op.result.shape)
+                if other is not None:
+                    more = self._read_by_kernels(op.result, other, align)
+            elif _loads(op, value, strides, align):
+                more = []
+            if more is None:
+                return None
+            found += more
+        return found
+
+    def _is_written_in_parts(self, op: Op) -> bool:
+        steps = dense(op.result.shape)
+        return all(
+            v.dtype is op.result.dtype and self._is_written_for(v, steps) for v in op.operands
+        )
+
+    def _is_written_for(self, part: Value, strides: Strides) -> bool:
+        """Whether a kernel computes a part of a join for it alone, and may write it in place."""
+        value = part
+        while self.uses[value] == 1:
+            if reshaped(part.shape, strides, value.shape) is None:
+                return False
+            op = self.definitions.get(value)
+            if op is None or not op.renames:
+                return op is not None and _is_kernel(op)
+            value = op.operands[0]
+        return False
+
+
+def _is_kernel(op: Op) -> bool:
+    """Whether an op is a launch, or becomes one; those that copy do not count."""
+    return not (isinstance(op, Constant | External | Lookup) or op.renames or moves_elements(op))
+
+
+def _loads(op: Op, value: Value, strides: Strides, align: int) -> bool:
+    """Whether an op is a kernel that loads tiles of an operand with these strides."""
+    if not isinstance(op, Launch):
+        return _is_kernel(op)
+    params = {p for p, v in zip(op.body.params, op.operands, strict=True) if v is value}
+    readers = (inner for inner in all_ops(op.inside) if params.intersection(inner.operands))
+    if not all(isinstance(inner, Load) for inner in readers):
+        return False
+    rows = row_alignment(value.shape, strides, value.dtype.bytes, align)
+    return not op.schedule.warpgroups or rows == START
+
+
+def copied_bytes(graph: KernelGraph) -> int:
+    """Bytes that slices and joins copy."""
+    return sum(op.result.type.bytes for op in copies_in(graph))
+
+
+def is_unfused(op: Op, copies: Container[Op]) -> bool:
+    """Whether an op of a kernel graph, no launch, becomes a kernel of its own; ``copies`` are the
+    slices and joins that do."""
+    if op.renames or isinstance(op, Constant | Launch | External | Broadcast):
+        return False
+    return not moves_elements(op) or op in copies
+
+
+def unfused_in(graph: KernelGraph) -> Iterator[Op]:
+    """The ops of a graph, no launches, that become kernels of their own, in order."""
+    copies = copies_in(graph)
+    return (op for op in graph.ops if is_unfused(op, copies))
+
+
+def unfused_report(op: Op, target: Target) -> CostReport:
+    """The predicted cost of a kernel for one op: its operands read once (of a slice or join what
+    it keeps), its results written once, and its products as fast as fixed tiles multiply."""
+    written = float(sum(v.type.bytes for v in op.results))
+    read = float(sum(v.type.bytes for v in op.operands))
+    if moves_elements(op):
+        read = written
+    chain, dram = target.latency + target.block_start, (read + written) / target.dram_bytes
+    half = op.operands[0].dtype.bytes == 2 if op.operands else False
+    compute = product_time(op, target) / (OWN_TILES if half else 1.0)
+    return CostReport(
+        time=target.launch + max(chain, dram, compute),
+        dram=dram,
+        compute=compute,
+        chain=chain,
+        launch=target.launch,
+        bytes_read=read,
+        bytes_written=written,
+    )
+
+
+def product_time(op: Op, target: Target) -> float:
+    """µs of the products that an op adds up, at the full rate of warps that multiply."""
+    if not isinstance(op, Contraction) or not op.sums or len(op.operands) < 2:
+        return 0.0
+    first = op.operands[0]
+    flops = 2.0 * op.result.type.size * prod(first.shape[d] for d in op.over[0])
+    half = first.dtype.bytes == 2
+    return flops / (target.sms * (target.mma_half if half else target.mma_f32))

@@ -1,0 +1,124 @@
+"""What one block of a kernel does, as numbers, or as arrays with one entry for each choice of
+sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+Num = Any
+"""A float or a float array."""
+
+REGISTERS_MAX = 190
+"""f32 values per thread that a block may hold (accumulators and one intermediate tile)."""
+
+IN_PLACE = 0.25
+"""Registers more, of those that a tile takes, for ops on what a loop of warpgroups leaves: they
+replace it element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
+
+BASE, PER_ACCUMULATOR, PER_LIVE = 30.0, 0.93, 0.7
+"""Registers of a thread for addresses and counters, and for each f32 value that it sums, or
+computes (:mod:`mirage.cost.registers` says what they are fitted to)."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Resources of a block, known from its ops or from the assembler."""
+
+    shared: Num
+    registers: Num
+    spilled: Num
+    """Bytes that a thread writes to local memory and reads back."""
+
+
+@dataclass
+class KernelFeatures:
+    """What one block of a kernel does; ``_step`` is per loop step, ``_once`` outside the loop."""
+
+    blocks: Num = 1.0
+    steps: Num = 1.0
+    uneven: Num = 1.0  # steps of the block that takes most of them, over those of all on average
+    runs: Num = 1.0  # times that these steps start anew: the steps of a loop around the loop
+    warps: Num = 4.0
+    stages: Num = 2.0
+    warpgroups: Num = False  # whether four warps together multiply tiles in shared memory
+    resident: Num = False  # whether blocks go on with another tile while they store one
+    dram_read: Num = (
+        0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
+    )
+    dram_write: Num = 0.0
+    pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
+    load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
+    load_step: Num = 0.0
+    split_once: Num = 0.0  # bytes more that tiles take whose rows lie in two lines of a cache
+    split_step: Num = 0.0
+    odd_once: Num = 0.0  # elements of loads that go element by element, and through registers
+    odd_step: Num = 0.0
+    copied_once: Num = 0.0  # those of them that threads copy to shared memory
+    copied_step: Num = 0.0
+    shared_once: Num = 0.0  # bytes of shared memory that stay for the whole block
+    shared_step: Num = 0.0  # bytes of one pipeline stage
+    scratch: Num = 0.0  # bytes in which warps exchange values while those tiles are there
+    mma_once: Num = 0.0  # flop, half-precision operands, padded to whole fragments
+    mma_step: Num = 0.0
+    mma32_once: Num = 0.0  # flop, f32 operands
+    mma32_step: Num = 0.0
+    alu_once: Num = 0.0
+    alu_step: Num = 0.0
+    sfu_once: Num = 0.0
+    sfu_step: Num = 0.0
+    move_once: Num = 0.0  # bytes read from shared memory into fragments
+    move_step: Num = 0.0
+    clocks_once: Num = 0.0  # latency of dependent instructions and exchanges, in clocks
+    clocks_step: Num = 0.0
+    exchanges_once: Num = 0.0  # reductions across the lanes and warps of the block
+    exchanges_step: Num = 0.0
+    rows_once: Num = 0.0  # those for which no warp needs what another one has
+    rows_step: Num = 0.0
+    sums_once: Num = 0.0  # bytes that warps which share a contraction exchange
+    sums_step: Num = 0.0
+    accumulators: Num = 0.0  # f32 elements held over the loop
+    live: Num = 0.0  # elements of the largest computed tile
+    known: Known | None = None  # known of a written launch only
+
+    @property
+    def shared(self) -> Num:
+        """Bytes of shared memory of a block."""
+        if self.known is not None:
+            return self.known.shared
+        return self.shared_once + self.shared_step * self.stages + self.scratch
+
+    @property
+    def registers(self) -> Num:
+        """Registers of a thread."""
+        if self.known is not None:
+            return self.known.registers
+        held = PER_ACCUMULATOR * self.accumulators + PER_LIVE * self.live
+        alone = BASE + held / (32.0 * self.warps)
+        return np.minimum(255.0, np.where(self.multiplies, 40.0 + self.values, alone))
+
+    @property
+    def multiplies(self) -> Num:
+        """Whether it has matrix products."""
+        products = (self.mma_once, self.mma_step, self.mma32_once, self.mma32_step)
+        return sum(products[1:], start=np.asarray(products[0])) > 0
+
+    @property
+    def values(self) -> Num:
+        """f32 values per thread."""
+        live = np.where(self.warpgroups, IN_PLACE * self.live, self.live)
+        return (self.accumulators + live) / (32.0 * self.warps)
+
+    def at(self, index: int) -> KernelFeatures:
+        """One entry of the arrays."""
+        picked: dict[str, Any] = {}
+        for f in fields(self):
+            x = getattr(self, f.name)
+            if f.name == "known":
+                continue
+            value = np.broadcast_to(x, (index + 1,))[index] if np.ndim(x) == 0 else x[index]
+            flag = f.name in ("warpgroups", "resident")
+            picked[f.name] = bool(value) if flag else float(value)
+        return KernelFeatures(**picked)

@@ -1,0 +1,268 @@
+"""The analytic cost model: from what a kernel does to how long it takes.
+
+A kernel is described by :class:`KernelFeatures`, whose fields are floats or NumPy arrays (one
+entry for each choice of sizes, so that thousands of choices are costed at once). The estimate is
+a roofline with the effects that decide at small sizes:
+
+- DRAM time: compulsory bytes over the bandwidth that the bytes in flight can sustain (a small
+  grid cannot);
+- L2 time: all bytes that blocks read, the re-reads included, over L2's bandwidth and over what
+  one SM takes in;
+- SM time: matmul, arithmetic, special functions and shared-memory traffic of the busiest SM
+  (whole waves count);
+- chain: what one block does one after the other (latency of the first load, loop steps, dependent
+  exchanges), times waves;
+- launch, and for a grid-split reduction the dependent combine kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mirage.cost.cost_report import CostReport
+from mirage.cost.kernel_features import KernelFeatures, Num
+from mirage.cost.occupancy import Occupancy, occupancy
+from mirage.cost.target import Target
+
+BESIDE, BETWEEN = 0.3, 0.2
+"""What loops of warpgroups do beside products (and between those that depend on each other): the
+part of that arithmetic which counts where several groups take turns (all of it where one is alone
+on its SM), and µs of a step for waits and the change of turns. From attention of 32 heads and
+4096 tokens with head sizes of 64, 128 and 256 (eight kernels, within 0.86 to 1.10 times)."""
+
+
+FULL_RATE = 8.0
+"""Warps that keep the lanes of an SM busy: two for each scheduler. What loads last is alone there
+(softmax of 1024 columns: 5.9 µs with a row a warp, 6.3 with two, 7.6 with four)."""
+
+HOT = 0.6
+"""Of the time until the first byte comes, where L2 has it."""
+
+IN_STEP = 1.8
+"""How much faster boxes come where all blocks run at once: those that read the same ones do so at
+the same time, and L2 serves them together."""
+
+AGAIN_IN_STEP = 1.6
+"""The same where threads copy what has been read before. 32 rows by 4096 columns of a weight in 128
+blocks, 12.9 µs: 16.9 predicted without, 14.2 with it."""
+
+TAKEN_IN_STEP = 1.15
+"""How much more one SM takes in there: 786 KB of a projection of 32 rows in 12.8 µs. With the two,
+and :func:`_thin`, the first choice among the 427 kernels of `fit` takes 3.7 % longer than the best,
+without 4.9 %."""
+
+EXCHANGE_ALONE = 2.5
+"""How much longer warps take to exchange values in a kernel without a loop, where nothing else is
+under way: one row of 256 times a matrix and two factors, 4.9 µs with three sums, 3.7 with one."""
+
+ROW = 150.0
+"""Clocks of a reduction of rows across the lanes of a warp, five shuffles, where nothing but
+reductions says how warps share a tile: a warp has whole rows (or a thread whole columns)."""
+
+BOX_STEP, BOX_WAIT, BOX_WAIT_GROUP = 0.165, 1.25, 0.1
+"""µs of a step at least; from a slot's release to its next tile, where all blocks start together
+and what they read is in no cache; and further ones for each further group, all of which release it.
+(Blocks that start one after the other wait `Target.step_latency`.) From 25 products of 64, 256 and
+1024 rows and of 2048, 24 of them within 0.88 to 1.11 times."""
+
+ODD, ODD_WAIT = 0.15, 2500.0
+"""Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
+itself or as part of a word, shifted, and written to shared memory by the threads that compute
+(matmul 4095^3: 0.19 with nothing hidden); and clocks that a thread waits for each 32 of those that
+it copies to shared memory at once (583x931x257 in two tilings)."""
+
+
+def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple[Num, Num]:
+    """µs of device memory and of L2 for blocks that ``load`` so many bytes each."""
+    # blocks that run together are in different phases: half of them wait for what they loaded
+    # outside the loop
+    staged = (
+        f.shared_step * np.maximum(f.stages - 1.0, 0.5)
+        + np.where(o.waves > 1, 0.5, 1.0) * f.load_once
+    )
+    flight = o.active * o.together * np.maximum(np.minimum(staged, load), 1.0)
+    # bandwidth of what is in flight; near saturation more in flight still helps a little
+    missing = np.minimum(target.flight_total / flight, 1e3)
+    dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
+    together = o.waves <= 1
+    boxes = np.where(together, IN_STEP, 1.0)
+    load = load + f.split_once + f.split_step * f.steps
+    read = f.blocks * load
+    first = np.minimum(f.dram_read, read)
+    plain = np.where(together, first + (read - first) / AGAIN_IN_STEP, read) / target.l2_bytes
+    l2 = np.where(f.warpgroups, read / (boxes * target.box_l2_bytes), plain)
+    copied = np.where(together, TAKEN_IN_STEP, 1.0) * target.sm_bytes
+    taken = np.where(f.warpgroups, boxes * target.box_sm_bytes, copied)
+    l2 = np.maximum(l2, o.per_sm * load / taken)
+    return dram, l2 + f.pieces / (0.5 * target.l2_bytes)
+
+
+def _busy(f: KernelFeatures, target: Target, together: Num) -> Num:
+    """µs that one block keeps the units of an SM busy, ``together`` of which run at once."""
+    rate = np.where(f.warpgroups, target.mma_group, target.mma_half)
+    mma = (f.mma_once + f.mma_step * f.steps) / rate
+    mma = mma + (f.mma32_once + f.mma32_step * f.steps) / target.mma_f32
+    alu = (f.alu_once + f.alu_step * f.steps) / target.alu
+    sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
+    move = (f.move_once + f.sums_once + (f.move_step + f.sums_step) * f.steps) / target.shared_bytes
+    # one warpgroup alone computes between products that depend on each other; several take turns
+    beside = np.where(f.warpgroups & (together * f.warps >= 8), BESIDE, 1.0)
+    busy = np.maximum(mma, move) + np.maximum(alu, sfu) * beside
+    busy = busy + ODD * (f.odd_once + f.odd_step * f.steps) / target.clock
+    return busy + np.where(f.warpgroups & (np.asarray(f.sfu_step) > 0), BETWEEN * f.steps, 0.0)
+
+
+def _elementwise(f: KernelFeatures, target: Target) -> Num:
+    """µs in which a block's ops on elements keep an SM busy, where it multiplies nothing."""
+    alu = (f.alu_once + f.alu_step * f.steps) / target.alu
+    sfu = (f.sfu_once + f.sfu_step * f.steps) / target.sfu
+    return np.where(f.multiplies, 0.0, np.maximum(alu, sfu))
+
+
+def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Num]:
+    """Clocks of what one block does one after the other: of all steps, and outside the loop."""
+    barrier = target.step + target.step_warp * f.warps
+    barrier = np.where(f.warpgroups, target.ring_step, barrier)
+    exchange = target.exchange + target.exchange_warp * f.warps
+    row = np.where(f.multiplies, exchange, ROW * target.chain)
+    gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
+    copied = ODD_WAIT / (32.0 * threads)
+    beside = np.where(f.steps > 1, 1.0, EXCHANGE_ALONE)
+    once = f.clocks_once * target.chain + beside * f.exchanges_once * exchange
+    once = once + f.sums_once * gather
+    once = once + f.rows_once * row
+    step = f.clocks_step * target.chain + f.exchanges_step * exchange + f.sums_step * gather
+    step = step + f.rows_step * row
+    once, step = once + f.copied_once * copied, step + f.copied_step * copied
+    # loads are issued as many steps ahead as there are further stages; the first ones' latency
+    # counts by itself
+    steps = f.steps * (step + barrier * (f.steps > 1))
+    ahead = np.where(np.asarray(f.odd_step) > 0, 0.0, np.maximum(f.stages - 1.0, 0.0))
+    wait = np.where(f.load_step > 0, target.step_latency * target.clock, 0.0)
+    waits = wait * np.maximum(f.steps - np.maximum(ahead, 1.0), 0.0)
+    steps = np.where(ahead > 0, np.maximum(steps, waits / np.maximum(ahead, 1.0)), steps + waits)
+    # a loop inside of another one starts its copies again at each of the other's steps
+    return steps + np.where(ahead > 0, wait * (f.runs - 1.0), 0.0), once
+
+
+def _turns(f: KernelFeatures, target: Target, o: Occupancy, busy: Num) -> Num:
+    """µs of a loop over rings that only multiplies: its products; its steps; or the turns of its
+    slots, each of which is read, released, and waits for the next tile."""
+    wait = np.where(o.waves <= 1, BOX_WAIT, target.step_latency)
+    # what two lines hold is asked for twice
+    wait = wait * (1.0 + f.split_step / np.maximum(f.load_step, 1.0))
+    wait = wait + BOX_WAIT_GROUP * (f.warps / 4.0 - 1.0)
+    slots = np.maximum(f.stages - 1.0, 0.5)
+    turns = (f.steps * wait + busy) / slots
+    return np.maximum.reduce(np.broadcast_arrays(busy, turns, f.steps * BOX_STEP))
+
+
+def _tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Num) -> Num:
+    """µs by which the last wave, where it is not full, takes longer than its part of what memory
+    gives: its blocks cannot be faster than one block is."""
+    resident = target.sms * o.together
+    full = np.floor(f.blocks / resident)
+    rest = np.where(full >= 1, f.blocks - full * resident, 0.0)
+    return np.where(rest > 0, np.maximum(chain - memory * rest / f.blocks, 0.0), 0.0)
+
+
+def _thin(f: KernelFeatures, target: Target, o: Occupancy, dram: Num) -> Num:
+    """µs of device memory more where few SMs have a block more than the others: when these are
+    done, less is in flight."""
+    rest = np.where((f.blocks > target.sms) & (o.per_sm <= 3), f.blocks % target.sms, 0.0)
+    held = np.maximum(f.shared_step * np.maximum(f.stages - 1.0, 0.5), 1.0)
+    together = np.minimum(target.sms * o.together, f.blocks)
+    missing = [
+        np.minimum(target.flight_total / (held * np.maximum(blocks, 1.0)), 1e3)
+        for blocks in (together, rest * o.together)
+    ]
+    slower = np.sqrt((1.0 + missing[1] ** 2) / (1.0 + missing[0] ** 2)) - 1.0
+    return np.where((rest > 0) & (f.steps > 1), dram * rest / f.blocks * slower, 0.0)
+
+
+def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, latency: Num) -> Num:
+    """µs of the blocks that an SM runs one after the other, each of which takes ``chain``. Blocks
+    that go on have their next tile's factors while they store this one, and start once."""
+    started = np.where(f.resident, o.together, o.per_sm)
+    hidden = np.where(f.resident, (o.waves - 1.0) * latency, 0.0)
+    start = target.block_start * np.maximum(f.warps, 4.0) / 4.0
+    return o.waves * chain - hidden + started * start
+
+
+def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
+    """Time and its parts in µs; infinite where a limit of the target is broken."""
+    o = occupancy(f, target)
+    load = f.load_once + f.load_step * f.steps
+    dram, l2 = _memory(f, target, o, load)
+    # the longest blocks start first, and short ones fill up what is left
+    rounds = np.maximum(1.0, f.blocks / (target.sms * o.together))
+    f = replace(f, steps=f.steps * (1.0 + (f.uneven - 1.0) / rounds))
+    busy = _busy(f, target, o.together)
+    few = np.minimum(1.0, o.together * f.warps / 4.0)  # four schedulers need a warp each
+    # other warps fill the gaps; warpgroups leave none
+    many = o.together * f.warps >= 8
+    hide = np.where(many & ~np.asarray(f.warpgroups, dtype=bool), 0.75, 1.0)
+    compute = o.per_sm * busy * hide / few
+
+    steps, once = _dependent(f, target, o.threads)
+    first = np.where(np.asarray(f.dram_read) > 0, target.latency, HOT * target.latency)
+    latency = np.where(load > 0, first, 0.0)
+    chain = latency + (steps + once) / target.clock
+    # latency and work of one block add up where only few warps are there to overlap them
+    chain = chain + np.where(many, 0.5, 1.0) * busy / few
+    # rings that nothing but products reads: all of that goes on side by side
+    rings = f.warpgroups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
+    chain = np.where(rings, latency + _turns(f, target, o, busy) + once / target.clock, chain)
+    tail = _tail(f, target, o, np.maximum(dram, l2), chain)
+    chain = _of_all_waves(f, target, o, chain, latency)
+    # blocks that multiply in step store in step, and nothing is beside that
+    at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
+    chain = chain + np.where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
+    # the work on what was loaded last is hidden only by blocks that still load
+    ending = busy + _elementwise(f, target) * (FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
+    last = (ending / few + steps / target.clock) / f.steps + once / target.clock
+    last = last / np.minimum(o.per_sm, 3.0) + 0.1 * compute
+    # blocks that go on load the next tile meanwhile, which device memory gives no sooner
+    beside = last / np.where(f.resident, o.waves, 1.0)
+    dram = dram + _thin(f, target, o, dram)
+    alone = np.where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
+    # the first load and the last store are not hidden by the work of other blocks
+    time = (
+        target.launch
+        + alone
+        + latency * 0.6
+        + np.maximum.reduce(
+            np.broadcast_arrays(dram + last + tail, l2 + beside + tail, compute, chain)
+        )
+    )
+    if f.known is not None:
+        time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
+    time = np.where(o.feasible, time, np.inf)
+    return {
+        "time": time,
+        "dram": dram,
+        "l2": l2,
+        "compute": compute,
+        "chain": chain,
+        "launch": np.full_like(time, target.launch),
+    }
+
+
+def report(f: KernelFeatures, target: Target) -> CostReport:
+    """The estimate for scalar features."""
+    parts = {k: float(v) for k, v in estimate(f, target).items()}
+    return CostReport(
+        time=parts["time"],
+        dram=parts["dram"],
+        l2=parts["l2"],
+        compute=parts["compute"],
+        chain=parts["chain"],
+        launch=parts["launch"],
+        bytes_read=float(f.dram_read),
+        bytes_written=float(f.dram_write),
+        shared=int(f.shared),
+        registers=int(f.registers),
+        blocks=int(f.blocks),
+    )

@@ -1,0 +1,66 @@
+"""How many blocks of a kernel run at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.cost.kernel_features import REGISTERS_MAX, KernelFeatures, Num
+from mirage.cost.target import Target
+
+FEWEST_REGISTERS = 24
+"""Of a thread (setmaxnreg)."""
+ACCUMULATORS_MAX = 128
+"""f32 values per thread that loops accumulate."""
+ACCUMULATORS_OF_GROUPS = 144
+"""The same for warpgroups, which have the registers of the group that copies, too: enough for rows
+of 256 columns with their sums and maxima."""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many blocks run at once; ``feasible`` where a limit of the target is kept."""
+
+    threads: Num  # of a block that compute
+    feasible: Num
+    per_sm: Num  # blocks of the busiest SM, all waves together
+    together: Num  # blocks of an SM at once
+    waves: Num
+    active: Num  # SMs that have a block
+
+
+def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
+    threads = 32.0 * f.warps
+    started = threads + np.where(f.warpgroups, 128.0, 0.0)  # a group more, which copies
+    registers = np.ceil(f.registers / 8.0) * 8.0
+    held = registers * started
+    # where that is too much, the group that copies gives most of its registers to the others
+    moved = registers * threads + FEWEST_REGISTERS * 128.0
+    held = np.where(f.warpgroups & (held > target.registers_sm), moved, held)
+    resident = np.minimum.reduce(
+        [
+            np.broadcast_to(x, np.broadcast(f.blocks, f.shared, f.warps, registers).shape)
+            for x in (
+                target.shared_sm // np.maximum(f.shared + 1024.0, 1.0),
+                target.threads_sm // started,
+                target.registers_sm // held,
+                float(target.blocks_sm),
+            )
+        ]
+    )
+    feasible = (f.shared <= target.shared_block) & (resident >= 1)
+    feasible = feasible & (~np.asarray(f.warpgroups, dtype=bool) | (target.mma_group > 0))
+    if f.known is None:
+        most = np.where(f.warpgroups, ACCUMULATORS_OF_GROUPS, ACCUMULATORS_MAX)
+        feasible = feasible & (f.values <= REGISTERS_MAX) & (f.accumulators <= most * threads)
+    resident = np.maximum(resident, 1.0)
+    per_sm = np.ceil(f.blocks / target.sms)
+    together = np.minimum(per_sm, resident)
+    waves = np.ceil(per_sm / together)
+    return Occupancy(threads, feasible, per_sm, together, waves, np.minimum(f.blocks, target.sms))
+
+
+def resident_blocks(f: KernelFeatures, target: Target) -> int:
+    """Blocks that run at a time on all multiprocessors."""
+    return int(target.sms * np.asarray(occupancy(f, target).together))

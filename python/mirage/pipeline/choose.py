@@ -1,0 +1,93 @@
+"""Of what was compiled the program that is handed out: the fastest whose kernels are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mirage.compiler.errors import CompileError
+from mirage.errors import MirageError
+from mirage.pipeline.checks.check import CHECKED, Checker, failed
+from mirage.pipeline.compile.compile_candidates import CandidateCompiler
+from mirage.pipeline.options import NothingFoundError
+from mirage.pipeline.progress import Progress
+from mirage.pipeline.result import Finalist
+from mirage.pipeline.select import ranking
+from mirage.semantics.alternatives import Alternatives, replaced
+from mirage.semantics.decompose import decompose
+from mirage.semantics.ugraph import KernelGraph
+from mirage.transforms.lookups import fused
+from mirage.transforms.partition.calls import as_calls
+
+
+class Chooser:
+    """Runs the kernels of candidates of the program ``whole``."""
+
+    def __init__(
+        self, whole: KernelGraph, compiler: CandidateCompiler, checker: Checker, progress: Progress
+    ) -> None:
+        self.whole, self.compiler, self.checker = whole, compiler, checker
+        self.progress, self.options = progress, compiler.options
+
+    def choose(self, verified: KernelGraph, chosen: list[Finalist]) -> list[Finalist]:
+        """The candidate that is predicted to be the fastest once it is compiled (registers, spills
+        and shared memory are known then) and whose kernels are right when they are run, followed by
+        the others that were compiled. Where there is none, the program's own ops, or at last calls
+        of PyTorch, remain.
+        """
+        compiled = bool(chosen)
+        chosen = self.right(chosen)
+        if not chosen:
+            for graph, what in self._instead(verified, compiled):
+                try:
+                    chosen = self.right([self.compiler.finalist(graph)])
+                except MirageError as error:
+                    self.progress.note(f"the program's own ops do not compile: {error.message}")
+                    continue
+                if chosen:
+                    left = "is right when it is run" if compiled else "could be compiled"
+                    self.progress.note(f"no candidate {left}: {what}")
+                    break
+        if not chosen:
+            notes = "; ".join(self.progress.report.notes)
+            raise NothingFoundError(f"nothing can be compiled: {notes}")
+        return chosen
+
+    def right(self, ranked: list[Finalist]) -> list[Finalist]:
+        """The finalists from the first on whose kernels are right when they are run."""
+        if not self.options.check_kernels:
+            return ranked
+        for number, candidate in enumerate(ranked):
+            with self.progress.timed("check"):
+                self.checker.until = self.progress.deadline.portion(CHECKED)
+                checked = self.checker.check(candidate)
+            wrong = failed(checked.checks or ())
+            if wrong is None:
+                return [checked, *ranked[number + 1 :]]
+            place = candidate.place
+            self.progress.note(f"candidate {place} by predicted time is dropped: {wrong}")
+        return []
+
+    def _instead(self, verified: KernelGraph, compiled: bool) -> Iterator[tuple[KernelGraph, str]]:
+        """What remains where no candidate does, in the order in which it is tried."""
+        if compiled:  # kernels are wrong: parts whose kernels are right keep them
+            yield self._right_parts(verified), "parts whose kernels are wrong are calls of PyTorch"
+        yield decompose(self.whole, stable=True), "every op is a kernel of its own"
+        yield as_calls(self.whole), "every op is a call of PyTorch"
+
+    def _right_parts(self, verified: KernelGraph) -> KernelGraph:
+        """Of each part the first candidate whose kernels are right, or its calls of PyTorch."""
+
+        def program(op: Alternatives) -> KernelGraph:
+            order = [position for _, position in ranking(op, self.compiler.target)]
+            programs = (op.programs[p] for p in order[: self.options.finalists])
+            return next(filter(self._is_right, programs), None) or as_calls(op.programs[0])
+
+        return fused(replaced(verified, program))
+
+    def _is_right(self, program: KernelGraph) -> bool:
+        """Whether a part's program compiles, and none of its kernels is wrong."""
+        try:
+            steps = self.compiler.build(program)
+        except CompileError:
+            return False
+        return not any(failed(self.checker.of_step(step)) for step in steps)

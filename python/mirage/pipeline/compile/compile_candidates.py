@@ -1,0 +1,141 @@
+"""The candidates that are predicted to be the fastest, compiled in the time that there is."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from mirage.compiler.errors import CompileError
+from mirage.cost.target import target_for
+from mirage.frontend.program import Program
+from mirage.pipeline.compile.ahead import Ahead
+from mirage.pipeline.compile.broken import BrokenKernelsError, broken_kernels
+from mirage.pipeline.compile.build import Builder
+from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.progress import Progress
+from mirage.pipeline.rank import finalist, finalists, verdicts_at
+from mirage.pipeline.result import Finalist, Step
+from mirage.pipeline.select import ranking, select_cheapest
+from mirage.semantics.alternatives import parts_of
+from mirage.semantics.ugraph import KernelGraph, Launch, launches
+
+ANOTHER = 1.5
+"""Times as long as the slowest candidate took to compile that must be left for one more."""
+
+
+class CandidateCompiler:
+    """``late`` says whether candidates were not compiled for lack of time. With an ``executor``
+    its workers compile first answers."""
+
+    def __init__(self, program: Program, options: OptimizeOptions, progress: Progress) -> None:
+        self.program, self.options, self.progress = program, options, progress
+        self.target = target_for(options.chip)
+        self.executor: Executor | None = None
+        self.late = False
+        self._longest = 0.0  # seconds that compiling a candidate took
+        # what does not compile: by its place, by predicted time, the kernels known to be why
+        self._broken: dict[int, frozenset[str]] = {}
+        self._ahead: Ahead | None = None
+        self._first: Finalist | None = None  # the first answers, not compiled
+
+    @property
+    def ahead(self) -> bool:
+        """Whether first answers are compiled, or were."""
+        return self._ahead is not None
+
+    @property
+    def broken(self) -> bool:
+        """Whether there are candidates that did not compile."""
+        return bool(self._broken)
+
+    def start(self, verified: KernelGraph) -> None:
+        """Has the first answers compiled by a worker, once there are some for all parts, so that
+        there is a compiled program whatever comes."""
+        selected, without = select_cheapest(verified, self.target)
+        if without or self.executor is None:
+            return
+        self._ahead = Ahead(self.executor)
+        verdicts = tuple(verdicts_at(verified, self.target, 0))
+        self._first = Finalist(selected, (), 0, None, 0, verdicts)
+        self._builder().start(selected)
+
+    def finalists(self, verified: KernelGraph) -> list[Finalist]:
+        """The best candidates of what is verified, compiled."""
+        return finalists(
+            verified,
+            self.target,
+            self.options.finalists if self.options.compile else 1,
+            self.build,
+            self.progress.note,
+            self._goes_on,
+            self._note_broken,
+            self._first_compiled(),
+        )
+
+    def finalist(self, graph: KernelGraph) -> Finalist:
+        """A program as the only candidate. Raises :class:`mirage.compiler.CompileError`."""
+        return finalist(graph, 0, self.target, self.build(graph), self.progress.note)
+
+    def build(self, selected: KernelGraph) -> tuple[Step, ...]:
+        """The steps of a chosen program; none where nothing is to be compiled."""
+        if not self.options.compile:
+            return ()
+        start = time.perf_counter()
+        try:
+            with self.progress.timed("compile"):
+                return tuple(self._builder().steps(selected))
+        finally:
+            self._longest = max(self._longest, time.perf_counter() - start)
+
+    def take_broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
+        """Of candidates that did not compile since the last call, by the id of a part's program,
+        the kernels that do not."""
+        found: dict[int, list[Launch]] = {}
+        broken, self._broken = self._broken, {}
+        for place, named in broken.items():
+            programs: list[KernelGraph] = []
+            for op in parts_of(verified):
+                order = [position for _, position in ranking(op, self.target)]
+                programs.append(op.programs[order[min(place, len(order) - 1)]])
+            own = [(id(p), launch) for p in programs for launch in launches(p.ops)]
+            selected, _ = select_cheapest(verified, self.target, place)
+            numbers = broken_kernels(list(launches(selected.ops)), named, self._compiles)
+            for number in sorted(numbers):
+                program, launch = own[number]
+                found.setdefault(program, []).append(launch)
+        return found
+
+    def _first_compiled(self) -> list[Finalist]:
+        """The first answers, where they were compiled by now, and can be."""
+        first = self._first
+        if first is None or self._ahead is None or not self._ahead.done:
+            return []
+        self._longest = max(self._longest, self._ahead.seconds)
+        try:
+            compiled = self.finalist(first.graph)
+        except CompileError:
+            return []
+        return [replace(compiled, verdicts=first.verdicts)]
+
+    def _compiles(self, program: KernelGraph) -> bool:
+        try:
+            self.build(program)
+        except CompileError:
+            return False
+        return True
+
+    def _note_broken(self, place: int, error: CompileError) -> None:
+        keys = error.keys if isinstance(error, BrokenKernelsError) else frozenset[str]()
+        self._broken[place] = keys
+
+    def _goes_on(self) -> bool:
+        """Whether there is time to compile one more candidate."""
+        enough = self.progress.deadline.left > ANOTHER * self._longest
+        self.late |= not enough
+        return enough
+
+    def _builder(self) -> Builder:
+        o = self.options
+        checked = self.progress.report.checked
+        return Builder(self.program, o.chip, o.cubin, o.use_cache, checked, self._ahead)

@@ -1,0 +1,180 @@
+"""One program on the whole way: its parts are searched and verified, the best candidates compiled
+and run, and one is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from mirage.cache import shared_store
+from mirage.frontend.errors import InvalidGraphError
+from mirage.frontend.program import Program
+from mirage.pipeline.checks.check import Checker
+from mirage.pipeline.choose import Chooser
+from mirage.pipeline.compile.compile_candidates import CandidateCompiler
+from mirage.pipeline.deadline import INTERRUPTED, Deadline
+from mirage.pipeline.forms import Forms, Graphs
+from mirage.pipeline.kept_program import keep
+from mirage.pipeline.options import NothingFoundError, OptimizeOptions
+from mirage.pipeline.parts.all_parts import Parts
+from mirage.pipeline.parts.kept_part import KeptParts
+from mirage.pipeline.parts.part_data import PartOptions
+from mirage.pipeline.progress import Progress
+from mirage.pipeline.rank import outcome
+from mirage.pipeline.result import Finalist, Optimized
+from mirage.semantics.ugraph import External, KernelGraph, Launch
+from mirage.verify import VerifyOptions
+from mirage.verify.pieces.ledger import Ledger
+
+COMPILE_ROUNDS = 3
+"""Times that the search goes on without kernels that do not compile."""
+T = TypeVar("T")
+
+
+class OutdatedError(Exception):
+    """What an earlier run has found for a part does not compile: it is to be searched again."""
+
+
+class Optimization:
+    """Is done once: :meth:`optimize`, :meth:`forms_alone` or :meth:`compile_only`."""
+
+    def __init__(self, program: Program, options: OptimizeOptions) -> None:
+        self.program = program
+        self.options = options
+        self.deadline = Deadline(options.budget)
+        self.progress = Progress(options, self.deadline)
+        self.report = self.progress.report
+        self.forms = Forms(program)
+        self.compiler = CandidateCompiler(program, options, self.progress)
+        checker = Checker(program, options.chip, options.use_cache, self.deadline)
+        self.chooser = Chooser(program.graph, self.compiler, checker, self.progress)
+        self.kept = KeptParts(shared_store(), options)
+        self.parts = Parts(program.graph, options, self._part_options(), self.kept)
+        self.progress.answered = lambda: self.parts.progress
+
+    def optimize(self) -> Optimized:
+        """Raises :class:`OutdatedError` and the errors of the stages."""
+        self.forms.add("reference", self.program.graph)
+        with self.options.workers() as executor:
+            self.compiler.executor = executor
+            self.parts.solve(executor)
+            verified, chosen = self._or_at_once(lambda: self._compiled(self._reported()))
+        if self.options.use_cache:
+            self.parts.keep()
+        optimized = self._or_at_once(lambda: self._finish(self.chooser.choose(verified, chosen)))
+        if self.deadline.reason != INTERRUPTED:
+            late = not self.deadline.left or any(p.late for p in self.parts.solved.values())
+            keep(optimized, late or self.compiler.late)
+        return optimized
+
+    def forms_alone(self) -> Graphs:
+        """The forms that come before the choice."""
+        with self.options.workers() as executor:
+            self.parts.solve(executor)
+        self._reported()
+        return self.forms.graphs
+
+    def compile_only(self) -> Optimized:
+        """For kernels written by hand."""
+        self.forms.add("selected", self.program.graph)
+        for op in self.program.graph.ops:
+            if not isinstance(op, Launch | External):
+                raise InvalidGraphError(
+                    "compile: expected customized kernels only, got "
+                    f"{type(op).__name__.lower()}; use superoptimize()",
+                    self.program.locations.get(op),
+                )
+        checked = self.chooser.right([self.compiler.finalist(self.program.graph)])
+        if not checked:
+            raise NothingFoundError("the kernels are wrong: " + "; ".join(self.report.notes))
+        return self._finish(checked)
+
+    def _or_at_once(self, work: Callable[[], T]) -> T:
+        """What ``work`` gives. Where the user ends it, it is begun again with no time left, so that
+        what was found by then is handed out; who ends it once more ends everything."""
+        try:
+            return work()
+        except KeyboardInterrupt:
+            if self.deadline.reason == INTERRUPTED:
+                raise
+            self.deadline.stop(INTERRUPTED)
+            return work()
+
+    def _part_options(self) -> PartOptions:
+        o = self.options
+        return PartOptions(
+            target=self.compiler.target,
+            limits=o.limits(),
+            wanted=o.candidates,
+            enough=o.finalists,
+            verify=VerifyOptions(seed=o.verify_seed, draws=o.draws, numerics=o.numerics),
+            deadline=self.deadline,
+            ledger=Ledger(shared_store() if o.use_cache else None),
+            stored=o.use_cache,
+            watch_search=self.progress.watch_search,
+            watch_verdict=self.progress.watch_verdict,
+            say=o.say,
+            timed=self.progress.timed,
+            answered=self._compile_ahead,
+        )
+
+    def _compile_ahead(self) -> None:
+        """Has the first answers compiled, once there are some for all parts."""
+        possible = self.compiler.executor is not None and self.options.compile
+        if possible and not self.compiler.ahead:
+            verified = self.parts.so_far("verified")
+            if verified is not None:
+                self.compiler.start(verified)
+
+    def _reported(self) -> KernelGraph:
+        """The program with the verified candidates of each part, once the report and the forms have
+        what was found."""
+        parts = self.parts.solved.values()
+        for number, part in enumerate(parts):
+            note = f"part {number} keeps its own ops: {part.fell_back}"
+            if part.fell_back and note not in self.report.notes:
+                self.progress.note(note)
+        self.report.searches = tuple(p.search for p in parts)
+        self.report.exponentials = tuple(e for p in parts for e in p.exponentials)
+        self.report.checked = tuple(c for p in parts for c in p.checked)
+        for stage in ("candidates", "stabilized"):
+            self.forms.add(stage, self.parts.together(stage), "candidates")
+        verified = self.parts.together("verified")()
+        self.forms.add("verified", verified)
+        return verified
+
+    def _compiled(self, verified: KernelGraph) -> tuple[KernelGraph, list[Finalist]]:
+        """What is verified in the end, and the best candidates, compiled. What does not compile
+        costs the kernels because of which it does not: the search goes on without them, and
+        candidates that it finds are compiled too."""
+        chosen = self.compiler.finalists(verified)
+        for _ in range(COMPILE_ROUNDS):
+            if not self.compiler.broken or not self.deadline.left:
+                break
+            kernels = self.compiler.take_broken_kernels(verified)
+            self._need_current(kernels)
+            if not self.parts.go_on_without(kernels):
+                break
+            verified = self._reported()
+            chosen = self.compiler.finalists(verified)
+        return verified, chosen
+
+    def _need_current(self, broken: Mapping[int, Sequence[Launch]]) -> None:
+        """Raises :class:`OutdatedError` where what an earlier run has found is among what does not
+        compile (by the id of the program)."""
+        found = (p for key in self.kept.used for p in self.parts.solved[key].verified.programs)
+        if any(broken.get(id(program)) for program in found):
+            self.kept.drop()
+            raise OutdatedError
+
+    def _finish(self, ranked: list[Finalist]) -> Optimized:
+        best = ranked[0]
+        self.forms.add("selected", best.graph)
+        self.report.prediction = best.prediction
+        self.report.checks = best.checks or ()
+        for text in outcome(ranked):
+            self.progress.note(text)
+        return Optimized(
+            self.program, self.options, best.graph, best.steps, self.forms, self.report,
+            tuple(ranked),
+        )  # fmt: skip

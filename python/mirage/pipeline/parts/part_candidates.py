@@ -1,0 +1,180 @@
+"""The candidates of a part of a program: those that were found, made safe, and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from mirage.cost.predict import predict
+from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, of_own_ops
+from mirage.pipeline.search import side_by_side
+from mirage.pipeline.shortlist import shortlist
+from mirage.pipeline.stabilize import stabilize_candidates
+from mirage.pipeline.verify import Checked
+from mirage.search import Candidate, Pick, SearchResult
+from mirage.semantics.alternatives import Alternatives, joined, kept_of, parts_of
+from mirage.semantics.positions import Iota
+from mirage.semantics.signature import signature
+from mirage.semantics.ugraph import KernelGraph, Launch
+from mirage.transforms import Exponential
+from mirage.transforms.steps.skip_steps import skip_steps
+
+
+@dataclass(frozen=True)
+class Shortlisted:
+    """Candidates to be verified: as the search has written them, as programs that are safe from
+    overflow, and the exponentials of each."""
+
+    tried: list[Candidate]
+    stable: Alternatives
+    exponentials: list[tuple[Exponential, ...]]
+
+    def only(self, places: Sequence[int]) -> Shortlisted:
+        """Some of them."""
+        return Shortlisted(
+            [self.tried[k] for k in places],
+            kept_of(self.stable, [k + 1 for k in places]),
+            [self.exponentials[k] for k in places],
+        )
+
+
+class PartCandidates:
+    """``known`` are inputs of the part that are positions. Candidates are numbered as they are
+    entered, which is when they are verified."""
+
+    def __init__(
+        self, graph: KernelGraph, number: int, options: PartOptions, known: Mapping[int, Iota]
+    ) -> None:
+        self.graph, self.number, self.known = graph, number, known
+        self.target, self.wanted, self.timed = options.target, options.wanted, options.timed
+        self.watch_verdict = options.watch_verdict
+        self.found: Alternatives | None = None
+        self.stable: Alternatives | None = None
+        self.verified: Alternatives | None = None
+        self.search = SearchResult()
+        self.exponentials: list[tuple[Exponential, ...]] = []
+        self.checked: list[Checked] = []
+        self._seen: set[str] = set()
+        self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a verified candidate."""
+        return self.verified is not None and len(self.verified.programs) > 1
+
+    def shortlisted(self, result: SearchResult, count: int) -> Shortlisted:
+        """The ``count`` candidates that are new and most worth verifying."""
+        new = [c for c in result.candidates if signature(c.graph) not in self._seen]
+        found = side_by_side(self.graph, replace(result, candidates=new))
+        with self.timed("stabilize"):
+            graph, exponentials = stabilize_candidates(self.around(found))
+            graph = skip_steps(graph)
+            graph, kept = shortlist(graph, self.target, count, exponentials)
+        places = kept[0] if kept else ()
+        seen = new
+        if count < self.wanted:  # others may be looked at later
+            seen, found = [new[k] for k in places], kept_of(found, [k + 1 for k in places])
+        self._seen.update(signature(c.graph) for c in seen)
+        (stable,) = parts_of(graph)
+        self.found = joined(self.found, found)
+        self.stable = joined(self.stable, stable)
+        return Shortlisted([new[k] for k in places], stable, [exponentials[k] for k in places])
+
+    def enter(self, some: Shortlisted) -> int:
+        """Enters candidates that are verified now; gives the number of the first."""
+        first = len(self.search.candidates)
+        self.search.candidates += some.tried
+        self.exponentials += some.exponentials
+        programs = zip(some.tried, some.stable.programs[1:], strict=True)
+        self._candidate_of.update((id(program), candidate) for candidate, program in programs)
+        return first
+
+    def judged(self, first: int, kept: Alternatives, checked: Sequence[Checked]) -> None:
+        """Keeps what was said about candidates of which the first has that number."""
+        self.checked += [Checked(self.number, first + c.index, c.verdict) for c in checked]
+        self.verified = joined(self.verified, kept)
+
+    def tell(self, first: int, checked: Checked) -> None:
+        """Says what was found out about one of them."""
+        if self.watch_verdict is not None:
+            self.watch_verdict(replace(checked, part=self.number, index=first + checked.index))
+
+    def around(self, op: Alternatives) -> KernelGraph:
+        """A program of alternatives and the positions that they read."""
+        made = {op.operands[i]: iota for i, iota in self.known.items()}
+        lookups = (replace(iota, results=(value,)) for value, iota in made.items())
+        inputs = tuple(v for v in op.operands if v not in made)
+        return KernelGraph("part", inputs, (*lookups, op), op.results)
+
+    def drop(self, broken: Mapping[int, Sequence[Launch]]) -> list[Pick]:
+        """Drops verified candidates with kernels that do not compile, given by the id of the
+        program; what the search has picked for these kernels."""
+        picks: dict[int, Pick] = {}
+        for program, kernels in broken.items():
+            candidate = self._candidate_of.get(program)
+            if candidate is not None:
+                found = map(candidate.pick_of, kernels)
+                picks.update((id(pick), pick) for pick in found if pick is not None)
+        if self.verified is None or not picks:
+            return []
+
+        def has(program: KernelGraph) -> bool:
+            return any(id(p) in picks for p in self._candidate_of[id(program)].picks.values())
+
+        programs = self.verified.programs
+        self.verified = kept_of(
+            self.verified, [k for k in range(1, len(programs)) if not has(programs[k])]
+        )
+        return list(picks.values())
+
+    def place_of(self, program: KernelGraph) -> int:
+        """The number of a verified program."""
+        candidate = self._candidate_of[id(program)]
+        places = enumerate(self.search.candidates)
+        return next(i for i, c in places if c is candidate)
+
+    def promises_more(self, result: SearchResult) -> bool:
+        """Whether something new is predicted to be faster than all that is verified."""
+        new = [c.cost.time for c in result.candidates if signature(c.graph) not in self._seen]
+        return bool(new) and min(new) < self._best()
+
+    @property
+    def slower_than_own_ops(self) -> bool:
+        """Whether the part's own ops are predicted to be faster than all that is verified."""
+        return self.own_time < self._best()
+
+    @cached_property
+    def own_time(self) -> float:
+        """Predicted µs of the part's own ops; infinite where that is not known."""
+        cost = predict(of_own_ops(self.graph).programs[1], self.target)
+        return float("inf") if cost is None else cost.time
+
+    def _best(self) -> float:
+        programs = () if self.verified is None else self.verified.programs[1:]
+        costs = (predict(p, self.target) for p in programs)
+        return min((c.time for c in costs if c is not None), default=float("inf"))
+
+    def why_none(self) -> str:
+        """Why nothing is left."""
+        if not self.checked:
+            return "; ".join(("the search found no candidate", *self.search.report.notes))
+        verdict = self.checked[0].verdict
+        if verdict.witness is not None:
+            reason = str(verdict.witness)
+        else:
+            against = [e for e in verdict.evidence if e.holds is not True]
+            reason = "; ".join(f"{e.name}: {e.text}" for e in against)
+        return f"no candidate passed verification; the first: {verdict.kind.value}: {reason}"
+
+    def solved(self, fell_back: str, late: bool) -> SolvedPart:
+        """The part in each form; its own ops where it ``fell_back`` to them, and why."""
+        own = fell_back or self.verified is None
+        verified = of_own_ops(self.graph) if own or self.verified is None else self.verified
+        reference = Alternatives(
+            self.graph.inputs, self.graph.outputs, (self.graph,), None, (None,), ()
+        )
+        return SolvedPart(
+            self.found or reference, self.stable or reference, verified, self.search,
+            tuple(self.exponentials), tuple(self.checked), fell_back, late,
+        )  # fmt: skip

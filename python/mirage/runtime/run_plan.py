@@ -1,0 +1,113 @@
+"""Runs a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mirage.runtime.errors import InterruptedUpdateError
+from mirage.runtime.executable import ALIGNMENT
+from mirage.runtime.plan import Call, Plan
+from mirage.runtime.plan_constants import Constants
+from mirage.runtime.torch_calls import TorchCall
+
+if TYPE_CHECKING:
+    import torch
+
+Launcher = Callable[[int, "list[torch.Tensor]"], "Sequence[torch.Tensor]"]
+"""Runs a compiled part, by its number, on tensors that are contiguous and aligned."""
+
+
+class Steps:
+    """A plan with its calls looked up; ``device`` is the program's (None: that of the inputs,
+    call by call). Raises :class:`~mirage.runtime.errors.MissingOpError`."""
+
+    def __init__(self, plan: Plan, device: torch.device | None = None) -> None:
+        self.plan = plan
+        self._device = device
+        self._prepared: dict[torch.device | None, _Prepared] = {}
+        prepared = self._on(device)
+        if device is not None:
+            prepared.constants()
+
+    def _on(self, device: torch.device | None) -> _Prepared:
+        found = self._prepared.get(device)
+        if found is None:
+            found = self._prepared[device] = _Prepared(self.plan, device)
+        return found
+
+    def __call__(
+        self, tensors: Sequence[Any], launch: Launcher, *, write: bool = False
+    ) -> tuple[Any, ...]:
+        """The outputs for all inputs. With ``write``, inputs that the plan updates are written in
+        place where it says so; then an output may be the input itself.
+
+        Raises what calls and launches raise, as :class:`InterruptedUpdateError` where an input has
+        been written to already.
+        """
+        device = _device_of(tensors) if self._device is None else self._device
+        prepared = self._on(device)
+        constants = prepared.constants()
+        values: dict[int, Any] = dict(enumerate(tensors))
+        values.update(constants)
+        copies: dict[int, Any] = {}  # of tensors that kernels cannot take as they are
+        wrote = False
+        try:
+            for step, call, unused in prepared.steps:
+                if call is None:
+                    given = [_ready(v, values, copies) for v in step.operands]
+                    results = launch(step.part, given)  # type: ignore[union-attr]
+                else:
+                    changes = write and call.call.in_place
+                    wrote |= changes
+                    results = call([values[v] for v in step.operands], changes)
+                values.update(zip(step.results, results, strict=True))
+                for v in unused:
+                    del values[v]
+                    copies.pop(v, None)
+        except Exception as error:
+            if not wrote:
+                raise
+            raise InterruptedUpdateError(
+                f"the program failed after it had begun to update its inputs, which hold old and "
+                f"new numbers now: {type(error).__name__}: {error}"
+            ) from error
+        outputs = tuple(values[v] for v in self.plan.outputs)
+        return _apart(outputs, constants) if constants else outputs
+
+
+class _Prepared:
+    """A plan on a device: the steps that depend on inputs, each with its call (None for a launch)
+    and what nothing needs after it, and the others as constants."""
+
+    def __init__(self, plan: Plan, device: torch.device | None) -> None:
+        calls = [TorchCall(step, device) if isinstance(step, Call) else None for step in plan.steps]
+        self.constants = Constants([call for call in calls if call is not None])
+        made = self.constants.made
+        self.steps = [
+            (step, call, tuple(v for v in unused if v not in made))
+            for step, call, unused in zip(plan.steps, calls, plan.last_uses, strict=True)
+            if not made.issuperset(step.results)
+        ]
+
+
+def _device_of(tensors: Sequence[Any]) -> torch.device | None:
+    """Where tensors are; a number on the CPU may stand beside those of a GPU."""
+    devices = [x.device for x in tensors if hasattr(x, "device")]
+    return next((d for d in devices if d.type != "cpu"), devices[0] if devices else None)
+
+
+def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch.Tensor:
+    """A tensor as kernels take it: copied at most once."""
+    x = copies.get(number, values[number])
+    if x.is_contiguous() and not x.data_ptr() % ALIGNMENT:
+        return x
+    dense = x.contiguous()
+    copies[number] = dense.clone() if dense.data_ptr() % ALIGNMENT else dense
+    return copies[number]
+
+
+def _apart(outputs: tuple[Any, ...], constants: Mapping[int, Any]) -> tuple[Any, ...]:
+    """The outputs, with memory of their own where they are in that of constants."""
+    kept = {x.untyped_storage().data_ptr() for x in constants.values()}
+    return tuple(y.clone() if y.untyped_storage().data_ptr() in kept else y for y in outputs)

@@ -1,0 +1,330 @@
+"""Cost of derivations for many sizes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mirage.cost.accountant import Accountant
+from mirage.cost.compilable import MAX_WIDE_DIMS
+from mirage.cost.kernel_features import KernelFeatures
+from mirage.cost.kernel_time import HOT, estimate
+from mirage.cost.target import Target
+from mirage.search.algebra.axes import Dims
+from mirage.search.algebra.normal_form import InAtom
+from mirage.search.kernel.moves import Accumulate, Edge, Gather, Goal, Load, Product
+from mirage.search.kernel.op_costs import EdgeAccounts
+from mirage.search.kernel.phases import Where
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import TensorType, Value
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An output of a kernel: its type, and the axes of each of its dimensions."""
+
+    type: TensorType
+    dims: Dims
+
+
+Num = Any
+_Kind = tuple[object, ...]
+_Work = tuple[dict[str, Num], Num]
+
+
+@dataclass
+class Known:
+    """What is known of kinds of edges at some columns, whatever the derivations."""
+
+    work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"])
+    costs: dict[_Kind, tuple[Num, bool]] = field(default_factory=dict["_Kind", tuple[Num, bool]])
+
+    def clear(self) -> None:
+        """Forgets it."""
+        self.work.clear()
+        self.costs.clear()
+
+
+@dataclass
+class Measure(EdgeAccounts):
+    """Costs derivations of one AND-OR graph over columns of sizes. ``known`` is shared with other
+    graphs of the same problem and loops, at the same columns."""
+
+    target: Target
+    hot: frozenset[int] = frozenset()  # tensors that a kernel before has just written
+    known: Known = field(default_factory=Known)
+
+    def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
+        """What an edge adds to each feature, and where sizes permit it."""
+        return self._work_of(edge, self._kind(edge))
+
+    def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
+        found = self.known.work.get(kind)
+        if found is None:
+            columns = self.columns
+            account = Accountant(
+                KernelFeatures(warps=columns.warps.astype(float), warpgroups=columns.warpgroups)
+            )
+            feasible = self.account(account, edge)
+            given = ("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups")
+            added = {
+                k: v
+                for k, v in vars(account.features).items()
+                if k not in given and (isinstance(v, np.ndarray) or v)
+            }
+            found = self.known.work[kind] = (added, feasible)
+        return found
+
+    def edge_costs(self, edges: Sequence[Sequence[tuple[Edge, Sequence[int]]]]) -> Num:
+        """µs of one block on its own for each edge, a row each, as a guide for extraction; infinite
+        where sizes forbid the edge. ``edges`` are those of each goal, with the places of the goals
+        that each needs, which come before it: where there are no sizes for one of them, there are
+        none for the edge."""
+        rows: list[Num] = []
+        possible: list[bool] = []
+        for own in edges:
+            some = False
+            for edge, children in own:
+                row: Num = None
+                if all(possible[c] for c in children):
+                    row, fits = self._edge_cost(edge)
+                    some |= fits
+                rows.append(self._never if row is None else row)
+            possible.append(some)
+        return np.array(rows)
+
+    @cached_property
+    def _never(self) -> Num:
+        return np.full(self.columns.count, np.inf)
+
+    def _edge_cost(self, edge: Edge) -> tuple[Num, bool]:
+        """The cost of an edge, and whether any sizes permit it."""
+        kind = self._kind(edge)
+        found = self.known.costs.get(kind)
+        if found is None:
+            found = self.known.costs[kind] = self._cost_of(edge, kind)
+        return found
+
+    def _kind(self, edge: Edge) -> _Kind:
+        """Edges of one kind do the same work on other values."""
+        free, atoms = self.derivations.algebra.free, self.derivations.algebra.atoms
+        children = tuple((free(c[0]), self._loaded(c)) for c in edge.children)
+        sort = (atoms[edge.atom],) if isinstance(edge, Load) else edge.sort
+        return type(edge), sort, free(edge.goal[0]), edge.goal[1], children
+
+    def _cost_of(self, edge: Edge, kind: _Kind) -> tuple[Num, bool]:
+        labels = self.labels(edge.goal)
+        if edge.goal[1] != 2 and self.wide(labels).min() > MAX_WIDE_DIMS:
+            return self._never, False
+        added, ok = self._work_of(edge, kind)
+        once: Num = 1e-6
+        step: Num = 0.0
+        for name, amount in added.items():
+            what, _, when = name.rpartition("_")
+            if what in self._rates:
+                own = amount / self._rates[what]
+                if when == "step":
+                    step = step + own
+                else:
+                    once = once + own
+        time: Num = once + step * self._steps
+        if "accumulators" in added:
+            time = time + added["accumulators"] * 1e-6
+        if edge.goal[1] == 2:
+            time = time + 0.01
+        if isinstance(edge, Gather):
+            time = time + self.partial_bytes(edge.children[0]) / self.target.l2_bytes
+        fits = bool(np.any(ok))
+        return np.where(ok, time, self._never), fits
+
+    @cached_property
+    def _steps(self) -> Num:
+        return self.steps()
+
+    @cached_property
+    def _rates(self) -> dict[str, Num]:
+        """What a block does in a µs of each kind of work."""
+        t = self.target
+        return {
+            "load": t.dram_bytes / t.sms,
+            "mma": t.mma_half,
+            "mma32": t.mma_f32,
+            "alu": t.alu,
+            "sfu": t.sfu,
+            "move": t.shared_bytes,
+            "clocks": 2.0 * t.clock,
+            "exchanges": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
+            "rows": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
+        }
+
+    def steps(self) -> Num:
+        """Steps of the loop, or of the inner loop at all steps of the outer one."""
+        kind = self.derivations.kind
+        steps = np.ones(self.columns.count)
+        for axis in (kind.loop, kind.inner):
+            if axis is not None:
+                steps = steps * self.columns.steps[axis]
+        return steps
+
+    def partial_bytes(self, goal: Goal) -> Num:
+        """Bytes of a partial result in device memory."""
+        out: Num = np.full(self.columns.count, 4.0)
+        for a, level in sorted(self.derivations.algebra.free(goal[0])):
+            if level == "L":
+                out = out * self.columns.tile[a] * self.columns.grid[a]
+            elif level == "G":
+                out = out * self.columns.grid[a]
+        return out
+
+    def least_partial_bytes(self, target: Goal) -> float:
+        """Bytes of partial results that every derivation of a goal stores at least: some path of
+        each leads to a goal that is gathered."""
+        least: dict[Goal, float] = {}
+        for goal in self.derivations.order:  # children first
+            least[goal] = min(
+                (
+                    float(self.partial_bytes(edge.children[0]).min())
+                    if isinstance(edge, Gather)
+                    else max((least[child] for child in edge.children), default=0.0)
+                    for edge in self.derivations.edges[goal]
+                ),
+                default=0.0,
+            )
+        return least[target]
+
+    def features(
+        self, edges: list[Edge], outputs: Sequence[Stored]
+    ) -> tuple[KernelFeatures, Num, Num]:
+        """Features, feasibility and the combine kernel's extra time of a derivation."""
+        columns = self.columns
+        account = Accountant(
+            KernelFeatures(
+                blocks=columns.blocks().astype(float),
+                steps=self.steps(),
+                runs=self._around[Where.INNER].times,
+                warps=columns.warps.astype(float),
+                stages=columns.stages.astype(float),
+                warpgroups=columns.warpgroups,
+            )
+        )
+        feasible: Num = np.ones(columns.count, dtype=bool)
+        if not self._suits_warpgroups(edges):
+            feasible = ~columns.warpgroups
+        extra: Num = np.zeros(columns.count)
+        read: set[int] = set()
+        products = {e.goal for e in edges if isinstance(e, Product)}
+        gathered: set[Goal] = set()
+        again = self._again(edges)
+        first, nested = self._first(edges)
+        for edge in edges:
+            if isinstance(edge, Accumulate):
+                self.accumulate(account, edge, edge.children[0] in products)
+                continue
+            added, ok = self.work(edge)
+            feasible = feasible & ok
+            if edge.goal in nested or edge.goal not in first:
+                account.merge(added)
+            if edge.goal in again:  # computed in the second loop, too
+                account.merge(added)
+            if edge.goal in first:
+                account.merge(self._once(added))
+            if isinstance(edge, Load) and edge.goal[1] == 1:
+                atom = self.derivations.algebra.atoms[edge.atom]
+                assert isinstance(atom, InAtom)
+                if atom.tensor not in read and atom.tensor not in self.hot:
+                    read.add(atom.tensor)
+                    tensor = self.tensors[atom.tensor]
+                    account.read(
+                        float(tensor.type.bytes), self._run(atom.dims) * tensor.dtype.bytes
+                    )
+            if isinstance(edge, Gather):
+                gathered.add(edge.children[0])
+        if gathered:
+            size: Num = np.zeros(columns.count)
+            for goal in sorted(gathered):
+                account.store(self.partial_bytes(goal))
+                size = size + self.partial_bytes(goal)
+            t = self.target
+            size = size + sum(out.type.bytes for out in outputs)
+            extra = t.launch + HOT * t.latency * 1.6 + t.combine + size / (0.5 * t.l2_bytes)
+        else:
+            for out in outputs:
+                account.store(float(out.type.bytes), self._run(out.dims) * out.type.dtype.bytes)
+        return account.features, feasible, extra
+
+    def _suits_warpgroups(self, edges: list[Edge]) -> bool:
+        """Whether a loop does nothing but multiply loaded tiles, or goes on from products to
+        further products, which is where it gains: their factors stay in registers."""
+        made = {e.goal: e for e in edges if self.in_loop(e.goal)}
+        if all(e.in_rings for e in made.values()):
+            return all(
+                self._load_width(c) > 0
+                for e in made.values()
+                if isinstance(e, Product)
+                for c in e.children
+            )
+        multiplied: set[Goal] = set()
+        for goal, edge in made.items():  # factors first
+            if isinstance(edge, Product) or any(c in multiplied for c in edge.children):
+                multiplied.add(goal)
+        return any(
+            c in multiplied for e in made.values() if isinstance(e, Product) for c in e.children
+        )
+
+    def _again(self, edges: list[Edge]) -> set[Goal]:
+        """Values of the first loop that the second one computes once more."""
+        again: set[Goal] = set()
+        if self.derivations.kind.passes == 1:
+            return again
+        ended = self.derivations.phases.ended
+        for edge in reversed(edges):  # users first
+            if self.in_loop(edge.goal) and (edge.goal in again or ended(edge.goal[0])):
+                again.update(c for c in edge.children if self.in_loop(c) and not ended(c[0]))
+        return again
+
+    def _first(self, edges: list[Edge]) -> tuple[set[Goal], set[Goal]]:
+        """Values that a nest's inner loop shares with the loop before the nest: those that the
+        latter computes, and those that the former does."""
+        first: set[Goal] = set()
+        nested: set[Goal] = set()
+        if self.derivations.kind.inner is None:
+            return first, nested
+        for edge in reversed(edges):  # users first
+            for child in edge.children:
+                if not self.in_loop(child):
+                    continue
+                if self.in_loop(edge.goal):
+                    homes = [s for s in (first, nested) if edge.goal in s]
+                else:
+                    homes = [nested if self.derivations.phases.within_nest(child[0]) else first]
+                for home in homes:
+                    home.add(child)
+        return first, nested
+
+    def _once(self, added: dict[str, Num]) -> dict[str, Num]:
+        """Work of the steps of an inner loop, done in a loop over the same axis that no other one
+        is around."""
+        axis = self.derivations.kind.inner
+        assert axis is not None
+        steps = self.columns.steps[axis]
+        work = {k: v for k, v in added.items() if not k.startswith(("shared", "live", "scratch"))}
+        return {k.replace("_step", "_once"): v * steps for k, v in work.items()}
+
+    def time(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
+        """Predicted µs of a derivation (with its combine kernel) for every choice of sizes."""
+        features, feasible, extra = self.features(edges, outputs)
+        time = estimate(features, self.target)["time"] + extra
+        return np.where(feasible, time, np.inf)
+
+
+def half_type(tensors: list[Value]) -> DType | None:
+    """The 16-bit type of a program whose inputs are 16-bit, or None."""
+    kinds = [v.dtype for v in tensors if v.type.size > 1]
+    halves = [k for k in kinds if k.is_half]
+    if not halves or any(k is DType.F64 for k in kinds):
+        return None
+    return max(sorted(set(halves), key=lambda k: k.value), key=halves.count)

@@ -1,0 +1,187 @@
+"""Where would a candidate's f16 values leave their range although the reference's do not?
+
+Every value that a program rounds to f16 (casts, stores, operands of products) grows in its own way
+with the scale of each input: ``x * gain`` with both, ``x * rsqrt(mean(x^2)) * gain`` with the gain
+alone. The growth is measured: both programs run in float64, at a few sets of scales, and note how
+large the values are that they round. Between, the logarithm of a size is taken to be linear in the
+logarithms of the scales. Among many sets of scales those are picked where, by that, a value of the
+candidate overflows or vanishes and none of the reference does; the situations that
+:func:`suspects` gives are then run as they are, so nothing rests on the estimate but which
+situations are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from mirage.semantics.domain import Float64, Planes
+from mirage.semantics.evaluation.evaluate import Sampled, evaluate_sampled
+from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.roundings.activations import HIGHEST, LOWEST, Activations, Situation
+from mirage.verify.evidence.roundings.side_by_side import alike, chunks, stacked
+from mirage.verify.evidence.samples.sampled_outputs import Sample
+
+_OVER, _UNDER = 16.0, -14.0  # powers of two: the ends of f16's normal numbers
+_MARGIN = 1.0
+_STEP = 5.0
+_TRIED = 4096
+_MOST_INPUTS = 12
+_PICKED = 2  # situations for each end and base
+_BASES = (0.0, -7.0)  # powers of two, of the natural scales: norms' epsilons rule at the second
+
+
+class Sizes(Float64):
+    """float64 that notes the size of every value that is rounded to f16, in order: for each of
+    ``count`` sets of inputs, which are the first dimension of arrays."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.largest: list[Array] = []
+        self.typical: list[Array] = []
+
+    def _note(self, x: Planes, dtype: DType) -> Planes:
+        if dtype is DType.F16:
+            each = [_size(part) for part in x[0]]  # of one set, where all have the same
+            largest, typical = np.array(each).T
+            self.largest.append(np.broadcast_to(largest, (self.count,)))
+            self.typical.append(np.broadcast_to(typical, (self.count,)))
+        return x
+
+    def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
+        return self._note(super().unary(fn, x, dtype), dtype)
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        return self._note(super().binary(fn, a, b, dtype), dtype)
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        return self._note(super().matmul(a, b, dtype), dtype)
+
+    def reduce(self, fn: ReduceFn, x: Planes, dims: tuple[int, ...], dtype: DType) -> Planes:
+        return self._note(super().reduce(fn, x, dims, dtype), dtype)
+
+    def cast(self, x: Planes, dtype: DType) -> Planes:
+        return self._note(super().cast(x, dtype), dtype)
+
+
+def _size(x: Array) -> tuple[float, float]:
+    """Of the largest number of a value and of a typical one, as powers of two."""
+    size = np.abs(x)
+    finite = size[np.isfinite(size) & (size > 0.0)] if size.size else size
+    if not finite.size:
+        return -np.inf, np.inf
+    # Half of the numbers are smaller: single tiny ones do no harm.
+    return float(np.log2(finite.max())), float(np.log2(np.median(finite)))
+
+
+def suspects(
+    graphs: Sequence[KernelGraph],
+    sample: Sample,
+    draw: Activations,
+    active: Callable[[int], bool] = lambda number: True,
+    first: int = 0,
+    step: int = 1,
+) -> Iterator[tuple[int, Situation]]:
+    """Situations in which a candidate's values may leave the range of f16 and the reference's may
+    not, with the number of the candidate: those that are ``active``, every ``step``-th from
+    ``first`` on. ``graphs`` are the reference and the candidates."""
+    moved = [i for i in draw.free if graphs[0].inputs[i].dtype is DType.F16][:_MOST_INPUTS]
+    numbers = [n for n in range(first, len(graphs) - 1, step) if active(n)]
+    if not moved or not numbers:
+        return
+    natural = np.log2(np.array(draw.scales))
+    for base in _BASES:
+        points = _points(natural + base, moved)
+        places = [0, *(n + 1 for n in numbers if active(n))]
+        sizes: dict[int, list[_Sizes]] = {place: [] for place in places}
+        for some in chunks(points, sample):
+            inputs = [draw.magnified(point.tolist()) for point in some]
+            for place in places:
+                found: dict[int, _Sizes] = {}
+                for those in alike(inputs):
+                    values = _sizes(graphs, place, sample, [inputs[k] for k in those])
+                    found.update(zip(those, values, strict=True))
+                sizes[place] += [found[k] for k in range(len(some))]
+        for place in places[1:]:
+            for what, powers in _found((sizes[0], sizes[place]), draw, points, moved):
+                yield (
+                    place - 1,
+                    draw.scaled(
+                        f"{what} at inputs times 2^" + ", ".join(f"{p:.3g}" for p in powers),
+                        [2.0 ** float(p) for p in powers],
+                    ),
+                )
+
+
+def _points(base: Array, moved: list[int]) -> list[Array]:
+    """A set of scales, and others in each of which one input is moved."""
+    points = [base]
+    for i in moved:
+        point = base.copy()
+        point[i] += _STEP if base[i] < 0.0 else -_STEP
+        points.append(point)
+    return points
+
+
+_Sizes = tuple[Array, Array]
+"""How large the values of a program are: the largest element of each, and the typical one."""
+
+
+def _found(
+    sizes: tuple[list[_Sizes], list[_Sizes]],
+    draw: Activations,
+    points: list[Array],
+    moved: list[int],
+) -> Iterator[tuple[str, Array]]:
+    """Scales, as powers of two, at which the estimate says that the candidate leaves the range.
+    ``sizes`` are those of the reference and of the candidate at each of the points."""
+    base = points[0]
+    powers = _box(draw.stream("box", *base), base, moved)
+    offsets = (powers - base)[:, moved]
+    signs = np.array([points[k + 1][i] - base[i] for k, i in enumerate(moved)])
+    estimates: list[list[Array]] = []  # of each program: the largest and the typical of each value
+    for number in range(2):
+        rows: list[Array] = []
+        for kind in range(2):
+            at = [s[kind] for s in sizes[number]]
+            with np.errstate(invalid="ignore", over="ignore"):
+                slope = np.stack([(p - at[0]) / d for p, d in zip(at[1:], signs, strict=True)], 1)
+                estimate = at[0][:, None] + np.nan_to_num(slope) @ offsets.T
+            rows.append(estimate)
+        estimates.append(rows)
+    (high_r, low_r), (high_c, low_c) = estimates
+    inputs = powers[:, moved].max(1) + 2.5  # they are numbers of f16 themselves
+    over_r = np.maximum(high_r.max(0, initial=-np.inf), inputs)
+    over_c = high_c.max(0, initial=-np.inf)
+    room = np.minimum(_OVER - over_r, over_c - _OVER)
+    under_r = np.minimum(low_r.min(0, initial=np.inf), powers[:, moved].min(1))
+    under_c = low_c.min(0, initial=np.inf)
+    with np.errstate(invalid="ignore"):
+        room_under = np.minimum(under_r, _UNDER) - under_c
+    room_under[over_r > _OVER - _MARGIN] = -np.inf
+    for what, distance in (("overflow", room), ("loss of digits", room_under)):
+        for at in np.argsort(-distance)[:_PICKED]:
+            if distance[at] > _MARGIN:
+                yield what, powers[at]
+
+
+def _box(rng: np.random.Generator, base: Array, moved: list[int]) -> Array:
+    """Many sets of scales; most of them leave most inputs where they are."""
+    powers = np.tile(base, (_TRIED, 1))
+    for i in moved:
+        change = rng.random(_TRIED) < 0.6
+        powers[change, i] = rng.integers(LOWEST, HIGHEST + 1, int(change.sum()))
+    return powers
+
+
+def _sizes(
+    graphs: Sequence[KernelGraph], number: int, sample: Sample, sets: Sequence[Sequence[Sampled]]
+) -> list[_Sizes]:
+    """Of the values of one program, for each set of inputs."""
+    domain = Sizes(len(sets))
+    evaluate_sampled(graphs[number], domain, stacked(sets), sample.demands[number], sets=1)
+    shape = (len(domain.largest), len(sets))
+    largest, typical = (np.reshape(x, shape) for x in (domain.largest, domain.typical))
+    return list(zip(largest.T, typical.T, strict=True))

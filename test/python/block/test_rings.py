@@ -1,0 +1,245 @@
+"""Loops over rings: tensor memory accelerator, mbarriers and wgmma, executed with all checks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from lowering import check_mlir, compile_mlir
+from mirage.compiler.compile import CompileOptions, compile_text
+from mirage.compiler.errors import PtxasError
+from mirage.compiler.ptxas import find_ptxas
+from mirage.emulator import EmulatorError
+from mirage.emulator.run_artifact import check_artifact
+from noticed import Original
+from ptx_mutants import Kind, with_register, wrong_parities
+from warpgroup_graphs import Product
+
+SMALL = Product(128, 128, 192)
+
+
+def check(product: Product) -> None:
+    """Against the µGraph's meaning in float64; the kernel must be one of warpgroups."""
+    text = product.text()
+    ptx = compile_mlir(text).ptx()
+    assert "wgmma.mma_async" in ptx
+    assert "cp.async.bulk.tensor" in ptx
+    assert "mma.sync" not in ptx
+    check_mlir(text)
+
+
+@pytest.mark.parametrize("swapped_a", [False, True])
+@pytest.mark.parametrize("swapped_b", [False, True])
+def test_orders(swapped_a: bool, swapped_b: bool) -> None:
+    check(replace(SMALL, swapped_a=swapped_a, swapped_b=swapped_b))
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(129, 136, 200), (127, 120, 184), (65, 72, 64), (64, 200, 328)]
+)
+def test_sizes_that_do_not_divide(m: int, n: int, k: int) -> None:
+    """What lies outside comes as zeros, and is not written."""
+    check(replace(SMALL, m=m, n=n, k=k))
+
+
+ODD = Product(67, 259, 72, (64, 256, 64), warps=4, stages=2, swapped_b=True)
+
+
+def test_odd_columns() -> None:
+    """Rows of the weights are what must be aligned, not rows of the result, which goes through
+    shared memory where it is large, so that lanes store neighbours."""
+    check(replace(SMALL, m=67, n=131, k=136, swapped_b=True))
+    check(ODD)
+    ptx = compile_mlir(ODD.text()).ptx()
+    assert "ld.shared" in ptx
+    assert "cp.async.bulk.tensor.2d.global" not in ptx
+
+
+def test_a_missing_barrier_before_odd_columns_are_stored_is_noticed() -> None:
+    original = Original(compile_mlir(ODD.text()))
+    missed = [m for m in original.unnoticed("barrier") if m.startswith("bar.sync")]
+    assert len(missed) <= 1  # of the two around the exchange: the first guards what the ring held
+
+
+@pytest.mark.parametrize(
+    ("tile", "warps"),
+    [
+        ((64, 8, 16), 4),
+        ((64, 96, 32), 4),
+        ((64, 256, 64), 4),
+        ((192, 64, 64), 4),
+        ((128, 64, 128), 8),
+        ((64, 128, 64), 8),
+        ((128, 256, 64), 8),
+        ((256, 64, 64), 16),
+    ],
+)
+def test_tiles(tile: tuple[int, int, int], warps: int) -> None:
+    m, n, k = tile
+    check(Product(m + 8, n + 8, 3 * k + 8, tile, warps=warps, stages=2, swapped_b=n < 16 or k < 16))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_stages(stages: int, steps: int) -> None:
+    check(replace(SMALL, m=64, n=64, k=64 * steps, stages=stages))
+
+
+@pytest.mark.parametrize(("dtype", "out"), [("bf16", "bf16"), ("f16", "f32")])
+def test_element_types(dtype: str, out: str) -> None:
+    check(replace(SMALL, dtype=dtype, out=out))
+
+
+def test_epilogue_and_batch() -> None:
+    check(replace(SMALL, epilogue=True, n=136))
+    check(replace(SMALL, batch=3, m=72, swapped_b=True))
+
+
+def test_products_of_products() -> None:
+    """The same kernel again copies boxes of what the first one wrote, in the workspace."""
+    text = replace(SMALL, k=128).text()
+    start, end = text.index("%r = kernel.launch"), text.index("kernel.return")
+    again = text[start:end].replace("%r = ", "%q = ").replace("(%a, %b)", "(%r, %b)")
+    text = text[:end] + again + text[end:].replace("%r", "%q")
+    first, second = compile_mlir(text).manifest.kernels
+    assert first.entry == second.entry
+    kinds = {a.kind for a in second.arguments if a.map is not None}
+    assert kinds == {"workspace", "input", "output"}
+    check_mlir(text)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(17, 3), (35, 2), (2, 5)])
+def test_order_of_tiles(rows: int, cols: int) -> None:
+    """More tiles than fit into a group of rows, and a last group that is lower."""
+    check(replace(SMALL, m=64 * rows, n=8 * cols, k=16, tile=(64, 8, 16), stages=2, swapped_b=True))
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        replace(SMALL, n=132),  # rows of 264 bytes
+        replace(SMALL, dtype="f32", out="f32"),
+        replace(SMALL, tile=(32, 64, 64)),
+        replace(SMALL, tile=(64, 64, 8), swapped_a=True),
+    ],
+)
+def test_what_warpgroups_cannot_do_takes_the_other_path(product: Product) -> None:
+    text = product.text()
+    assert "wgmma" not in compile_mlir(text).ptx()
+    check_mlir(text)
+
+
+def test_other_chips_take_the_other_path() -> None:
+    check_mlir(SMALL.text(), chip="sm_80")
+
+
+# ---- what a mistake in the ring would do
+
+
+RING = replace(SMALL, m=128, n=64, k=64 * 16, tile=(128, 64, 64), warps=8, stages=2)
+
+
+@cache
+def _original() -> Original:
+    return Original(compile_mlir(RING.text()))
+
+
+@pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
+def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
+    original = _original()
+    missed = original.unnoticed(kind)
+    # Of two arrays of mbarriers either fence covers both. The emulator knows what a product reads
+    # only while it is under way, so it does not see that another group may still read what the
+    # result is about to overwrite; expand-rings.mlir tests that barrier.
+    init = "fence.mbarrier_init.release.cluster;"
+    reuse = [m for m in missed if m.startswith("bar.sync")]
+    assert len(reuse) <= 1
+    assert set(missed) <= {init, *reuse}
+    assert kind != "fence" or original.notices(original.ptx.replace(init, ""))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement"),
+    [
+        (r"(mbarrier\.arrive\.expect_tx\S+ _, \[\S+\], )(\S+);", r"\g<1>16;"),
+        (r"@taken mbarrier\.arrive\.shared::cta\.b64 _, \[[^]]+\];", ""),
+    ],
+)
+def test_wrong_counts_are_noticed(pattern: str, replacement: str) -> None:
+    original = _original()
+    broken, count = re.subn(pattern, replacement, original.ptx)
+    assert count
+    assert original.notices(broken)
+
+
+def _init_operands(ptx: str) -> list[tuple[int, int, str]]:
+    """Start, end and text of the number of arrivals of each mbarrier.init."""
+    pattern = re.compile(r"mbarrier\.init\.shared::cta\.b64 \[[^]]+\], ([^;]+);")
+    return [(m.start(1), m.end(1), m[1]) for m in pattern.finditer(ptx)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 9])
+def test_wrong_arrivals_are_noticed(count: int) -> None:
+    """Eight warps release a slot, one thread announces its bytes."""
+    original = _original()
+    ptx = original.ptx
+    operands = _init_operands(ptx)
+    assert len(operands) == 2 * RING.stages
+    for start, end, _ in operands:
+        right = re.search(rf"mov\.b32\s+{re.escape(ptx[start:end])}, (\d+);", ptx)
+        assert right is not None
+        if int(right[1]) == count:
+            continue
+        register = "%r_wrong"
+        broken = ptx[:start] + register + ptx[end:]
+        set_to = f"\tmov.b32 {register}, {count};\n"
+        assert original.notices(with_register(broken, register, set_to))
+
+
+def test_wrong_parity_is_noticed() -> None:
+    original = _original()
+    found = list(wrong_parities(original.ptx))
+    assert len(found) == 2
+    for broken in found:
+        assert original.notices(broken)
+
+
+# ---- the assembler
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
+@pytest.mark.parametrize(
+    ("tile", "warps"), [((128, 256, 64), 8), ((128, 128, 64), 8), ((64, 256, 64), 4)]
+)
+@pytest.mark.parametrize("swapped_b", [False, True])
+def test_no_spills_and_no_serialised_products(
+    tile: tuple[int, int, int], warps: int, swapped_b: bool
+) -> None:
+    text = Product(1024, 1024, 1024, tile, warps, 4, swapped_b=swapped_b).text()
+    compiled = compile_text(text, CompileOptions(use_cache=False))
+    assert compiled.spilled_bytes == 0
+    assert not compiled.notes
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
+def test_serialised_products_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mirage.compiler import compile as module
+
+    original = module.assemble
+
+    def serialise(ptx: str, chip: str) -> object:
+        report = original(ptx, chip)
+        assert report is not None
+        return replace(report, warnings=("info : (C7510) wgmma.mma_async is serialized",))
+
+    monkeypatch.setattr(module, "assemble", serialise)
+    with pytest.raises(PtxasError, match=r"wait for each other: .*C7510"):
+        compile_text(SMALL.text(), CompileOptions(use_cache=False))
+
+
+def test_reference_is_checked() -> None:
+    """The comparison that the tests above rest on fails for another product."""
+    with pytest.raises(EmulatorError):
+        check_artifact(compile_mlir(SMALL.text()), lambda a, b: a @ b + 0.5)

@@ -1,0 +1,115 @@
+"""What slices and joins between kernels cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from mirage.cost import H200
+from mirage.cost.copy_kernels import OWN_TILES, copies_in, unfused_report
+from mirage.cost.predict import predict
+from mirage.search import superoptimize
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.ugraph import Concat, KernelGraph, TensorType, Value
+
+
+def graph_of(b: Builder, inputs: Sequence[Value], *outputs: Value) -> KernelGraph:
+    return KernelGraph("g", tuple(inputs), tuple(b.ops), outputs)
+
+
+def half(*shape: int) -> Value:
+    return Value(TensorType(shape, DType.F16))
+
+
+def test_a_block_in_one_piece_is_copied_only_to_an_output() -> None:
+    b, x = Builder(), half(8, 64)
+    rows, columns = b.slice(x, (2, 0), (3, 64)), b.slice(x, (0, 8), (8, 8))
+    first, second = b.ops
+    assert copies_in(graph_of(b, (x,), rows)) == {first}
+    assert copies_in(graph_of(b, (x,), columns)) == {second}
+
+
+def test_blocks_that_kernels_read_are_addresses() -> None:
+    """Columns, every second element, and what is cut from them again, in other shapes."""
+    b, x = Builder(), half(8, 64)
+    columns = b.slice(x, (0, 3), (8, 8))
+    inner = b.reshape(b.slice(columns, (2, 1), (4, 6)), (2, 2, 6))
+    odd = b.reshape(b.slice(b.reshape(x, (8, 32, 2)), (0, 0, 1), (8, 32, 1)), (8, 32))
+    read = [b.unary(UnaryFn.EXP, v) for v in (columns, inner, odd)]
+    assert not copies_in(graph_of(b, (x,), *read))
+
+
+def test_blocks_without_steps_are_copied() -> None:
+    b, x = Builder(), half(8, 64)
+    flat = b.reshape(b.slice(x, (0, 8), (8, 8)), (64,))
+    (first, _) = b.ops
+    assert copies_in(graph_of(b, (x,), b.unary(UnaryFn.EXP, flat))) == {first}
+
+
+def test_a_join_is_copied_where_a_part_is_there_already() -> None:
+    b, x, y = Builder(), half(8, 16), half(8, 48)
+    one, other = b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.TANH, y)
+    computed = b.concat((one, other), 1)
+    given, twice = b.concat((one, y), 1), b.concat((other, other), 1)
+    graph = graph_of(b, (x, y), computed)
+    assert not copies_in(KernelGraph("g", graph.inputs, graph.ops[:3], graph.outputs))
+    for joined in (given, twice):
+        ops = tuple(op for op in b.ops if not isinstance(op, Concat) or joined in op.results)
+        copies = copies_in(KernelGraph("g", (x, y), ops, (joined,)))
+        assert {v for op in copies for v in op.results} == {joined}
+
+
+def test_parts_are_written_in_the_shape_of_the_join() -> None:
+    """Elements that alternate are written with a step of 2; parts in a shape that has no steps are
+    copied."""
+    b, x, y = Builder(), half(8, 16), half(8, 16)
+    one, other = b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.TANH, y)
+    pairs = b.concat((b.reshape(one, (8, 16, 1)), b.reshape(other, (8, 16, 1))), 2)
+    assert not copies_in(graph_of(b, (x, y), b.reshape(pairs, (8, 32))))
+    b = Builder()
+    one, other = b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.TANH, y)
+    turned = b.concat((b.reshape(one, (16, 8)), b.reshape(other, (16, 8))), 1)
+    assert copies_in(graph_of(b, (x, y), turned)) == {b.ops[-1]}
+
+
+@pytest.mark.parametrize("rows", [1, 100_000])
+def test_bytes_decide_where_there_are_many(rows: int) -> None:
+    b = Builder()
+    b.slice(Value(TensorType((rows, 64), DType.F16)), (0, 0), (rows, 32))
+    cost = unfused_report(b.ops[0], H200)
+    assert cost.bytes_read == cost.bytes_written == 64 * rows
+    assert cost.bound == ("latency" if rows == 1 else "dram")
+    assert cost.time > cost.launch + max(cost.dram, cost.chain) - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rate"), [(DType.F16, OWN_TILES * H200.mma_half), (DType.F32, H200.mma_f32)]
+)
+def test_a_product_takes_as_long_as_its_flops(dtype: DType, rate: float) -> None:
+    """A small one as long as any kernel does."""
+    b = Builder()
+    for n in (16, 4096):
+        x, y = (Value(TensorType((n, n), dtype)) for _ in range(2))
+        b.matmul(x, y)
+    small, large = (unfused_report(op, H200) for op in b.ops)
+    assert small.bound == "latency"
+    assert large.bound == "compute"
+    assert large.compute == pytest.approx(2.0 * 4096**3 / (rate * H200.sms))
+    assert large.time == pytest.approx(H200.launch + large.compute)
+
+
+def test_the_prediction_of_a_program_counts_them() -> None:
+    def predicted(joined: bool) -> float:
+        x, y = (Value(TensorType((8, 32), DType.F16)) for _ in range(2))
+        b = Builder()
+        outputs = [b.unary(UnaryFn.EXP, x), b.unary(UnaryFn.SQRT, y)]
+        outputs += [b.concat((x, y), 1)] if joined else []
+        program = KernelGraph("p", (x, y), tuple(b.ops), tuple(outputs))
+        candidate = superoptimize(program, H200).candidates[0]
+        cost = predict(candidate.graph, H200)
+        assert cost is not None
+        assert cost.time == pytest.approx(candidate.cost.time)
+        return cost.time
+
+    assert predicted(joined=True) > predicted(joined=False) + H200.launch

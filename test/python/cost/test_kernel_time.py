@@ -1,0 +1,234 @@
+"""The cost model: what must hold whatever the parameters, and a few absolute anchors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirage.cost import A100, H200, CheckError, KernelFeatures, check_launch, estimate, features_of
+from mirage.cost.accountant import Accountant, is_odd
+from mirage.cost.kernel_features import Known
+from mirage.cost.kernel_time import ODD
+from mirage.search import superoptimize
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.ugraph import (
+    Axis,
+    BlockGraph,
+    KernelGraph,
+    Launch,
+    Output,
+    Schedule,
+    TensorType,
+    Value,
+)
+from product_kernels import product_kernel
+from search_programs import attention, matmul, rms_linear
+
+
+def copy_features(blocks: float, size: float) -> KernelFeatures:
+    return KernelFeatures(
+        blocks=blocks, warps=4.0, stages=1.0, dram_read=size, load_once=size / blocks,
+        shared_once=size / blocks,
+    )  # fmt: skip
+
+
+def test_an_empty_kernel_costs_its_launch() -> None:
+    time = float(estimate(KernelFeatures(), H200)["time"])
+    assert H200.launch <= time < 1.2 * H200.launch
+
+
+def test_more_bytes_take_longer() -> None:
+    times = [float(estimate(copy_features(1024.0, s), H200)["time"]) for s in (1e6, 1e7, 1e8)]
+    assert times == sorted(times)
+    assert times[-1] == pytest.approx(1e8 / H200.dram_bytes, rel=0.2)
+
+
+def test_a_tiny_grid_cannot_saturate_bandwidth() -> None:
+    def per_byte(blocks: float) -> float:
+        f = KernelFeatures(blocks=blocks, steps=64.0, stages=3.0, load_step=16e3, shared_step=16e3)
+        f.dram_read = blocks * 1e6
+        return float(estimate(f, H200)["dram"]) / (blocks * 1e6)
+
+    assert per_byte(4.0) > 10 * per_byte(264.0)
+    assert per_byte(264.0) == pytest.approx(1 / H200.dram_bytes, rel=0.2)
+
+
+def test_arrays_and_scalars_agree() -> None:
+    blocks = np.array([64.0, 132.0, 1024.0])
+    together = estimate(copy_features(blocks, 1e7), H200)["time"]  # pyright: ignore[reportArgumentType]
+    apart = [float(estimate(copy_features(float(b), 1e7), H200)["time"]) for b in blocks]
+    np.testing.assert_allclose(together, apart)
+
+
+def test_shared_memory_is_limited() -> None:
+    assert np.isinf(estimate(KernelFeatures(shared_once=300e3), H200)["time"])
+    assert np.isfinite(estimate(KernelFeatures(shared_once=200e3), H200)["time"])
+    assert np.isinf(estimate(KernelFeatures(shared_once=200e3), A100)["time"])
+
+
+@pytest.mark.parametrize(
+    "graph", [rms_linear(16, 4096, 6144), attention(2, 256, 4096, 64), matmul(1024, 1024, 1024)]
+)
+def test_features_of_launches_agree_with_the_prediction(graph: object) -> None:
+    for candidate in superoptimize(graph, H200).candidates:  # pyright: ignore[reportArgumentType]
+        for op in candidate.graph.ops:
+            assert isinstance(op, Launch)
+            f = features_of(op)
+            assert f.dram_write == sum(v.type.bytes for v in op.results)
+            assert np.isfinite(estimate(f, H200)["time"])
+
+
+def test_spilled_registers_and_shared_contractions_cost_time() -> None:
+    def time(spilled: float, sums: float, warps: float = 16.0) -> float:
+        f = KernelFeatures(blocks=128.0, warps=warps, load_once=1e5, sums_once=sums)
+        f.known = Known(64e3, 128.0, spilled)
+        return float(estimate(f, H200)["time"])
+
+    assert time(2000.0, 0.0) > time(0.0, 0.0) + 10.0
+    assert time(0.0, 1e5) > time(0.0, 0.0)
+    assert time(0.0, 1e5, 4.0) > time(0.0, 1e5, 16.0) - 1.0
+
+
+def test_sectors_that_are_written_in_pieces_cost_time() -> None:
+    def time(run: float) -> float:
+        account = Accountant(copy_features(1024.0, 8e6))
+        account.store(8e6, run)
+        return float(estimate(account.features, H200)["time"])
+
+    assert time(2.0) > time(8.0) > time(32.0) == time(256.0)
+    # measured on an H200: 58 µs for runs of 2 bytes, 5 µs for whole rows
+    assert time(2.0) - time(256.0) == pytest.approx(50.0, rel=0.3)
+
+
+def test_a_transposed_result_is_written_in_whole_sectors() -> None:
+    x, b = Value(TensorType((2048, 2048), DType.F16), "x"), Builder()
+    y = b.unary(UnaryFn.EXP, b.transpose(x, (1, 0)))
+    best = superoptimize(KernelGraph("g", (x,), tuple(b.ops), (y,)), H200).candidates[0]
+    (launch,) = (op for op in best.graph.ops if isinstance(op, Launch))
+    assert features_of(launch).pieces == 0.0
+
+
+def test_more_stages_keep_more_in_flight() -> None:
+    def time(stages: float) -> float:
+        f = KernelFeatures(blocks=132.0, steps=64.0, stages=stages, load_step=8e3, shared_step=8e3)
+        f.dram_read = 132.0 * 64.0 * 8e3
+        return float(estimate(f, H200)["time"])
+
+    assert time(2.0) > time(3.0) > time(4.0)
+
+
+def test_streaming_programs_come_close_to_measured_times() -> None:
+    # tuned kernels on an H200, cold L2: 13.2 to 18 µs
+    assert 12.0 < superoptimize(rms_linear(2, 4096, 6144), H200).candidates[0].cost.time < 18.0
+    # 61.7 µs is the time to read the operands
+    assert 60.0 < superoptimize(attention(256, 16, 4096, 64), H200).candidates[0].cost.time < 80.0
+
+
+def launch_of(tile: tuple[int, ...], parts: int = 4, warps: int = 4) -> Launch:
+    source = Value(TensorType((64, 64), DType.F16), "x")
+    param = Value(source.type, "x")
+    b = Builder(in_block=True)
+    x = b.load(param, (("m",), ()), tile)
+    body = BlockGraph((param,), tuple(b.ops), (Output(x, (("m",), ())),))
+    return Launch((source,), (Value(source.type),), (Axis("m", parts),), body, Schedule(warps))
+
+
+def test_check_launch_accepts_and_refuses() -> None:
+    check_launch(launch_of((16, 64)), H200)
+    with pytest.raises(CheckError, match="4 parts of 8 to cover 64"):
+        check_launch(launch_of((8, 64)), H200)
+    with pytest.raises(CheckError, match="1 to 16 warps"):
+        check_launch(launch_of((16, 64), warps=32), H200)
+
+
+def test_check_launch_refuses_wide_tiles_and_large_matmuls() -> None:
+    source = Value(TensorType((4, 4, 4), DType.F16))
+    param = Value(source.type)
+    b = Builder(in_block=True)
+    x = b.load(param, ((), (), ()), (4, 4, 4))
+    body = BlockGraph((param,), tuple(b.ops), (Output(x, ((), (), ())),))
+    with pytest.raises(CheckError, match="at most 2 dimensions"):
+        check_launch(Launch((source,), (Value(source.type),), (), body), H200)
+    left, right = Value(TensorType((256, 16), DType.F16)), Value(TensorType((16, 16), DType.F16))
+    params = (Value(left.type), Value(right.type))
+    b = Builder(in_block=True)
+    y = b.matmul(b.load(params[0], ((), ()), (256, 16)), b.load(params[1], ((), ()), (16, 16)))
+    body = BlockGraph(params, tuple(b.ops), (Output(y, ((), ())),))
+    result = Value(TensorType((256, 16), DType.F16))
+    with pytest.raises(CheckError, match="128 x 256, got 256 x 16"):
+        check_launch(Launch((left, right), (result,), (), body), H200)
+    check_launch(Launch((left, right), (result,), (), body, Schedule(8, 2, True)), H200)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tile", "stages", "warps", "measured"),
+    [
+        ((64, 4096, 4096), (64, 32, 128), 8, 4, 11.39),
+        ((64, 4096, 4096), (64, 32, 64), 8, 4, 13.19),
+        ((256, 4096, 4096), (128, 64, 64), 8, 8, 16.64),
+        ((256, 4096, 4096), (128, 64, 64), 6, 8, 20.40),
+        ((256, 4096, 4096), (128, 64, 128), 4, 8, 19.27),
+        ((256, 6144, 4096), (128, 96, 64), 8, 8, 20.56),
+        ((256, 6144, 4096), (128, 96, 128), 3, 8, 30.90),
+        ((2048, 28672, 4096), (128, 256, 64), 4, 8, 765.0),
+        ((2048, 28672, 4096), (128, 256, 128), 2, 8, 1096.0),
+        ((2048, 28672, 4096), (256, 128, 64), 4, 8, 768.0),
+    ],
+)
+def test_products_over_rings_as_measured(
+    sizes: tuple[int, int, int],
+    tile: tuple[int, int, int],
+    stages: int,
+    warps: int,
+    measured: float,
+) -> None:
+    """On an H200, cold: shallow rings wait for their slots, deep ones for device memory."""
+    launch = product_kernel(*sizes, tile, stages, warps)
+    predicted = float(estimate(features_of(launch), H200)["time"])
+    assert 0.85 < predicted / measured < 1.15
+
+
+@pytest.mark.parametrize(
+    ("tile", "stages", "warps", "measured"),
+    [((128, 64, 64), 8, 4, 9.70), ((64, 128, 64), 8, 4, 9.83)],
+)
+def test_rows_that_two_lines_hold_are_read_twice(
+    tile: tuple[int, int, int], stages: int, warps: int, measured: float
+) -> None:
+    """1000^3 on an H200, whose rows of 2000 bytes start anywhere in a line; 1024^3 takes 6 µs."""
+    times = [
+        float(estimate(features_of(product_kernel(n, n, n, tile, stages, warps)), H200)["time"])
+        for n in (1000, 1024)
+    ]
+    assert times[0] > 1.35 * times[1]
+    assert 0.85 < times[0] / measured < 1.15
+
+
+def test_rows_at_odd_elements_cost_the_threads_that_copy_them() -> None:
+    """Element by element, and no step ahead: further stages are of no use."""
+
+    def time(stages: float, odd: float) -> float:
+        f = KernelFeatures(
+            blocks=132.0, steps=64.0, warps=8.0, stages=stages, load_step=16e3, shared_step=16e3,
+            odd_step=odd, mma_step=1e6,
+        )  # fmt: skip
+        return float(estimate(f, H200)["time"])
+
+    assert time(4.0, 0.0) < time(2.0, 0.0)
+    assert time(4.0, 8e3) == pytest.approx(time(2.0, 8e3), rel=0.01)
+    assert time(4.0, 8e3) - time(4.0, 0.0) > 0.9 * 64 * ODD * 8e3 / H200.clock
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "odd"),
+    [
+        ((64, 4095), DType.F16, True),
+        ((64, 4094), DType.F16, False),
+        ((1, 4095), DType.F16, False),
+        ((4095,), DType.F16, False),
+        ((64, 4095), DType.F32, False),
+        ((), DType.F16, False),
+    ],
+)
+def test_which_rows_start_at_odd_elements(shape: tuple[int, ...], dtype: DType, odd: bool) -> None:
+    assert is_odd(TensorType(shape, dtype)) == odd

@@ -1,0 +1,129 @@
+"""The whole way of programs with a dynamic size: imported, searched for each class, executed at
+sizes in each, compared with float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mirage as mi
+import numpy as np
+import pytest
+import torch
+from mirage.emulator.run_artifact import check_artifact
+from mirage.frontend.errors import DynamicShapeError
+from mirage.frontend.program import Program, SizedProgram
+from mirage.pipeline.checks.kernel_check import Outcome
+from mirage.pipeline.commands.emulate import emulate_sizes
+from mirage.pipeline.optimize import optimize_sizes
+from mirage.pipeline.size_classes import OptimizedSizes, classes_of
+from mirage.runtime.by_size import read_sizes
+from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
+from torch.export import Dim
+
+HALF = torch.float16
+
+
+def optimized(
+    function: Callable[..., object], most: int, *inputs: torch.Tensor, rows: int = 1, **options: Any
+) -> OptimizedSizes:
+    shapes = [{0: Dim("batch", min=1, max=most)} if i < rows else None for i in range(len(inputs))]
+    graph = mi.from_torch(function, *inputs, dynamic_shapes=shapes)
+    return graph.superoptimize(chip="sm_80", budget=60, use_cache=False, **options)
+
+
+def silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+def test_a_norm_and_a_product(tmp_path: Path) -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.rms_norm(x, (48,)) @ w
+
+    def meaning(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        norm = np.sqrt((x**2).mean(1, keepdims=True) + np.finfo(np.float32).eps)
+        return x / norm @ w
+
+    found = optimized(f, 50, torch.zeros(9, 48, dtype=HALF), torch.zeros(48, 32, dtype=HALF))
+    assert [c.at_most for c in found.classes] == [16, 64]
+    assert all(k.outcome is not Outcome.FAILED for c in found.classes for k in c.checks)
+    assert any(k.outcome is Outcome.PASSED for c in found.classes for k in c.checks)
+    table = read_sizes(found.save(tmp_path / "table"))
+    for size, number in ((1, 0), (7, 0), (16, 0), (33, 1), (50, 1)):
+        at, artifact = table.at(size)
+        assert at == number
+        run = check_artifact(artifact, meaning)
+        assert run.outputs[0].shape == (size, 32)
+    with pytest.raises(ArgumentSizeError, match="expected a size from 1 to 50"):
+        table.at(51)
+    assert "batch up to 64" in found.describe()
+
+
+def test_rows_of_several_tokens_and_tiles_across_them() -> None:
+    def f(x: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
+        return x + torch.nn.functional.silu(x @ w1) @ w2
+
+    found = optimized(
+        f, 16, torch.zeros(9, 3, 32, dtype=HALF), torch.zeros(32, 64, dtype=HALF),
+        torch.zeros(64, 32, dtype=HALF),
+    )  # fmt: skip
+    for size in (1, 7, 16):
+        _, artifact = found.table.at(size)
+        check_artifact(artifact, lambda x, w1, w2: x + silu(x @ w1) @ w2)
+
+
+def test_sizes_with_one_block_for_each_row_start_no_others() -> None:
+    def meaning(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.einsum("bij,bjk->bik", x, y)
+
+    x, y = torch.zeros(9, 16, 32, dtype=HALF), torch.zeros(9, 32, 16, dtype=HALF)
+    found = optimized(torch.matmul, 16, x, y, rows=2)
+    blocks: list[int] = []
+    for size in (1, 5, 16):
+        _, artifact = found.table.at(size)
+        check_artifact(artifact, meaning)
+        blocks.append(artifact.manifest.kernels[0].grid[0])
+    assert blocks[0] < blocks[1] < blocks[2]
+
+
+def test_a_module_with_weights_on_tensors() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.GELU(), torch.nn.Linear(48, 16))
+    found = optimized(layer, 40, torch.zeros(9, 32))
+    for size in (1, 17, 33, 40):
+        x = torch.randn(size, 32)
+        (y,) = emulate_sizes(found, x)
+        torch.testing.assert_close(y, layer(x).detach(), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ArgumentSizeError, match=r"expected a size from 1 to 40.*got 41"):
+        emulate_sizes(found, torch.zeros(41, 32))
+    with pytest.raises(ArgumentShapeError, match=r"expected shape \(n, 32\), got \(3, 31\)"):
+        emulate_sizes(found, torch.zeros(3, 31))
+    with pytest.raises(ArgumentCountError, match=r"expected 1 input tensors .*got 2"):
+        emulate_sizes(found, torch.zeros(3, 32), torch.zeros(3, 32))
+
+
+def test_rows_that_depend_on_each_other_are_refused() -> None:
+    def at(size: int) -> Program:
+        return mi.from_torch(lambda x: x.softmax(0), torch.zeros(size, 8)).program
+
+    with pytest.raises(DynamicShapeError, match="rows along batch that do not depend on each"):
+        optimize_sizes(SizedProgram("batch", 1, 32, (0,), at))
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "classes"),
+    [
+        (1, 5, (16,)),
+        (1, 16, (16,)),
+        (1, 17, (16, 32)),
+        (17, 256, (64, 256)),
+        (1, 256, (16, 64, 256)),
+        (1, 300, (16, 64, 256, 304)),
+    ],
+)
+def test_classes(least: int, most: int, classes: tuple[int, ...]) -> None:
+    def at(size: int) -> Program:
+        raise AssertionError(f"expected no program, {size} was asked for")
+
+    assert classes_of(SizedProgram("n", least, most, (0,), at)) == classes

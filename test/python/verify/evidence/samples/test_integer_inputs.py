@@ -1,0 +1,74 @@
+"""Integers as programs have them: draws reach all that an input is compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirage.semantics.builder import Builder
+from mirage.semantics.evaluation.tile_lookups import loaded
+from mirage.semantics.ops.op import TensorType, Value
+from mirage.semantics.positions import Iota
+from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.samples.integer_inputs import compared_with, draw_integers
+
+CLASSES = 300
+
+
+def tensor(*shape: int, dtype: DType = DType.I64) -> Value:
+    return Value(TensorType(shape, dtype))
+
+
+def one_hot(fn: BinaryFn, turned: bool = False, moved: bool = False) -> KernelGraph:
+    """Which of :data:`CLASSES` classes each of six rows names: less than two rows have places."""
+    target = tensor(6, 1)
+    places = Iota((), (tensor(1, CLASSES),), 1)
+    b = Builder()
+    given = b.broadcast(b.reshape(target, (1, 6)), (2, 6)) if moved else target
+    given = b.reshape(b.slice(given, (0, 0), (1, 6)), (6, 1)) if moved else given
+    pair = (places.result, given) if turned else (given, places.result)
+    truth = b.binary(fn, *pair)
+    return KernelGraph("one_hot", (target,), (places, *b.ops), (truth,))
+
+
+@pytest.mark.parametrize("fn", [BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE, BinaryFn.NE])
+@pytest.mark.parametrize("turned", [False, True])
+def test_inputs_reach_what_they_are_compared_with(fn: BinaryFn, turned: bool) -> None:
+    graph = one_hot(fn, turned)
+    (target,) = graph.inputs
+    assert compared_with(graph) == {target: CLASSES}
+
+
+def test_views_are_followed() -> None:
+    graph = loaded(one_hot(BinaryFn.EQ, moved=True))
+    assert compared_with(graph) == {graph.inputs[0]: CLASSES}
+
+
+def test_what_is_not_compared_has_no_extent() -> None:
+    x, y = tensor(6, 4), tensor(6, 4)
+    b = Builder()
+    total = b.binary(BinaryFn.ADD, x, y)
+    assert not compared_with(KernelGraph("sum", (x, y), tuple(b.ops), (total,)))
+    truth = b.binary(BinaryFn.EQ, x, y)  # of numbers of which nothing is known
+    assert not compared_with(KernelGraph("equal", (x, y), tuple(b.ops), (truth,)))
+
+
+def drawn(value: Value, least: int) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    region = tuple(None for _ in value.shape)
+    return np.concatenate([draw_integers(rng, value, region, least).ravel() for _ in range(400)])
+
+
+def test_draws_reach_so_many_numbers() -> None:
+    """Six rows name any of 300 classes, and none beyond; without, the first eight at most."""
+    target = tensor(6, 1)
+    numbers = drawn(target, CLASSES)
+    assert numbers.min() == 0
+    assert CLASSES * 0.97 <= numbers.max() < CLASSES
+    assert len(np.unique(numbers)) > CLASSES / 2
+    assert drawn(target, 0).max() < 8
+
+
+def test_draws_fit_their_type() -> None:
+    assert drawn(tensor(6, 1, dtype=DType.I8), CLASSES).max() < 128
+    assert set(drawn(tensor(6, 1, dtype=DType.I1), CLASSES)) == {0.0, 1.0}
