@@ -195,7 +195,7 @@ class _Planner(BlockAnalysis):
         op = self.definitions.get(self.looped.get(value, value))
         if isinstance(op, Elementwise):
             return any(x.shape == value.shape and self._rows_of_warps(x) for x in op.operands)
-        return isinstance(op, Matmul)
+        return op in self.matmuls
 
     def _moves(self, value: Value, user: Op) -> bool:
         """Whether an operand of an elementwise op or a view may be held by other threads than the
