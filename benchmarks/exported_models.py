@@ -9,21 +9,24 @@ from typing import Any
 
 import torch
 from decoder_models import Decoder, Use
+from encoder_models import Encoder, argument
 from mirage.cost.target import target_for
 from mirage.pipeline.commands.export import export_with
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Optimized
 from mirage.semantics.describe import describe
+from torch import nn
 from transformers_decoder import example, served
+from transformers_encoder import Encoded, untouched
 from usage import Memory, processor_time
 
 Row = dict[str, Any]
 
 
 def exported(
-    decoder: Decoder,
-    use: Use,
+    model: Decoder | Encoder,
+    use: Use | None,
     folder: Path,
     *,
     chip: str,
@@ -31,9 +34,30 @@ def exported(
     watch: Callable[[str], None] | None = None,
 ) -> Row:
     """Exports one model to ``<folder>/<model>.<layers>.<use>.mirage``; the row says what that took:
-    seconds, MiB, what it consists of, and the predicted µs."""
-    name = f"{decoder.name}.{decoder.layers}.{use.name}"
+    seconds, MiB, what it consists of, and the predicted µs. Encoders have one use, a batch."""
     options = OptimizeOptions(chip=chip, budget=budget, watch=watch)
+    dtype = torch.bfloat16
+    if isinstance(model, Encoder):
+        name = f"{model.name}.{model.layers}.batch"
+        return _exported(
+            name, lambda: Encoded(untouched(model, dtype)), (argument(model, "cpu", dtype),),
+            folder, options,
+        )  # fmt: skip
+    if use is None:
+        raise ValueError(f"expected a use of the decoder {model.name}, got none")
+    name = f"{model.name}.{model.layers}.{use.name}"
+    return _exported(
+        name, lambda: served(model, dtype), example(model, use, dtype), folder, options
+    )
+
+
+def _exported(
+    name: str,
+    make: Callable[[], nn.Module],
+    inputs: tuple[Any, ...],
+    folder: Path,
+    options: OptimizeOptions,
+) -> Row:
     spent: dict[str, float] = {}
     begin, used = time.perf_counter(), processor_time()
 
@@ -43,20 +67,17 @@ def exported(
         spent["optimize"] = time.perf_counter() - begin - spent["import"]
         return found
 
-    dtype = torch.bfloat16
     with Memory() as memory:
-        module = served(decoder, dtype)
         written = export_with(
-            optimizer, module, example(decoder, use, dtype), {},
-            folder / f"{name}.mirage", "reference", options,
-        )  # fmt: skip
+            optimizer, make(), inputs, {}, folder / f"{name}.mirage", "reference", options
+        )
     spent["all"] = time.perf_counter() - begin
     found = written.optimized
     steps = found.steps
     prediction = found.report.prediction
     (folder / f"{name}.kernels.txt").write_text(kernels_of(found))
     return {
-        "name": name, "chip": target_for(chip).name,
+        "name": name, "chip": target_for(options.chip).name,
         "seconds": {k: round(v, 1) for k, v in spent.items()},
         "cpu": round(processor_time() - used, 1), "memory": round(memory.most),
         "ops": len(found.program.graph.ops), "parts": len(found.artifacts),

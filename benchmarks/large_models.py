@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Whole language models: exported where MLIR is, measured on a GPU beside PyTorch.
+"""Whole models: exported where MLIR is, measured on a GPU beside PyTorch.
 
     .venv/bin/python benchmarks/large_models.py compile llama3_8b --layers 4 --out build/whole
     python benchmarks/large_models.py run --artifacts build/whole --out benchmarks/results
 
 `compile` builds Transformers' class from its configuration, with weights that take no memory, and
-writes one model for each use (a step of decoding after a full cache of 4096 tokens, a prompt of
-2048): ``<model>.<layers>.<use>.mirage``. `run` needs Python, torch, cuda-bindings and a GPU: it
-makes random weights, compares logits with float32 and with plain PyTorch on the same weights, and
-times graph replay and plain calls. The exit code is 1 if a result is wrong or a model fails.
+writes one model for each use (of decoders: a step of decoding after a full cache of 4096 tokens, a
+prompt of 2048; of encoders: a batch): ``<model>.<layers>.<use>.mirage``. `run` needs Python, torch,
+cuda-bindings and a GPU: it makes random weights, compares results with float32 and with plain
+PyTorch on the same weights, and times graph replay and plain calls. The exit code is 1 if a result
+is wrong or a model fails.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
+import encoder_models  # noqa: E402
 from decoder_models import DECODERS, USES, costs  # noqa: E402
+from encoder_models import ENCODERS  # noqa: E402
 
 Row = dict[str, Any]
 COMPILED = "compiled.json"
+BATCH = "batch"
+"""The use of encoders."""
 
 
 def compile_all(arguments: argparse.Namespace) -> int:
@@ -39,13 +44,13 @@ def compile_all(arguments: argparse.Namespace) -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / COMPILED
     rows: dict[str, Row] = json.loads(path.read_text()) if path.exists() else {}
-    decoder = DECODERS[arguments.model].with_layers(arguments.layers)
+    model = {**DECODERS, **ENCODERS}[arguments.model].with_layers(arguments.layers)
     failed = False
-    for use in arguments.uses:
-        name = f"{decoder.name}.{decoder.layers}.{use}"
+    for use in arguments.uses if arguments.model in DECODERS else [BATCH]:
+        name = f"{model.name}.{model.layers}.{use}"
         try:
             row = exported(
-                decoder, USES[use], arguments.out, chip=arguments.chip, budget=arguments.budget,
+                model, USES.get(use), arguments.out, chip=arguments.chip, budget=arguments.budget,
                 watch=print if arguments.verbose else None,
             )  # fmt: skip
         except Exception as error:
@@ -61,6 +66,7 @@ def compile_all(arguments: argparse.Namespace) -> int:
 
 def run_all(arguments: argparse.Namespace) -> int:
     """Measures every model of a folder."""
+    import measured_encoders
     import measured_models
     import torch
 
@@ -81,12 +87,17 @@ def run_all(arguments: argparse.Namespace) -> int:
     for folder in chosen:
         name = folder.name.removesuffix(".mirage")
         kind, layers, use = name.split(".")
-        decoder = DECODERS[kind].with_layers(int(layers))
         row: Row = {"name": name, "compiled": compiled.get(name, {})}
-        row |= costs(decoder, USES[use])
         print(f"{name}", flush=True)
         try:
-            row |= bench.measured(folder, decoder, USES[use])
+            if kind in ENCODERS:
+                encoder = ENCODERS[kind].with_layers(int(layers))
+                row |= encoder_models.costs(encoder)
+                row |= measured_encoders.measured(bench, folder, encoder)
+            else:
+                decoder = DECODERS[kind].with_layers(int(layers))
+                row |= costs(decoder, USES[use])
+                row |= bench.measured(folder, decoder, USES[use])
         except Exception as error:  # one bad model must not hide the others' results
             traceback.print_exc()
             row["error"] = f"{type(error).__name__}: {error}"
@@ -103,7 +114,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     c = commands.add_parser("compile", help="export models")
-    c.add_argument("model", choices=list(DECODERS))
+    c.add_argument("model", choices=[*DECODERS, *ENCODERS])
     c.add_argument("--layers", type=int, help="so many layers instead of all")
     c.add_argument("--uses", nargs="+", choices=list(USES),
                    default=["decode_b1", "decode_b8", "prefill"])  # fmt: skip

@@ -7,7 +7,7 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,8 @@ class Bench:
             del exact
             mine, theirs = row["errors"][OURS], row["errors"]["eager"]
             row["correct"] = all(mine[k] <= ALLOWED * theirs[k] + 1e-12 for k in theirs)
-            self._time(row, decoder, use, weights, model, args)
+            self.time(row, model, args, self._chosen(use),
+                      lambda peer: prepared(peer, decoder, weights, args))  # fmt: skip
         return row
 
     def _made(self, decoder: Decoder) -> dict[str, torch.Tensor]:
@@ -98,9 +99,15 @@ class Bench:
         logits = plain(ids, positions, *wide)
         return Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in wide))
 
-    def _time(
-        self, row: Row, decoder: Decoder, use: Use, weights: Any, model: Any, args: Args
+    def time(
+        self,
+        row: Row,
+        model: Any,
+        args: Sequence[Any],
+        peers: Iterable[Peer],
+        prepare: Callable[[Peer], Callable[[int], Any]],
     ) -> None:
+        """Times of a model and of its peers, in turns."""
         last: list[torch.Tensor] = []
         calls: dict[str, Callable[[int], Any]] = {OURS: lambda i: last.append(model(*args))}
         expected = model(*args)
@@ -112,13 +119,13 @@ class Bench:
         row["replay_equal"] = torch.equal(expected, written)
         calls[OURS] = lambda i: model(*args)
         row["failed"] = {}
-        for peer in self._chosen(use):
+        for peer in peers:
             if time.monotonic() > self.until:
                 row["failed"][peer.name] = "not prepared: the time was used"
                 continue
             begin = time.perf_counter()
             try:
-                call = prepared(peer, decoder, weights, args)
+                call = prepare(peer)
                 graphs[peer.name] = timing.capture(call, [0])
                 calls[peer.name] = call
             except Exception as error:  # a peer that fails is no failure of ours
@@ -182,11 +189,17 @@ def errors(exact: Outcome, got: Outcome) -> dict[str, float]:
 
 def prepared(peer: Peer, decoder: Decoder, weights: Any, args: Args) -> Callable[[int], Any]:
     """A peer, compiled and run once."""
-    module = PlainDecoder(decoder, weights, peer.attention)
+    return compiled(PlainDecoder(decoder, weights, peer.attention), peer.mode, args)
+
+
+def compiled(
+    module: torch.nn.Module, mode: str | None, args: Sequence[Any]
+) -> Callable[[int], Any]:
+    """A module, compiled in a mode of ``torch.compile`` (None: eager), and run once."""
     run: Any = module
-    if peer.mode is not None:
+    if mode is not None:
         torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
-        mode = None if peer.mode == "default" else peer.mode
+        mode = None if mode == "default" else mode
         run = torch.compile(module, fullgraph=True, dynamic=False, mode=mode)
     run(*args)
     torch.cuda.synchronize()
@@ -241,7 +254,7 @@ def line(row: Row) -> str:
 
 HEADER = (
     "model", "ours ms", "predicted", "floor", "of floor", "best PyTorch", "which", "speed-up",
-    "plain ours", "plain eager", "host µs", "error of logits, ours / eager", "kernels", "calls",
+    "plain ours", "plain eager", "host µs", "error, ours / eager", "kernels", "calls",
 )  # fmt: skip
 
 
@@ -261,18 +274,18 @@ def cells(row: Row) -> list[str]:
     times = {k: t["median"] / 1e3 for k, t in row["graph"].items()}
     ours = times.pop(OURS)
     name, best = min(times.items(), key=lambda item: item[1]) if times else ("-", float("nan"))
-    compiled, floor = row["compiled"], row["floor"] / 1e3
-    predicted = compiled.get("predicted")
+    about, floor = row["compiled"], row["floor"] / 1e3
+    predicted = about.get("predicted")
     plain = row["plain"]
     eager = plain.get("eager", {}).get("median", float("nan"))
-    mine, theirs = (row["errors"][k]["logits"] for k in (OURS, "eager"))
+    mine, theirs = (next(iter(row["errors"][k].values())) for k in (OURS, "eager"))
     mark = "" if row["correct"] and row["replay_equal"] else " WRONG"
     return [
         row["name"], f"{ours:.3f}", "-" if predicted is None else f"{predicted / 1e3:.3f}",
         f"{floor:.3f}", f"{floor / ours:.2f}", f"{best:.3f}", name, f"{best / ours:.2f}",
         f"{plain[OURS]['median'] / 1e3:.3f}", f"{eager / 1e3:.3f}", f"{row['host']:.0f}",
-        f"{mine:.1e} / {theirs:.1e}{mark}", str(compiled.get("kernels", "-")),
-        str(len(compiled.get("calls", ()))),
+        f"{mine:.1e} / {theirs:.1e}{mark}", str(about.get("kernels", "-")),
+        str(len(about.get("calls", ()))),
     ]  # fmt: skip
 
 

@@ -13,12 +13,15 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
+import encoder_models
 import measured_models
 from decoder_models import DECODERS, USES, Decoder, arguments, costs, random_weights
+from encoder_models import ENCODERS, PlainEncoder, argument
 from exported_models import exported
 from mirage.runtime import load
 from plain_decoder import Attention, PlainDecoder
 from transformers_decoder import served
+from transformers_encoder import Encoded, untouched
 
 TINY = DECODERS["tiny"]
 
@@ -79,3 +82,44 @@ def test_what_is_exported_computes_the_same(
         eager = PlainDecoder(decoder, weights)
         theirs = measured_models.errors(exact, measured_models.outcome(eager, args))
     assert all(mine[what] <= 2 * theirs[what] + 1e-6 for what in theirs), (mine, theirs)
+
+
+@pytest.mark.parametrize("name", ["tiny_bert", "tiny_vit"])
+def test_plain_encoders_are_those_of_transformers(name: str) -> None:
+    encoder = ENCODERS[name]
+    weights = encoder_models.random_weights(encoder, "cpu", torch.float32)
+    module = Encoded(untouched(encoder, torch.float32))
+    module.model.load_state_dict(weights)
+    x = argument(encoder, "cpu", torch.float32)
+    with torch.no_grad():
+        got, want = PlainEncoder(encoder, weights)(x), module(x)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_large_encoders_are_bound_by_arithmetic() -> None:
+    counts = {
+        name: sum(torch.Size(s).numel() for s in ENCODERS[name].shapes().values())
+        for name in ("bert_large", "vit_large")
+    }
+    assert counts == {"bert_large": 334_092_288, "vit_large": 303_301_632}
+    for name in counts:
+        found = encoder_models.costs(ENCODERS[name])
+        assert found["floor"] == pytest.approx(found["flops"] / 790e6)
+
+
+def test_an_encoder_that_is_exported_computes_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRAGE_CACHE_DIR", str(tmp_path / "cache"))
+    encoder = ENCODERS["tiny_bert"].with_layers(1)
+    row = exported(encoder, None, tmp_path, chip="h200", budget=20.0)
+    assert row["kernels"]
+    weights = encoder_models.random_weights(encoder, "cpu", torch.bfloat16)
+    state = {f"model.{name}": x for name, x in weights.items()}
+    model: Any = load(tmp_path / "tiny_bert.1.batch.mirage", device="cpu", state=state)
+    x = argument(encoder, "cpu", torch.bfloat16)
+    with torch.no_grad():
+        exact = PlainEncoder(encoder, weights, torch.float32)(x)
+        mine, theirs = ((call(x).float() - exact).norm() for call in
+                        (model, PlainEncoder(encoder, weights)))  # fmt: skip
+    assert mine <= 2 * theirs
