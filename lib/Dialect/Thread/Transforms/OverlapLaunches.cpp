@@ -9,6 +9,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mirage::thread {
@@ -35,8 +37,10 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
     for (Operation *function : functions) {
       OpBuilder builder =
           OpBuilder::atBlockBegin(&cast<gpu::GPUFuncOp>(function).getBody().front());
-      if (waiting.contains(function))
+      if (waiting.contains(function)) {
+        builder.setInsertionPoint(beforeWait(cast<gpu::GPUFuncOp>(function)));
         thread::DependentWaitOp::create(builder, function->getLoc());
+      }
       if (!followed.contains(function))
         continue;
       if (Operation *loop = lastLoop(function))
@@ -54,6 +58,66 @@ private:
       return WalkResult::skip();
     });
     return last;
+  }
+
+  /// Where to wait: before the first op that may touch what the kernels before
+  /// write. What the kernel loads at its start of the graph's inputs goes before
+  /// that: it is there already.
+  Operation *beforeWait(gpu::GPUFuncOp function) {
+    Operation *wait = nullptr;
+    SmallVector<Operation *> early;
+    for (Operation &op : function.getBody().front()) {
+      bool ready = loadsInput(&op, function);
+      if (ready && wait)
+        early.push_back(&op);
+      if (ready || isPure(&op) || isa<thread::CopyCommitOp>(op))
+        continue;
+      if (!wait)
+        wait = &op;
+      if (!isa<thread::CopyAsyncOp, thread::LoadGlobalOp>(op))
+        break;
+    }
+    for (Operation *load : early)
+      hoist(load, wait);
+    return wait;
+  }
+
+  static bool isPure(Operation *op) {
+    return op->getNumRegions() == 0 && !op->hasTrait<OpTrait::IsTerminator>() && mlir::isPure(op);
+  }
+
+  /// Whether an op loads of an input of the graph.
+  bool loadsInput(Operation *op, gpu::GPUFuncOp function) const {
+    Value source;
+    if (auto copy = dyn_cast<thread::CopyAsyncOp>(op))
+      source = copy.getSource();
+    else if (auto load = dyn_cast<thread::LoadGlobalOp>(op))
+      source = load.getSource();
+    auto argument = dyn_cast_if_present<BlockArgument>(source);
+    if (!argument || argument.getOwner() != &function.getBody().front())
+      return false;
+    auto known = inputs.find(function);
+    return known != inputs.end() && known->second.test(argument.getArgNumber());
+  }
+
+  /// Moves an op and what it needs of the block before another one, unless it needs what is not
+  /// there by then.
+  static void hoist(Operation *op, Operation *before) {
+    llvm::SetVector<Operation *> needed;
+    needed.insert(op);
+    for (size_t i = 0; i < needed.size(); ++i)
+      for (Value operand : needed[i]->getOperands()) {
+        Operation *made = operand.getDefiningOp();
+        if (!made || made->getBlock() != op->getBlock() || made->isBeforeInBlock(before))
+          continue;
+        if (!isPure(made))
+          return;
+        needed.insert(made);
+      }
+    SmallVector<Operation *> order = needed.takeVector();
+    llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *moved : order)
+      moved->moveBefore(before);
   }
 
   void overlap(kernel::GraphOp graph) {
@@ -76,10 +140,26 @@ private:
   Operation *note(kernel::InvokeOp invoke) {
     Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
     functions.insert(function);
+    // Results come after the operands.
+    auto [known, isNew] = inputs.try_emplace(
+        function, cast<gpu::GPUFuncOp>(function).getNumArguments(), false);
+    for (auto [number, operand] : llvm::enumerate(invoke.getOperands())) {
+      bool input = isInput(operand);
+      known->second[number] = input && (isNew || known->second.test(number));
+    }
     return function;
+  }
+
+  /// Whether a value is an input of its graph, or a view of one.
+  static bool isInput(Value value) {
+    while (isa_and_present<kernel::ReshapeOp, kernel::SliceOp>(value.getDefiningOp()))
+      value = value.getDefiningOp()->getOperand(0);
+    return isa<BlockArgument>(value);
   }
 
   llvm::SetVector<Operation *> functions;
   DenseSet<Operation *> waiting, followed;
+  /// Which arguments of a kernel are inputs of the graph wherever it is called.
+  DenseMap<Operation *, llvm::BitVector> inputs;
 };
 } // namespace

@@ -162,10 +162,15 @@ def _run(
     blocks: Sequence[int],
     most: int,
 ) -> int:
-    """Runs some blocks; the warp-instructions that they took. What a kernel reads that starts early
-    is not there before it has waited."""
-    early = kernel.dependent
-    args = [Dependent(a) if early and isinstance(a, np.ndarray) else a for a in memory.arguments]
+    """Runs some blocks; the warp-instructions that they took. What other kernels write is not there
+    before a kernel that starts early has waited."""
+    given = zip(kernel.arguments, memory.arguments, strict=True)
+    args = [
+        Dependent(a)
+        if kernel.dependent and argument.kind != "input" and isinstance(a, np.ndarray)
+        else a
+        for argument, a in given
+    ]
     ran = _parsed(artifact.ptx(kernel.module)).launch(
         kernel.entry,
         grid=kernel.grid,

@@ -28,6 +28,24 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: thread.dependent_launch
   // CHECK-NEXT: }
   // CHECK-NEXT: gpu.return
+  // What is there already, an input wherever the kernel is called, is loaded before the wait, with
+  // what that needs; what others write and what comes after it, as it was.
+  // CHECK-LABEL: gpu.func @streams
+  // CHECK: thread.copy_async %arg1[%c0, %c0]
+  // CHECK: %[[TWICE:.+]] = arith.muli %block_id_x, %c8
+  // CHECK: thread.copy_async %arg1[%[[TWICE]], %c0]
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK-NEXT: thread.copy_async %arg0
+  // CHECK-NEXT: thread.copy_commit
+  // CHECK-NOT: thread.copy_async %arg1
+  // CHECK: thread.copy_commit
+  // CHECK: scf.for
+  // CHECK: thread.dependent_launch
+  // An input of one call is written by a kernel before another one.
+  // CHECK-LABEL: gpu.func @both
+  // CHECK: %block_id_x
+  // CHECK: thread.dependent_wait
+  // CHECK: thread.copy_async %arg1
   // CHECK-LABEL: gpu.func @alone
   // CHECK-NEXT: gpu.return
   gpu.module @kernels {
@@ -53,6 +71,40 @@ module attributes {gpu.container_module} {
           }
         }
       }
+      gpu.return
+    }
+    gpu.func @streams(%x: memref<64x64xf16>, %w: memref<64x64xf16>, %y: memref<64x64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c8 = arith.constant 8 : index
+      %block = gpu.block_id x
+      %s = thread.shared_alloc 0 : <2x64x64xf16, swizzle = 128>
+      %t = thread.shared_alloc 16384 : <2x64x64xf16, swizzle = 128>
+      %t0 = thread.slot %t[%c0] : <2x64x64xf16, swizzle = 128>
+      thread.copy_async %w[%c0, %c0] dims [0, 1] in_bounds [true, true] to %t0
+        : memref<64x64xf16> to <64x64xf16, swizzle = 128>
+      %s0 = thread.slot %s[%c0] : <2x64x64xf16, swizzle = 128>
+      thread.copy_async %x[%c0, %c0] dims [0, 1] in_bounds [true, true] to %s0
+        : memref<64x64xf16> to <64x64xf16, swizzle = 128>
+      thread.copy_commit
+      %twice = arith.muli %block, %c8 : index
+      %t1 = thread.slot %t[%c1] : <2x64x64xf16, swizzle = 128>
+      thread.copy_async %w[%twice, %c0] dims [0, 1] in_bounds [true, true] to %t1
+        : memref<64x64xf16> to <64x64xf16, swizzle = 128>
+      thread.copy_commit
+      scf.for %i = %c0 to %c8 step %c1 {
+        thread.copy_wait 0
+      }
+      gpu.return
+    }
+    gpu.func @both(%x: memref<64x64xf16>, %w: memref<64x64xf16>, %y: memref<64x64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %block = gpu.block_id x
+      %t = thread.shared_alloc 0 : <1x64x64xf16, swizzle = 128>
+      %t0 = thread.slot %t[%c0] : <1x64x64xf16, swizzle = 128>
+      thread.copy_async %w[%block, %c0] dims [0, 1] in_bounds [true, true] to %t0
+        : memref<64x64xf16> to <64x64xf16, swizzle = 128>
+      thread.copy_commit
       gpu.return
     }
     gpu.func @alone(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
@@ -101,6 +153,16 @@ module attributes {gpu.container_module} {
     %d = kernel.invoke @kernels::@whole(%c) grid [1, 1, 1] block [32, 1, 1] shared 0
          : (tensor<128xf16>) -> tensor<128xf16>
     kernel.return %d : tensor<128xf16>
+  }
+
+  kernel.graph @stream(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<64x64xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@both(%x, %w) grid [1, 1, 1] block [32, 1, 1] shared 8192
+         : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
+    %b = kernel.invoke @kernels::@streams(%a, %w) grid [1, 1, 1] block [32, 1, 1] shared 32768
+         : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
+    %c = kernel.invoke @kernels::@both(%w, %b) grid [1, 1, 1] block [32, 1, 1] shared 8192
+         : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
+    kernel.return %c : tensor<64x64xf16>
   }
 
   // CHECK-LABEL: kernel.graph @single

@@ -59,9 +59,11 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
   let description = [{
     On chips with dependent launches each kernel of a graph but the first becomes
     `dependent`: its blocks start as soon as all blocks of the kernel before it
-    have started and there is room, and wait at their start (`thread.dependent_wait`)
-    until that kernel has ended and what it wrote can be seen. What a launch costs
-    is thus hidden behind the end of the kernel before.
+    have started and there is room, and wait (`thread.dependent_wait`) until that
+    kernel has ended and what it wrote can be seen. What a launch costs is thus
+    hidden behind the end of the kernel before. So are the first loads of the graph's
+    inputs (weights, above all), which nothing in the graph writes: they stand
+    before the wait, all others after it.
 
     A kernel with loops lets the next one start (`thread.dependent_launch`) after
     the last of them: blocks that wait already take from those that still load
