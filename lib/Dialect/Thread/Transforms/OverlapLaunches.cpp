@@ -11,6 +11,7 @@
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mirage::thread {
@@ -34,17 +35,18 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
     getOperation()->walk([&](kernel::GraphOp graph) { overlap(graph); });
     // A kernel is called in several places at times: waiting where nothing is to be waited for,
     // and letting start what does not start early, do no harm.
-    for (Operation *function : functions) {
-      OpBuilder builder =
-          OpBuilder::atBlockBegin(&cast<gpu::GPUFuncOp>(function).getBody().front());
-      if (waiting.contains(function)) {
-        builder.setInsertionPoint(beforeWait(cast<gpu::GPUFuncOp>(function)));
-        thread::DependentWaitOp::create(builder, function->getLoc());
-      }
-      if (!followed.contains(function))
-        continue;
-      if (Operation *loop = lastLoop(function))
+    for (Operation *function : functions)
+      if (waiting.contains(function))
+        wait(cast<gpu::GPUFuncOp>(function));
+    for (auto &[function, next] : followers) {
+      OpBuilder builder(&getContext());
+      Operation *loop = lastLoop(function);
+      if (loop && !llvm::all_of(next, [&](Operation *f) { return loadsEarly.contains(f); }))
         builder.setInsertionPointAfter(loop);
+      else if (Operation *waits = waiting.lookup(function))
+        builder.setInsertionPointAfter(waits);
+      else
+        builder.setInsertionPointToStart(&cast<gpu::GPUFuncOp>(function).getBody().front());
       thread::DependentLaunchOp::create(builder, function->getLoc());
     }
   }
@@ -60,26 +62,27 @@ private:
     return last;
   }
 
-  /// Where to wait: before the first op that may touch what the kernels before
-  /// write. What the kernel loads at its start of the graph's inputs goes before
-  /// that: it is there already.
-  Operation *beforeWait(gpu::GPUFuncOp function) {
-    Operation *wait = nullptr;
+  /// Waits before the first op that may touch what the kernels before write. What the kernel loads
+  /// at its start of the graph's inputs goes before that: it is there already.
+  void wait(gpu::GPUFuncOp function) {
+    Operation *first = nullptr;
     SmallVector<Operation *> early;
     for (Operation &op : function.getBody().front()) {
       bool ready = loadsInput(&op, function);
-      if (ready && wait)
+      if (ready)
         early.push_back(&op);
       if (ready || isPure(&op) || isa<thread::CopyCommitOp>(op))
         continue;
-      if (!wait)
-        wait = &op;
+      if (!first)
+        first = &op;
       if (!isa<thread::CopyAsyncOp, thread::LoadGlobalOp>(op))
         break;
     }
     for (Operation *load : early)
-      hoist(load, wait);
-    return wait;
+      if (load->isBeforeInBlock(first) || hoist(load, first))
+        loadsEarly.insert(function);
+    OpBuilder builder(first);
+    waiting[function] = thread::DependentWaitOp::create(builder, function.getLoc());
   }
 
   static bool isPure(Operation *op) {
@@ -102,7 +105,7 @@ private:
 
   /// Moves an op and what it needs of the block before another one, unless it needs what is not
   /// there by then.
-  static void hoist(Operation *op, Operation *before) {
+  static bool hoist(Operation *op, Operation *before) {
     llvm::SetVector<Operation *> needed;
     needed.insert(op);
     for (size_t i = 0; i < needed.size(); ++i)
@@ -111,13 +114,14 @@ private:
         if (!made || made->getBlock() != op->getBlock() || made->isBeforeInBlock(before))
           continue;
         if (!isPure(made))
-          return;
+          return false;
         needed.insert(made);
       }
     SmallVector<Operation *> order = needed.takeVector();
     llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     for (Operation *moved : order)
       moved->moveBefore(before);
+    return true;
   }
 
   void overlap(kernel::GraphOp graph) {
@@ -130,8 +134,8 @@ private:
       if (before && invoke) {
         invoke.setDependent(true);
         ++numDependent;
-        waiting.insert(note(invoke));
-        followed.insert(note(before));
+        waiting.try_emplace(note(invoke), nullptr);
+        followers[note(before)].push_back(note(invoke));
       }
       before = invoke;
     }
@@ -158,7 +162,12 @@ private:
   }
 
   llvm::SetVector<Operation *> functions;
-  DenseSet<Operation *> waiting, followed;
+  /// The kernels that wait, and where.
+  DenseMap<Operation *, Operation *> waiting;
+  /// The kernels that are let start, and those that come after them.
+  llvm::MapVector<Operation *, SmallVector<Operation *>> followers;
+  /// The kernels that load something before they wait.
+  DenseSet<Operation *> loadsEarly;
   /// Which arguments of a kernel are inputs of the graph wherever it is called.
   DenseMap<Operation *, llvm::BitVector> inputs;
 };

@@ -45,7 +45,12 @@ module attributes {gpu.container_module} {
   // CHECK-LABEL: gpu.func @both
   // CHECK: %block_id_x
   // CHECK: thread.dependent_wait
-  // CHECK: thread.copy_async %arg1
+  // CHECK-NEXT: thread.dependent_launch
+  // CHECK-NEXT: thread.copy_async %arg1
+  // What comes next has something to load: it may start when this one has.
+  // CHECK-LABEL: gpu.func @early
+  // CHECK-NEXT: thread.dependent_launch
+  // CHECK: scf.for
   // CHECK-LABEL: gpu.func @alone
   // CHECK-NEXT: gpu.return
   gpu.module @kernels {
@@ -107,6 +112,15 @@ module attributes {gpu.container_module} {
       thread.copy_commit
       gpu.return
     }
+    gpu.func @early(%x: memref<64x64xf16>, %y: memref<64x64xf16>) kernel {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c8 = arith.constant 8 : index
+      scf.for %i = %c0 to %c8 step %c1 {
+        thread.copy_wait 0
+      }
+      gpu.return
+    }
     gpu.func @alone(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
   }
 
@@ -156,13 +170,21 @@ module attributes {gpu.container_module} {
   }
 
   kernel.graph @stream(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<64x64xf16> attributes {form = #kernel.form<thread>} {
-    %a = kernel.invoke @kernels::@both(%x, %w) grid [1, 1, 1] block [32, 1, 1] shared 8192
+    %n = kernel.invoke @kernels::@both(%x, %w) grid [1, 1, 1] block [32, 1, 1] shared 8192
          : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
-    %b = kernel.invoke @kernels::@streams(%a, %w) grid [1, 1, 1] block [32, 1, 1] shared 32768
+    %b = kernel.invoke @kernels::@streams(%n, %w) grid [1, 1, 1] block [32, 1, 1] shared 32768
          : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
     %c = kernel.invoke @kernels::@both(%w, %b) grid [1, 1, 1] block [32, 1, 1] shared 8192
          : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
     kernel.return %c : tensor<64x64xf16>
+  }
+
+  kernel.graph @next(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<64x64xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@early(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64x64xf16>) -> tensor<64x64xf16>
+    %b = kernel.invoke @kernels::@streams(%a, %w) grid [1, 1, 1] block [32, 1, 1] shared 32768
+         : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
+    kernel.return %b : tensor<64x64xf16>
   }
 
   // CHECK-LABEL: kernel.graph @single
