@@ -145,8 +145,8 @@ private:
     Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());
     functions.insert(function);
     // Results come after the operands.
-    auto [known, isNew] = inputs.try_emplace(
-        function, cast<gpu::GPUFuncOp>(function).getNumArguments(), false);
+    auto [known, isNew] =
+        inputs.try_emplace(function, cast<gpu::GPUFuncOp>(function).getNumArguments(), false);
     for (auto [number, operand] : llvm::enumerate(invoke.getOperands())) {
       bool input = isInput(operand);
       known->second[number] = input && (isNew || known->second.test(number));
