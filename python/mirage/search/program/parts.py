@@ -20,11 +20,13 @@ from mirage.search.kernel.growth import Growth, growth_of
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
+from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
     Cast,
     Constant,
+    Contraction,
     Elementwise,
     KernelGraph,
     Matmul,
@@ -43,11 +45,6 @@ LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Tran
 
 SLACK = 1.25
 """How many times the bytes of a value may be read instead, to compute it again."""
-
-WORTH = 2.0
-"""How many times as long as writing and reading its factors a product must take for them to be
-worth storing where they are cheap to compute: about half of it is gained where tensor cores have
-them from memory as they are."""
 
 NEAR = 4
 """How many values that kernels compute lie between the results of one kernel, less one."""
@@ -197,7 +194,7 @@ class Program:
     def _kept_ops(self, report: SearchReport) -> set[Op]:
         """Ops that axis labels cannot follow: they stay, and their operands and results are
         device tensors."""
-        table = AxisTable.of(self.graph)
+        table = self._axes = AxisTable.of(self.graph)
         kept: set[Op] = set()
         for op in self.graph.ops:
             if isinstance(op, LABELLED):
@@ -281,7 +278,7 @@ class Program:
         """Values that are cheap to compute from one other of ``nodes`` and from inputs, or parts of
         them (``shallow``), which are together hardly larger."""
         copies: set[Value] = set()
-        factors = self._factors(shallow)
+        factors = self._factors()
         # nodes and inputs from which a value is computed element by element; None: it is not
         nearest: dict[Value, frozenset[Value] | None] = {v: frozenset({v}) for v in self.order}
         for op in self.graph.ops:
@@ -300,20 +297,43 @@ class Program:
                 nearest[v] = frozenset({v}) if v in nodes - copies else below
         return copies
 
-    def _factors(self, shallow: set[Value]) -> set[Value]:
+    def _factors(self) -> set[Value]:
         """What products read, as it is or in another shape, that take longer to multiply than to
-        read their factors, and than to store those that are not in memory (``shallow``): what
-        multiplies fastest has them from there as they are, so that they may be worth storing even
-        where they are cheap to compute."""
+        read their factors: what multiplies fastest has them from memory as they are, so that they
+        may be worth storing even where they are cheap to compute. Not what is only scaled along
+        other axes than those of the sums: the product is scaled instead."""
         factors: set[Value] = set()
-        bandwidth = self.target.dram_bytes
         for op in reversed(self.graph.ops):
             read = sum(v.type.bytes for v in op.operands)
-            stored = 2.0 * sum(v.type.bytes for v in op.operands if v not in shallow)
-            multiplied = product_time(op, self.target) > max(read, WORTH * stored) / bandwidth
-            if multiplied or (isinstance(op, View) and op.whole and op.result in factors):
+            long = product_time(op, self.target) > read / self.target.dram_bytes
+            if long and isinstance(op, Contraction):
+                summed = self._axes_of(op.operands[0], op.over[0])
+                factors.update(v for v in op.operands if not self._is_scaled(v, summed))
+            elif isinstance(op, View) and op.whole and op.result in factors:
                 factors.update(op.operands)
         return factors
+
+    def _is_scaled(self, value: Value, summed: set[str]) -> bool:
+        """Whether a value is another one of its type times, or over, what does not vary along the
+        ``summed`` axes."""
+        dtype, scaled = value.dtype, False
+        while (op := self.definitions.get(value)) is not None and _in_place(op):
+            varying = [v for v in op.operands if not summed.isdisjoint(self._axes_of(v))]
+            if op.function is BinaryFn.MUL or op.function is BinaryFn.DIV:
+                if len(varying) != 1 or (op.function is BinaryFn.DIV and op.operands[1] in varying):
+                    return False
+                scaled, (value,) = True, varying
+            elif isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
+                value = op.operands[0]
+            else:
+                return False
+        return scaled and value.dtype is dtype
+
+    def _axes_of(self, value: Value, dims: Iterable[int] | None = None) -> set[str]:
+        """The axes of some dimensions of a value, or of all."""
+        labels = self._axes.dims(value)
+        chosen = labels if dims is None else (labels[d] for d in dims)
+        return {axis for dim in chosen for axis in dim}
 
     # ---- the graph of what may be stored
 
