@@ -99,7 +99,9 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script.timing, "COLD_BYTES", 4096)
     inputs = WORKLOAD.torch_inputs
     host = SimpleNamespace(
-        torch_module=WORKLOAD.torch_module, torch_inputs=lambda seed, device: inputs(seed)
+        torch_module=WORKLOAD.torch_module,
+        torch_inputs=lambda seed, device: inputs(seed),
+        exact=WORKLOAD.exact,
     )
     monkeypatch.setattr(script, "get", lambda name: host)
 
