@@ -1,5 +1,6 @@
-"""How long functions and files are, and how often the code asks for an op's class: what grows
-beyond what stands here is to be split, or is to ask for a kind."""
+"""How long functions and files are, how often a file's name occurs, and how often the code asks for
+an op's class: what grows beyond what stands here is to be split, to be named for what is in it, or
+to ask for a kind."""
 
 from __future__ import annotations
 
@@ -26,6 +27,22 @@ LONG_FUNCTIONS: dict[str, int] = {}
 LONGEST_FILE = 500
 LONG_FILES: dict[str, int] = {}
 """Files that may have more lines: none."""
+
+IN_EACH_PACKAGE = {"__init__", "__main__", "errors"}
+TWINS: dict[str, set[str]] = {
+    "compile": {"cli", "compiler"},
+    "export": {"cli", "pipeline"},
+    "optimize": {"cli", "pipeline"},
+    "rank": {"passes", "pipeline"},
+    "search": {"cli", "passes", "pipeline"},
+    "select": {"passes", "pipeline"},
+    "shortlist": {"passes", "pipeline"},
+    "skip_steps": {"passes", "transforms"},
+    "stabilize": {"passes", "pipeline", "transforms"},
+    "verify": {"cli", "passes", "pipeline"},
+}
+"""Names that occur in several packages: a stage, or what a command does, has the same name as its
+command and its pass. Nothing is added."""
 
 KINDS = {
     *(name for name, each in vars(kinds).items() if isinstance(each, type)),
@@ -121,6 +138,30 @@ def test_files_are_short() -> None:
     lines = {str(f.relative_to(ROOT)): len(f.read_text().splitlines()) for f in files}
     long = {name: count for name, count in lines.items() if count > LONGEST_FILE}
     assert long == LONG_FILES, "look for the seam"
+
+
+def places_of_names(root: Path, prefix: str = "") -> dict[str, list[str]]:
+    """For each name of a file the packages that have one."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(root.rglob(f"{prefix}*.py")):
+        name = path.stem.removeprefix(prefix)
+        found.setdefault(name, []).append(path.relative_to(root).parts[0])
+    return {name: places for name, places in found.items() if name not in IN_EACH_PACKAGE}
+
+
+def test_names_of_files_occur_once() -> None:
+    names = places_of_names(PACKAGE)
+    several = {name: set(places) for name, places in names.items() if len(places) > 1}
+    assert several == TWINS, "name a file for what is in it"
+    assert all(len(names[name]) == len(TWINS[name]) for name in TWINS)
+
+
+def test_names_of_tests_occur_once() -> None:
+    """Those of benchmarks have the names of the benchmarks."""
+    names = places_of_names(ROOT / "test/python", "test_")
+    apart = {name: [p for p in places if p != "benchmarks"] for name, places in names.items()}
+    several = {name for name, places in apart.items() if len(places) > 1}
+    assert several <= TWINS.keys(), "name a test for what it is about"
 
 
 def test_class_tests_do_not_grow() -> None:
