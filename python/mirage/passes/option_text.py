@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from mirage.cost.target import DEFAULT_CHIP
@@ -87,15 +87,6 @@ def make_options(owner: str, kind: type[Options], text: str) -> Options:
 def option_name(field: Field[Any]) -> str:
     """The option's name in a pipeline: `max_blocks` is `max-blocks`."""
     return field.name.replace("_", "-")
-
-
-def option_default(field: Field[Any]) -> object:
-    """The default of a field of an options dataclass."""
-    if field.default is not MISSING:
-        return field.default
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    raise TypeError(f"field '{field.name}' of an options dataclass has no default")
 
 
 def copied(kind: type, names: Mapping[str, str]) -> list[tuple[str, Any, Any]]:

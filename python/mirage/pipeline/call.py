@@ -4,17 +4,16 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
-from mirage.pipeline.make_plan import call_of, plan_of
+from mirage.pipeline.make_plan import plan_of
 from mirage.runtime.errors import ArgumentCountError
 from mirage.runtime.executable import Executable
 from mirage.runtime.run_plan import Steps
-from mirage.runtime.torch_calls import TorchCall
-from mirage.semantics.ugraph import External, KernelGraph, Value
+from mirage.semantics.ugraph import KernelGraph
 
 if TYPE_CHECKING:
     import torch
@@ -129,8 +128,3 @@ def _arguments(
         weights[i].detach() if i in weights else next(passed)
         for i in range(len(program.graph.inputs))
     ]
-
-
-def call_external(op: External, values: Mapping[Value, Any]) -> tuple[Any, ...]:
-    """Calls the torch op that ``op`` stands for."""
-    return TorchCall(call_of(op))([values[v] for v in op.operands])

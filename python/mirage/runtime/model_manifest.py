@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.in_place_stores import is_store
@@ -312,9 +312,6 @@ def _result(r: Reader) -> Result | Fixed:
         inner.finish()
     r.finish()
     return found
-
-
-Numbered: TypeAlias = "Mapping[str, tuple[int, int]]"
 
 
 def _check(m: ModelManifest, where: str) -> None:

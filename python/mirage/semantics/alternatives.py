@@ -95,11 +95,6 @@ def applied_to(op: Alternatives, graph: KernelGraph) -> Alternatives:
     return replace(op, operands=graph.inputs, results=graph.outputs, programs=programs)
 
 
-def reference_graph(graph: KernelGraph) -> KernelGraph:
-    """The program that ``graph`` claims to be: of each set of alternatives the reference."""
-    return inlined(graph, lambda op: 0)
-
-
 def inlined(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> KernelGraph:
     """Alternatives replaced by the chosen program's ops."""
     return replaced(graph, lambda op: op.programs[choose(op)])

@@ -13,7 +13,7 @@ import pytest
 from mirage import ir
 from mirage.cost.target import DEFAULT_CHIP
 from mirage.passes import registry
-from mirage.passes.option_text import PassOptionError, option_default, option_name
+from mirage.passes.option_text import PassOptionError, option_name
 from mirage.passmanager import PassManager
 
 ROOT = Path(__file__).parents[3]
@@ -143,9 +143,8 @@ def test_cpp_and_python_declare_the_same_pass(name: str) -> None:
     assert python_pass.name == name
     assert name in DECLARED, f"{name} is missing in include/mirage/PythonPasses/Passes.td"
     assert DECLARED[name]["summary"] == python_pass.summary
-    options = {
-        option_name(field): as_cpp(option_default(field)) for field in fields(python_pass.options)
-    }
+    defaults = python_pass.options()
+    options = {option_name(f): as_cpp(getattr(defaults, f.name)) for f in fields(defaults)}
     declared = {key: text for key, (_, text) in DECLARED[name]["options"].items()}
     if declared.get("chip") == "::mirage::defaultChip":  # of the table of chips
         declared["chip"] = as_cpp(DEFAULT_CHIP)

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 import torch
 from built import linear
+from external_calls import call_external
 from mirage.compiler import Compiled, CompileError
 from mirage.cost.target import UnknownTargetError
 from mirage.frontend.errors import GraphTypeError, InvalidGraphError
 from mirage.mlir_io import graph_from_text
 from mirage.pipeline import search as search_stage
-from mirage.pipeline.call import NotCompiledError, call_external
+from mirage.pipeline.call import NotCompiledError
 from mirage.pipeline.compile.build import Builder as KernelBuilder
 from mirage.pipeline.optimize import compile_graph, optimize
 from mirage.pipeline.options import OptimizeOptions, OptionError

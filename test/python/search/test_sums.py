@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
-from mirage.search.kernel.derive import Derivations, Summands
+from mirage.search.kernel.groupings import Groupings, Summands
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import KernelGraph, Value
@@ -59,10 +59,10 @@ def test_nothing_is_lost_by_adding_alike_terms_first(
 ) -> None:
     grouped = superoptimize(program, H200, LIMITS)
 
-    def all_apart(self: Derivations, terms: Summands) -> list[Summands]:
+    def all_apart(self: Groupings, terms: Summands) -> list[Summands]:
         return [[t] for t in terms]
 
-    monkeypatch.setattr(Derivations, "_alike_terms", all_apart)
+    monkeypatch.setattr(Groupings, "_alike_terms", all_apart)
     apart = superoptimize(program, H200, LIMITS)
     assert grouped.candidates[0].cost.time <= apart.candidates[0].cost.time * 1.001
     assert grouped.report.edges < apart.report.edges

@@ -8,10 +8,19 @@ from mirage.verify.compression.digits import Structure
 from mirage.verify.compression.small_program import Cells, compress
 
 
+def small_index(cells, slot):
+    """For each real index of the slot the small one that stands for it."""
+    index = np.zeros(1, dtype=np.int64)
+    for d in cells.structure.digits_of(slot):
+        cell = np.repeat(np.arange(len(cells.cells[d])), cells.cells[d])
+        index = np.add.outer(index * len(cells.cells[d]), cell).ravel()
+    return index[: cells.structure.size(slot)]
+
+
 def expand(x, cells, value):
     """A small array at the real size of ``value``, constant within cells."""
     for d in range(len(value.shape)):
-        x = np.take(x, cells.small_index(cells.structure.slot(value, d)), axis=d)
+        x = np.take(x, small_index(cells, cells.structure.slot(value, d)), axis=d)
     return x
 
 

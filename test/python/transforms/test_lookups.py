@@ -263,7 +263,7 @@ def test_rows_of_what_a_part_computes_come_after_it() -> None:
 
 def test_calls_of_everything() -> None:
     import torch
-    from mirage.pipeline.call import call_external
+    from external_calls import call_external
 
     table, ids, b = value(5, 6), value(3, dtype=DType.I64), Builder()
     i = iota(b, (6,), 0)

@@ -16,8 +16,6 @@ from mirage.emulator.ptx.syntax import Register
 if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
 
-IDS = 16
-
 
 class _Barrier:
     """One barrier number in all resident blocks."""

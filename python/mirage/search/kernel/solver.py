@@ -16,10 +16,11 @@ from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.kernel.bodies import EmitError
 from mirage.search.kernel.cancellation import cancels
 from mirage.search.kernel.derivation_costs import Known, Measure, Stored, half_type
-from mirage.search.kernel.derive import LEFT_OUT, Derivations, Goal
+from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.extract import Choices
 from mirage.search.kernel.floors import combined_floor
 from mirage.search.kernel.frames import Columns, FrameType, columns_of
+from mirage.search.kernel.groupings import LEFT_OUT
 from mirage.search.kernel.launches import Draft, time_before, write_draft
 from mirage.search.kernel.moves import Edge, Gather
 from mirage.search.kernel.narrowing import Narrowing, narrowing_of

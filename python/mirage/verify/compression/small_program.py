@@ -19,11 +19,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-
 from mirage.semantics.builder import promote
 from mirage.semantics.indexing.relations import Taken
-from mirage.semantics.scalar import Array, BinaryFn, DType
+from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
@@ -141,14 +139,6 @@ class Cells:
                 start += cell
             count += before * small
         return count
-
-    def small_index(self, slot: Slot) -> Array:
-        """For each real index of the slot the small one that stands for it."""
-        index = np.zeros(1, dtype=np.int64)
-        for d in self.structure.digits_of(slot):
-            cell = np.repeat(np.arange(len(self.cells[d])), self.cells[d])
-            index = np.add.outer(index * len(self.cells[d]), cell).ravel()
-        return index[: self.structure.size(slot)]
 
     def size(self, slot: Slot) -> int:
         """Number of small indices."""

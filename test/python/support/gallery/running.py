@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from external_calls import call_external
 from mirage.emulator.run_artifact import run_artifact
 from mirage.frontend.program import Program
-from mirage.pipeline.call import call_external
 from mirage.pipeline.result import Step
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
 from mirage.semantics.scalar import DType

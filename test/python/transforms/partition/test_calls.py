@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from mirage.pipeline.call import call_external
+from external_calls import call_external
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import UNARY, BinaryFn, DType, ReduceFn, UnaryFn

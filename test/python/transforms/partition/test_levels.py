@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from external_calls import call_external
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mirage.pipeline.call import call_external
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats

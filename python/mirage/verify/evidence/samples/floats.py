@@ -144,21 +144,9 @@ def compare_several(
     return found
 
 
-def find_difference(
-    graphs: Sequence[KernelGraph],
-    sample: Sample,
-    rng: np.random.Generator,
-    permutation: Sequence[int],
-) -> Difference | None:
-    """A difference at any magnitude of inputs; missing numbers count only if all magnitudes have
-    them.
-    """
-    results = compare_floats(graphs, sample, rng, permutation)
-    return decisive(results)
-
-
 def decisive(results: Sequence[Difference | None]) -> Difference | None:
-    """What :func:`find_difference` makes of the results."""
+    """A difference at any magnitude of the inputs; missing numbers count only if all magnitudes
+    have them."""
     for d in results:
         if d is not None and np.isfinite(d.actual):
             return d
