@@ -33,6 +33,7 @@ from mirage.compiler import CHIPS, CompileError, CompileOptions, compile_graph
 from mirage.cost.target import Target, target_for
 from mirage.errors import MirageError
 from mirage.mlir_io import graph_to_text
+from mirage.pipeline.options import SPARE, OptimizeOptions
 from mirage.pipeline.search import add_candidates
 from mirage.pipeline.select import ranking
 from mirage.pipeline.shortlist import shortlist
@@ -45,9 +46,9 @@ from mirage.transforms.steps.skip_steps import skip_steps
 from mirage.workloads import get, names
 
 Row = dict[str, Any]
-CANDIDATES = 6
+CANDIDATES = OptimizeOptions.candidates
 """Candidates of a part on the shortlist, as the pipeline has by default."""
-SEARCHED = 3 * CANDIDATES
+SEARCHED = SPARE * CANDIDATES
 
 
 def main() -> int:

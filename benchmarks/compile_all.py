@@ -72,7 +72,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--chip", choices=CHIPS, default=DEFAULT_CHIP)
     parser.add_argument("--top", type=int, default=1, help="candidates to compile of each program")
     parser.add_argument(
-        "--candidates", type=int, default=8, help="candidates to verify of each program"
+        "--candidates", type=int, default=OptimizeOptions.candidates, help="candidates to verify"
     )
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for a program")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search")
