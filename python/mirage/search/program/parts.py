@@ -1,50 +1,20 @@
-"""A program as its partitions see it: which ops stay outside of kernels, which values may be
-stored, and the region between a value and what it is computed from."""
+"""A program as its partitions see it: the values that may be stored, and the region between a value
+and what it is computed from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from mirage.cost.copy_kernels import (
-    copies_in,
-    moves_elements,
-    product_time,
-    unfused_in,
-    unfused_report,
-)
+from mirage.cost.copy_kernels import unfused_in, unfused_report
 from mirage.cost.kernel_time import HOT
 from mirage.cost.target import Target
-from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
 from mirage.search.kernel.growth import Growth, growth_of
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
-from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.ugraph import (
-    Binary,
-    Broadcast,
-    Cast,
-    Constant,
-    Contraction,
-    Elementwise,
-    KernelGraph,
-    Matmul,
-    Op,
-    Reduce,
-    Reshape,
-    Source,
-    Transpose,
-    Unary,
-    Value,
-    View,
-)
-
-LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Matmul | Transpose
-"""Ops whose result the algebra has for any labels of its dimensions."""
-
-SLACK = 1.25
-"""How many times the bytes of a value may be read instead, to compute it again."""
+from mirage.search.program.storable import Storable
+from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
 
 NEAR = 4
 """How many values that kernels compute lie between the results of one kernel, less one."""
@@ -55,16 +25,12 @@ class Program:
 
     def __init__(self, graph: KernelGraph, target: Target, report: SearchReport) -> None:
         self.graph, self.target = graph, target
-        self.definitions: dict[Value, Op] = {r: op for op in graph.ops for r in op.results}
         self._hot: dict[Value, bool] = {}
-        self._moved = copies_in(graph)
-        self.order = {v: i for i, v in enumerate((*graph.inputs, *self.definitions))}
-        self.live = self._live()
-        self.kept = self._kept_ops(report)
-        required = self._required()
-        wanted = required | self._intermediates(required)
-        self.nodes = self._ordered([v for v in self.definitions if v in wanted])
-        self.dag = self._dag(tuple(v in required for v in self.nodes))
+        stored = Storable(graph, target, report)
+        self.definitions, self.order, self._moved = stored.definitions, stored.order, stored.moved
+        self.live, self.kept, self.filling = stored.live, stored.kept, stored.filling
+        self.nodes = self._ordered([v for v in self.definitions if v in stored.wanted])
+        self.dag = self._dag(tuple(v in stored.required for v in self.nodes))
 
     def stays(self, value: Value) -> bool:
         """Whether an op that is no kernel defines the value."""
@@ -181,160 +147,6 @@ class Program:
             0, len(kernels) - 1
         )
 
-    # ---- what is stored
-
-    def _live(self) -> set[Value]:
-        """Values that some output depends on."""
-        live: set[Value] = set(self.graph.outputs)
-        for op in reversed(self.graph.ops):
-            if any(v in live for v in op.results):
-                live.update(op.operands)
-        return live
-
-    def _kept_ops(self, report: SearchReport) -> set[Op]:
-        """Ops that axis labels cannot follow: they stay, and their operands and results are
-        device tensors."""
-        table = self._axes = AxisTable.of(self.graph)
-        kept: set[Op] = set()
-        for op in self.graph.ops:
-            if isinstance(op, LABELLED):
-                continue
-            if isinstance(op, Reshape):
-                flat = tuple(x for dim in table.dims(op.result) for x in dim)
-                try:
-                    regroup(flat, op.operands[0].shape, table.sizes)
-                    continue
-                except UnlabelableError as error:
-                    report.note(str(error))
-            elif op in self._moved or not moves_elements(op):
-                report.note(f"{type(op).__name__.lower()} stays a kernel of its own")
-            kept.add(op)
-        return kept | self._shapes_for(kept)
-
-    def _shapes_for(self, kept: set[Op]) -> set[Op]:
-        """Reshapes of what is in memory for ops that stay, and of what these give for the caller:
-        no kernel writes the result anew."""
-        given = {v for op in kept for v in op.results}
-        in_memory = given.union(self.graph.inputs)
-        found: list[Op] = []
-        for op in self.graph.ops:
-            if op.renames and op.operands[0] in in_memory:
-                in_memory.add(op.result)
-                given.update(op.results if op.operands[0] in given else ())
-                found.append(op)
-        read = {v for op in kept for v in op.operands} | given.intersection(self.graph.outputs)
-        shapes: set[Op] = set()
-        for op in reversed(found):
-            if not read.isdisjoint(op.results):
-                shapes.add(op)
-                read.update(op.operands)
-        return shapes
-
-    def _required(self) -> set[Value]:
-        """Values that every plan stores: the outputs, and what stays outside of kernels reads and
-        writes."""
-        stored = set(self.graph.outputs)
-        for op in self.kept:
-            stored.update(op.results)
-            stored.update(op.operands)
-        filled = {v for v in stored if self.filling(v)} - set(self.graph.outputs)
-        return stored - filled - set(self.graph.inputs)
-
-    def filling(self, value: Value) -> list[Op]:
-        """The ops that make a value that is one constant everywhere: no kernel has to write it for
-        an op that is none, whose kernel knows it. Empty for other values."""
-        ops: list[Op] = []
-        op = self.definitions.get(value)
-        while isinstance(op, View) and op.whole and len(op.operands) == 1:
-            ops.append(op)
-            op = self.definitions.get(op.operands[0])
-        return [op, *reversed(ops)] if isinstance(op, Source) else []
-
-    def _intermediates(self, required: set[Value]) -> set[Value]:
-        """Values worth storing: no views, nothing that is cheap to compute from inputs, nothing
-        that the next elementwise op changes, and nothing that is no smaller than the one other such
-        value from which it is cheap to compute."""
-        users: dict[Value, list[Op]] = {}
-        for op in self.graph.ops:
-            if any(v in self.live for v in op.results):
-                for v in op.operands:
-                    users.setdefault(v, []).append(op)
-        shallow: set[Value] = set(self.graph.inputs)
-        for op in self.graph.ops:
-            address = op.cut_at is not None and op not in self._moved
-            if (address or _in_place(op)) and all(v in shallow for v in op.operands):
-                shallow.update(op.results)
-        found: set[Value] = set()
-        for value in self.definitions:
-            if value in shallow:
-                continue
-            while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
-                value = uses[0].result  # stored in the layout in which it is used
-            if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
-                found.add(value)
-        return found - self._copies(found | required, shallow)
-
-    def _copies(self, nodes: set[Value], shallow: set[Value]) -> set[Value]:
-        """Values that are cheap to compute from one other of ``nodes`` and from inputs, or parts of
-        them (``shallow``), which are together hardly larger."""
-        copies: set[Value] = set()
-        factors = self._factors()
-        # nodes and inputs from which a value is computed element by element; None: it is not
-        nearest: dict[Value, frozenset[Value] | None] = {v: frozenset({v}) for v in self.order}
-        for op in self.graph.ops:
-            near = [nearest[v] for v in op.operands]
-            below: frozenset[Value] | None = None
-            if _in_place(op) and not any(x is None for x in near):
-                below = frozenset[Value]().union(*(x for x in near if x is not None))
-            for v in op.results:
-                if (
-                    below is not None
-                    and v not in factors
-                    and sum(w in nodes - shallow for w in below) == 1
-                    and sum(w.type.bytes for w in below) <= SLACK * v.type.bytes
-                ):
-                    copies.add(v)
-                nearest[v] = frozenset({v}) if v in nodes - copies else below
-        return copies
-
-    def _factors(self) -> set[Value]:
-        """What products read, as it is or in another shape, that take longer to multiply than to
-        read their factors: what multiplies fastest has them from memory as they are, so that they
-        may be worth storing even where they are cheap to compute. Not what is only scaled along
-        other axes than those of the sums: the product is scaled instead."""
-        factors: set[Value] = set()
-        for op in reversed(self.graph.ops):
-            read = sum(v.type.bytes for v in op.operands)
-            long = product_time(op, self.target) > read / self.target.dram_bytes
-            if long and isinstance(op, Contraction):
-                summed = self._axes_of(op.operands[0], op.over[0])
-                factors.update(v for v in op.operands if not self._is_scaled(v, summed))
-            elif isinstance(op, View) and op.whole and op.result in factors:
-                factors.update(op.operands)
-        return factors
-
-    def _is_scaled(self, value: Value, summed: set[str]) -> bool:
-        """Whether a value is another one of its type times, or over, what does not vary along the
-        ``summed`` axes."""
-        dtype, scaled = value.dtype, False
-        while (op := self.definitions.get(value)) is not None and _in_place(op):
-            varying = [v for v in op.operands if not summed.isdisjoint(self._axes_of(v))]
-            if op.function is BinaryFn.MUL or op.function is BinaryFn.DIV:
-                if len(varying) != 1 or (op.function is BinaryFn.DIV and op.operands[1] in varying):
-                    return False
-                scaled, (value,) = True, varying
-            elif isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
-                value = op.operands[0]
-            else:
-                return False
-        return scaled and value.dtype is dtype
-
-    def _axes_of(self, value: Value, dims: Iterable[int] | None = None) -> set[str]:
-        """The axes of some dimensions of a value, or of all."""
-        labels = self._axes.dims(value)
-        chosen = labels if dims is None else (labels[d] for d in dims)
-        return {axis for dim in chosen for axis in dim}
-
     # ---- the graph of what may be stored
 
     def _dag(self, required: tuple[bool, ...]) -> Dag:
@@ -409,23 +221,3 @@ class Program:
             below = frozenset[Value]().union(*(out[v] for v in op.operands))
             out.update((r, below) for r in op.results)
         return out
-
-
-def _keeps_rows(use: Op) -> bool:
-    """Whether an op is a view in whose order the value is written in rows as well. (What a matmul
-    reads across its rows it need not have stored across.)"""
-    if isinstance(use, Transpose):
-        return use.permutation[-1] == len(use.permutation) - 1
-    return isinstance(use, View) and use.whole
-
-
-def _in_place(op: Op) -> bool:
-    """Whether each element of the result is made of few others: no sums, cuts or joins."""
-    return isinstance(op, Elementwise | Source) or (isinstance(op, View) and op.whole)
-
-
-def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
-    """Whether an op only changes the elements of a value, with constants. (With another tensor it
-    may split axes that are one before, as a mask does: then either may be the one to store.)"""
-    others = [definitions.get(v) for v in use.operands if v is not value]
-    return isinstance(use, Elementwise) and all(isinstance(op, Source) for op in others)
