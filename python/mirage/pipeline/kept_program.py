@@ -66,7 +66,7 @@ class KeptSearch:
 
 @dataclass(frozen=True)
 class KeptProgram:
-    """``budget`` are the seconds that it had; ``late`` says that they did not do."""
+    """``budget`` are the seconds that it had; ``late`` says that they were not enough."""
 
     reference: str
     budget: float

@@ -182,7 +182,7 @@ class Parts:
             left -= self.sizes[key]
 
     def _begun(self) -> dict[str, PartSolver]:
-        """The parts that have a first answer, or it is known that it is none."""
+        """The parts whose first answer was verified, with whatever verdict."""
         return {key: s for key, s in self.solvers.items() if s.took}
 
     def _size(self, keys: Sequence[str] | Mapping[str, PartSolver]) -> int:

@@ -49,8 +49,8 @@ class KeptCandidate:
 
 @dataclass(frozen=True)
 class KeptPart:
-    """``budget`` are the seconds that the part had, and ``late`` says that they did not do: with
-    more of them more may be found."""
+    """``budget`` are the seconds that the part had, and ``late`` says that they were not enough:
+    with more of them more may be found."""
 
     reference: str
     budget: float
