@@ -139,7 +139,7 @@ class Ours:
         solver = KernelSolver(H200, SearchLimits(), SearchReport())
         analysis = analyze(problem)[0]
         kind = FrameType(case.loop, None, inner=case.inner)
-        found, _ = solver.derive(analysis, kind, Narrowing())
+        found, _ = solver.derivations.of(analysis, kind, Narrowing())
         self.looped = case.steps
         self.output = tuple(a for dim in analysis.dims[0] for a in dim)
         self.inputs = [self._labels(d) for d, _ in found]

@@ -14,13 +14,11 @@ from mirage.cost.compilable import CheckError
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import Dims, UnlabelableError
 from mirage.search.kernel.bodies import EmitError
-from mirage.search.kernel.cancellation import cancels
 from mirage.search.kernel.derivation_costs import Known, Measure, Stored, half_type
 from mirage.search.kernel.derive import Derivations, Goal
 from mirage.search.kernel.extract import Choices
 from mirage.search.kernel.floors import combined_floor
 from mirage.search.kernel.frames import Columns, FrameType, columns_of
-from mirage.search.kernel.groupings import LEFT_OUT
 from mirage.search.kernel.launches import Draft, time_before, write_draft
 from mirage.search.kernel.moves import Edge, Gather
 from mirage.search.kernel.narrowing import Narrowing, narrowing_of
@@ -28,6 +26,7 @@ from mirage.search.kernel.nested import nested_types
 from mirage.search.kernel.problem import KernelProblem, Solution
 from mirage.search.kernel.problem_axes import Analysis, analyze
 from mirage.search.kernel.sizing import Sizing
+from mirage.search.kernel.type_derivations import Derived, TypeDerivations
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
@@ -39,15 +38,10 @@ from mirage.semantics.ugraph import (
     values_in,
 )
 
-EXPAND_TERMS = 4
-"""Sums with more terms are multiplied out only where no derivation exists otherwise."""
-EXPAND_TERMS_MAX = 6
 HOPELESS = 1.5
 """Ways to compute a value that take this many times as long as the best one are of no interest."""
 OTHER_COLUMNS = 64
 """Choices of sizes of a derivation that are tried before it is given up as impossible to write."""
-PASSES = 3
-"""Loops over one axis that may follow one another: for a mean, for a variance, for a product."""
 
 
 @dataclass(eq=False)
@@ -92,6 +86,11 @@ class KernelSolver:
     deadline: float = field(default=float("inf"))
     combined: Combined = field(default_factory=dict[tuple[str, frozenset[int]], KernelGraph])
     _left_out: int = 0  # types of the problem that were not looked at
+
+    @property
+    def derivations(self) -> TypeDerivations:
+        """The derivations in each type of frame."""
+        return TypeDerivations(self.limits, self.report)
 
     def solve(self, problem: KernelProblem, count: int | None = None) -> list[Pick]:
         """Ways to compute the output, cheapest first; empty where it cannot be labelled or does
@@ -168,11 +167,11 @@ class KernelSolver:
         if sizes is None:
             return picks
         with Timer(self.report, "derive"):
-            graphs, doubtful = self.derive(analysis, kind, narrowing)
+            graphs, doubtful = self.derivations.of(analysis, kind, narrowing)
             again = kind.loop is not None and kind.inner is None and not analysis.problem.combine
             tried = [(kind, graphs)] if graphs else []
             if again and (doubtful or not graphs):
-                tried.extend(self._in_passes(analysis, kind, narrowing, not doubtful))
+                tried.extend(self.derivations.in_passes(analysis, kind, narrowing, not doubtful))
         for its, found in tried:
             hopeful = [g for g in found if self._floor(analysis, its, *g, sizes) < limit]
             self._left_out += len(hopeful) < len(found)
@@ -213,23 +212,11 @@ class KernelSolver:
         columns = columns.suiting((analysis.dims[0], *loaded), problem.table.sizes)
         return Sizing(columns, cut) if not columns.warpgroups.all() else None
 
-    def _in_passes(
-        self, analysis: Analysis, kind: FrameType, narrowing: Narrowing, allow_wide: bool
-    ) -> list[tuple[FrameType, list[tuple[Derivations, tuple[Goal, ...]]]]]:
-        """With as few loops over the axis, one after the other, as it takes: what a sum says of
-        the whole row is known after a loop of its own only."""
-        for passes in range(2, PASSES + 1):
-            more = replace(kind, passes=passes)
-            found, _ = self.derive(analysis, more, narrowing, allow_wide=allow_wide)
-            if found:
-                return [(more, found)]
-        return []
-
     def _size(
         self,
         analysis: Analysis,
         kind: FrameType,
-        graphs: list[tuple[Derivations, tuple[Goal, ...]]],
+        graphs: Derived,
         sizes: Sizing,
     ) -> list[Pick]:
         """The best sizes of the derivations of a type."""
@@ -255,66 +242,6 @@ class KernelSolver:
                         self._picks(times, Draft(analysis, measure, targets, edges, 0, kind))
                     )
         return picks
-
-    def derive(
-        self,
-        analysis: Analysis,
-        kind: FrameType,
-        narrowing: Narrowing,
-        *,
-        allow_wide: bool = True,
-    ) -> tuple[list[tuple[Derivations, tuple[Goal, ...]]], bool]:
-        """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that
-        may gain something. The second result says whether digits may be lost in what is cheapest
-        by that: more loops over an axis, one after the other, may then be worth their time.
-        """
-        out: list[tuple[Derivations, tuple[Goal, ...]]] = []
-        problem = analysis.problem
-        doubtful = False
-        differences = 0
-        integers = frozenset(i for i, v in enumerate(problem.leaves) if v.dtype.is_integer)
-        if kind.split is not None and len(problem.outputs) > 1:
-            return out, doubtful
-        for expand in (False,) if analysis.loses else (False, True):
-            algebra, polys = analysis.normal_forms(kind, expand)
-            if expand and max(map(len, algebra.polys)) > (
-                EXPAND_TERMS if out else EXPAND_TERMS_MAX
-            ):
-                self.report.cut("terms", "a product of sums is not multiplied out")
-                break
-            bound = {sub for poly in polys for sub in algebra.bound(poly)}
-            if any(a is not None and (a, "T") not in bound for a in (kind.loop, kind.inner)):
-                break
-            if kind.split is not None and (kind.split, "G") not in bound:
-                break
-            if expand and cancels(algebra, polys) > differences:
-                doubtful = True
-                break
-            differences = cancels(algebra, polys)
-            derivations = Derivations(
-                algebra, kind, not problem.combine, narrowing, integers, allow_wide,
-                max_goals=self.limits.goals,
-            )  # fmt: skip
-            stage = 2 if kind.split is not None else 1
-            targets = tuple(derivations.canonical((poly, stage)) for poly in polys)
-            solved = all(derivations.solve(target) for target in targets)
-            self._count(derivations)
-            doubtful |= derivations.wide
-            if solved:
-                out.append((derivations, targets))
-            if not algebra.sum_products or kind.passes > 1:
-                break
-        return out, doubtful
-
-    def _count(self, derivations: Derivations) -> None:
-        self.report.frame_types += 1
-        self.report.values += len(derivations.edges)
-        self.report.edges += sum(len(e) for e in derivations.edges.values())
-        self.report.pruned += derivations.pruned
-        for bound in sorted(derivations.left_out):
-            self.report.cut(bound, LEFT_OUT[bound])
-        if derivations.algebra.truncated:
-            self.report.cut("terms", "a product of sums is not multiplied out")
 
     def _measure(
         self, problem: KernelProblem, derivations: Derivations, columns: Columns, known: Known

@@ -1,0 +1,103 @@
+"""The derivations in one type of frame: with sums kept as factors, multiplied out where that may
+gain something, and in several loops over an axis where one is not enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mirage.search.kernel.cancellation import cancels
+from mirage.search.kernel.derive import Derivations, Goal
+from mirage.search.kernel.frames import FrameType
+from mirage.search.kernel.groupings import LEFT_OUT
+from mirage.search.kernel.narrowing import Narrowing
+from mirage.search.kernel.problem_axes import Analysis
+from mirage.search.limits import SearchLimits, SearchReport
+
+EXPAND_TERMS = 4
+"""Sums with more terms are multiplied out only where no derivation exists otherwise."""
+EXPAND_TERMS_MAX = 6
+PASSES = 3
+"""Loops over one axis that may follow one another: for a mean, for a variance, for a product."""
+
+Derived = list[tuple[Derivations, tuple[Goal, ...]]]
+"""AND-OR graphs, each with what it is to compute."""
+
+
+@dataclass(frozen=True)
+class TypeDerivations:
+    """Of the kernels that are solved within ``limits``."""
+
+    limits: SearchLimits
+    report: SearchReport
+
+    def of(
+        self,
+        analysis: Analysis,
+        kind: FrameType,
+        narrowing: Narrowing,
+        *,
+        allow_wide: bool = True,
+    ) -> tuple[Derived, bool]:
+        """The AND-OR graphs of a type: with sums kept as factors, and multiplied out where that
+        may gain something. The second result says whether digits may be lost in what is cheapest
+        by that: more loops over an axis, one after the other, may then be worth their time.
+        """
+        out: Derived = []
+        problem = analysis.problem
+        doubtful = False
+        differences = 0
+        integers = frozenset(i for i, v in enumerate(problem.leaves) if v.dtype.is_integer)
+        if kind.split is not None and len(problem.outputs) > 1:
+            return out, doubtful
+        for expand in (False,) if analysis.loses else (False, True):
+            algebra, polys = analysis.normal_forms(kind, expand)
+            if expand and max(map(len, algebra.polys)) > (
+                EXPAND_TERMS if out else EXPAND_TERMS_MAX
+            ):
+                self.report.cut("terms", "a product of sums is not multiplied out")
+                break
+            bound = {sub for poly in polys for sub in algebra.bound(poly)}
+            if any(a is not None and (a, "T") not in bound for a in (kind.loop, kind.inner)):
+                break
+            if kind.split is not None and (kind.split, "G") not in bound:
+                break
+            if expand and cancels(algebra, polys) > differences:
+                doubtful = True
+                break
+            differences = cancels(algebra, polys)
+            derivations = Derivations(
+                algebra, kind, not problem.combine, narrowing, integers, allow_wide,
+                max_goals=self.limits.goals,
+            )  # fmt: skip
+            stage = 2 if kind.split is not None else 1
+            targets = tuple(derivations.canonical((poly, stage)) for poly in polys)
+            solved = all(derivations.solve(target) for target in targets)
+            self._count(derivations)
+            doubtful |= derivations.wide
+            if solved:
+                out.append((derivations, targets))
+            if not algebra.sum_products or kind.passes > 1:
+                break
+        return out, doubtful
+
+    def in_passes(
+        self, analysis: Analysis, kind: FrameType, narrowing: Narrowing, allow_wide: bool
+    ) -> list[tuple[FrameType, Derived]]:
+        """With as few loops over the axis, one after the other, as it takes: what a sum says of
+        the whole row is known after a loop of its own only."""
+        for passes in range(2, PASSES + 1):
+            more = replace(kind, passes=passes)
+            found, _ = self.of(analysis, more, narrowing, allow_wide=allow_wide)
+            if found:
+                return [(more, found)]
+        return []
+
+    def _count(self, derivations: Derivations) -> None:
+        self.report.frame_types += 1
+        self.report.values += len(derivations.edges)
+        self.report.edges += sum(len(e) for e in derivations.edges.values())
+        self.report.pruned += derivations.pruned
+        for bound in sorted(derivations.left_out):
+            self.report.cut(bound, LEFT_OUT[bound])
+        if derivations.algebra.truncated:
+            self.report.cut("terms", "a product of sums is not multiplied out")
