@@ -1,4 +1,4 @@
-//===- GlobalAccess.cpp - tiles from and to device tensors ----------------===//
+//===- DeviceTiles.cpp - tiles from and to device tensors -----------------===//
 
 #include "TileEmitter.h"
 
