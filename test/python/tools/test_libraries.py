@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,12 @@ def test_every_folder_belongs_to_one_library() -> None:
             x.name for x in KNOWN.values() if any(str(path).startswith(f + "/") for f in x.folders)
         ]
         assert len(owners) == 1, path
+
+
+def test_names_of_sources_occur_once() -> None:
+    """But for those of passes, which have the names that LLVM gives them."""
+    names = Counter(path.name for path in (ROOT / "lib").rglob("*.cpp"))
+    assert {name for name, count in names.items() if count > 1} == {"Passes.cpp"}
 
 
 def test_libraries_link_in_no_circle() -> None:
