@@ -41,7 +41,7 @@ def prove(
 
 
 def prove_with_signs(pair: SmallPair) -> Evidence:
-    """:func:`prove` with what real numbers have and a field has not: signs, and roots of what is
+    """:func:`prove` with what real numbers have and a field lacks: signs, and roots of what is
     not negative. ``pair`` is made for that
     (:func:`~mirage.verify.evidence.proofs.small_model.small_pair`)."""
     name = "proof with signs and roots"
