@@ -141,7 +141,7 @@ def _triangle(upper: bool) -> Row:
     return row
 
 
-POSITIONS: dict[str, Row] = {
+COMPARISONS: dict[str, Row] = {
     **{
         f"aten.{name}.{kind}": _compare(fn, swap=swap)
         for name, fn, swap in (

@@ -5,7 +5,7 @@ default).
 from __future__ import annotations
 
 from mirage.frontend.torch_import.accumulate import ACCUMULATE
-from mirage.frontend.torch_import.comparisons import POSITIONS
+from mirage.frontend.torch_import.comparisons import COMPARISONS
 from mirage.frontend.torch_import.contraction import CONTRACTION
 from mirage.frontend.torch_import.distances import DISTANCES
 from mirage.frontend.torch_import.elementwise import ELEMENTWISE
@@ -31,7 +31,7 @@ TABLE: dict[str, Row] = {
     **CONTRACTION,
     **REDUCTIONS,
     **VIEWS,
-    **POSITIONS,
+    **COMPARISONS,
     **INDEXING,
     **RANKING,
     **EXPERTS,
