@@ -62,8 +62,7 @@ Value TileEmitter::getTensorMap(kernel::TensorMapAttr map) {
 /// planned later.
 static constexpr int64_t beyond = int64_t(1) << 20;
 
-void TileEmitter::emitRoles() {
-  constexpr int64_t readBarrier = 1, fillBarrier = 2;
+void TileEmitter::createRings() {
   int64_t warps = launch.getSchedule()->getWarps();
   Block &body = launch.getBody().front();
   auto createRing = [&](ArrayRef<block::LoadOp> loads, int64_t slots) -> Value {
@@ -85,21 +84,31 @@ void TileEmitter::emitRoles() {
     for (const block::RingLoads &ring : phases.getRings())
       rings[loop].push_back(createRing(ring.loads, loop.getStages().value_or(1)));
   }
-  auto emitRole = [&](int64_t first, int64_t count, int64_t barrier, auto emitWork) {
-    auto role = thread::WarpsOp::create(builder, loc, builder.getI64IntegerAttr(first),
-                                        builder.getI64IntegerAttr(count),
-                                        builder.getI64IntegerAttr(barrier));
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(&role.getBody().emplaceBlock());
-    emitWork();
-    thread::EndOp::create(builder, loc);
-  };
-  // Registers are moved between groups of four warps.
-  auto shares = launch->getAttrOfType<DenseI64ArrayAttr>(block::kRegisterShares);
-  auto setRegisters = [&](int64_t index) {
-    if (shares)
-      thread::SetMaxRegistersOp::create(builder, loc, shares[index], /*decrease=*/index == 0);
-  };
+}
+
+void TileEmitter::emitRole(int64_t first, int64_t count, int64_t barrier,
+                           llvm::function_ref<void()> emitWork) {
+  auto role =
+      thread::WarpsOp::create(builder, loc, builder.getI64IntegerAttr(first),
+                              builder.getI64IntegerAttr(count), builder.getI64IntegerAttr(barrier));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&role.getBody().emplaceBlock());
+  emitWork();
+  thread::EndOp::create(builder, loc);
+}
+
+/// Registers are moved between groups of four warps: from the one that copies, role 0,
+/// to those that compute, role 1.
+void TileEmitter::setMaxRegisters(int64_t role) {
+  if (auto shares = launch->getAttrOfType<DenseI64ArrayAttr>(block::kRegisterShares))
+    thread::SetMaxRegistersOp::create(builder, loc, shares[role], /*decrease=*/role == 0);
+}
+
+/// What the copying warp does stands behind the change of registers, so that the
+/// assembler knows how many there are. The other warps of its group are idle: they
+/// would wait for slots that nothing of theirs keeps from being used again.
+void TileEmitter::emitProducer() {
+  Block &body = launch.getBody().front();
   auto fill = [&] {
     for (auto load : body.getOps<block::LoadOp>())
       if (rings.count(load))
@@ -107,34 +116,41 @@ void TileEmitter::emitRoles() {
     for (auto loop : body.getOps<block::LoopOp>())
       emitFills(loop);
   };
-  // What the copying warp does stands behind the change, so that the assembler
-  // knows how many registers there are. The other warps of its group are idle:
-  // they would wait for slots that nothing of theirs keeps from being used again.
-  emitRole(warps, shares ? 4 : 1, fillBarrier, [&] {
-    setRegisters(0);
-    if (!shares)
-      return forEachPosition(fill);
-    Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
-    Value copies = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, thread,
-                                         index(32 * (warps + 1)));
-    auto branch = scf::IfOp::create(builder, loc, copies, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    forEachPosition(fill);
+  setMaxRegisters(0);
+  if (!launch->hasAttr(block::kRegisterShares))
+    return forEachPosition(fill);
+  int64_t warps = launch.getSchedule()->getWarps();
+  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+  Value copies = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, thread,
+                                       index(32 * (warps + 1)));
+  auto branch = scf::IfOp::create(builder, loc, copies, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  forEachPosition(fill);
+}
+
+void TileEmitter::emitConsumers() {
+  Block &body = launch.getBody().front();
+  setMaxRegisters(1);
+  forEachPosition([&] {
+    emitBody(body);
+    if (round)
+      for (auto load : body.getOps<block::LoadOp>())
+        if (rings.count(load))
+          thread::RingReleaseOp::create(builder, loc, rings[load].front(), round);
   });
-  emitRole(0, warps, readBarrier, [&] {
-    setRegisters(1);
-    forEachPosition([&] {
-      emitBody(body);
-      if (round)
-        for (auto load : body.getOps<block::LoadOp>())
-          if (rings.count(load))
-            thread::RingReleaseOp::create(builder, loc, rings[load].front(), round);
-    });
-    // What is stored is read before the block ends.
-    if (launch.getSchedule()->getResident())
-      thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), UnitAttr());
-  });
+  // What is stored is read before the block ends.
+  if (launch.getSchedule()->getResident())
+    thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), UnitAttr());
+}
+
+void TileEmitter::emitRoles() {
+  constexpr int64_t readBarrier = 1, fillBarrier = 2;
+  int64_t warps = launch.getSchedule()->getWarps();
+  createRings();
+  int64_t copying = launch->hasAttr(block::kRegisterShares) ? 4 : 1;
+  emitRole(warps, copying, fillBarrier, [&] { emitProducer(); });
+  emitRole(0, warps, readBarrier, [&] { emitConsumers(); });
 }
 
 /// A role's work at all positions of the block: its own number, and those that follow

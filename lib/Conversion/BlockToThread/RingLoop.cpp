@@ -6,8 +6,6 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mirage;
 using block::getShared;
@@ -49,12 +47,7 @@ void RingLoop::emit() {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> RingLoop::getInitial() {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  SmallVector<Value> initial;
-  for (auto [number, result] : llvm::enumerate(op.getResults())) {
-    bool isMax = accumulate.getFn(number) == block::AccumulateFn::Max;
-    initial.push_back(tiles.constant(tiles.typeOf(result), isMax ? -infinity : 0));
-  }
+  SmallVector<Value> initial = tiles.getInitialSums(op);
   tiles.addInitialMaxima(maxima, initial);
   return initial;
 }
