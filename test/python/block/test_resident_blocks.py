@@ -61,6 +61,8 @@ def test_tiles_past_the_end() -> None:
 def test_other_tensors() -> None:
     check(replace(SMALL, out="f32").text(), 2)
     check(replace(SMALL, epilogue=True).text(), 2)
+    check(replace(SMALL, residual=True).text(), 2)
+    check(replace(SMALL, residual=True, n=131, swapped_b=True).text(), 2)
     check(replace(SMALL, batch=2, swapped_b=True).text(), 2)
     check(replace(SMALL, n=131, swapped_b=True).text(), 2)  # threads store rows of odd bytes
 
