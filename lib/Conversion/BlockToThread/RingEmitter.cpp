@@ -129,9 +129,43 @@ void TileEmitter::emitProducer() {
   forEachPosition(fill);
 }
 
+/// Where groups of warps store by themselves, a block begins with the first group some
+/// steps ahead of the last one, so that not all of them store at the same time.
+void TileEmitter::startApart() {
+  Block &body = launch.getBody().front();
+  int64_t groups = launch.getSchedule()->getWarps() / 4;
+  auto store = cast<block::StoreOp>(body.getTerminator());
+  bool apart = false;
+  for (unsigned number = 0; number < launch->getNumResults(); ++number)
+    if (std::optional<block::BoxStore> box = block::getBoxStore(store, number))
+      apart |= box->byGroups;
+  if (!launch.getSchedule()->getResident() || !apart)
+    return;
+  // A slot is waited for that surely is filled: a block takes all steps of its first tile.
+  block::LoopOp loop = *body.getOps<block::LoopOp>().begin();
+  if (loop.getSteps())
+    return;
+  int64_t slots = cast<thread::RingType>(rings[loop].front().getType()).getSlots();
+  // As far apart as half of the ring: the other half is filled meanwhile.
+  Value group = getGroup();
+  Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, group, index(0));
+  Value first = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
+  Value hasTile = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, first,
+                                        index(launch.getNumBlocks()));
+  Value waits = arith::AndIOp::create(builder, loc, isLater, hasTile);
+  auto branch = scf::IfOp::create(builder, loc, waits, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  Value step = arith::DivUIOp::create(builder, loc,
+                                      arith::MulIOp::create(builder, loc, group, index(slots / 2)),
+                                      index(groups - 1));
+  thread::RingWaitOp::create(builder, loc, rings[loop].front(), step);
+}
+
 void TileEmitter::emitConsumers() {
   Block &body = launch.getBody().front();
   setMaxRegisters(1);
+  startApart();
   forEachPosition([&] {
     emitBody(body);
     if (round)
@@ -192,6 +226,12 @@ Value TileEmitter::createTurns(int64_t number) {
       builder, loc, type, builder.getI64IntegerAttr(beyond + number * 8 * groups));
   thread::MbarrierInitOp::create(builder, loc, barriers, builder.getI64IntegerAttr(4));
   return barriers;
+}
+
+/// Number of the group of four warps, in the role that computes.
+Value TileEmitter::getGroup() {
+  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+  return arith::DivUIOp::create(builder, loc, thread, index(thread::kGroupThreads));
 }
 
 void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step) {
@@ -257,6 +297,8 @@ bool TileEmitter::emitBoxStore(block::StoreOp op, unsigned number, Value fragmen
 ///                  start the copy
 ///
 /// One thread starts all copies, and is the one for which waits are more than a step.
+/// Where each group of warps owns rows, each does that for its own: a group that has
+/// multiplied stores while others multiply.
 void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
                                    const TilePlace &place) {
   block::StoreParts parts = block::getStoreParts(box, cast<FragmentType>(fragment.getType()));
@@ -267,8 +309,14 @@ void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
   auto waitForCopies = [&] {
     thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), builder.getUnitAttr());
   };
+  SmallVector<Value> start(place.offsets);
+  if (box.byGroups) {
+    Value &row = start[place.dims[0]];
+    Value first = arith::MulIOp::create(builder, loc, getGroup(), index(thread::kGroupRows));
+    row = arith::AddIOp::create(builder, loc, row, first);
+  }
   waitForCopies();
-  thread::BarrierOp::create(builder, loc);
+  thread::BarrierOp::create(builder, loc, box.byGroups);
   for (int64_t number = 0; number < parts.count; ++number) {
     int64_t col = number * parts.part.getCols();
     Value part = fragment, slot = buffer;
@@ -280,10 +328,12 @@ void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
     thread::FenceOp::create(builder, loc, thread::FenceKind::AsyncProxy);
     if (number > 0 && number + 1 < parts.count)
       waitForCopies();
-    thread::BarrierOp::create(builder, loc);
-    SmallVector<Value> at(place.offsets);
+    thread::BarrierOp::create(builder, loc, box.byGroups);
+    SmallVector<Value> at(start);
     at.back() = arith::AddIOp::create(builder, loc, at.back(), index(col));
-    thread::TmaStoreOp::create(builder, loc, slot, getTensorMap(box.map), at);
+    if (box.byGroups)
+      slot = thread::GroupRowsOp::create(builder, loc, slot);
+    thread::TmaStoreOp::create(builder, loc, slot, getTensorMap(box.map), at, box.byGroups);
     thread::BulkCommitOp::create(builder, loc);
   }
 }

@@ -315,20 +315,13 @@ void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step
   }
 }
 
-/// Number of the group of four warps.
-static Value getGroup(OpBuilder &builder, Location loc) {
-  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
-  Value size = arith::ConstantIndexOp::create(builder, loc, 128);
-  return arith::DivUIOp::create(builder, loc, thread, size);
-}
-
 /// Waits until the group before has started its products of the step; the first
 /// group waits for the last one's of the step before, which it does not in step 0.
 void RingLoop::takeTurn(Value step) {
   Value turns = tiles.turns.lookup(op);
   if (!turns)
     return;
-  Value group = getGroup(builder, tiles.loc);
+  Value group = tiles.getGroup();
   Value isFirst =
       arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::eq, group, tiles.index(0));
   Value round = arith::AddIOp::create(
@@ -343,8 +336,7 @@ void RingLoop::passTurn() {
   if (!turns)
     return;
   int64_t groups = tiles.launch.getSchedule()->getWarps() / 4;
-  Value next =
-      arith::AddIOp::create(builder, tiles.loc, getGroup(builder, tiles.loc), tiles.index(1));
+  Value next = arith::AddIOp::create(builder, tiles.loc, tiles.getGroup(), tiles.index(1));
   next = arith::RemUIOp::create(builder, tiles.loc, next, tiles.index(groups));
   thread::MbarrierArriveOp::create(builder, tiles.loc, turns, next);
 }

@@ -163,6 +163,8 @@ private:
   void emitRole(int64_t first, int64_t count, int64_t barrier, llvm::function_ref<void()> emitWork);
   void emitProducer();
   void emitConsumers();
+  void startApart();
+  mlir::Value getGroup();
   void setMaxRegisters(int64_t role);
   mlir::Value createTurns(int64_t number);
   void forEachPosition(llvm::function_ref<void()> emitWork);

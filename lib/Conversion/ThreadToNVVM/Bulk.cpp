@@ -86,7 +86,7 @@ struct TmaStoreLowering : ThreadPattern<TmaStoreOp> {
     std::string list = coordinateList(rank, 2, constraints);
     std::string text = llvm::formatv(
         "cp.async.bulk.tensor.{0}d.global.shared::cta.bulk_group [$1, {1}], [$0];", rank, list);
-    e.ifThen(e.isFirstThread(), [&] {
+    e.ifThen(op.getGroup() ? e.isFirstOfGroup() : e.isFirstThread(), [&] {
       forEachPanel(e, map, op.getSource().getType(), single(operands.getSource()),
                    indices(operands.getCoordinates()), [&](Value source, ArrayRef<Value> inner) {
                      SmallVector<Value> args = {source, single(operands.getMap())};
