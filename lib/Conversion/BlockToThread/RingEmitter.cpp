@@ -181,6 +181,9 @@ void TileEmitter::emitConsumers() {
 void TileEmitter::emitRoles() {
   constexpr int64_t readBarrier = 1, fillBarrier = 2;
   int64_t warps = launch.getSchedule()->getWarps();
+  // The first copies would wait for these.
+  for (Value map : tensorMaps)
+    thread::PrefetchMapOp::create(builder, loc, map);
   createRings();
   int64_t copying = launch->hasAttr(block::kRegisterShares) ? 4 : 1;
   emitRole(warps, copying, fillBarrier, [&] { emitProducer(); });

@@ -48,6 +48,14 @@ void forEachPanel(Emitter &e, TensorMapType map, SharedType tile, Value start,
   }
 }
 
+struct PrefetchMapLowering : ThreadPattern<PrefetchMapOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(PrefetchMapOp, Adaptor operands, Emitter &e, Results &) const override {
+    e.ptxWhere(e.isFirstThread(), "prefetch.tensormap [$0];", "l", {single(operands.getMap())});
+    return success();
+  }
+};
+
 struct TmaLoadLowering : ThreadPattern<TmaLoadOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(TmaLoadOp op, Adaptor operands, Emitter &e, Results &) const override {
@@ -161,6 +169,6 @@ struct StoreRemoteLowering : ThreadPattern<StoreRemoteOp> {
 
 void mirage::thread::populateBulkPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<TmaLoadLowering, TmaStoreLowering, BulkCopyLowering, LoadRemoteLowering,
-               StoreRemoteLowering>(converter, patterns.getContext());
+  patterns.add<PrefetchMapLowering, TmaLoadLowering, TmaStoreLowering, BulkCopyLowering,
+               LoadRemoteLowering, StoreRemoteLowering>(converter, patterns.getContext());
 }

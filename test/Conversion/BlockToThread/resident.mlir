@@ -3,6 +3,7 @@
 
 // Four blocks for six tiles, each of which goes on with those four further on. The steps of a ring go on counting.
 // CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [384, 1, 1]
+// CHECK-COUNT-3: thread.prefetch_map
 // CHECK: %[[RING:.*]] = thread.ring_create readers 8
 // CHECK: thread.warps first 8 count 1
 // CHECK: %[[FIRST:.*]] = gpu.block_id  x

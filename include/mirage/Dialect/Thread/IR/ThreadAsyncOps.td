@@ -89,6 +89,17 @@ def Thread_MbarrierWaitOp : Thread_SyncOp<"mbarrier_wait", [Thread_Needs<"Mbarri
 // Bulk copies
 //===----------------------------------------------------------------------===//
 
+def Thread_PrefetchMapOp : Thread_SyncOp<"prefetch_map", [Thread_Needs<"TensorCopy">]> {
+  let summary = "one thread asks for a tensor map that copies will need soon";
+  let description = [{
+    ```mlir
+    thread.prefetch_map %map : !thread.tensormap<64x64xf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins Thread_TensorMapType:$map);
+  let assemblyFormat = "$map attr-dict `:` type($map)";
+}
+
 def Thread_TmaLoadOp : Thread_SyncOp<"tma_load", [Thread_Needs<"TensorCopy">]> {
   let summary = "one thread starts a copy of a box of a tensor to shared memory";
   let description = [{
