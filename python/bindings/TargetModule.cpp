@@ -90,10 +90,8 @@ static nb::list asTuples(const std::vector<WarpGrid> &grids) {
   return list;
 }
 
-NB_MODULE(_target, module) {
-  module.doc() = "chips, and what the code generator decides from them";
-
-  // Chip.h
+/// Chip.h
+static void addChips(nb::module_ &module) {
   module.attr("DEFAULT_CHIP") = defaultChip;
   module.def("cards", [] {
     nb::list rows;
@@ -132,8 +130,10 @@ NB_MODULE(_target, module) {
         return chip->getMostRegisters(warps);
       },
       nb::arg("chip"), nb::arg("warps"));
+}
 
-  // WarpSharing.h
+/// WarpSharing.h
+static void addWarpSharing(nb::module_ &module) {
   module.attr("EXCHANGE_COST") = exchangeCost;
   module.attr("COMFORTABLE_REGISTERS") = comfortableRegisters;
   module.attr("SPILL_COST") = spillCost;
@@ -157,8 +157,10 @@ NB_MODULE(_target, module) {
   module.def("exchange_cost", &getExchangeCost, nb::arg("registers"));
   module.def("warp_sum_cost", &getWarpSumCost, nb::arg("held"), nb::arg("summands"),
              nb::arg("summed"));
+}
 
-  // Staging.h
+/// Staging.h
+static void addStaging(nb::module_ &module) {
   module.attr("MIN_STAGED_BYTES") = minStagedBytes;
   module.attr("ASYNC_COPY_UNIT") = asyncCopyUnit;
   module.attr("EXCHANGE_PAD") = exchangePad;
@@ -177,4 +179,11 @@ NB_MODULE(_target, module) {
       },
       nb::arg("rows"), nb::arg("row_bytes"));
   module.def("shared_alignment", &getSharedAlignment, nb::arg("swizzle"));
+}
+
+NB_MODULE(_target, module) {
+  module.doc() = "chips, and what the code generator decides from them";
+  addChips(module);
+  addWarpSharing(module);
+  addStaging(module);
 }

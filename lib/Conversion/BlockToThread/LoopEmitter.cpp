@@ -152,96 +152,125 @@ LoopSteps TileEmitter::getSteps(block::LoopOp op) {
   return {first, end, arith::SubIOp::create(builder, loc, end, first), false};
 }
 
-void TileEmitter::emitLoop(block::LoopOp op) {
-  Block &body = op.getBody().front();
-  auto accumulate = cast<block::AccumulateOp>(body.getTerminator());
-  int64_t stages = op.getStages().value_or(1);
-  StringRef axis = op.getAxis();
-  extents[axis] = op.getExtent();
-  if (rings.count(op))
-    return RingLoop(*this, op).emit();
-  LoopSteps steps = getSteps(op);
+//===----------------------------------------------------------------------===//
+// Loops whose tiles all warps copy
+//===----------------------------------------------------------------------===//
 
-  // Rings, and the copies of the first steps.
-  SmallVector<std::pair<block::LoadOp, Value>> staged;
-  for (auto load : body.getOps<block::LoadOp>())
+StagedLoop TileEmitter::getStagedLoop(block::LoopOp op) {
+  StagedLoop loop{op, getSteps(op), int64_t(op.getStages().value_or(1)), {}, {}, {}};
+  for (auto load : op.getBody().front().getOps<block::LoadOp>())
     if (getShared(load.getResult()))
-      staged.push_back({load, allocate(load)});
-  auto copyStep = [&](Value step, Value slot, Value when) {
-    position[axis] = step;
-    for (auto [load, ring] : staged)
-      copyToShared(load, thread::SlotOp::create(builder, load.getLoc(), ring, slot), when);
-    commitCopies();
-  };
-  if (staged.empty()) {
+      loop.loads.push_back({load, allocate(load)});
+  return loop;
+}
+
+/// One group of copies: the tiles of `step` into `slot`, where `when` says so.
+void TileEmitter::copyStep(const StagedLoop &loop, Value step, Value slot, Value when) {
+  position[block::LoopOp(loop.op).getAxis()] = step;
+  for (auto [load, ring] : loop.loads)
+    copyToShared(load, thread::SlotOp::create(builder, load.getLoc(), ring, slot), when);
+  commitCopies();
+}
+
+/// Before the loop: the copies of its first steps.
+void TileEmitter::startCopies(const StagedLoop &loop) {
+  if (loop.loads.empty()) {
     if (!pendingGroup.empty())
       waitForAllCopies();
-  } else if (stages > 1) {
-    // Warps may still read what the previous run of this loop left in the ring.
-    if (isa<block::LoopOp>(op->getParentOp()))
-      thread::BarrierOp::create(builder, loc);
-    for (int64_t ahead = 0; ahead + 1 < stages; ++ahead) {
-      Value step = arith::AddIOp::create(builder, loc, steps.first, index(ahead));
-      Value exists;
-      if (!steps.all && ahead > 0)
-        exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, step, steps.end);
-      copyStep(step, index(ahead), exists);
-    }
+    return;
   }
-
-  // Loop-carried: accumulators, running maxima, slots to read and to fill.
-  SmallVector<Value> initial;
-  for (auto [number, result] : llvm::enumerate(op.getResults()))
-    initial.push_back(constant(
-        typeOf(result), accumulate.getFn(number) == block::AccumulateFn::Max ? -infinity : 0));
-  SmallVector<block::RunningMaxOp> maxima(body.getOps<block::RunningMaxOp>());
-  addInitialMaxima(maxima, initial);
-  bool hasRing = !staged.empty() && stages > 1;
-  if (hasRing) {
-    initial.push_back(index(0));
-    initial.push_back(index(stages - 1));
+  if (!loop.hasRing())
+    return;
+  // Warps may still read what the previous run of this loop left in the ring.
+  if (isa<block::LoopOp>(loop.op->getParentOp()))
+    thread::BarrierOp::create(builder, loc);
+  for (int64_t ahead = 0; ahead + 1 < loop.stages; ++ahead) {
+    Value step = arith::AddIOp::create(builder, loc, loop.steps.first, index(ahead));
+    Value exists;
+    if (!loop.steps.all && ahead > 0)
+      exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, step, loop.steps.end);
+    copyStep(loop, step, index(ahead), exists);
   }
+}
 
-  auto loop = scf::ForOp::create(builder, loc, steps.first, steps.end, index(1), initial);
-  builder.setInsertionPointToStart(loop.getBody());
-  ValueRange carried = loop.getRegionIterArgs();
-  for (auto [result, value] : llvm::zip(op.getResults(), carried))
-    accumulators[result] = value;
-  setMaxima(maxima, carried.drop_front(op.getNumResults()));
-
-  Value readSlot = hasRing ? carried[carried.size() - 2] : index(0);
-  Value fillSlot = hasRing ? carried.back() : index(0);
-  if (hasRing) {
-    thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(stages - 2));
+/// At the start of a step: waits for its copies, and starts those of a later one.
+void TileEmitter::continueCopies(const StagedLoop &loop, Value step) {
+  if (loop.hasRing()) {
+    thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(loop.stages - 2));
     thread::BarrierOp::create(builder, loc);
-    Value ahead = arith::AddIOp::create(builder, loc, loop.getInductionVar(), index(stages - 1));
-    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, steps.end);
-    copyStep(ahead, fillSlot, exists);
-  } else if (!staged.empty()) {
+    Value ahead = arith::AddIOp::create(builder, loc, step, index(loop.stages - 1));
+    Value exists =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, ahead, loop.steps.end);
+    copyStep(loop, ahead, loop.fillSlot, exists);
+  } else if (!loop.loads.empty()) {
     thread::BarrierOp::create(builder, loc);
-    copyStep(loop.getInductionVar(), readSlot, Value());
+    copyStep(loop, step, loop.readSlot, Value());
     thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(0));
     thread::BarrierOp::create(builder, loc);
   }
   // The waits above cover all earlier groups too.
   pendingGroup.clear();
-  position[axis] = loop.getInductionVar();
-  for (auto [load, ring] : staged)
-    sharedViews[load.getResult()] = {thread::SlotOp::create(builder, load.getLoc(), ring, readSlot),
-                                     false};
+  position[block::LoopOp(loop.op).getAxis()] = step;
+  for (auto [load, ring] : loop.loads)
+    sharedViews[load.getResult()] = {
+        thread::SlotOp::create(builder, load.getLoc(), ring, loop.readSlot), false};
+}
+
+/// The slots to read and to fill at the next step.
+void TileEmitter::addNextSlots(const StagedLoop &loop, SmallVectorImpl<Value> &next) {
+  for (Value slot : {loop.readSlot, loop.fillSlot}) {
+    Value successor = arith::AddIOp::create(builder, loc, slot, index(1));
+    Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, successor,
+                                        index(loop.stages));
+    next.push_back(arith::SelectOp::create(builder, loc, wraps, index(0), successor));
+  }
+}
+
+SmallVector<Value> TileEmitter::getInitialSums(block::LoopOp op) {
+  auto accumulate = cast<block::AccumulateOp>(op.getBody().front().getTerminator());
+  SmallVector<Value> initial;
+  for (auto [number, result] : llvm::enumerate(op.getResults())) {
+    bool isMax = accumulate.getFn(number) == block::AccumulateFn::Max;
+    initial.push_back(constant(typeOf(result), isMax ? -infinity : 0));
+  }
+  return initial;
+}
+
+void TileEmitter::emitLoop(block::LoopOp op) {
+  extents[op.getAxis()] = op.getExtent();
+  if (rings.count(op))
+    return RingLoop(*this, op).emit();
+  Block &body = op.getBody().front();
+  StagedLoop staged = getStagedLoop(op);
+  startCopies(staged);
+
+  // Loop-carried: accumulators, running maxima, slots to read and to fill.
+  SmallVector<Value> initial = getInitialSums(op);
+  SmallVector<block::RunningMaxOp> maxima(body.getOps<block::RunningMaxOp>());
+  addInitialMaxima(maxima, initial);
+  if (staged.hasRing()) {
+    initial.push_back(index(0));
+    initial.push_back(index(staged.stages - 1));
+  }
+
+  auto loop =
+      scf::ForOp::create(builder, loc, staged.steps.first, staged.steps.end, index(1), initial);
+  builder.setInsertionPointToStart(loop.getBody());
+  ValueRange carried = loop.getRegionIterArgs();
+  for (auto [result, value] : llvm::zip(op.getResults(), carried))
+    accumulators[result] = value;
+  setMaxima(maxima, carried.drop_front(op.getNumResults()));
+  staged.readSlot = staged.hasRing() ? carried[carried.size() - 2] : index(0);
+  staged.fillSlot = staged.hasRing() ? carried.back() : index(0);
+  continueCopies(staged, loop.getInductionVar());
 
   emitBody(body);
 
   SmallVector<Value> next;
-  emitAccumulate(accumulate, next);
+  emitAccumulate(cast<block::AccumulateOp>(body.getTerminator()), next);
   addMaxima(maxima, next);
-  if (hasRing)
-    for (Value slot : {readSlot, fillSlot}) {
-      Value successor = arith::AddIOp::create(builder, loc, slot, index(1));
-      Value wraps =
-          arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, successor, index(stages));
-      next.push_back(arith::SelectOp::create(builder, loc, wraps, index(0), successor));
-    }
+  if (staged.hasRing())
+    addNextSlots(staged, next);
   scf::YieldOp::create(builder, loc, next);
   builder.setInsertionPointAfter(loop);
   for (auto [result, value] : llvm::zip(op.getResults(), loop.getResults()))

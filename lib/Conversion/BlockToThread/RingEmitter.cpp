@@ -62,8 +62,7 @@ Value TileEmitter::getTensorMap(kernel::TensorMapAttr map) {
 /// planned later.
 static constexpr int64_t beyond = int64_t(1) << 20;
 
-void TileEmitter::emitRoles() {
-  constexpr int64_t readBarrier = 1, fillBarrier = 2;
+void TileEmitter::createRings() {
   int64_t warps = launch.getSchedule()->getWarps();
   Block &body = launch.getBody().front();
   auto createRing = [&](ArrayRef<block::LoadOp> loads, int64_t slots) -> Value {
@@ -85,21 +84,31 @@ void TileEmitter::emitRoles() {
     for (const block::RingLoads &ring : phases.getRings())
       rings[loop].push_back(createRing(ring.loads, loop.getStages().value_or(1)));
   }
-  auto emitRole = [&](int64_t first, int64_t count, int64_t barrier, auto emitWork) {
-    auto role = thread::WarpsOp::create(builder, loc, builder.getI64IntegerAttr(first),
-                                        builder.getI64IntegerAttr(count),
-                                        builder.getI64IntegerAttr(barrier));
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(&role.getBody().emplaceBlock());
-    emitWork();
-    thread::EndOp::create(builder, loc);
-  };
-  // Registers are moved between groups of four warps.
-  auto shares = launch->getAttrOfType<DenseI64ArrayAttr>(block::kRegisterShares);
-  auto setRegisters = [&](int64_t index) {
-    if (shares)
-      thread::SetMaxRegistersOp::create(builder, loc, shares[index], /*decrease=*/index == 0);
-  };
+}
+
+void TileEmitter::emitRole(int64_t first, int64_t count, int64_t barrier,
+                           llvm::function_ref<void()> emitWork) {
+  auto role =
+      thread::WarpsOp::create(builder, loc, builder.getI64IntegerAttr(first),
+                              builder.getI64IntegerAttr(count), builder.getI64IntegerAttr(barrier));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&role.getBody().emplaceBlock());
+  emitWork();
+  thread::EndOp::create(builder, loc);
+}
+
+/// Registers are moved between groups of four warps: from the one that copies, role 0,
+/// to those that compute, role 1.
+void TileEmitter::setMaxRegisters(int64_t role) {
+  if (auto shares = launch->getAttrOfType<DenseI64ArrayAttr>(block::kRegisterShares))
+    thread::SetMaxRegistersOp::create(builder, loc, shares[role], /*decrease=*/role == 0);
+}
+
+/// What the copying warp does stands behind the change of registers, so that the
+/// assembler knows how many there are. The other warps of its group are idle: they
+/// would wait for slots that nothing of theirs keeps from being used again.
+void TileEmitter::emitProducer() {
+  Block &body = launch.getBody().front();
   auto fill = [&] {
     for (auto load : body.getOps<block::LoadOp>())
       if (rings.count(load))
@@ -107,34 +116,78 @@ void TileEmitter::emitRoles() {
     for (auto loop : body.getOps<block::LoopOp>())
       emitFills(loop);
   };
-  // What the copying warp does stands behind the change, so that the assembler
-  // knows how many registers there are. The other warps of its group are idle:
-  // they would wait for slots that nothing of theirs keeps from being used again.
-  emitRole(warps, shares ? 4 : 1, fillBarrier, [&] {
-    setRegisters(0);
-    if (!shares)
-      return forEachPosition(fill);
-    Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
-    Value copies = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, thread,
-                                         index(32 * (warps + 1)));
-    auto branch = scf::IfOp::create(builder, loc, copies, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    forEachPosition(fill);
+  setMaxRegisters(0);
+  if (!launch->hasAttr(block::kRegisterShares))
+    return forEachPosition(fill);
+  int64_t warps = launch.getSchedule()->getWarps();
+  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+  Value copies = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, thread,
+                                       index(32 * (warps + 1)));
+  auto branch = scf::IfOp::create(builder, loc, copies, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  forEachPosition(fill);
+}
+
+/// Where groups of warps store by themselves, a block begins with the first group some
+/// steps ahead of the last one, so that not all of them store at the same time.
+void TileEmitter::startApart() {
+  Block &body = launch.getBody().front();
+  int64_t groups = launch.getSchedule()->getWarps() / 4;
+  auto store = cast<block::StoreOp>(body.getTerminator());
+  bool apart = false;
+  for (unsigned number = 0; number < launch->getNumResults(); ++number)
+    if (std::optional<block::BoxStore> box = block::getBoxStore(store, number))
+      apart |= box->byGroups;
+  if (!launch.getSchedule()->getResident() || !apart)
+    return;
+  // A slot is waited for that surely is filled: a block takes all steps of its first tile.
+  block::LoopOp loop = *body.getOps<block::LoopOp>().begin();
+  if (loop.getSteps())
+    return;
+  int64_t slots = cast<thread::RingType>(rings[loop].front().getType()).getSlots();
+  // As far apart as half of the ring: the other half is filled meanwhile.
+  Value group = getGroup();
+  Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, group, index(0));
+  Value first = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
+  Value hasTile = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, first,
+                                        index(launch.getNumBlocks()));
+  Value waits = arith::AndIOp::create(builder, loc, isLater, hasTile);
+  auto branch = scf::IfOp::create(builder, loc, waits, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  Value step = arith::DivUIOp::create(builder, loc,
+                                      arith::MulIOp::create(builder, loc, group, index(slots / 2)),
+                                      index(groups - 1));
+  thread::RingWaitOp::create(builder, loc, rings[loop].front(), step);
+}
+
+void TileEmitter::emitConsumers() {
+  Block &body = launch.getBody().front();
+  setMaxRegisters(1);
+  startApart();
+  forEachPosition([&] {
+    emitBody(body);
+    if (round)
+      for (auto load : body.getOps<block::LoadOp>())
+        if (rings.count(load))
+          thread::RingReleaseOp::create(builder, loc, rings[load].front(), round);
   });
-  emitRole(0, warps, readBarrier, [&] {
-    setRegisters(1);
-    forEachPosition([&] {
-      emitBody(body);
-      if (round)
-        for (auto load : body.getOps<block::LoadOp>())
-          if (rings.count(load))
-            thread::RingReleaseOp::create(builder, loc, rings[load].front(), round);
-    });
-    // What is stored is read before the block ends.
-    if (launch.getSchedule()->getResident())
-      thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), UnitAttr());
-  });
+  // What is stored is read before the block ends.
+  if (launch.getSchedule()->getResident())
+    thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), UnitAttr());
+}
+
+void TileEmitter::emitRoles() {
+  constexpr int64_t readBarrier = 1, fillBarrier = 2;
+  int64_t warps = launch.getSchedule()->getWarps();
+  // The first copies would wait for these.
+  for (Value map : tensorMaps)
+    thread::PrefetchMapOp::create(builder, loc, map);
+  createRings();
+  int64_t copying = launch->hasAttr(block::kRegisterShares) ? 4 : 1;
+  emitRole(warps, copying, fillBarrier, [&] { emitProducer(); });
+  emitRole(0, warps, readBarrier, [&] { emitConsumers(); });
 }
 
 /// A role's work at all positions of the block: its own number, and those that follow
@@ -176,6 +229,12 @@ Value TileEmitter::createTurns(int64_t number) {
       builder, loc, type, builder.getI64IntegerAttr(beyond + number * 8 * groups));
   thread::MbarrierInitOp::create(builder, loc, barriers, builder.getI64IntegerAttr(4));
   return barriers;
+}
+
+/// Number of the group of four warps, in the role that computes.
+Value TileEmitter::getGroup() {
+  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+  return arith::DivUIOp::create(builder, loc, thread, index(thread::kGroupThreads));
 }
 
 void TileEmitter::emitFill(ArrayRef<block::LoadOp> loads, Value ring, Value step) {
@@ -241,6 +300,8 @@ bool TileEmitter::emitBoxStore(block::StoreOp op, unsigned number, Value fragmen
 ///                  start the copy
 ///
 /// One thread starts all copies, and is the one for which waits are more than a step.
+/// Where each group of warps owns rows, each does that for its own: a group that has
+/// multiplied stores while others multiply.
 void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
                                    const TilePlace &place) {
   block::StoreParts parts = block::getStoreParts(box, cast<FragmentType>(fragment.getType()));
@@ -251,8 +312,14 @@ void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
   auto waitForCopies = [&] {
     thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), builder.getUnitAttr());
   };
+  SmallVector<Value> start(place.offsets);
+  if (box.byGroups) {
+    Value &row = start[place.dims[0]];
+    Value first = arith::MulIOp::create(builder, loc, getGroup(), index(thread::kGroupRows));
+    row = arith::AddIOp::create(builder, loc, row, first);
+  }
   waitForCopies();
-  thread::BarrierOp::create(builder, loc);
+  thread::BarrierOp::create(builder, loc, box.byGroups);
   for (int64_t number = 0; number < parts.count; ++number) {
     int64_t col = number * parts.part.getCols();
     Value part = fragment, slot = buffer;
@@ -264,10 +331,12 @@ void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
     thread::FenceOp::create(builder, loc, thread::FenceKind::AsyncProxy);
     if (number > 0 && number + 1 < parts.count)
       waitForCopies();
-    thread::BarrierOp::create(builder, loc);
-    SmallVector<Value> at(place.offsets);
+    thread::BarrierOp::create(builder, loc, box.byGroups);
+    SmallVector<Value> at(start);
     at.back() = arith::AddIOp::create(builder, loc, at.back(), index(col));
-    thread::TmaStoreOp::create(builder, loc, slot, getTensorMap(box.map), at);
+    if (box.byGroups)
+      slot = thread::GroupRowsOp::create(builder, loc, slot);
+    thread::TmaStoreOp::create(builder, loc, slot, getTensorMap(box.map), at, box.byGroups);
     thread::BulkCommitOp::create(builder, loc);
   }
 }

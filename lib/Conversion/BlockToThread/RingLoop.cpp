@@ -6,8 +6,6 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mirage;
 using block::getShared;
@@ -49,12 +47,7 @@ void RingLoop::emit() {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> RingLoop::getInitial() {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  SmallVector<Value> initial;
-  for (auto [number, result] : llvm::enumerate(op.getResults())) {
-    bool isMax = accumulate.getFn(number) == block::AccumulateFn::Max;
-    initial.push_back(tiles.constant(tiles.typeOf(result), isMax ? -infinity : 0));
-  }
+  SmallVector<Value> initial = tiles.getInitialSums(op);
   tiles.addInitialMaxima(maxima, initial);
   return initial;
 }
@@ -322,20 +315,13 @@ void RingLoop::waitForSlot(const block::RingLoads &loads, Value ring, Value step
   }
 }
 
-/// Number of the group of four warps.
-static Value getGroup(OpBuilder &builder, Location loc) {
-  Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
-  Value size = arith::ConstantIndexOp::create(builder, loc, 128);
-  return arith::DivUIOp::create(builder, loc, thread, size);
-}
-
 /// Waits until the group before has started its products of the step; the first
 /// group waits for the last one's of the step before, which it does not in step 0.
 void RingLoop::takeTurn(Value step) {
   Value turns = tiles.turns.lookup(op);
   if (!turns)
     return;
-  Value group = getGroup(builder, tiles.loc);
+  Value group = tiles.getGroup();
   Value isFirst =
       arith::CmpIOp::create(builder, tiles.loc, arith::CmpIPredicate::eq, group, tiles.index(0));
   Value round = arith::AddIOp::create(
@@ -350,8 +336,7 @@ void RingLoop::passTurn() {
   if (!turns)
     return;
   int64_t groups = tiles.launch.getSchedule()->getWarps() / 4;
-  Value next =
-      arith::AddIOp::create(builder, tiles.loc, getGroup(builder, tiles.loc), tiles.index(1));
+  Value next = arith::AddIOp::create(builder, tiles.loc, tiles.getGroup(), tiles.index(1));
   next = arith::RemUIOp::create(builder, tiles.loc, next, tiles.index(groups));
   thread::MbarrierArriveOp::create(builder, tiles.loc, turns, next);
 }

@@ -43,6 +43,20 @@ struct LoopSteps {
   bool all = true;
 };
 
+/// A loop whose tiles all warps copy to shared memory.
+struct StagedLoop {
+  block::LoopOp op;
+  LoopSteps steps;
+  int64_t stages;
+  /// Each with its ring of tiles.
+  llvm::SmallVector<std::pair<block::LoadOp, mlir::Value>> loads;
+  /// Of the step.
+  mlir::Value readSlot, fillSlot;
+
+  /// Whether copies run ahead.
+  bool hasRing() const { return !loads.empty() && stages > 1; }
+};
+
 /// A parameter of the kernel for loads by the tensor memory accelerator.
 struct TensorMapParameter {
   kernel::TensorMapAttr map;
@@ -119,6 +133,12 @@ private:
 
   // Loops (LoopEmitter.cpp).
   void emitLoop(block::LoopOp op);
+  StagedLoop getStagedLoop(block::LoopOp op);
+  void copyStep(const StagedLoop &loop, mlir::Value step, mlir::Value slot, mlir::Value when);
+  void startCopies(const StagedLoop &loop);
+  void continueCopies(const StagedLoop &loop, mlir::Value step);
+  void addNextSlots(const StagedLoop &loop, llvm::SmallVectorImpl<mlir::Value> &next);
+  llvm::SmallVector<mlir::Value> getInitialSums(block::LoopOp op);
   LoopSteps getSteps(block::LoopOp op);
   void emitAccumulate(block::AccumulateOp op, llvm::SmallVectorImpl<mlir::Value> &next);
   mlir::Value emitRescaled(block::AccumulateOp op, int64_t index);
@@ -139,6 +159,13 @@ private:
   // Roles and rings (RingEmitter.cpp), loops that read them (RingLoop.cpp).
   friend class RingLoop;
   void emitRoles();
+  void createRings();
+  void emitRole(int64_t first, int64_t count, int64_t barrier, llvm::function_ref<void()> emitWork);
+  void emitProducer();
+  void emitConsumers();
+  void startApart();
+  mlir::Value getGroup();
+  void setMaxRegisters(int64_t role);
   mlir::Value createTurns(int64_t number);
   void forEachPosition(llvm::function_ref<void()> emitWork);
   mlir::Value getRingStep(mlir::Operation *loop, mlir::Value step);

@@ -48,6 +48,14 @@ void forEachPanel(Emitter &e, TensorMapType map, SharedType tile, Value start,
   }
 }
 
+struct PrefetchMapLowering : ThreadPattern<PrefetchMapOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(PrefetchMapOp, Adaptor operands, Emitter &e, Results &) const override {
+    e.ptxWhere(e.isFirstThread(), "prefetch.tensormap [$0];", "l", {single(operands.getMap())});
+    return success();
+  }
+};
+
 struct TmaLoadLowering : ThreadPattern<TmaLoadOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(TmaLoadOp op, Adaptor operands, Emitter &e, Results &) const override {
@@ -86,7 +94,7 @@ struct TmaStoreLowering : ThreadPattern<TmaStoreOp> {
     std::string list = coordinateList(rank, 2, constraints);
     std::string text = llvm::formatv(
         "cp.async.bulk.tensor.{0}d.global.shared::cta.bulk_group [$1, {1}], [$0];", rank, list);
-    e.ifThen(e.isFirstThread(), [&] {
+    e.ifThen(op.getGroup() ? e.isFirstOfGroup() : e.isFirstThread(), [&] {
       forEachPanel(e, map, op.getSource().getType(), single(operands.getSource()),
                    indices(operands.getCoordinates()), [&](Value source, ArrayRef<Value> inner) {
                      SmallVector<Value> args = {source, single(operands.getMap())};
@@ -161,6 +169,6 @@ struct StoreRemoteLowering : ThreadPattern<StoreRemoteOp> {
 
 void mirage::thread::populateBulkPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<TmaLoadLowering, TmaStoreLowering, BulkCopyLowering, LoadRemoteLowering,
-               StoreRemoteLowering>(converter, patterns.getContext());
+  patterns.add<PrefetchMapLowering, TmaLoadLowering, TmaStoreLowering, BulkCopyLowering,
+               LoadRemoteLowering, StoreRemoteLowering>(converter, patterns.getContext());
 }

@@ -118,6 +118,10 @@ Value Emitter::thread() {
 }
 Value Emitter::lane() { return laneId ? laneId : laneId = bitAnd(thread(), 31); }
 Value Emitter::warp() { return warpId ? warpId : warpId = shiftRight(thread(), 5); }
+Value Emitter::group() { return shiftRight(thread(), llvm::Log2_64(kGroupThreads)); }
+Value Emitter::isFirstOfGroup() {
+  return compare(arith::CmpIPredicate::eq, bitAnd(thread(), kGroupThreads - 1), i32(0));
+}
 Value Emitter::isFirstThread() { return compare(arith::CmpIPredicate::eq, thread(), i32(0)); }
 
 Value Emitter::linear(Value index, ArrayRef<int64_t> vectors) {
@@ -230,6 +234,12 @@ void Emitter::barrier() {
     return intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", {i32(0)});
   intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count",
             {i32(role.barrier), i32(role.numThreads())});
+}
+
+void Emitter::groupBarrier() {
+  constexpr int64_t mostGroups = 4;
+  intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count",
+            {add(group(), i32(mostGroups * role.barrier)), i32(kGroupThreads)});
 }
 
 void Emitter::ifThen(Value condition, llvm::function_ref<void()> body) {

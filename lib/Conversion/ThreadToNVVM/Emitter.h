@@ -82,8 +82,11 @@ public:
   mlir::Value thread();
   mlir::Value lane();
   mlir::Value warp();
-  /// True in one thread of the role.
+  /// Number of the group of four warps.
+  mlir::Value group();
+  /// True in one thread of the role, or of each group.
   mlir::Value isFirstThread();
+  mlir::Value isFirstOfGroup();
 
   /// The sum of `vectors[bit]` over the set bits of `index` (i32); runs of
   /// vectors that double become one shift.
@@ -115,6 +118,8 @@ public:
   mlir::Value sharedAddress(mlir::Value pointer);
   /// All warps of the role wait for each other.
   void barrier();
+  /// Those of each group of four do.
+  void groupBarrier();
   /// Emits `body` for the threads where `condition` holds; null is everywhere.
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
 

@@ -29,6 +29,16 @@ struct SlotLowering : ThreadPattern<SlotOp> {
   }
 };
 
+struct GroupRowsLowering : ThreadPattern<GroupRowsOp> {
+  using ThreadPattern::ThreadPattern;
+  LogicalResult lower(GroupRowsOp op, Adaptor operands, Emitter &e,
+                      Results &results) const override {
+    int64_t bytes = op.getType().getTotalBytes();
+    results.push_back({e.offset(single(operands.getTile()), e.mul(e.group(), bytes))});
+    return success();
+  }
+};
+
 struct LoadSharedLowering : ThreadPattern<LoadSharedOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(LoadSharedOp op, Adaptor operands, Emitter &e,
@@ -55,6 +65,6 @@ struct StoreSharedLowering : ThreadPattern<StoreSharedOp> {
 
 void mirage::thread::populateSharedPatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns) {
-  patterns.add<SharedAllocLowering, SlotLowering, LoadSharedLowering, StoreSharedLowering>(
-      converter, patterns.getContext());
+  patterns.add<SharedAllocLowering, SlotLowering, GroupRowsLowering, LoadSharedLowering,
+               StoreSharedLowering>(converter, patterns.getContext());
 }

@@ -19,8 +19,11 @@ static Value counterPointer(Emitter &e, Value counters, Value index) {
 namespace {
 struct BarrierLowering : ThreadPattern<BarrierOp> {
   using ThreadPattern::ThreadPattern;
-  LogicalResult lower(BarrierOp, Adaptor, Emitter &e, Results &) const override {
-    e.barrier();
+  LogicalResult lower(BarrierOp op, Adaptor, Emitter &e, Results &) const override {
+    if (op.getGroup())
+      e.groupBarrier();
+    else
+      e.barrier();
     return success();
   }
 };

@@ -100,8 +100,11 @@ class Accountant:
         waste = 0.03 * (row < LINE) + 0.12 * (row < BURST) + 0.5 * (row < SECTOR)
         self.features.dram_read = self.features.dram_read + total_bytes * (1.0 + waste)
 
-    def load(self, elements: Num, run: Num, type_: TensorType, in_loop: bool) -> None:
-        """A tile of ``elements`` of a tensor, ``run`` of them contiguous."""
+    def load(
+        self, elements: Num, run: Num, type_: TensorType, in_loop: bool, factor: bool = True
+    ) -> None:
+        """A tile of ``elements`` of a tensor, ``run`` of them contiguous. ``factor``: a product may
+        read it."""
         width = type_.dtype.bytes
         if is_odd(type_):
             self._add("odd", elements, in_loop)
@@ -118,6 +121,8 @@ class Accountant:
         if in_loop:
             self.features.shared_step = self.features.shared_step + held
         else:
+            # beside warpgroups only factors go through shared memory
+            held = held if factor else np.where(self.features.warpgroups, 0.0, held)
             self.features.shared_once = self.features.shared_once + held * self.around.slots
         self._add("alu", elements * width / 16.0 * narrow, in_loop)
 

@@ -74,9 +74,14 @@ class BlockAnalysis:
             op = self.definitions.get(op.operands[0])
         return op
 
+    def load_of(self, value: Value) -> Load | None:
+        """The load of a value that is a loaded tile, else None."""
+        source = self.source(value)
+        return source if isinstance(source, Load) else None
+
     def loaded(self, value: Value) -> bool:
         """Whether a value is a loaded tile."""
-        return isinstance(self.source(value), Load)
+        return self.load_of(value) is not None
 
     def padded(self, extent: int) -> int:
         """Extent of a dimension that a tensor-core instruction reads or writes."""

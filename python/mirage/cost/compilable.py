@@ -7,6 +7,7 @@ from math import prod
 from mirage import _target
 from mirage.cost.shared_memory_bound import shared_bytes
 from mirage.cost.target import Target
+from mirage.cost.warpgroup_limits import why_no_warpgroups
 from mirage.semantics.ugraph import Launch, Load, Matmul, all_ops, axis_extents, loops
 
 MAX_WIDE_DIMS = 2
@@ -62,6 +63,8 @@ def check_launch(launch: Launch, target: Target) -> None:
             raise CheckError(
                 f"expected stores to name every grid axis, got {output.map} without {missing}"
             )
+    if launch.schedule.warpgroups and (why := why_no_warpgroups(launch)):
+        raise CheckError(f"expected for warpgroups {why}")
     shared = shared_bytes(launch)
     if shared.total > target.shared_block:
         raise CheckError(

@@ -54,8 +54,10 @@ and :func:`_thin`, the first choice among the 427 kernels of `fit` takes 3.7 % l
 without 4.9 %."""
 
 EXCHANGE_ALONE = 2.5
-"""How much longer warps take to exchange values in a kernel without a loop, where nothing else is
-under way: one row of 256 times a matrix and two factors, 4.9 µs with three sums, 3.7 with one."""
+"""How much longer warps take to exchange values in a kernel that multiplies without a loop, where
+nothing else is under way: one row of 256 times a matrix and two factors, 4.9 µs with three sums,
+3.7 with one. (Where blocks only stream, others load meanwhile: softmax of 583 rows takes 2.70 µs
+with a row for four warps, 2.85 with a row a warp.)"""
 
 ROW = 150.0
 """Clocks of a reduction of rows across the lanes of a warp, five shuffles, where nothing but
@@ -74,15 +76,22 @@ itself or as part of a word, shifted, and written to shared memory by the thread
 it copies to shared memory at once (583x931x257 in two tilings)."""
 
 
+def _streams(f: KernelFeatures) -> Num:
+    """Whether blocks load all they need at once, and do nothing with it for which tiles would have
+    to come first: as one ends, another one loads."""
+    return (np.asarray(f.steps) <= 1) & ~f.multiplies
+
+
 def _memory(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> tuple[Num, Num]:
     """µs of device memory and of L2 for blocks that ``load`` so many bytes each."""
     # blocks that run together are in different phases: half of them wait for what they loaded
     # outside the loop
     staged = (
         f.shared_step * np.maximum(f.stages - 1.0, 0.5)
-        + np.where(o.waves > 1, 0.5, 1.0) * f.load_once
+        + np.where((o.waves > 1) & ~_streams(f), 0.5, 1.0) * f.load_once
     )
     flight = o.active * o.together * np.maximum(np.minimum(staged, load), 1.0)
+    flight = np.where(_streams(f), np.minimum(flight, f.blocks * load + 1.0), flight)
     # bandwidth of what is in flight; near saturation more in flight still helps a little
     missing = np.minimum(target.flight_total / flight, 1e3)
     dram = (f.dram_read + f.dram_write) / target.dram_bytes * np.sqrt(1.0 + missing**2)
@@ -129,7 +138,7 @@ def _dependent(f: KernelFeatures, target: Target, threads: Num) -> tuple[Num, Nu
     row = np.where(f.multiplies, exchange, ROW * target.chain)
     gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
     copied = ODD_WAIT / (32.0 * threads)
-    beside = np.where(f.steps > 1, 1.0, EXCHANGE_ALONE)
+    beside = np.where((f.steps > 1) | ~f.multiplies, 1.0, EXCHANGE_ALONE)
     once = f.clocks_once * target.chain + beside * f.exchanges_once * exchange
     once = once + f.sums_once * gather
     once = once + f.rows_once * row

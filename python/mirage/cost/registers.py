@@ -13,6 +13,7 @@ from mirage.cost.analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError
 from mirage.cost.kernel_features import BASE, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
 from mirage.cost.occupancy import FEWEST_REGISTERS
+from mirage.cost.warpgroup_limits import why_no_warpgroups
 from mirage.cost.warps import WarpGrid
 from mirage.semantics.ugraph import (
     Elementwise,
@@ -75,6 +76,8 @@ def with_enough_warps(launch: Launch) -> Launch:
     warps = launch.schedule.warps
     while warps <= MOST_WARPS:
         trial = replace(launch, schedule=replace(launch.schedule, warps=warps))
+        if warps > launch.schedule.warps and trial.schedule.warpgroups and why_no_warpgroups(trial):
+            break
         registers = registers_of(trial)
         if registers.wanted <= registers.limit:
             return trial

@@ -18,6 +18,7 @@ from math import prod
 
 from mirage import _target
 from mirage.cost.analysis import BlockAnalysis, round_up
+from mirage.cost.warpgroup_limits import is_box
 from mirage.semantics.ugraph import (
     Elementwise,
     Launch,
@@ -28,6 +29,7 @@ from mirage.semantics.ugraph import (
     Rearrangement,
     Reduce,
     Source,
+    TensorType,
     Value,
     all_ops,
 )
@@ -40,8 +42,6 @@ BARRIER_BYTES = _target.SLOT_BARRIER_BYTES
 """Of the two mbarriers of a slot that another warp fills."""
 STORE_BYTES = 128
 """Bytes of a row that one copy of the tensor memory accelerator stores."""
-BOX_ROW_BYTES = _target.BOX_ROW_UNIT
-"""Rows of tensors that such copies store start at multiples of this."""
 ROW_PAD = _target.EXCHANGE_PAD
 """Elements between the rows of an exchanged tile."""
 
@@ -96,31 +96,43 @@ class _Planner(BlockAnalysis):
                 scope.staged = 0
             outside.extend((size, number, number) for size in scope.before)
             at.append((scope.staged, scope.staged + scope.scratch, scope.after))
+        parts, most = self._stored() if self.launch.schedule.warpgroups else (0, 0)
+        if self.launch.schedule.resident:
+            # rings are filled for the next tile meanwhile, and all loads have one
+            staged = sum(rings for rings, *_ in at) + sum(size for size, *_ in outside) + parts
+            busy = max(max(most, b - r, a) for r, b, a in at)
+            return SharedBytes(staged + most, staged + busy)
         staged = total = 0
         for number, (rings, busy, after) in enumerate(at):
             alive = sum(size for size, first, end in outside if first <= number <= end)
             later = sum(size for size, first, end in outside if first <= number < end)
             staged = max(staged, alive + rings)
             total = max(total, alive + busy, later + after)
-        if not self.launch.schedule.resident:
-            return SharedBytes(staged, total)
-        stored = self._stored()  # beside the rings, which are filled for the next tile meanwhile
-        return SharedBytes(staged + stored, total + stored)
+        return SharedBytes(staged, max(total, most))
 
-    def _stored(self) -> int:
-        """Bytes through which results leave blocks that go on with another tile: two slots of a
-        part each, at most :data:`STORE_BYTES` of its rows; or all of it, on its way to threads that
-        store rows."""
-        stored = 0
+    def _stored(self) -> tuple[int, int]:
+        """Bytes through which results of warpgroups leave. In blocks that go on with another tile,
+        of all that are boxes: two slots of a part each, at most :data:`STORE_BYTES` of its rows, or
+        a whole tile where groups are beside each other. And the most of what others take, one after
+        the other: a tile in the result's type, on its way out or to threads that store rows.
+        """
+        parts = most = 0
         for output, value in zip(self.launch.body.outputs, self.launch.results, strict=True):
             rows, cols = (1, 1, *output.value.shape)[-2:]
             row = cols * value.dtype.bytes
-            if value.shape[-1] * value.dtype.bytes % BOX_ROW_BYTES:
-                stored += self._exchange(output.value)
+            if not is_box(value.type, output.value.shape):
+                stored = Value(TensorType(output.value.shape, value.dtype))
+                most = max(most, self._exchange(stored))
                 continue
             part = next((s for s in (STORE_BYTES, 64, 32) if row % s == 0), row)
-            stored += (2 if part < row else 1) * round_up(rows * part, 8 * STORE_BYTES)
-        return stored
+            grids = _target.warpgroup_grids(rows, cols, self.warps)
+            whole = round_up(rows * row, 8 * STORE_BYTES)
+            if self.launch.schedule.resident:
+                apart = part < row and bool(grids) and grids[0][1] == 1
+                parts += 2 * round_up(rows * part, 8 * STORE_BYTES) if apart else whole
+            else:
+                most = max(most, whole)
+        return parts, most
 
     def _last_uses(self, ops: tuple[Op, ...]) -> dict[Value, int]:
         """For each value the last op of the block that reads it, or a view of it; sums that warps
@@ -153,7 +165,7 @@ class _Planner(BlockAnalysis):
         scope.after = 0
         for accumulator in loop.accumulators:
             source = self.definitions.get(accumulator.value)
-            if isinstance(source, Matmul):
+            if isinstance(source, Matmul) and not self.launch.schedule.warpgroups:
                 need = max(self._sharing(source)[0], self._exchange(source.result))
                 scope.after = max(scope.after, need)
             elif isinstance(source, Reduce):
@@ -199,11 +211,14 @@ class _Planner(BlockAnalysis):
 
     def _moves(self, value: Value, user: Op) -> bool:
         """Whether an operand of an elementwise op or a view may be held by other threads than the
-        result: not if it is read from shared memory, nor in a chain of elementwise ops, which in a
-        loop of warpgroups goes on from the products.
+        result: not if it is read from shared memory, nor in a chain of elementwise ops, which of
+        warpgroups goes on from the products, in the loop and behind it.
         """
         if self.loaded(value):
             return False
+        if self.launch.schedule.warpgroups and value in self.looped:
+            summed = self.definitions.get(self.looped[value])
+            return summed not in self.matmuls or _matrix(value) != _matrix(user.result)
         if self.launch.schedule.warpgroups and self.trips.get(value, 1) > 1:
             source, same = self.source(value), _matrix(value) == _matrix(user.result)
             if same and source in self.matmuls:

@@ -3,6 +3,7 @@
 
 // Four blocks for six tiles, each of which goes on with those four further on. The steps of a ring go on counting.
 // CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [384, 1, 1]
+// CHECK-COUNT-3: thread.prefetch_map
 // CHECK: %[[RING:.*]] = thread.ring_create readers 8
 // CHECK: thread.warps first 8 count 1
 // CHECK: %[[FIRST:.*]] = gpu.block_id  x
@@ -14,21 +15,29 @@
 // CHECK: %[[AFTER:.*]] = arith.addi %[[BEFORE]], %c3
 // CHECK: scf.yield %{{.*}}, %[[AFTER]]
 // CHECK: thread.warps first 0 count 8
+// The second group of warps begins a step later, if the block has a tile.
+// CHECK: %[[GROUP:.*]] = arith.divui %{{.*}}, %c128
+// CHECK: %[[LATER:.*]] = arith.cmpi ugt, %[[GROUP]], %c0
+// CHECK: %[[WAITS:.*]] = arith.andi %[[LATER]], %{{.*}} : i1
+// CHECK: scf.if %[[WAITS]] {
+// CHECK: thread.ring_wait %[[RING]] step
 // CHECK: scf.for %{{.*}} = %{{.*}} to %c6 step %{{.*}} iter_args(%{{.*}} = %c0, %[[BEFORE:.*]] = %c0)
 // CHECK: scf.for %[[K:.*]] = %c0 to %c3
 // CHECK: %[[STEP:.*]] = arith.addi %[[BEFORE]], %[[K]]
 // CHECK: thread.ring_wait %[[RING]] step %[[STEP]]
-// The tile leaves part by part, through memory that is no ring's, while the next one's factors come.
+// The tile leaves part by part, through memory that is no ring's, while the next one's factors come; each group
+// of warps stores the 64 rows that it owns.
 // CHECK: %[[OUT:.*]] = thread.cast
 // CHECK: %[[BUFFER:.*]] = thread.shared_alloc {{.*}} : <2x128x64xf16, swizzle = 128>
 // CHECK: thread.bulk_wait 0 read
-// CHECK: thread.barrier
+// CHECK: thread.barrier group
 // CHECK: %[[PART:.*]] = thread.slice %[[OUT]] [0, 0]
 // CHECK: %[[SLOT:.*]] = thread.slot %[[BUFFER]][%c0]
 // CHECK: thread.store_shared %[[PART]], %[[SLOT]]
 // CHECK: thread.fence async_proxy
-// CHECK: thread.barrier
-// CHECK: thread.tma_store %[[SLOT]]
+// CHECK: thread.barrier group
+// CHECK: %[[MINE:.*]] = thread.group_rows %[[SLOT]]
+// CHECK: thread.tma_store %[[MINE]] to %{{.*}} group
 // CHECK: thread.bulk_commit
 // CHECK: thread.slice %[[OUT]] [0, 64]
 // CHECK: thread.tma_store

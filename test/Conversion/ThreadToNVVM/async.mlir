@@ -15,6 +15,8 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %s = thread.shared_alloc 0 : !tile
     %full = thread.mbarrier_alloc 8192 : !thread.mbarrier<1>
+    // CHECK: prefetch.tensormap
+    thread.prefetch_map %map : !map
     // CHECK: mbarrier.init.shared::cta.b64
     // CHECK: fence.mbarrier_init.release.cluster
     thread.mbarrier_init %full arrivals 1 : !thread.mbarrier<1>

@@ -375,8 +375,48 @@ func.func @mma_warps(%a: !lhs, %b: !rhs, %c: !split) {
 // -----
 
 func.func @role_barrier() {
-  // expected-error @+1 {{expected a barrier from 1 to 15, got 0}}
+  // expected-error @+1 {{expected a barrier from 1 to 3, got 0}}
   thread.warps first 0 count 1 barrier 0 {
+  }
+  return
+}
+
+// -----
+
+func.func @group_outside() {
+  // expected-error @+1 {{expected thread.warps of 4, 8, 12 or 16 warps around it, got none}}
+  thread.barrier group
+  return
+}
+
+// -----
+
+func.func @group_of_fewer() {
+  thread.warps first 0 count 2 barrier 1 {
+    // expected-error @+1 {{expected thread.warps of 4, 8, 12 or 16 warps around it, got 2}}
+    thread.barrier group
+  }
+  return
+}
+
+// -----
+
+func.func @group_rows() {
+  %t = thread.shared_alloc 0 : !thread.shared<64x64xf16, swizzle = 128>
+  thread.warps first 0 count 8 barrier 1 {
+    // expected-error @+1 {{expected one panel of 128 rows, got '!thread.shared<64x64xf16, swizzle = 128>'}}
+    %mine = thread.group_rows %t : !thread.shared<64x64xf16, swizzle = 128>
+  }
+  return
+}
+
+// -----
+
+func.func @group_panels() {
+  %t = thread.shared_alloc 0 : !thread.shared<64x128xf16, swizzle = 128>
+  thread.warps first 0 count 4 barrier 1 {
+    // expected-error @+1 {{expected one panel of 64 rows, got '!thread.shared<64x128xf16, swizzle = 128>'}}
+    %mine = thread.group_rows %t : !thread.shared<64x128xf16, swizzle = 128>
   }
   return
 }

@@ -123,6 +123,8 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
     thread.set_max_registers decrease 40
     // CHECK: thread.mbarrier_expect %[[FULL]][%{{.*}}] bytes 16384 : <4>
     thread.mbarrier_expect %full[%i] bytes 16384 : !thread.mbarrier<4>
+    // CHECK: thread.prefetch_map %{{.*}} : <64x64xf16, swizzle = 128>
+    thread.prefetch_map %map : !thread.tensormap<64x64xf16, swizzle = 128>
     // CHECK: thread.tma_load %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}} signal %[[FULL]][%{{.*}}] :
     thread.tma_load %map[%i, %i] to %t signal %full[%i] : !thread.tensormap<64x64xf16, swizzle = 128> to !thread.shared<64x64xf16, swizzle = 128>, !thread.mbarrier<4>
     // CHECK: thread.tma_load {{.*}} multicast 3 :
@@ -143,6 +145,12 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
     thread.fence async_proxy
     // CHECK: thread.tma_store
     thread.tma_store %t to %map[%i, %i] : !thread.shared<64x64xf16, swizzle = 128> to !thread.tensormap<64x64xf16, swizzle = 128>
+    // CHECK: thread.tma_store %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] group :
+    thread.tma_store %t to %map[%i, %i] group : !thread.shared<64x64xf16, swizzle = 128> to !thread.tensormap<64x64xf16, swizzle = 128>
+    // CHECK: thread.barrier group
+    thread.barrier group
+    // CHECK: thread.group_rows %{{.*}} : <64x64xf16, swizzle = 128>
+    %mine = thread.group_rows %t : !thread.shared<64x64xf16, swizzle = 128>
     // CHECK: thread.bulk_commit
     thread.bulk_commit
     // CHECK: thread.bulk_wait 0 read

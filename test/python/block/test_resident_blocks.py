@@ -10,6 +10,8 @@ import pytest
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
+from mirage.emulator.run_artifact import check_artifact
+from mirage.runtime.artifact import Artifact
 from noticed import Original
 from ptx_mutants import Kind, wrong_parities
 from warpgroup_graphs import Product
@@ -56,11 +58,28 @@ def test_parts_of_tiles(tile: tuple[int, int, int], warps: int) -> None:
 
 def test_tiles_past_the_end() -> None:
     check(replace(SMALL, m=129, n=136, k=200).text(), 2)
+    check(replace(SMALL, m=129, n=136, k=200, tile=(128, 128, 64), warps=8).text(), 2)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize("k", [64, 320])
+def test_groups_store_their_own_rows(stages: int, k: int) -> None:
+    """No barrier of all of them stands in the tiles' loop, and one is ahead of the other, by less
+    than there are slots."""
+    product = Product(640, 128, k, (128, 128, 64), 8, stages, resident=2, residual=True)
+    check(product.text(), 2)
+    check(replace(product, batch=2, m=256, swapped_b=True).text(), 2)
+    ptx = compile_mlir(product.text()).ptx()
+    barriers = re.findall(r"bar(?:rier)?(?:\.cta)?\.sync\S*\s+(\S+)(?:, (\d+))?;", ptx)
+    assert [count for name, count in barriers if name != "0"]
+    assert {count for name, count in barriers if name != "0"} == {"128"}
 
 
 def test_other_tensors() -> None:
     check(replace(SMALL, out="f32").text(), 2)
     check(replace(SMALL, epilogue=True).text(), 2)
+    check(replace(SMALL, residual=True).text(), 2)
+    check(replace(SMALL, residual=True, n=131, swapped_b=True).text(), 2)
     check(replace(SMALL, batch=2, swapped_b=True).text(), 2)
     check(replace(SMALL, n=131, swapped_b=True).text(), 2)  # threads store rows of odd bytes
 
@@ -72,20 +91,35 @@ def test_tiles_that_are_loaded_before_the_loop(warps: int) -> None:
     check(loop.text(), 2)
 
 
+def test_any_number_of_blocks_computes_the_same() -> None:
+    """More than there are tiles, too: those have nothing to wait for."""
+    artifact = compile_mlir(replace(SMALL, m=256, tile=(128, 128, 64), warps=8).text())
+    (kernel,) = artifact.manifest.kernels
+    for blocks in (1, 3):
+        kernels = (replace(kernel, grid=(blocks, 1, 1)),)
+        manifest = replace(artifact.manifest, kernels=kernels)
+        check_artifact(Artifact(manifest, artifact.files), lambda a, b: a @ b)
+
+
 # ---- what a mistake would do
 
 
 @cache
-def _original() -> Original:
-    return Original(compile_mlir(replace(SMALL, n=128, tile=(64, 128, 64)).text()))
+def _original(groups: int = 1) -> Original:
+    """Tiles that each group stores 64 rows of, in two parts."""
+    product = replace(SMALL, m=192 * groups, n=128, tile=(64 * groups, 128, 64), warps=4 * groups)
+    return Original(compile_mlir(product.text()))
 
 
+@pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
-def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
-    """Either fence covers the mbarriers of both arrays."""
-    original = _original()
+def test_missing_synchronisation_is_noticed(kind: Kind, groups: int) -> None:
+    """Either fence covers the mbarriers of both arrays. The second of two groups waits once more
+    than it needs to, to be behind the first."""
+    original = _original(groups)
     init = "fence.mbarrier_init.release.cluster;"
-    assert set(original.unnoticed(kind)) <= {init}
+    unnoticed = [m for m in original.unnoticed(kind) if m != init]
+    assert len(unnoticed) == (kind == "wait" and groups == 2)
     assert kind != "fence" or original.notices(original.ptx.replace(init, ""))
 
 

@@ -44,6 +44,15 @@ def test_sizes_that_do_not_divide(m: int, n: int, k: int) -> None:
     check(replace(SMALL, m=m, n=n, k=k))
 
 
+@pytest.mark.parametrize("out", ["f16", "f32"])
+def test_a_tensor_is_added_to_the_sums(out: str) -> None:
+    """Read by the threads that hold them; aligned, past the end, and in rows of odd bytes."""
+    check(replace(SMALL, residual=True, out=out))
+    check(replace(SMALL, residual=True, epilogue=True, m=129, n=136, k=200, out=out))
+    check(replace(SMALL, residual=True, m=67, n=131, k=136, swapped_b=True, out=out))
+    check(replace(SMALL, residual=True, batch=2, tile=(64, 128, 64), warps=8, out=out))
+
+
 ODD = Product(67, 259, 72, (64, 256, 64), warps=4, stages=2, swapped_b=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import DType
+from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Accumulator,
@@ -18,9 +18,18 @@ from mirage.semantics.ugraph import (
 
 
 def product_kernel(
-    m: int, n: int, k: int, tile: tuple[int, int, int], stages: int, warps: int
+    m: int,
+    n: int,
+    k: int,
+    tile: tuple[int, int, int],
+    stages: int,
+    warps: int,
+    *,
+    residual: bool = False,
+    resident: int = 0,
 ) -> Launch:
-    """``x @ w.T`` of warpgroups, in tiles of (rows, columns, depth)."""
+    """``x @ w.T`` of warpgroups, in tiles of (rows, columns, depth); ``residual``: a tensor like
+    the result is added."""
     tm, tn, tk = tile
     x, w = Value(TensorType((m, k), DType.F16)), Value(TensorType((n, k), DType.F16))
     b = Builder(in_block=True)
@@ -29,7 +38,13 @@ def product_kernel(
     total = Accumulator(AccumulateFn.SUM, b.matmul(left, right))
     body = Builder(in_block=True)
     (result,) = body.loop(Axis("k", -(-k // tk)), tuple(b.ops), (total,))
-    graph = BlockGraph((x, w), tuple(body.ops), (Output(result, (("m",), ("n",))),))
-    grid = (Axis("m", -(-m // tm)), Axis("n", -(-n // tn)))
     out = Value(TensorType((m, n), DType.F16))
-    return Launch((x, w), (out,), grid, graph, Schedule(warps, stages, True))
+    inputs = [x, w]
+    if residual:
+        inputs.append(Value(out.type))
+        added = body.load(inputs[-1], (("m",), ("n",)), (tm, tn))
+        result = body.binary(BinaryFn.ADD, added, result)
+    params = tuple(inputs)
+    graph = BlockGraph(params, tuple(body.ops), (Output(result, (("m",), ("n",))),))
+    grid = (Axis("m", -(-m // tm)), Axis("n", -(-n // tn)))
+    return Launch(params, (out,), grid, graph, Schedule(warps, stages, True, resident))

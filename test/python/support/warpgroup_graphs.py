@@ -11,8 +11,9 @@ SCALE = 0.5
 @dataclass(frozen=True)
 class Product:
     """``a @ b`` (m x k times k x n) in tiles; ``swapped_a``: the tensor is k x m, ``swapped_b``: n
-    x k. ``epilogue``: a bias, a silu and a scale after the loop. ``batch``: leading dimension of
-    all tensors, one block each. ``resident``: blocks at most, each of which has several tiles.
+    x k. ``epilogue``: a bias, a silu and a scale after the loop; ``residual``: a tensor like the
+    result is added to it. ``batch``: leading dimension of all tensors, one block each.
+    ``resident``: blocks at most, each of which has several tiles.
     """
 
     m: int
@@ -26,6 +27,7 @@ class Product:
     swapped_a: bool = False
     swapped_b: bool = False
     epilogue: bool = False
+    residual: bool = False
     batch: int = 0
     engine: str = "warpgroup"
     resident: int = 0
@@ -43,13 +45,14 @@ class Product:
         names = ", ".join(f"{a} = {e}" for a, e in grid)
         a, ta, ma = self._operand(self.swapped_a, (self.m, self.k), (tm, tk), ("m", "k"))
         b, tb, mb = self._operand(self.swapped_b, (self.k, self.n), (tk, tn), ("k", "n"))
-        out, _, mo = self._tensor((self.m, self.n), (tm, tn), ("m", "n"), self.out)
+        out, to, mo = self._tensor((self.m, self.n), (tm, tn), ("m", "n"), self.out)
         bias, tbias, mbias = f"tensor<1x{self.n}xf32>", f"!block.tile<1x{tn}xf32>", "[[], [n]]"
-        extra = f", %c: {bias}" if self.epilogue else ""
-        given, types = (
-            ("%a, %b, %c", f"{a}, {b}, {bias}") if self.epilogue else ("%a, %b", f"{a}, {b}")
-        )
-        inner = f", %gc: {bias}" if self.epilogue else ""
+        others = [("c", bias)] if self.epilogue else []
+        others += [("d", out)] if self.residual else []
+        extra = "".join(f", %{name}: {t}" for name, t in others)
+        given = ", ".join(["%a", "%b", *(f"%{name}" for name, _ in others)])
+        types = ", ".join([a, b, *(t for _, t in others)])
+        inner = "".join(f", %g{name}: {t}" for name, t in others)
         lead = "1x" if self.batch else ""
         acc = f"!block.tile<{lead}{tm}x{tn}xf32>"
         after, stored = [], "%s"
@@ -62,6 +65,13 @@ class Product:
                 f"%z = block.binary mul %u, %f : ({acc}, !block.tile<f32>) -> {acc}",
             ]
             stored = "%z"
+        if self.residual:
+            wide = acc if self.out == "f32" else f"{to}"
+            after += [
+                f"%d0 = block.load %gd {mo} : {out} -> {to}",
+                f"%d1 = block.binary add %d0, {stored} : ({wide}, {acc}) -> {acc}",
+            ]
+            stored = "%d1"
         if self.out != "f32":
             cast = acc.replace("f32", self.out)
             after.append(f"%o = block.cast {stored} : ({acc}) -> {cast}")

@@ -96,6 +96,16 @@ LayoutModel::LayoutModel(kernel::LaunchOp launch, const PaddingAnalysis &padding
     addMatmulEdges(matmul, groups.size() + index);
 }
 
+/// Whether a loop's result is a sum of products, of a launch of warpgroups.
+static bool isSumOfWarpgroups(Value value) {
+  auto loop = value.getDefiningOp<LoopOp>();
+  if (!loop || !loop->getParentOfType<kernel::LaunchOp>().getSchedule()->usesWarpgroups())
+    return false;
+  auto accumulate = cast<AccumulateOp>(loop.getBody().front().getTerminator());
+  Value sum = accumulate.getValues()[cast<OpResult>(value).getResultNumber()];
+  return sum.getDefiningOp<MatmulOp>() != nullptr;
+}
+
 void LayoutModel::group(Operation *op) {
   for (Value value : op->getResults())
     if (isa<TileType>(value.getType()) && !isScalar(value) && getTile(value).getRank() == 2 &&
@@ -106,9 +116,10 @@ void LayoutModel::group(Operation *op) {
         getTile(operand).getShape() != getTile(result).getShape())
       return;
     // Values that come out of a loop or from outside of one may change their
-    // layout on the way.
+    // layout on the way; sums of warpgroups' products, for which there is little
+    // room beside the rings, do so when they are stored.
     Operation *def = operand.getDefiningOp();
-    if (def->getBlock() == op->getBlock() && !isa<LoopOp>(def))
+    if (def->getBlock() == op->getBlock() && (!isa<LoopOp>(def) || isSumOfWarpgroups(operand)))
       classes.unionSets(operand, result);
   };
   if (isElementwise(op, /*repeats=*/false))

@@ -72,6 +72,25 @@ kernel::TensorMapAttr mirage::block::getTensorMap(LoadOp load) {
                 getShared(load.getResult()));
 }
 
+/// Whether each of several groups of four warps owns 64 rows in a row of a tile, and all of
+/// their columns.
+static bool groupsOwnRows(const thread::LinearLayout &layout, int64_t groups) {
+  ArrayRef<thread::Coord> warp = layout.getWarp();
+  if (groups < 2 || layout.getExtent(0) != thread::kGroupRows * groups ||
+      layout.getRepeat()[0] != 1)
+    return false;
+  auto isBelow = [](thread::Coord vector) {
+    return vector.row < thread::kGroupRows && vector.col == 0;
+  };
+  int32_t row = thread::kGroupRows;
+  for (thread::Coord vector : warp.drop_front(2)) {
+    if (vector.row != row || vector.col != 0)
+      return false;
+    row *= 2;
+  }
+  return llvm::all_of(warp.take_front(2), isBelow) && row == layout.getExtent(0);
+}
+
 std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned number) {
   auto launch = cast<kernel::LaunchOp>(store->getParentOp());
   Value value = store.getTiles()[number], matrix = stripReshape(value);
@@ -93,7 +112,16 @@ std::optional<BoxStore> mirage::block::getBoxStore(StoreOp store, unsigned numbe
       return std::nullopt;
   SharedType held =
       getSharedType(shape.getShape()[0], shape.getShape()[1], tensor.getElementType());
-  return BoxStore{held, getBox(launch->getNumOperands() + number, tile, held)};
+  BoxStore box{held, getBox(launch->getNumOperands() + number, tile, held)};
+  if (launch.getSchedule()->getResident() &&
+      groupsOwnRows(fragment.getLinearLayout(), launch.getSchedule()->getWarps() / 4)) {
+    SmallVector<int64_t> part(box.map.getBox());
+    *llvm::find(part, fragment.getRows()) = thread::kGroupRows;
+    box.map = kernel::TensorMapAttr::get(box.map.getContext(), box.map.getParameter(), part,
+                                         box.map.getSwizzle());
+    box.byGroups = true;
+  }
+  return box;
 }
 
 StoreParts mirage::block::getStoreParts(const BoxStore &box, thread::FragmentType whole) {

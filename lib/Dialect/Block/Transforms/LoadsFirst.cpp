@@ -11,10 +11,34 @@ using namespace mirage::block;
 /// fit on a multiprocessor.
 static constexpr int64_t comfortable = 64;
 
+/// Warps that copy and warps that compute are apart, and products leave few registers:
+/// what is loaded into those for ops behind a loop is loaded behind it.
+static void moveLoadsToUsers(Block &body) {
+  auto isLoaded = [](Operation &op) {
+    Operation *made = &op;
+    while (isa<ReshapeOp, CastOp, BroadcastOp>(made)) {
+      made = made->getOperand(0).getDefiningOp();
+      if (!made)
+        return false;
+    }
+    return isa<LoadOp>(made) && !getShared(made->getResult(0));
+  };
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body))) {
+    if (op.use_empty() || !isLoaded(op))
+      continue;
+    Operation *first = nullptr;
+    for (Operation *user : op.getUsers()) {
+      Operation *within = body.findAncestorOpInBlock(*user);
+      if (!first || within->isBeforeInBlock(first))
+        first = within;
+    }
+    op.moveBefore(first);
+  }
+}
+
 void mirage::block::moveLoadsFirst(kernel::LaunchOp launch) {
-  // Warps that copy and warps that compute are apart: loads stay with those that read them.
   if (launch.getSchedule()->usesWarpgroups())
-    return;
+    return moveLoadsToUsers(launch.getBody().front());
   Block &body = launch.getBody().front();
   int64_t most = std::max(comfortable, estimateTileRegisters(launch));
   Operation *place = &body.front();

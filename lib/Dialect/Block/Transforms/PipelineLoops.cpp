@@ -111,8 +111,8 @@ private:
   ///                          + max over ops of scratch bytes)
   ///
   /// With warpgroups a ring has two mbarriers a slot, which stay, and loads outside
-  /// of loops are rings of one slot. Blocks that go on with another tile store one
-  /// while the rings are filled.
+  /// of loops are rings of one slot. Blocks that go on with another tile store one,
+  /// and exchange values behind loops, while all rings are filled.
   static int64_t getBytes(kernel::LaunchOp launch, int64_t stages) {
     constexpr int64_t barriers = 2 * 8;
     int64_t outside = 0;
@@ -137,13 +137,18 @@ private:
         slots = std::min<int64_t>(stages, loop.getExtent());
       (top == load ? outside : inLoop[top]) += slots * shared.getSlotBytes();
     });
-    int64_t largest = 0;
+    auto getMostScratch = [](Operation *around) {
+      int64_t most = 0;
+      around->walk([&](Operation *op) { most = std::max(most, getScratchBytes(op)); });
+      return most;
+    };
+    int64_t largest = 0, rings = 0;
     for (auto [loop, bytes] : inLoop) {
-      int64_t scratch = 0;
-      loop->walk([&](Operation *op) { scratch = std::max(scratch, getScratchBytes(op)); });
-      largest = std::max(largest, bytes + scratch);
+      rings += bytes;
+      largest = std::max(largest, bytes + getMostScratch(loop));
     }
-    return outside + largest;
+    bool goesOn = launch.getSchedule()->getResident();
+    return outside + (goesOn ? rings + getMostScratch(launch) : largest);
   }
 
   /// Bytes beside the rings through which results leave blocks that go on.

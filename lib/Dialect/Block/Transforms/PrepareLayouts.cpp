@@ -155,19 +155,53 @@ private:
   }
 
   /// What a loop leaves may be stored in another layout than it was
-  /// accumulated in.
+  /// accumulated in; of a loop of warpgroups also what is made of that, in the
+  /// result's type, which takes half the room of f32.
   void freeStores() {
+    bool inGroups = launch.getSchedule()->usesWarpgroups();
     auto store = cast<StoreOp>(launch.getBody().front().getTerminator());
     for (OpOperand &tile : store->getOpOperands()) {
       OpOperand *use = &tile;
       while (auto reshape = use->get().getDefiningOp<ReshapeOp>())
         use = &reshape.getInputMutable();
-      if (!use->get().getDefiningOp<LoopOp>())
+      Operation *made = use->get().getDefiningOp();
+      if (!isa<LoopOp>(made) && !(inGroups && isElementwise(made)))
         continue;
+      if (inGroups)
+        narrowStored(tile, use);
       rewriter.setInsertionPoint(use->getOwner());
       Value value = use->get();
       use->set(ConvertLayoutOp::create(rewriter, value.getLoc(), value.getType(), value));
     }
+  }
+
+  /// Converts what is stored, seen through views, to the result's type already where
+  /// it is computed. `use` is the innermost view's operand, or the store's.
+  void narrowStored(OpOperand &tile, OpOperand *&use) {
+    auto store = cast<StoreOp>(tile.getOwner());
+    Type element = cast<RankedTensorType>(launch.getResult(tile.getOperandNumber()).getType())
+                       .getElementType();
+    Value matrix = use->get();
+    if (!isa<FloatType>(element) ||
+        element.getIntOrFloatBitWidth() >= getTile(matrix).getElementType().getIntOrFloatBitWidth())
+      return;
+    auto withElement = [&](Value value) {
+      return TileType::get(getTile(value).getShape(), element);
+    };
+    SmallVector<ReshapeOp> views;
+    for (Value value = tile.get(); value != matrix; value = views.back().getInput())
+      views.push_back(value.getDefiningOp<ReshapeOp>());
+    rewriter.setInsertionPoint(store);
+    Value value = CastOp::create(rewriter, matrix.getLoc(), withElement(matrix), matrix);
+    use = &tile;
+    for (ReshapeOp view : llvm::reverse(views)) {
+      auto narrow =
+          ReshapeOp::create(rewriter, view.getLoc(), withElement(view.getResult()), value);
+      if (use == &tile)
+        use = &narrow.getInputMutable();
+      value = narrow.getResult();
+    }
+    tile.set(value);
   }
 
   kernel::LaunchOp launch;

@@ -175,6 +175,40 @@ LogicalResult SlotOp::verify() {
   return success();
 }
 
+/// Groups of four warps of the role around an op; the op asks for them.
+static FailureOr<int64_t> getGroups(Operation *op) {
+  auto role = op->getParentOfType<WarpsOp>();
+  if (!role || role.getCount() % 4 || role.getCount() > 16) {
+    op->emitOpError("expected thread.warps of 4, 8, 12 or 16 warps around it, got ")
+        << (role ? std::to_string(role.getCount()) : std::string("none"));
+    return failure();
+  }
+  return role.getCount() / 4;
+}
+
+LogicalResult BarrierOp::verify() { return success(!getGroup() || succeeded(getGroups(*this))); }
+
+LogicalResult GroupRowsOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                            SmallVectorImpl<Type> &types) {
+  auto tile = dyn_cast<SharedType>(adaptor.getTile().getType());
+  if (!tile)
+    return failure();
+  types.push_back(SharedType::get({kGroupRows, tile.getCols()}, tile.getElementType(),
+                                  tile.getSwizzle(), tile.getPad()));
+  return success();
+}
+
+LogicalResult GroupRowsOp::verify() {
+  SharedType tile = getTile().getType();
+  FailureOr<int64_t> groups = getGroups(*this);
+  if (failed(groups) || failed(verifySlot(*this, tile)))
+    return failure();
+  int64_t row = tile.getCols() * tile.getElementBytes();
+  if (tile.getRows() != kGroupRows * *groups || (tile.getSwizzle() && row > tile.getSwizzle()))
+    return emitOpError("expected one panel of ") << kGroupRows * *groups << " rows, got " << tile;
+  return success();
+}
+
 static LogicalResult verifyShared(Operation *op, SharedType tile, FragmentType fragment,
                                   std::optional<ArrayRef<int64_t>> at, bool transposed) {
   if (failed(verifySlot(op, tile)) || failed(verifyNotPartial(op, fragment)))
@@ -246,6 +280,8 @@ LogicalResult TmaLoadOp::verify() {
 }
 
 LogicalResult TmaStoreOp::verify() {
+  if (getGroup() && failed(getGroups(*this)))
+    return failure();
   return verifyBox(*this, getMap().getType(), getSource().getType(), getCoordinates().size());
 }
 

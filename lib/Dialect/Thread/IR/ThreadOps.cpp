@@ -271,8 +271,8 @@ LogicalResult MmaOp::verify() {
 }
 
 LogicalResult WarpsOp::verify() {
-  if (getBarrier() < 1 || getBarrier() > 15)
-    return emitOpError("expected a barrier from 1 to 15, got ") << getBarrier();
+  if (getBarrier() < 1 || getBarrier() > 3)
+    return emitOpError("expected a barrier from 1 to 3, got ") << getBarrier();
   if ((*this)->getParentOfType<WarpsOp>())
     return emitOpError("expected no thread.warps around it");
   if (std::optional<int64_t> warps = getNumWarps(*this);

@@ -71,7 +71,7 @@ private:
       bool ready = loadsInput(&op, function);
       if (ready)
         early.push_back(&op);
-      if (ready || isPure(&op) || isa<thread::CopyCommitOp>(op))
+      if (ready || isPure(&op) || isa<thread::CopyCommitOp>(op) || setsUpBarriers(op))
         continue;
       if (!first)
         first = &op;
@@ -83,6 +83,12 @@ private:
         loadsEarly.insert(function);
     OpBuilder builder(first);
     waiting[function] = thread::DependentWaitOp::create(builder, function.getLoc());
+  }
+
+  /// Whether an op is part of setting up barriers in shared memory, or asks for tensor maps.
+  static bool setsUpBarriers(Operation &op) {
+    return isa<thread::SharedAllocOp, thread::MbarrierAllocOp, thread::MbarrierInitOp,
+               thread::PrefetchMapOp, thread::BarrierOp>(op);
   }
 
   static bool isPure(Operation *op) {

@@ -132,8 +132,8 @@ private:
 
   static void collectAccesses(Value value, SmallVectorImpl<Operation *> &accesses) {
     for (Operation *user : value.getUsers()) {
-      if (auto slot = dyn_cast<SlotOp>(user))
-        collectAccesses(slot.getResult(), accesses);
+      if (isa<SlotOp, GroupRowsOp>(user))
+        collectAccesses(user->getResult(0), accesses);
       else
         accesses.push_back(user);
     }
@@ -154,6 +154,12 @@ private:
 
 } // namespace
 
+/// Whether not only groups of warps wait for each other.
+static bool isWholeBarrier(Operation *op) {
+  auto barrier = dyn_cast<BarrierOp>(op);
+  return barrier && !barrier.getGroup();
+}
+
 bool FunctionBuffers::isSeparated(Operation *first, Operation *second) const {
   // Of the block that contains both, the ancestors of the two; barriers that
   // stand between these are on every path, those inside of other ops may not
@@ -171,12 +177,12 @@ bool FunctionBuffers::isSeparated(Operation *first, Operation *second) const {
   if (!common)
     return false;
   for (Operation *op = from->getNextNode(); op && op != to; op = op->getNextNode())
-    if (isa<BarrierOp>(op))
+    if (isWholeBarrier(op))
       return true;
   // Barriers before `second` in its own blocks, up to the common one.
   for (Operation *at = second; at != to; at = at->getParentOp())
     for (Operation *op = at->getPrevNode(); op; op = op->getPrevNode())
-      if (isa<BarrierOp>(op))
+      if (isWholeBarrier(op))
         return true;
   return false;
 }

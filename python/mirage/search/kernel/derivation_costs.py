@@ -113,7 +113,9 @@ class Measure(EdgeAccounts):
         """Edges of one kind do the same work on other values."""
         free, atoms = self.derivations.algebra.free, self.derivations.algebra.atoms
         children = tuple((free(c[0]), self._loaded(c)) for c in edge.children)
-        sort = (atoms[edge.atom],) if isinstance(edge, Load) else edge.sort
+        sort = edge.sort
+        if isinstance(edge, Load):
+            sort = atoms[edge.atom], edge.goal in self.factors
         return type(edge), sort, free(edge.goal[0]), edge.goal[1], children
 
     def _cost_of(self, edge: Edge, kind: _Kind) -> tuple[Num, bool]:
@@ -211,9 +213,7 @@ class Measure(EdgeAccounts):
                 warpgroups=columns.warpgroups,
             )
         )
-        feasible: Num = np.ones(columns.count, dtype=bool)
-        if not self._suits_warpgroups(edges):
-            feasible = ~columns.warpgroups
+        feasible: Num = ~columns.warpgroups | self._suits_warpgroups(edges, outputs)
         extra: Num = np.zeros(columns.count)
         read: set[int] = set()
         products = {e.goal for e in edges if isinstance(e, Product)}
@@ -256,7 +256,15 @@ class Measure(EdgeAccounts):
                 account.store(float(out.type.bytes), self._run(out.dims) * out.type.dtype.bytes)
         return account.features, feasible, extra
 
-    def _suits_warpgroups(self, edges: list[Edge]) -> bool:
+    def _suits_warpgroups(self, edges: list[Edge], outputs: Sequence[Stored]) -> Num:
+        """Where warpgroups may compute a derivation, and gain by it."""
+        products = [edge for edge in edges if isinstance(edge, Product)]
+        if not (products and self.columns.warpgroups.any() and self._gains_by_warpgroups(edges)):
+            return np.zeros(self.columns.count, dtype=bool)
+        order = [axis for dim in outputs[0].dims for axis in dim]
+        return np.logical_and.reduce([self.lies_for_warpgroups(p, order) for p in products])
+
+    def _gains_by_warpgroups(self, edges: list[Edge]) -> bool:
         """Whether a loop does nothing but multiply loaded tiles, or goes on from products to
         further products, which is where it gains: their factors stay in registers."""
         made = {e.goal: e for e in edges if self.in_loop(e.goal)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -115,10 +117,16 @@ class EdgeAccounts:
         atom = self.derivations.algebra.atoms[edge.atom]
         assert isinstance(atom, InAtom)
         own = self.tensors[atom.tensor].type
-        account.load(size, self._run(atom.dims), own, inside)
+        account.load(size, self._run(atom.dims), own, inside, edge.goal in self.factors)
         # whole numbers are no factors of products: they go to registers, or are computed there
         direct = self.tensors[atom.tensor].dtype.is_integer
         return self.map_ok(atom.dims) & (~self._ring(edge.goal) | self._box(atom) | direct)
+
+    @cached_property
+    def factors(self) -> frozenset[Goal]:
+        """What products may read."""
+        edges = (edge for some in self.derivations.edges.values() for edge in some)
+        return frozenset(c for edge in edges if isinstance(edge, Product) for c in edge.children)
 
     def _ring(self, goal: Goal) -> Num:
         """Where a value is one of a loop whose tiles are copied into rings."""
@@ -166,12 +174,10 @@ class EdgeAccounts:
         left, right = (not half and self._load_width(child) == 2 for child in edge.children)
         operands = Operands(half, (left, right))
         account.matmul(m, n, self.columns.tile[k], operands, inside)
-        groups = self.columns.warps // 4
         widths = [self._load_width(child) for child in edge.children]
         loaded = 2 in widths and not any(width > 2 for width in widths)
-        shared_out = ((m % (64 * groups) == 0) & (n % 8 == 0)) | (
-            (m % 64 == 0) & (n % (64 * groups) == 0)
-        )
+        # which of the two are rows is known once all of the kernel is
+        shared_out = self._groups_share(m, n) | self._groups_share(n, m)
         feasible = ~self.columns.warpgroups | (
             shared_out & (self.columns.tile[k] % 16 == 0) & (inside and loaded and half)
         )
@@ -184,6 +190,24 @@ class EdgeAccounts:
         for child in edge.children:
             ok = ok & (self.wide(self.labels(child)) <= MAX_WIDE_DIMS)
         return ok & (m <= MAX_COLUMNS) & (n <= MAX_COLUMNS) & (np.minimum(m, n) <= 128)
+
+    def _groups_share(self, rows: Num, columns: Num) -> Num:
+        """Where groups of four warps can share a product of so many rows and columns."""
+        groups = np.maximum(self.columns.warps // 4, 1)
+        above = (rows % (64 * groups) == 0) & (columns % 8 == 0)
+        return above | ((rows % 64 == 0) & (columns % (64 * groups) == 0))
+
+    def lies_for_warpgroups(self, edge: Product, order: Sequence[str]) -> Num:
+        """Where groups of four warps can share a product whose rows are the side of which an axis
+        comes first in ``order``, that of the result's dimensions; everywhere where not both sides
+        are stored, as that is known once the kernel is written."""
+        a, b = (set(self.labels(c)) - {edge.axis} for c in edge.children)
+        sides = [side for side in (a - b, b - a) if not side.isdisjoint(order)]
+        if len(sides) < 2:
+            return np.ones(self.columns.count, dtype=bool)
+        sides.sort(key=lambda side: min(order.index(axis) for axis in side.intersection(order)))
+        rows, columns = (self.elements(tuple(sorted(side))) for side in sides)
+        return self._groups_share(rows, columns)
 
     def _load_width(self, goal: Goal) -> int:
         """Bytes of an element of a goal that is loaded, else 0."""

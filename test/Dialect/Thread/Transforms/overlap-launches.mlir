@@ -51,6 +51,11 @@ module attributes {gpu.container_module} {
   // CHECK-LABEL: gpu.func @early
   // CHECK-NEXT: thread.dependent_launch
   // CHECK: scf.for
+  // CHECK-LABEL: gpu.func @sets_up
+  // CHECK: thread.mbarrier_init
+  // CHECK-NEXT: thread.barrier
+  // CHECK-NEXT: thread.dependent_wait
+  // CHECK-NEXT: memref.load
   // CHECK-LABEL: gpu.func @alone
   // CHECK-NEXT: gpu.return
   gpu.module @kernels {
@@ -121,6 +126,16 @@ module attributes {gpu.container_module} {
       }
       gpu.return
     }
+    // Before the first access to a tensor, not before what is shared memory's.
+    gpu.func @sets_up(%x: memref<64xf16>, %y: memref<64xf16>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+      %c0 = arith.constant 0 : index
+      %full = thread.mbarrier_alloc 0 : !thread.mbarrier<1>
+      thread.mbarrier_init %full arrivals 1 : !thread.mbarrier<1>
+      thread.barrier
+      %e = memref.load %x[%c0] : memref<64xf16>
+      memref.store %e, %y[%c0] : memref<64xf16>
+      gpu.return
+    }
     gpu.func @alone(%x: memref<64xf16>, %y: memref<64xf16>) kernel { gpu.return }
   }
 
@@ -147,6 +162,14 @@ module attributes {gpu.container_module} {
     %a = kernel.invoke @kernels::@loops(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
          : (tensor<64xf16>) -> tensor<64xf16>
     %b = kernel.invoke @kernels::@last(%a) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    kernel.return %b : tensor<64xf16>
+  }
+
+  kernel.graph @barriers(%x: tensor<64xf16>) -> tensor<64xf16> attributes {form = #kernel.form<thread>} {
+    %a = kernel.invoke @kernels::@first(%x) grid [1, 1, 1] block [32, 1, 1] shared 0
+         : (tensor<64xf16>) -> tensor<64xf16>
+    %b = kernel.invoke @kernels::@sets_up(%a) grid [1, 1, 1] block [32, 1, 1] shared 0
          : (tensor<64xf16>) -> tensor<64xf16>
     kernel.return %b : tensor<64xf16>
   }

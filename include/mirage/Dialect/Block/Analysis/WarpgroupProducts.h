@@ -49,6 +49,9 @@ kernel::TensorMapAttr getTensorMap(LoadOp load);
 struct BoxStore {
   thread::SharedType tile;
   kernel::TensorMapAttr map;
+  /// Whether each group of warps stores the rows that it owns, 64 of each part, when it
+  /// is done with them: blocks that go on multiply with the other groups meanwhile.
+  bool byGroups = false;
 };
 
 /// How the tensor memory accelerator stores result `number`; nullopt where the

@@ -37,6 +37,9 @@ constexpr llvm::StringLiteral kUnitAttr = "thread.unit";
 /// Of a kernel's i32 parameter: it is the size.
 constexpr llvm::StringLiteral kSizeAttr = "thread.size";
 
+/// Threads of a group of four warps, and rows of a tile that one owns.
+inline constexpr int64_t kGroupThreads = 128, kGroupRows = 64;
+
 /// Warps that execute `op`: those of the enclosing `thread.warps`, else of the
 /// enclosing `gpu.func` (known_block_size / 32). Nullopt outside both.
 std::optional<int64_t> getNumWarps(mlir::Operation *op);

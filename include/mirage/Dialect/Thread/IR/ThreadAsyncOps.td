@@ -89,6 +89,17 @@ def Thread_MbarrierWaitOp : Thread_SyncOp<"mbarrier_wait", [Thread_Needs<"Mbarri
 // Bulk copies
 //===----------------------------------------------------------------------===//
 
+def Thread_PrefetchMapOp : Thread_SyncOp<"prefetch_map", [Thread_Needs<"TensorCopy">]> {
+  let summary = "one thread asks for a tensor map that copies will need soon";
+  let description = [{
+    ```mlir
+    thread.prefetch_map %map : !thread.tensormap<64x64xf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins Thread_TensorMapType:$map);
+  let assemblyFormat = "$map attr-dict `:` type($map)";
+}
+
 def Thread_TmaLoadOp : Thread_SyncOp<"tma_load", [Thread_Needs<"TensorCopy">]> {
   let summary = "one thread starts a copy of a box of a tensor to shared memory";
   let description = [{
@@ -117,7 +128,8 @@ def Thread_TmaStoreOp : Thread_SyncOp<"tma_store", [Thread_Needs<"TensorCopy">]>
   let summary = "one thread starts a copy of a shared tile to a box of a tensor";
   let description = [{
     Elements outside the tensor are dropped. A `thread.fence async_proxy` and a
-    barrier must lie between the stores to the tile and this op.
+    barrier must lie between the stores to the tile and this op. With `group`,
+    one thread of each group of four warps does.
 
     ```mlir
     thread.tma_store %tile to %map[%i, %j]
@@ -125,9 +137,10 @@ def Thread_TmaStoreOp : Thread_SyncOp<"tma_store", [Thread_Needs<"TensorCopy">]>
     ```
   }];
   let arguments = (ins Thread_SharedType:$source, Thread_TensorMapType:$map,
-                       Variadic<Index>:$coordinates);
+                       Variadic<Index>:$coordinates, UnitAttr:$group);
   let assemblyFormat = [{
-    $source `to` $map `[` $coordinates `]` attr-dict `:` type($source) `to` type($map)
+    $source `to` $map `[` $coordinates `]` (`group` $group^)? attr-dict
+    `:` type($source) `to` type($map)
   }];
   let hasVerifier = 1;
 }

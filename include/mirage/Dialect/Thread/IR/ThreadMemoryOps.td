@@ -175,6 +175,22 @@ def Thread_SlotOp : Thread_Op<"slot", [Pure, InferTypeOpAdaptor]> {
   let hasVerifier = 1;
 }
 
+def Thread_GroupRowsOp : Thread_Op<"group_rows", [Pure, InferTypeOpAdaptor]> {
+  let summary = "the 64 rows of a tile that a group of four warps owns";
+  let description = [{
+    Of a tile of one panel whose rows the groups of the enclosing `thread.warps`
+    share, the first group the first 64 of them.
+
+    ```mlir
+    %mine = thread.group_rows %tile : !thread.shared<128x64xf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins Thread_SharedType:$tile);
+  let results = (outs Thread_SharedType:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile)";
+  let hasVerifier = 1;
+}
+
 def Thread_LoadSharedOp : Thread_Op<"load_shared", [MemoryEffects<[MemRead]>]> {
   let summary = "loads a part of a shared tile into registers";
   let description = [{
@@ -218,11 +234,15 @@ def Thread_StoreSharedOp : Thread_Op<"store_shared", [MemoryEffects<[MemWrite]>]
 def Thread_BarrierOp : Thread_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "all warps of the block (or of the enclosing `thread.warps`) wait for each other";
   let description = [{
+    With `group`, which is for roles, those of each group of four warps do.
+
     ```mlir
     thread.barrier
     ```
   }];
-  let assemblyFormat = "attr-dict";
+  let arguments = (ins UnitAttr:$group);
+  let assemblyFormat = "(`group` $group^)? attr-dict";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -234,9 +254,9 @@ def Thread_WarpsOp : Thread_Op<"warps", [SingleBlockImplicitTerminator<"EndOp">,
   let description = [{
     Warps `first` to `first + count - 1` execute the body; inside, they are warps
     0 to `count - 1` and their number is what layouts are made for. Fragments are
-    not captured. `barrier` (1 to 15) names the hardware barrier that the
+    not captured. `barrier` (1 to 3) names the hardware barrier that the
     `thread.barrier`s in the body use; roles that run at the same time need
-    different ones.
+    different ones. The next four times as many are those of groups of warps.
 
     ```mlir
     thread.warps first 0 count 1 barrier 1 {

@@ -62,8 +62,8 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     have started and there is room, and wait (`thread.dependent_wait`) until that
     kernel has ended and what it wrote can be seen. What a launch costs is thus
     hidden behind the end of the kernel before. So are the first loads of the graph's
-    inputs (weights, above all), which nothing in the graph writes: they stand
-    before the wait, all others after it.
+    inputs (weights, above all), which nothing in the graph writes, and what sets up
+    barriers in shared memory: they stand before the wait, all others after it.
 
     A kernel lets the next one start (`thread.dependent_launch`) once it has waited
     itself if that one loads inputs before it waits: its loads fill what the last

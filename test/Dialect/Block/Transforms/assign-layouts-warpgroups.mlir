@@ -1,0 +1,52 @@
+// RUN: mirage-opt %s --mirage-assign-layouts | FileCheck %s
+// RUN: %execute %s
+
+// A tensor is added to sums of products where those are, so that no tile in f32 goes through
+// shared memory beside the rings, and it is loaded behind the loop, which needs the registers.
+// CHECK-LABEL: kernel.graph @residual
+// CHECK: block.loop
+// CHECK: block.accumulate
+// CHECK: block.load %arg5
+// CHECK-NOT: block.convert_layout
+// CHECK: block.binary add
+// CHECK: block.cast
+// CHECK-NOT: block.convert_layout
+// CHECK: block.store
+kernel.graph @residual(%a: tensor<128x128xf16>, %b: tensor<128x256xf16>, %d: tensor<128x256xf16>) -> tensor<128x256xf16> attributes {form = #kernel.form<selected>} {
+  %r = kernel.launch(%a, %b, %d) grid [m = 2, n = 2] schedule <warps = 4, stages = 2, engine = warpgroup, resident = 2> : (tensor<128x128xf16>, tensor<128x256xf16>, tensor<128x256xf16>) -> tensor<128x256xf16> {
+  ^bb0(%ga: tensor<128x128xf16>, %gb: tensor<128x256xf16>, %gd: tensor<128x256xf16>):
+    %t = block.load %gd [[m], [n]] : tensor<128x256xf16> -> !block.tile<64x128xf16>
+    %s = block.loop [k = 2] {
+      %x = block.load %ga [[m], [k]] : tensor<128x128xf16> -> !block.tile<64x64xf16>
+      %y = block.load %gb [[k], [n]] : tensor<128x256xf16> -> !block.tile<64x128xf16>
+      %p = block.matmul %x, %y : (!block.tile<64x64xf16>, !block.tile<64x128xf16>) -> !block.tile<64x128xf32>
+      block.accumulate sum %p : !block.tile<64x128xf32>
+    } : !block.tile<64x128xf32>
+    %z = block.binary add %s, %t : (!block.tile<64x128xf32>, !block.tile<64x128xf16>) -> !block.tile<64x128xf32>
+    block.store %z [[m], [n]] : !block.tile<64x128xf32>
+  }
+  kernel.return %r : tensor<128x256xf16>
+}
+
+// Rows that no copy of the tensor memory accelerator can store are made neighbours of one warp in
+// the result's type.
+// CHECK-LABEL: kernel.graph @odd
+// CHECK: %[[NARROW:.*]] = block.cast %{{.*}} -> !block.tile<64x128xf16
+// CHECK: %[[ROWS:.*]] = block.convert_layout %[[NARROW]]
+// CHECK: block.store %[[ROWS]]
+kernel.graph @odd(%a: tensor<64x128xf16>, %b: tensor<129x128xf16>, %c: tensor<1x129xf32>) -> tensor<64x129xf16> attributes {form = #kernel.form<selected>} {
+  %r = kernel.launch(%a, %b, %c) grid [n = 2] schedule <warps = 4, stages = 2, engine = warpgroup> : (tensor<64x128xf16>, tensor<129x128xf16>, tensor<1x129xf32>) -> tensor<64x129xf16> {
+  ^bb0(%ga: tensor<64x128xf16>, %gb: tensor<129x128xf16>, %gc: tensor<1x129xf32>):
+    %s = block.loop [k = 2] {
+      %x = block.load %ga [[], [k]] : tensor<64x128xf16> -> !block.tile<64x64xf16>
+      %w = block.load %gb [[n], [k]] : tensor<129x128xf16> -> !block.tile<128x64xf16>
+      %y = block.transpose %w [1, 0] : (!block.tile<128x64xf16>) -> !block.tile<64x128xf16>
+      %p = block.matmul %x, %y : (!block.tile<64x64xf16>, !block.tile<64x128xf16>) -> !block.tile<64x128xf32>
+      block.accumulate sum %p : !block.tile<64x128xf32>
+    } : !block.tile<64x128xf32>
+    %v = block.load %gc [[], [n]] : tensor<1x129xf32> -> !block.tile<1x128xf32>
+    %z = block.binary add %s, %v : (!block.tile<64x128xf32>, !block.tile<1x128xf32>) -> !block.tile<64x128xf32>
+    block.store %z [[], [n]] : !block.tile<64x128xf32>
+  }
+  kernel.return %r : tensor<64x129xf16>
+}

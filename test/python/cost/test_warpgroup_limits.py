@@ -1,0 +1,122 @@
+"""What warpgroups ask for and take, foreseen beside what the compiler does."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from mirage.compiler import CompileOptions, compile_graph
+from mirage.cost.compilable import CheckError, check_launch
+from mirage.cost.shared_memory_bound import shared_bytes
+from mirage.cost.target import H200
+from mirage.cost.warpgroup_limits import why_no_warpgroups
+from mirage.runtime.artifact import Artifact
+from mirage.semantics.builder import Builder
+from mirage.semantics.scalar import DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, Output, TensorType, Value
+from product_kernels import product_kernel
+
+
+@cache
+def compiled(launch: Launch) -> Artifact:
+    """The kernel alone."""
+    graph = KernelGraph("one", launch.operands, (launch,), launch.results)
+    return compile_graph(graph, CompileOptions(cubin=False, use_cache=False)).artifact
+
+
+def agree(launch: Launch) -> bool:
+    """Whether warpgroups multiply, which both sides must say."""
+    why = why_no_warpgroups(launch)
+    ptx = compiled(launch).ptx()
+    assert ("wgmma.mma_async" in ptx) == (why is None), (launch.schedule, why)
+    assert ("mma.sync" in ptx) == (why is not None)
+    return why is None
+
+
+def tiles() -> list[tuple[tuple[int, int, int], int]]:
+    """Tiles and warps, of which groups can share some."""
+    rows, columns = (32, 48, 64, 96, 128, 192, 256), (8, 16, 32, 64, 80, 96, 128, 160)
+    spread = [((m, n, k), w) for m in rows for n in columns for k in (16, 32, 64) for w in (4, 8)]
+    fixed = [((96, 64, 64), 4), ((64, 96, 64), 4), ((64, 96, 64), 8), ((128, 96, 64), 8)]
+    return fixed + random.Random(1).sample(spread, 20)
+
+
+def test_search_and_compiler_agree_on_tiles() -> None:
+    found = [
+        agree(product_kernel(2 * tile[0], 2 * tile[1], 2 * tile[2], tile, 2, warps))
+        for tile, warps in tiles()
+    ]
+    assert found[:4] == [False, True, False, True]
+    assert 6 < sum(found) < len(found) - 6
+
+
+def test_search_and_compiler_agree_on_tensors() -> None:
+    """Rows that boxes cannot begin at, and factors that are computed."""
+    assert agree(product_kernel(128, 128, 136, (64, 64, 64), 2, 4))
+    assert not agree(product_kernel(128, 128, 132, (64, 64, 64), 2, 4))
+    assert agree(product_kernel(128, 131, 128, (64, 64, 64), 2, 4))
+
+
+def test_a_right_factor_that_is_computed_is_refused() -> None:
+    launch = product_kernel(128, 128, 128, (64, 64, 64), 2, 4)
+    (loop,) = (op for op in launch.body.ops if isinstance(op, Loop))
+    (product,) = (op for op in loop.body if isinstance(op, Matmul))
+    b = Builder(in_block=True)
+    changed = b.cast(b.unary(UnaryFn.RELU, product.operands[1]), DType.F16)
+    other = replace(product, operands=(product.operands[0], changed))
+    body = (*(op for op in loop.body if op is not product), *b.ops, other)
+    ops = tuple(replace(op, body=body) if op is loop else op for op in launch.body.ops)
+    launch = replace(launch, body=replace(launch.body, ops=ops))
+    assert not agree(launch)
+    with pytest.raises(CheckError, match="a right factor that is loaded and not changed"):
+        check_launch(launch, H200)
+
+
+@pytest.mark.parametrize("columns", [2048, 2056, 2049])
+@pytest.mark.parametrize("resident", [0, 4])
+@pytest.mark.parametrize("residual", [False, True])
+def test_shared_memory_is_what_is_planned(columns: int, resident: int, residual: bool) -> None:
+    """Of slots, barriers, and what results leave through; sums of products stay where they are, so
+    that a tensor can be added to them beside rings that fill the memory."""
+    for tile, stages, warps in (
+        ((128, 256, 64), 4, 8),
+        ((128, 256, 64), 3, 8),
+        ((256, 128, 64), 3, 8),
+        ((64, 256, 64), 4, 8),
+        ((64, 96, 64), 8, 4),
+        ((64, 32, 64), 2, 4),
+    ):
+        launch = product_kernel(
+            1024, columns, 512, tile, stages, warps, residual=residual, resident=resident
+        )
+        bound = shared_bytes(launch).total
+        if bound > H200.shared_block:
+            with pytest.raises(CheckError, match="bytes of shared memory"):
+                check_launch(launch, H200)
+            continue
+        (kernel,) = compiled(launch).manifest.kernels
+        if columns % 8 == 0:
+            assert kernel.shared_bytes == bound, (tile, stages)
+        else:  # threads exchange what they store in rows, or the tile is small
+            assert kernel.shared_bytes <= bound
+
+
+def test_a_sum_is_added_to_where_it_is() -> None:
+    """A tile of 128 x 256 in f32 would take 132 KiB on its way to other threads."""
+    launch = product_kernel(2048, 2048, 512, (128, 256, 64), 4, 8, residual=True, resident=132)
+    check_launch(launch, H200)
+    wide = product_kernel(2048, 2048, 512, (128, 256, 64), 4, 8, resident=132)
+    assert shared_bytes(launch) == shared_bytes(wide)
+
+
+def test_results_of_f32_take_twice_the_room() -> None:
+    launch = product_kernel(1024, 1024, 512, (128, 128, 64), 2, 8)
+    (output,) = launch.body.outputs
+    result = Value(TensorType(launch.results[0].shape, DType.F32))
+    body = replace(launch.body, outputs=(Output(output.value, output.map),))
+    wide = replace(launch, results=(result,), body=body)
+    narrow, double = (compiled(x).manifest.kernels[0].shared_bytes for x in (launch, wide))
+    assert shared_bytes(launch).total == narrow
+    assert shared_bytes(wide).total == double
