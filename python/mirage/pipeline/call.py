@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.pipeline.make_plan import call_of, plan_of
-from mirage.runtime.errors import ArgumentCountError
+from mirage.runtime.carriers import carried, name_of, seen_as
+from mirage.runtime.errors import ArgumentCountError, ArgumentTypeError
 from mirage.runtime.executable import Executable
 from mirage.runtime.run_plan import Steps
 from mirage.runtime.torch_calls import TorchCall
@@ -87,7 +88,7 @@ class Runner:
             lambda part, given: launch(part, self.parts[part], given),
             write=write,
         )
-        return program.returned(outputs)
+        return program.returned(outputs, seen_as)
 
 
 def run_steps(
@@ -125,10 +126,22 @@ def _arguments(
         )
     weights: dict[int, Any] = {p.index: p.data for p in program.parameters}
     passed = iter(given)
-    return [
+    found = [
         weights[i].detach() if i in weights else next(passed)
         for i in range(len(program.graph.inputs))
     ]
+    for place, dtype in program.carriers.items():
+        if place not in weights:  # those are carried already
+            found[place] = _carried(found[place], dtype, program.graph.inputs[place])
+    return found
+
+
+def _carried(x: Any, dtype: str, value: Value) -> Any:
+    """What carries an input of a type that kernels do not have."""
+    if name_of(x) != dtype:
+        what = value.name or "an input"
+        raise ArgumentTypeError(f"{what}: expected a tensor of {dtype}, got {name_of(x)}")
+    return carried(x)
 
 
 def call_external(op: External, values: Mapping[Value, Any]) -> tuple[Any, ...]:

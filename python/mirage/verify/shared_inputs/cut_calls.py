@@ -39,6 +39,7 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
         outputs.extend(op.operands)
         taken, given = (", ".join(str(v.type) for v in vs) for vs in (op.operands, op.results))
         with_what = f"; {dict(op.arguments)}" if isinstance(op, External) else ""
+        with_what += f" as {op.seen_as}" if isinstance(op, External) and op.seen_as else ""
         name = op.target if isinstance(op, External) else "gather"
         calls.append(f"{name}({taken}{with_what}) -> {given}")
     return CutGraph(
