@@ -105,19 +105,22 @@ def inlined(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> Kernel
     return replaced(graph, lambda op: op.programs[choose(op)])
 
 
-def replaced(graph: KernelGraph, by: Callable[[Alternatives], KernelGraph]) -> KernelGraph:
-    """Alternatives replaced by the ops of a program with the same inputs and outputs."""
+def replaced(graph: KernelGraph, by: Callable[[Alternatives], KernelGraph | None]) -> KernelGraph:
+    """Alternatives replaced by the ops of a program with the same inputs and outputs, if ``by``
+    gives one."""
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     for op in graph.ops:
-        if not isinstance(op, Alternatives):
+        program = by(op) if isinstance(op, Alternatives) else None
+        if program is None:
             ops.append(op)
             continue
-        program = by(op)
         mapping = dict(zip(program.inputs, op.operands, strict=True))
         renamed = rename_graph(program, mapping)
         ops.extend(renamed.ops)
         names.update(zip(op.results, renamed.outputs, strict=True))
+    if not names:
+        return graph
     whole = KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
     changed = {old: new for old, new in names.items() if old is not new}
     return rename_graph(whole, changed) if changed else whole
