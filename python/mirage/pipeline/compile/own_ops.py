@@ -6,12 +6,13 @@ needs no compilation, so there is always time for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from mirage.cost.copies import unfused_in
 from mirage.pipeline.parts.part_data import OWN_OPS
 from mirage.semantics.alternatives import Alternatives, parts_of, replaced
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Launch, Op, Source, View
+from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms.partition.calls import as_calls
 
 
@@ -29,17 +30,16 @@ def different_kernels(verified: KernelGraph) -> int:
     """How many kernels there are to compile for the parts that keep their own ops: equal ones are
     compiled once."""
     parts = (p.programs[1] for p in parts_of(verified) if keeps_own_ops(p))
-    return len({text for program in parts for text in _kernels(program.ops)})
+    return len({text for program in parts for text in _kernels(program)})
 
 
 def kernels_of(graph: KernelGraph) -> int:
     """How many kernels there are to compile where each op of a program is one."""
-    return len(set(_kernels(graph.ops)))
+    return len(set(_kernels(graph)))
 
 
-def _kernels(ops: Iterable[Op]) -> Iterator[str]:
+def _kernels(graph: KernelGraph) -> Iterator[str]:
     """A text for each op that becomes a kernel: equal for equal kernels."""
-    for op in ops:
-        if not isinstance(op, View | Source | Launch):
-            inputs = tuple(dict.fromkeys(op.operands))
-            yield signature(KernelGraph("op", inputs, (op,), op.results))
+    for op in unfused_in(graph):
+        inputs = tuple(dict.fromkeys(op.operands))
+        yield signature(KernelGraph("op", inputs, (op,), op.results))
