@@ -22,7 +22,10 @@ def keeps_own_ops(part: Alternatives) -> bool:
 
 
 def without_kernels(verified: KernelGraph) -> KernelGraph:
-    """The program with calls of PyTorch for the parts that keep their own ops."""
+    """The program with calls of PyTorch for the parts that keep their own ops; itself where there
+    is none."""
+    if not any(map(keeps_own_ops, parts_of(verified))):
+        return verified
     return replaced(verified, lambda p: as_calls(p.programs[0]) if keeps_own_ops(p) else None)
 
 
