@@ -319,10 +319,12 @@ class _Importer:
         results: list[int | Fixed | Seen] = []
         for operand in terminator.operands:
             value = self.values.get(operand)
-            if isinstance(value, Value | Carried):
-                place, seen = len(outputs), isinstance(value, Carried)
-                results.append(Seen(place, value.dtype) if seen else place)
-                outputs.append(value.value if seen else value)
+            if isinstance(value, Carried):
+                results.append(Seen(len(outputs), value.dtype))
+                outputs.append(value.value)
+            elif isinstance(value, Value):
+                results.append(len(outputs))
+                outputs.append(value)
             elif operand in self.values and isinstance(value, None | bool | int | float | str):
                 results.append(Fixed(value))
             else:

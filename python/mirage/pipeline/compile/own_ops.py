@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mirage.cost.copies import unfused_in
+from mirage.cost.copy_kernels import unfused_in
 from mirage.pipeline.parts.part_data import OWN_OPS
 from mirage.semantics.alternatives import Alternatives, parts_of, replaced
 from mirage.semantics.signature import signature
