@@ -10,7 +10,7 @@ import pytest
 import torch
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External
-from mirage.transforms.partition.integers import integers_as_calls
+from mirage.transforms.partition.exact_integers import integers_as_calls
 from torch.nn import functional as F
 
 Tensor = torch.Tensor

@@ -13,7 +13,7 @@ import torch
 from mirage.mlir_io import graph_from_text, graph_to_text
 from mirage.pipeline.commands.compare import verify_programs
 from mirage.pipeline.commands.emulate import emulate
-from mirage.pipeline.model import IncompleteModelError
+from mirage.pipeline.whole_model import IncompleteModelError
 from mirage.runtime import load
 from mirage.runtime.carriers import CARRIERS, carried, name_of, seen_as
 from mirage.runtime.errors import ArgumentTypeError
@@ -48,6 +48,7 @@ class Spectrum(nn.Module):
         super().__init__()
         self.linear = nn.Linear(17, 8)
         self.weight = nn.Parameter(normal(17, dtype=torch.complex64))
+        self.levels: torch.Tensor
         self.register_buffer("levels", torch.arange(8, dtype=torch.uint8))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -58,17 +58,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-@pytest.mark.parametrize(("seconds", "most"), [(2.0, 5), (0.5, PARTS), (20.0, 1)])
+@pytest.mark.parametrize(("takes", "most"), [(2.0, 5), (0.5, PARTS), (20.0, 1)])
 def test_no_first_answer_is_looked_for_that_comes_too_late(
-    monkeypatch: pytest.MonkeyPatch, clock: Clock, program: Program, seconds: float, most: int
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, program: Program, takes: float, most: int
 ) -> None:
     """What one has taken the next one may take, too; and all of them are to be compiled."""
     begun: list[int] = []
 
     class Slow(parts_module.PartSolver):
-        def begin(self, share: float, seconds_: float, executor: Executor | None) -> None:
+        def begin(self, share: float, seconds: float, executor: Executor | None) -> None:
             begun.append(self.number)
-            clock.now += seconds
+            clock.now += takes
 
         def run(self) -> SolvedPart:
             return self.solved()
@@ -78,7 +78,7 @@ def test_no_first_answer_is_looked_for_that_comes_too_late(
     start = clock.now
     result = optimize(program, replace(OPTIONS, compile=False))
     assert 1 <= len(begun) <= most
-    assert clock.now - start <= max(OPTIONS.budget, seconds)
+    assert clock.now - start <= max(OPTIONS.budget, takes)
     left = [note for note in result.report.notes if note.endswith(FOR_COMPILATION)]
     if clock.now - start < OPTIONS.budget:
         assert len(left) == PARTS - len(begun)
