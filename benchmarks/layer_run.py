@@ -7,6 +7,7 @@ whole outputs against the module in float64.
 
 from __future__ import annotations
 
+import mmap
 import pickle
 import time
 from collections import Counter
@@ -15,7 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from gallery import Case, Width
+from gallery.case import Layer
 from gallery.running import Runner, compare, emulated, interpreted
 from mirage import from_torch
 from mirage.cost.copy_kernels import unfused_in
@@ -51,9 +54,10 @@ def measure(
     case: Case, width: Width, options: OptimizeOptions, kept: Path, process: int | None = None
 ) -> Row:
     """How one layer is optimized; ``error`` says where and why it ended early. What was found is
-    kept for :func:`execute`. Memory is that of a ``process`` (this one) and all below it."""
+    kept for :func:`execute`. Memory is that of a ``process`` (this one) and all below it; the
+    layer's weights take none."""
     start = time.perf_counter()
-    layer = case.build(width)
+    layer = without_weights(case.build(width))
     row: Row = {"case": case.name, "width": width, "dtype": str(case.dtype).removeprefix("torch.")}
     at = time.perf_counter()
     try:
@@ -73,6 +77,23 @@ def measure(
     kept.write_bytes(pickle.dumps((optimized.graph, optimized.steps)))
     row["all_s"] = time.perf_counter() - start
     return row
+
+
+def without_weights(layer: Layer) -> Layer:
+    """The layer with weights that nobody has written to: the system gives them no memory. What they
+    hold is no matter for what is optimized; buffers hold constants, and keep them."""
+    for parameter in layer.module.parameters():
+        parameter.data = mapped(parameter.data)
+    return layer
+
+
+def mapped(x: torch.Tensor) -> torch.Tensor:
+    """A tensor like ``x`` in memory of its own that was not touched (others may come from what was
+    given back)."""
+    if not x.numel():
+        return x
+    pages = mmap.mmap(-1, x.numel() * x.element_size())
+    return torch.frombuffer(pages, dtype=x.dtype, count=x.numel()).view(x.shape)
 
 
 class Clock:

@@ -8,8 +8,8 @@ Each layer at each width is optimized by a process of its own, one after the oth
 verification, compilation, for at most ``--limit`` seconds. Then all that was found is executed
 without a GPU, several at once, and compared with PyTorch (layer_run.py). The table
 (layer_table.py) says for each how long the stages took, how many kernels there are, how fast they
-are predicted to be, how much memory all processes had at most together, what the verdicts are, how
-large the errors are, and what fell back.
+are predicted to be, how much memory all processes had at most together (weights, of which only
+shapes matter, take none), what the verdicts are, how large the errors are, and what fell back.
 
 What a run has measured so far lies beside its results until it is through; with ``--resume`` one
 that was interrupted goes on from there, and one that was not keeps the layers that it is not asked

@@ -40,22 +40,33 @@ class Fixed:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """A result of a type that kernels do not have: the graph's output ``output`` carries it
+    (:mod:`mirage.runtime.carriers`)."""
+
+    output: int
+    dtype: str
+
+
+@dataclass(frozen=True)
 class Program:
     """A kernel graph with what else is known of it: where its ops stand in the user's program,
     bound inputs, and which results are no tensors (``results`` has the others' places among the
     graph's outputs; left out, the outputs are the results). ``keys`` says where each result stands
     in what the program returns (``['loss']``, ``[0]``; empty: not known), ``unread`` names bound
     tensors that no result depends on. ``updates`` are inputs of the graph that the program writes
-    to: the first outputs are what they hold afterwards.
+    to: the first outputs are what they hold afterwards. ``carriers`` are the inputs of the graph
+    that carry tensors of types that kernels do not have, by their numbers: with those types.
     """
 
     graph: KernelGraph
     locations: Mapping[Op, SourceLocation] = field(default_factory=dict[Op, SourceLocation])
     parameters: tuple[Parameter, ...] = ()
-    results: tuple[int | Fixed, ...] | None = None
+    results: tuple[int | Fixed | Seen, ...] | None = None
     keys: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     updates: tuple[int, ...] = ()
+    carriers: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def call_inputs(self) -> tuple[Value, ...]:
@@ -63,11 +74,28 @@ class Program:
         bound = {p.index for p in self.parameters}
         return tuple(v for i, v in enumerate(self.graph.inputs) if i not in bound)
 
-    def returned(self, outputs: Sequence[T]) -> tuple[T | bool | int | float | str | None, ...]:
-        """All results, of which ``outputs`` are those of the graph."""
+    def returned(
+        self, outputs: Sequence[T], seen: Callable[[T, str], T] = lambda output, dtype: output
+    ) -> tuple[T | bool | int | float | str | None, ...]:
+        """All results, of which ``outputs`` are those of the graph; ``seen`` gives what an output
+        carries, of a type."""
         if self.results is None:
             return tuple(outputs)
-        return tuple(r.value if isinstance(r, Fixed) else outputs[r] for r in self.results)
+        found: list[T | bool | int | float | str | None] = []
+        for r in self.results:
+            if isinstance(r, Fixed):
+                found.append(r.value)
+            else:
+                found.append(
+                    seen(outputs[r.output], r.dtype) if isinstance(r, Seen) else outputs[r]
+                )
+        return tuple(found)
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """The types of inputs, weights and results that kernels do not have."""
+        results = (r.dtype for r in self.results or () if isinstance(r, Seen))
+        return tuple(dict.fromkeys((*self.carriers.values(), *results)))
 
     # The only imports of a higher layer, so that a program can be optimized by a method of it.
 

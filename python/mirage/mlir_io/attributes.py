@@ -68,6 +68,10 @@ EXACT = "exact"
 """The attribute of a constant that is not the number that its double is read as."""
 
 
+SEEN_AS = "seen_as"
+"""The attribute of a call that sees operands as other types than theirs."""
+
+
 def fraction(text: str) -> Fraction | None:
     """``1/3`` or ``5`` as a number, None for anything else."""
     return Fraction(text) if re.fullmatch(r"-?\d+(/[1-9]\d*)?", text) else None

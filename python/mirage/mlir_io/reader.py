@@ -143,9 +143,12 @@ class _Reader:
         arguments = tuple(
             (name, a.read_plain(attribute, op))
             for name, attribute in op.attributes.items()
-            if name != "target"
+            if name not in ("target", a.SEEN_AS)
         )
-        return External(self._operands(op), self._results(op), target, arguments)
+        seen: tuple[str, ...] = ()
+        if a.SEEN_AS in op.attributes:
+            seen = a.NAMES.read(op.attributes[a.SEEN_AS])
+        return External(self._operands(op), self._results(op), target, arguments, seen)
 
     def _alternatives(self, op: ir.Operation) -> Op:
         programs = tuple(

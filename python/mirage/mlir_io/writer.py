@@ -163,6 +163,8 @@ class _Writer:
 
     def _external(self, op: External) -> ir.Operation:
         attributes = {name: a.write_plain(value) for name, value in op.arguments}
+        if op.seen_as:
+            attributes[a.SEEN_AS] = a.NAMES.write(op.seen_as)
         return self._create(op, "external", {**attributes, "target": ir.StringAttr.get(op.target)})
 
     def _alternatives(self, op: Alternatives) -> ir.Operation:

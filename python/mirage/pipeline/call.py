@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mirage.errors import MirageError
 from mirage.frontend.program import Program
 from mirage.pipeline.make_plan import plan_of
-from mirage.runtime.errors import ArgumentCountError
+from mirage.runtime.carriers import carried, name_of, seen_as
+from mirage.runtime.errors import ArgumentCountError, ArgumentTypeError
 from mirage.runtime.executable import Executable
 from mirage.runtime.run_plan import Steps
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import KernelGraph, Value
 
 if TYPE_CHECKING:
     import torch
@@ -86,7 +87,7 @@ class Runner:
             lambda part, given: launch(part, self.parts[part], given),
             write=write,
         )
-        return program.returned(outputs)
+        return program.returned(outputs, seen_as)
 
 
 def run_steps(
@@ -124,7 +125,19 @@ def _arguments(
         )
     weights: dict[int, Any] = {p.index: p.data for p in program.parameters}
     passed = iter(given)
-    return [
+    found = [
         weights[i].detach() if i in weights else next(passed)
         for i in range(len(program.graph.inputs))
     ]
+    for place, dtype in program.carriers.items():
+        if place not in weights:  # those are carried already
+            found[place] = _carried(found[place], dtype, program.graph.inputs[place])
+    return found
+
+
+def _carried(x: Any, dtype: str, value: Value) -> Any:
+    """What carries an input of a type that kernels do not have."""
+    if name_of(x) != dtype:
+        what = value.name or "an input"
+        raise ArgumentTypeError(f"{what}: expected a tensor of {dtype}, got {name_of(x)}")
+    return carried(x)

@@ -8,6 +8,7 @@ from mirage.compiler.errors import CompileError
 from mirage.errors import MirageError
 from mirage.pipeline.checks.check import CHECKED, Checker, failed
 from mirage.pipeline.compile.compile_candidates import CandidateCompiler
+from mirage.pipeline.compile.own_ops import kernels_of
 from mirage.pipeline.options import NothingFoundError
 from mirage.pipeline.progress import Progress
 from mirage.pipeline.result import Finalist
@@ -71,7 +72,9 @@ class Chooser:
         """What remains where no candidate does, in the order in which it is tried."""
         if compiled:  # kernels are wrong: parts whose kernels are right keep them
             yield self._right_parts(verified), "parts whose kernels are wrong are calls of PyTorch"
-        yield decompose(self.whole, stable=True), "every op is a kernel of its own"
+        own = decompose(self.whole, stable=True)
+        if self.compiler.has_time_for(kernels_of(own)):
+            yield own, "every op is a kernel of its own"
         yield as_calls(self.whole), "every op is a call of PyTorch"
 
     def _right_parts(self, verified: KernelGraph) -> KernelGraph:

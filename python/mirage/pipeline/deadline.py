@@ -6,6 +6,7 @@ import time
 
 INTERRUPTED = "interrupted"
 """The reason where the user has ended it."""
+FOR_COMPILATION = "what is left of the budget is for compilation"
 
 
 class Deadline:
@@ -43,5 +44,5 @@ class Deadline:
         if self._within is None:
             return f"the budget of {self.seconds:.3g} s is used up"
         if self._within.reason or not self.seconds:
-            return self._within.reason or "what is left of the budget is for compilation"
+            return self._within.reason or FOR_COMPILATION
         return f"its {self.seconds:.3g} s of the budget are used up"

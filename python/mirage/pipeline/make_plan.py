@@ -75,7 +75,8 @@ def call_of(op: External) -> Call:
     """The call that ``op`` stands for; its operands are numbered from 0, its results after them."""
     first = len(op.operands)
     results = tuple(range(first, first + len(op.results)))
-    return Call(op.target, tuple(range(first)), results, _arguments(op))
+    arguments = _arguments(op)
+    return Call(op.target, tuple(range(first)), results, arguments, seen_as=op.seen_as)
 
 
 def _arguments(op: External) -> tuple[tuple[str, Argument], ...]:

@@ -171,7 +171,8 @@ class Optimized:
         same = part is not None and [v.type for v in (*part.inputs, *part.outputs)] == [
             v.type for v in (*whole.inputs, *whole.outputs)
         ]
-        plain = self.program.results is None and not self.program.updates
+        program = self.program
+        plain = program.results is None and not program.updates and not program.carriers
         return len(self.artifacts) == 1 and same and plain
 
     @property

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from mirage.cost import Target
 from mirage.cost.predict import predict
 from mirage.pipeline.errors import StageError
-from mirage.semantics.alternatives import Alternatives, inlined, kept_of, with_parts
+from mirage.semantics.alternatives import Alternatives, inlined, kept_of, original, with_parts
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms.lookups import fused
 
 
 def ranking(op: Alternatives, target: Target) -> list[tuple[float, int]]:
     """``(predicted µs, position)`` of the candidates that can be compiled, cheapest first."""
+    first = original(op)  # equal parts are looked at once
+    known = _RANKED.get(first)
+    if known is not None and known[0] is target:
+        return list(known[1])
     ranked: list[tuple[float, int]] = []
-    for position, program in enumerate(op.programs[1:], start=1):
+    for position, program in enumerate(first.programs[1:], start=1):
         cost = predict(program, target)
         if cost is not None:
             ranked.append((cost.time, position))
+    _RANKED[first] = target, sorted(ranked)
     return sorted(ranked)
+
+
+_RANKED: WeakKeyDictionary[Alternatives, tuple[Target, list[tuple[float, int]]]] = (
+    WeakKeyDictionary()
+)
 
 
 def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[KernelGraph, int]:

@@ -69,6 +69,11 @@ def model_of(
     import mirage
 
     program = optimized.program
+    if program.foreign:
+        raise IncompleteModelError(
+            f"the program takes, holds or returns tensors of {', '.join(program.foreign)}, which "
+            "an artifact cannot describe; convert them around it"
+        )
     if not optimized.steps and optimized.graph.ops:
         raise NotCompiledError("expected a compiled program, got one optimized with compile=False")
     plan = plan_of(optimized.graph, optimized.steps, program.updates)

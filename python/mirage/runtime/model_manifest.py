@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from mirage.runtime.carriers import CARRIERS
 from mirage.runtime.errors import UnreadableArtifactError
 from mirage.runtime.in_place_stores import is_store
 from mirage.runtime.json_reader import Json, Reader, opened
@@ -165,7 +166,8 @@ def _step_json(step: Step) -> Json:
     if isinstance(step, Launch):
         return {"part": step.part, **places}
     arguments = {name: _argument_json(value) for name, value in step.arguments}
-    return {"call": step.op, **places, "arguments": arguments, "in_place": step.in_place}
+    seen: Json = {"seen_as": list(step.seen_as)} if step.seen_as else {}
+    return {"call": step.op, **places, "arguments": arguments, "in_place": step.in_place, **seen}
 
 
 def _argument_json(value: Argument) -> object:
@@ -276,7 +278,11 @@ def _step(r: Reader) -> Step:
             raise r.error("in_place", f"false, as {op} does not store into a tensor", True)
         arguments = r.mapping("arguments")
         found = tuple((name, _argument(r, name, value)) for name, value in arguments.items())
-        step = Call(op, operands, results, found, in_place)
+        seen = r.texts("seen_as") if "seen_as" in r.data else ()
+        if seen and (len(seen) != len(operands) or not {"", *CARRIERS}.issuperset(seen)):
+            expected = f"for each operand a type or nothing: one of {', '.join(CARRIERS)}"
+            raise r.error("seen_as", expected, list(seen))
+        step = Call(op, operands, results, found, in_place, seen)
     r.finish()
     return step
 

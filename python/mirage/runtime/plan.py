@@ -41,13 +41,16 @@ Argument: TypeAlias = "Plain | tuple[Plain, ...] | Tensors | ElementType | Devic
 class Call:
     """A call of ``op`` ("aten.cumsum.default"): ``operands`` are its tensors, in the order of its
     schema, ``arguments`` its others by name. With ``in_place`` it writes to its first operand,
-    which is its result then; without, the result is a tensor of its own."""
+    which is its result then; without, the result is a tensor of its own. ``seen_as`` has for each
+    operand the type that it carries (:mod:`mirage.runtime.carriers`), if it carries one; results
+    are carried."""
 
     op: str
     operands: tuple[int, ...]
     results: tuple[int, ...]
     arguments: tuple[tuple[str, Argument], ...] = ()
     in_place: bool = False
+    seen_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mirage.runtime.carriers import carried, seen_as
 from mirage.runtime.errors import MissingOpError
 from mirage.runtime.in_place_stores import in_place
 from mirage.runtime.manifest import TORCH_NAMES
@@ -58,6 +59,9 @@ class TorchCall:
 
     def __call__(self, operands: Sequence[Any], write: bool = False) -> tuple[Any, ...]:
         """The results; with ``write`` the call writes in place if it is one that may."""
+        if self.call.seen_as:
+            pairs = zip(operands, self.call.seen_as, strict=True)
+            operands = [seen_as(x, name) if name else x for x, name in pairs]
         rest = iter(operands)
         arguments: dict[str, Any] = {}
         for name, value, tensors in self._places:
@@ -71,7 +75,8 @@ class TorchCall:
             self._in_place(**arguments)
             return (operands[0],)
         result = self._function(**arguments)
-        return tuple(result) if isinstance(result, tuple | list) else (result,)
+        results = result if isinstance(result, tuple | list) else (result,)
+        return tuple(carried(x) if x is not None else None for x in results)
 
 
 def _repeatable(function: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from mirage.semantics.substitute import rename_graph, renewed
 from mirage.semantics.ugraph import KernelGraph, Op, Value
@@ -50,6 +51,9 @@ class Alternatives(Op):
     holds: tuple[Holds, ...] | None = None
 
 
+_APPLIED: WeakKeyDictionary[Alternatives, Alternatives] = WeakKeyDictionary()
+
+
 def parts_of(graph: KernelGraph) -> list[Alternatives]:
     """The parts of a program that have candidates, in order."""
     return [op for op in graph.ops if isinstance(op, Alternatives)]
@@ -92,7 +96,15 @@ def joined(first: Alternatives | None, second: Alternatives) -> Alternatives:
 def applied_to(op: Alternatives, graph: KernelGraph) -> Alternatives:
     """The same programs for another place where the reference stands, ``graph``."""
     programs = tuple(map(renewed, op.programs))
-    return replace(op, operands=graph.inputs, results=graph.outputs, programs=programs)
+    found = replace(op, operands=graph.inputs, results=graph.outputs, programs=programs)
+    _APPLIED[found] = original(op)
+    return found
+
+
+def original(op: Alternatives) -> Alternatives:
+    """The alternatives that these are at another place: what is known of their programs holds for
+    these."""
+    return _APPLIED.get(op, op)
 
 
 def inlined(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> KernelGraph:
@@ -100,22 +112,25 @@ def inlined(graph: KernelGraph, choose: Callable[[Alternatives], int]) -> Kernel
     return replaced(graph, lambda op: op.programs[choose(op)])
 
 
-def replaced(graph: KernelGraph, by: Callable[[Alternatives], KernelGraph]) -> KernelGraph:
-    """Alternatives replaced by the ops of a program with the same inputs and outputs."""
+def replaced(graph: KernelGraph, by: Callable[[Alternatives], KernelGraph | None]) -> KernelGraph:
+    """Alternatives replaced by the ops of a program with the same inputs and outputs, if ``by``
+    gives one."""
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     for op in graph.ops:
-        if not isinstance(op, Alternatives):
+        program = by(op) if isinstance(op, Alternatives) else None
+        if program is None:
             ops.append(op)
             continue
-        program = by(op)
         mapping = dict(zip(program.inputs, op.operands, strict=True))
-        renamed = rename_graph(program, mapping)
-        ops.extend(renamed.ops)
-        names.update(zip(op.results, renamed.outputs, strict=True))
+        for result, output in zip(op.results, program.outputs, strict=True):
+            if output in mapping:  # an input, or another output
+                names[result] = mapping[output]
+            else:
+                mapping[output] = result
+        ops.extend(rename_graph(program, mapping).ops)
     whole = KernelGraph(graph.name, graph.inputs, tuple(ops), graph.outputs)
-    changed = {old: new for old, new in names.items() if old is not new}
-    return rename_graph(whole, changed) if changed else whole
+    return rename_graph(whole, names) if names else whole
 
 
 def result_values(graph: KernelGraph) -> list[Value]:

@@ -20,7 +20,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("diffusers")
 
 import layers
+import torch
 import usage
+from layer_run import mapped
 from layer_table import error_ratio, markdown, summary
 
 ROW = {
@@ -133,3 +135,12 @@ def test_what_processes_share_counts_once() -> None:
         child.kill()
         child.wait()
     assert len(held) == 100 << 20
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (7, 5)])
+def test_weights_that_nobody_has_written_to(shape: tuple[int, ...]) -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        x = torch.ones(shape, dtype=dtype)
+        like = mapped(x)
+        assert (like.shape, like.dtype, like.stride()) == (x.shape, x.dtype, x.stride())
+        assert not like.any()  # what was not touched is zero

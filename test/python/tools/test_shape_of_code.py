@@ -56,7 +56,7 @@ CLASS_TESTS = {
     "search": 38,
     "semantics": 49,
     "transforms": 49,
-    "verify": 72,
+    "verify": 71,
 }
 """Places that ask whether an op is of one class, by package. An analysis asks for what a kind or an
 op says (``semantics/ops/op.py``) unless it is about that class; where it asks less often, less

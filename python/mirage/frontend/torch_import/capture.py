@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,18 +16,20 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 from torch_mlir import ir as untyped_ir
 from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras.fx_as_strided import rewrite_as_strided
 from torch_mlir.extras.fx_importer import FxImporter
 
 from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
-from mirage.frontend.location import is_internal, user_location
+from mirage.frontend.location import user_location
 from mirage.frontend.torch_import.complex_pairs import complex_as_pairs
+from mirage.frontend.torch_import.data_dependent import check_control_flow, check_static
 from mirage.frontend.torch_import.decompositions import decomposed
 from mirage.frontend.torch_import.folding import fold
+from mirage.frontend.torch_import.places import is_user_file
 
 ir: Any = untyped_ir
 SUBMODULE = "<submodule>"  # leads places that are no file
-_TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,13 @@ def capture(
     """
     given_exported = isinstance(program, torch.export.ExportedProgram)
     exported = export_program(program, example_inputs)
-    _check_static(exported)
+    check_static(exported.graph)
     exported = _decomposed(exported, in_place=not given_exported)
     written = _written(exported, allow_updates)
     graph = exported.graph
+    check_control_flow(graph)
     complex_as_pairs(graph)
+    _strides_as_indices(graph)
     arguments: list[Argument] = []
     given: dict[torch.fx.Node, torch.Tensor] = {}
     updated: dict[str, int] = {}
@@ -149,6 +152,16 @@ def _decomposed(
             raise ImportFailedError(
                 f"PyTorch could not decompose the program: {_first_line(error)}", user_location()
             ) from error
+
+
+def _strides_as_indices(graph: torch.fx.Graph) -> None:
+    """What is named by its strides is looked up by indices, which are folded."""
+    try:
+        rewrite_as_strided(graph)
+    except Exception as error:
+        raise ImportFailedError(
+            f"torch-mlir could not import as_strided: {_first_line(error)}", user_location()
+        ) from error
 
 
 def _is_fixed(spec: Any) -> bool:
@@ -208,7 +221,8 @@ def export_program(
             return torch.export.export(module, given, keyed, dynamic_shapes=shapes, strict=False)
         except GuardOnDataDependentSymNode as error:
             raise DynamicShapeError(
-                f"expected shapes that do not depend on the data, got {_first_line(error)}",
+                "expected a program whose course and shapes do not depend on the data, got "
+                f"{_first_line(error)}; use torch.where where it chooses",
                 _origin(error),
             ) from error
         except Exception as error:
@@ -235,19 +249,6 @@ def _distinct(inputs: Sequence[object]) -> tuple[object, ...]:
         return x
 
     return tuple(own(x) for x in inputs)
-
-
-def _check_static(exported: torch.export.ExportedProgram) -> None:
-    for node in exported.graph.nodes:
-        value: Any = node.meta.get("val")
-        sizes: list[object] = list(getattr(value, "shape", ()))
-        if not all(isinstance(n, int) for n in sizes):
-            shape = ", ".join(map(str, value.shape))
-            raise DynamicShapeError(
-                f"expected fixed shapes, got ({shape}) for {node.name!r}; export without "
-                "dynamic_shapes",
-                user_location(),
-            )
 
 
 def _written(exported: torch.export.ExportedProgram, allowed: bool) -> tuple[str, ...]:
@@ -340,12 +341,6 @@ def _origin(error: BaseException) -> SourceLocation | None:
         if is_user_file(frame.filename) and frame.lineno is not None:
             return SourceLocation(frame.filename, frame.lineno)
     return user_location()
-
-
-def is_user_file(file: str) -> bool:
-    """Whether a file belongs neither to PyTorch nor to this package."""
-    path = os.path.abspath(file)
-    return not path.startswith(_TORCH) and not is_internal(path) and not file.startswith("<")
 
 
 def _first_line(error: BaseException) -> str:

@@ -2,9 +2,8 @@
 
 Rotary embeddings are written as products of complex numbers. Kernels have real numbers, so each
 complex tensor of a captured graph becomes a real one with a last dimension of two, as
-``view_as_real`` gives it, and the ops on it become ops on that. A graph with a complex op that has
-no rule here, or with complex results, stays as it is (and is refused later, as complex inputs are;
-constants and buffers that no state has are folded).
+``view_as_real`` gives it, and the ops on it become ops on that. A complex op that has no rule here
+stays as it is, between conversions of its operands and its results.
 """
 
 from __future__ import annotations
@@ -14,9 +13,14 @@ from typing import Any, TypeAlias
 
 import torch
 from torch.fx import Graph, Node
-from torch.fx.node import map_arg
+from torch.fx.node import map_aggregate, map_arg
 
 aten: Any = torch.ops.aten
+_OF_TENSORS = {
+    aten.pow.Tensor_Scalar: aten.pow.Tensor_Tensor,
+    aten.pow.Scalar: aten.pow.Tensor_Tensor,
+}
+"""Ops that take a complex number: those that take it as a tensor."""
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
@@ -30,14 +34,8 @@ def complex_as_pairs(graph: Graph) -> None:
     if not found:
         return
     made = _Pairs(graph)
-    before = set(graph.nodes)
-    try:
-        for node in list(graph.nodes):
-            made.visit(node)
-    except _NoRule:
-        for node in reversed([n for n in graph.nodes if n not in before]):
-            graph.erase_node(node)
-        return
+    for node in list(graph.nodes):
+        made.visit(node)
     for node, real in made.replaced.items():
         node.replace_all_uses_with(real)
     for node in reversed(list(graph.nodes)):
@@ -76,18 +74,48 @@ class _Pairs:
         if node.target is aten._assert_tensor_metadata.default:  # was checked at the capture
             self.gone.add(node)
             return
-        rule = _RULES.get(node.target) if node.op == "call_function" else None
-        if rule is None or node.kwargs.keys() - {"dtype", "memory_format"}:
-            raise _NoRule
-        kwargs = {k: v for k, v in node.kwargs.items() if k == "dtype"}
         self.at = node
+        if node.op == "output":
+            with self.graph.inserting_before(node):
+                node.args = map_arg(node.args, self.whole)
+            return
         with self.graph.inserting_before(node):
-            result = rule(self, *node.args, **kwargs)
+            try:
+                result = self.by_rule(node)
+            except _NoRule:
+                result = self.stays(node)
         if _is_complex(node):
             self.pairs[node] = result
         else:
             self.replaced[node] = result
         self.gone.add(node)
+
+    def by_rule(self, node: Node) -> Node:
+        """What stands for an op: pairs where it gives complex numbers. Raises
+        :class:`_NoRule`."""
+        rule = _RULES.get(node.target) if node.op == "call_function" else None
+        if rule is None or node.kwargs.keys() - {"dtype", "memory_format"}:
+            raise _NoRule
+        kwargs = {k: v for k, v in node.kwargs.items() if k == "dtype"}
+        return rule(self, *node.args, **kwargs)
+
+    def stays(self, node: Node) -> Node:
+        """The same for an op without a rule: itself, on complex numbers."""
+        copy = self.graph.node_copy(node, self.whole)
+        if any(isinstance(x, complex) for x in node.args):
+            copy.target = _OF_TENSORS.get(node.target, node.target)
+            copy.args = map_aggregate(copy.args, self.tensor)
+        return self.call(aten.view_as_real.default, copy) if _is_complex(node) else copy
+
+    def tensor(self, x: Any) -> Any:
+        """A complex number as a tensor; anything else as it is."""
+        return self.call(aten.view_as_complex.default, self.pair(x)) if type(x) is complex else x
+
+    def whole(self, node: Node) -> Node:
+        """The complex tensor of a pair; anything else as it is."""
+        if node not in self.pairs:
+            return node
+        return self.call(aten.view_as_complex.default, self.pairs[node])
 
     def call(self, op: Any, *args: Any) -> Node:
         """A new op, at the place of the one that is rewritten."""
@@ -99,6 +127,8 @@ class _Pairs:
         return node
 
     def pair(self, z: Any) -> Node:
+        if isinstance(z, complex):
+            return self.joined(*(self.call(aten.full.default, [], x) for x in (z.real, z.imag)))
         if not isinstance(z, Node) or z not in self.pairs:
             raise _NoRule
         return self.pairs[z]
@@ -130,13 +160,11 @@ def _polar(p: _Pairs, size: Node, angle: Node) -> Node:
 
 
 def _product(p: _Pairs, a: Any, b: Any) -> Node:
-    if isinstance(a, complex) or isinstance(b, complex):
-        raise _NoRule
     if not _is_complex(a):
         a, b = b, a
-    if not isinstance(b, Node):
+    if not isinstance(b, Node | complex):
         return p.call(aten.mul.Tensor, p.pair(a), b)
-    if not _is_complex(b):
+    if isinstance(b, Node) and not _is_complex(b):
         return p.call(aten.mul.Tensor, p.pair(a), p.call(aten.unsqueeze.default, b, -1))
     (ar, ai), (br, bi) = p.parts(a), p.parts(b)
 
@@ -149,9 +177,9 @@ def _product(p: _Pairs, a: Any, b: Any) -> Node:
 
 def _quotient(p: _Pairs, a: Any, b: Any) -> Node:
     """``a / b`` as ``a conj(b) / |b|^2``."""
+    if isinstance(b, complex):
+        return _product(p, a, 1 / b)
     if not isinstance(b, Node) or not _is_complex(b):
-        if isinstance(b, complex):
-            raise _NoRule
         real = p.call(aten.unsqueeze.default, b, -1) if isinstance(b, Node) else b
         return p.call(aten.div.Tensor, p.pair(a), real)
     if not isinstance(a, Node) or not _is_complex(a):

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.node import map_arg
 
 MOST_BYTES = 1 << 26
@@ -76,6 +77,9 @@ def _evaluated(
     known: dict[torch.fx.Node, Any] = dict(given)
     total = 0
     for node in graph.nodes:
+        if node.op == "get_attr":  # a literal that PyTorch's decompositions have made
+            held: Any = getattr(graph.owning_module, str(node.target), None)
+            known.update({node: held} if isinstance(held, torch.Tensor) else {})
         if node.op != "call_function" or not pure(node.target):
             continue
         if not all(n in known for n in node.all_input_nodes):
@@ -159,5 +163,7 @@ def _replace(
     ):
         placeholder = graph.placeholder(f"folded_{node.name}")
     placeholder.meta = dict(node.meta)
+    if not isinstance(node.meta.get("val"), FakeTensor):  # a literal
+        placeholder.meta["val"] = FakeTensorMode().from_tensor(value)
     node.replace_all_uses_with(placeholder)
     return placeholder, value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
@@ -19,49 +19,41 @@ from mirage.frontend.errors import (
     InvalidGraphError,
 )
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Fixed, Parameter, Program, SizedProgram
+from mirage.frontend.program import Fixed, Parameter, Program, Seen, SizedProgram
 from mirage.frontend.torch_import.capture import (
     Argument,
     Captured,
     capture,
 )
 from mirage.frontend.torch_import.dynamic import dynamic_program
+from mirage.frontend.torch_import.foreign import Carried
 from mirage.frontend.torch_import.formulas import as_formula
 from mirage.frontend.torch_import.lowering import Call, Lowering, Unsupported
 from mirage.frontend.torch_import.op_table import IGNORED, TABLE
 from mirage.frontend.torch_import.read_ir import (
-    arguments_of,
     constant_of,
+    foreign_type,
     hexadecimal,
     is_list,
     location_of,
     needed,
     tensor_type,
-    unsupported,
 )
+from mirage.frontend.torch_import.stays import Stays, external_of, foreign_in, unsupported
 from mirage.frontend.torch_import.updates import may_stay, op_name, stores_to
+from mirage.runtime.carriers import carried
 from mirage.runtime.manifest import TORCH_NAMES
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import External, KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
 from mirage.transforms.copies import without_copies, without_repeats
 from mirage.transforms.pages import rows_of_pages
 from mirage.transforms.selections import selected_pieces
 
 if TYPE_CHECKING:
     from mirage.pipeline.result import Optimized
-
-_STAYS = "calls that stay with PyTorch pass tensors of real numbers only"
-
-
-@dataclass(frozen=True)
-class Stays:
-    """A call that stays with PyTorch, and why."""
-
-    op: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -162,6 +154,7 @@ class _Importer:
         self.locations: dict[Op, SourceLocation] = {}
         self.stays: dict[Value, Stays] = {}  # by the first result
         self.inputs: list[tuple[Value, Argument]] = []
+        self.carriers: dict[Value, str] = {}  # inputs of types that kernels do not have
         self.stores: set[Any] = set()  # results of stores to what the program updates
 
     def program(self) -> Program:
@@ -193,12 +186,7 @@ class _Importer:
                 return
         result = tensor_type(block_argument.type)
         if result is None:
-            if len(list(block_argument.uses)):
-                raise GraphTypeError(
-                    "expected a tensor of floats, signed integers or truth values, got "
-                    f"{block_argument.type} for {argument.name!r}",
-                    user_location(),
-                )
+            self._bind_foreign(argument, block_argument)
             return
         if argument.folded:
             assert argument.data is not None
@@ -206,13 +194,32 @@ class _Importer:
             if found is not None:
                 self.values[block_argument] = found
                 return
-        value = Value(result, _identifier(argument.name, {v.name for v, _ in self.inputs}))
+        value = Value(result, _identifier(argument.name, self._names))
         self.inputs.append((value, argument))
         self.values[block_argument] = value
         if argument.folded and result.dtype.is_integer and result.size:
             assert argument.data is not None
             low, high = argument.data.min(), argument.data.max()
             self.lowering.given[value] = (float(low), float(high))
+
+    def _bind_foreign(self, argument: Argument, block_argument: Any) -> None:
+        """An argument that is no tensor of a type that kernels have."""
+        foreign = foreign_type(block_argument.type)
+        if foreign is not None:
+            data = None if argument.data is None else carried(argument.data.detach())
+            value = Value(foreign.carrier, _identifier(argument.name, self._names))
+            self.inputs.append((value, replace(argument, data=data)))
+            self.carriers[value] = foreign.dtype
+            self.values[block_argument] = Carried(value, foreign.dtype)
+        elif len(list(block_argument.uses)):
+            raise GraphTypeError(
+                f"expected a tensor, got {block_argument.type} for {argument.name!r}",
+                user_location(),
+            )
+
+    @property
+    def _names(self) -> set[str]:
+        return {v.name for v, _ in self.inputs}
 
     def _operation(self, operation: Any, location: SourceLocation | None) -> None:
         name = op_name(operation)
@@ -225,12 +232,19 @@ class _Importer:
             self._bind(operation, operands[0])
         elif name in _NUMBERS:
             self.values[operation.result] = _number(name, operands[0])
+        elif name == "aten.view_as_real" and isinstance(operands[0], Carried):
+            self.values[operation.result] = operands[0].value
+        elif name == "aten.view_as_complex" and isinstance(operands[0], Value):
+            foreign = foreign_type(operation.result.type)
+            assert foreign is not None
+            self.values[operation.result] = Carried(operands[0], foreign.dtype)
         elif name == "vtensor.literal":
             self.values[operation.result] = self._literal(operation, location)
         elif name not in IGNORED:
             results = [tensor_type(r.type) for r in operation.results]
             used = tuple(bool(list(r.uses)) for r in operation.results)
-            call = Call(name, tuple(operands), tuple(results), used)
+            foreign = tuple(foreign_type(r.type) for r in operation.results)
+            call = Call(name, tuple(operands), tuple(results), used, foreign)
             if operation.results[0] in self.stores and may_stay(call):
                 self._bind(operation, self._external(call, location))
             else:
@@ -266,7 +280,10 @@ class _Importer:
         row = TABLE.get(call.op)
         start = len(self.lowering.ops)
         reason = "an op without a meaning in Mirage"
-        if row is not None:
+        foreign = foreign_in(call)
+        if foreign:
+            reason = f"kernels have no tensors of {foreign}"
+        elif row is not None:
             try:
                 return self._checked(call, row(self.lowering, call))
             except (Unsupported, ShapeError) as error:
@@ -290,37 +307,29 @@ class _Importer:
 
     def _external(
         self, call: Call, location: SourceLocation | None, reason: str = ""
-    ) -> tuple[Value, ...]:
-        operands, arguments = arguments_of(call, location)
-        results: list[Value] = []
-        for expected, used in zip(call.results, call.used, strict=True):
-            if expected is None and used:
-                raise unsupported(call.op, location, f"{_STAYS}, got a result that is not one")
-            if expected is not None:
-                results.append(Value(expected))
-        if len(results) != len(call.results):
-            raise unsupported(
-                call.op, location, "results that are not all tensors of real numbers", call
-            )
-        op = External(operands, tuple(results), call.op, arguments)
+    ) -> tuple[Value | Carried, ...]:
+        op, results = external_of(call, location)
         self.lowering.ops.append(op)
         if reason:
-            self.stays[results[0]] = Stays(call.op, reason)
-        return tuple(results)
+            self.stays[op.results[0]] = Stays(call.op, reason)
+        return results
 
     def _assemble(self, terminator: Any) -> Program:
         outputs: list[Value] = []
-        results: list[int | Fixed] = []
+        results: list[int | Fixed | Seen] = []
         for operand in terminator.operands:
             value = self.values.get(operand)
-            if isinstance(value, Value):
+            if isinstance(value, Carried):
+                results.append(Seen(len(outputs), value.dtype))
+                outputs.append(value.value)
+            elif isinstance(value, Value):
                 results.append(len(outputs))
                 outputs.append(value)
             elif operand in self.values and isinstance(value, None | bool | int | float | str):
                 results.append(Fixed(value))
             else:
                 raise GraphTypeError(
-                    f"expected outputs that are tensors of real numbers, got {operand.type}",
+                    f"expected outputs that are tensors or numbers, got {operand.type}",
                     user_location(),
                 )
         if not outputs:
@@ -354,6 +363,7 @@ class _Importer:
             self.captured.keys if len(self.captured.keys) == len(results) else (),
             tuple(unread),
             tuple(inputs.index(self.arguments[place].name) for place in self.captured.updates),
+            {i: self.carriers[v] for i, v in enumerate(graph.inputs) if v in self.carriers},
         )
 
 

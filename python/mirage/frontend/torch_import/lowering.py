@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from mirage.frontend.ops import POWERS
+from mirage.frontend.torch_import.foreign import Foreign
 from mirage.frontend.torch_import.numbers_at_import import exact_number, kept_for_certain
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
@@ -38,12 +39,14 @@ class Call:
 
     ``args`` has one entry for each argument of the op's schema: a :class:`Value`, a number, a
     string, None, or a list. ``results`` are the result types; None for what is no tensor of real
-    numbers. ``used`` says which results anything reads."""
+    numbers, or of a type that kernels do not have (``foreign`` has those). ``used`` says which
+    results anything reads."""
 
     op: str
     args: tuple[object, ...]
     results: tuple[TensorType | None, ...]
     used: tuple[bool, ...]
+    foreign: tuple[Foreign | None, ...] = ()
 
     def value(self, index: int) -> Value:
         """Argument ``index``, a tensor."""

@@ -1,34 +1,25 @@
-"""What the torch dialect says: types, constants, places in the user's program, arguments of
-calls."""
+"""What the torch dialect says: types, constants, places in the user's program."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import torch
 from torch_mlir import ir as untyped_ir
 
 from mirage.errors import SourceLocation
-from mirage.frontend.errors import (
-    UnsupportedOpError,
-)
 from mirage.frontend.location import user_location
-from mirage.frontend.torch_import.capture import (
-    SUBMODULE,
-    is_user_file,
-)
-from mirage.frontend.torch_import.lowering import Call
+from mirage.frontend.torch_import.capture import SUBMODULE
+from mirage.frontend.torch_import.foreign import Foreign
+from mirage.frontend.torch_import.places import is_user_file
+from mirage.runtime.carriers import CARRIERS
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import TensorType, Value
-
-if TYPE_CHECKING:
-    pass
+from mirage.semantics.ugraph import TensorType
 
 ir: Any = untyped_ir
 
-_TYPE = re.compile(r"!torch\.vtensor<\[([0-9,?]*)\],(\w+)>")
+_TYPE = re.compile(r"!torch\.vtensor<\[([0-9,?]*)\],([\w<>]+)>")
 
 _FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)(?::\d+)?')
 
@@ -37,6 +28,17 @@ _ELEMENTS = {
     **{f"s{dtype.value}": dtype for dtype in DType if dtype.is_integer and dtype is not DType.I1},
 }
 """Element types as torch-mlir spells them."""
+_FOREIGN = {
+    "complex<f16>": "complex32",
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
+    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+    "f8E4M3FNUZ": "float8_e4m3fnuz",
+    "f8E5M2FNUZ": "float8_e5m2fnuz",
+}
+"""Those that kernels do not have, with PyTorch's names."""
 
 
 def needed(operations: Sequence[Any]) -> dict[Any, bool]:
@@ -52,10 +54,28 @@ def needed(operations: Sequence[Any]) -> dict[Any, bool]:
 
 def tensor_type(type_: Any) -> TensorType | None:
     """The type of a tensor of real numbers of fixed shape; None for anything else."""
-    match = _TYPE.fullmatch(str(type_))
-    if match is None or "?" in match[1] or match[2] not in _ELEMENTS:
+    shape, element = _shape_and_element(type_)
+    if shape is None or element not in _ELEMENTS:
         return None
-    return TensorType(tuple(int(n) for n in match[1].split(",") if n), _ELEMENTS[match[2]])
+    return TensorType(shape, _ELEMENTS[element])
+
+
+def _shape_and_element(type_: Any) -> tuple[tuple[int, ...] | None, str]:
+    """The shape of a tensor, if it is fixed, and the spelling of its elements' type."""
+    match = _TYPE.fullmatch(str(type_))
+    if match is None or "?" in match[1]:
+        return None, ""
+    return tuple(int(n) for n in match[1].split(",") if n), match[2]
+
+
+def foreign_type(type_: Any) -> Foreign | None:
+    """The type of a tensor of fixed shape that kernels do not have; None for anything else."""
+    shape, element = _shape_and_element(type_)
+    if shape is None or element not in _FOREIGN:
+        return None
+    name = _FOREIGN[element]
+    carrier = CARRIERS[name]
+    return Foreign(name, TensorType(carrier.shape(shape), DType(carrier.dtype)))
 
 
 def is_list(type_: Any) -> bool:
@@ -94,49 +114,3 @@ def location_of(operation: Any) -> SourceLocation | None:
         if p.file.startswith(SUBMODULE)
     )
     return next(users, None) or next(submodules, None) or user_location()
-
-
-def unsupported(
-    op: str, location: SourceLocation | None, reason: str, call: Call | None = None
-) -> UnsupportedOpError:
-    types = [str(x.type) for x in call.args if isinstance(x, Value)] if call is not None else []
-    on = f" on {', '.join(types)}" if types else ""
-    hint = "; pass allow_fallback=True (--allow-fallback) to leave it to PyTorch" if call else ""
-    error = UnsupportedOpError(f"{op}{on} is not supported: {reason}{hint}", location)
-    error.op = op
-    return error
-
-
-def arguments_of(
-    call: Call, location: SourceLocation | None
-) -> tuple[tuple[Value, ...], tuple[tuple[str, object], ...]]:
-    """Tensors and named other arguments of a call that stays with PyTorch; a list of tensors is
-    ``("tensors", count)``, one with None among them ``("tensors", (1, 0, ...))``.
-    """
-    namespace, op, *overload = call.op.split(".")
-    packet = getattr(getattr(torch.ops, namespace), op, None)
-    function = getattr(packet, overload[0] if overload else "default", None)
-    if function is None:
-        raise unsupported(call.op, location, "an op that PyTorch does not know by this name")
-    operands: list[Value] = []
-    arguments: list[tuple[str, object]] = []
-    for parameter, x in zip(function._schema.arguments, call.args, strict=True):
-        if isinstance(x, Value):
-            operands.append(x)
-        elif isinstance(x, list) and any(isinstance(i, Value) for i in x):  # pyright: ignore
-            if not all(i is None or isinstance(i, Value) for i in x):  # pyright: ignore
-                raise unsupported(call.op, location, "a list of tensors and something else")
-            tensors = [i for i in x if i is not None]  # pyright: ignore
-            operands.extend(tensors)  # pyright: ignore
-            which = tuple(int(i is not None) for i in x)  # pyright: ignore
-            count = len(which) if all(which) else which
-            arguments.append((parameter.name, ("tensors", count)))
-        elif (
-            x is None and "Tensor" in str(parameter.type) and "Optional" not in str(parameter.type)
-        ):
-            raise unsupported(
-                call.op, location, f"argument {parameter.name!r} is not a tensor of floats"
-            )
-        else:
-            arguments.append((parameter.name, tuple(x) if isinstance(x, list) else x))  # pyright: ignore
-    return tuple(operands), tuple(arguments)

@@ -65,7 +65,7 @@ def beside_pytorch(
     """Runs the program, each part by ``launch``, and PyTorch's calls on ``device``."""
     import torch
 
-    free = replace(program, parameters=(), results=None)
+    free = replace(program, parameters=(), results=None, carriers={})
     calls = as_calls(program.graph)
     reference = list(Builder(program, chip).steps(calls))
     for scale in _SCALES:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mirage.frontend.program import Fixed, Program
+from mirage.frontend.program import Fixed, Program, Seen
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms.partition.empty import without_empty
-from mirage.verify import Verdict, VerifyOptions
+from mirage.verify import SignatureMismatch, Verdict, VerifyOptions
 from mirage.verify.shared_inputs.bound_tensors import Bound, Result, Stated, align
 from mirage.verify.verifier import verify_aligned
 
@@ -37,13 +37,19 @@ def verify_programs(
 
 
 def stated(program: Program, *, named: bool = True) -> Stated:
-    """A program as the verifier compares it."""
+    """A program as the verifier compares it. Raises
+    :class:`mirage.verify.SignatureMismatch`."""
+    if program.foreign:
+        raise SignatureMismatch(
+            f"expected tensors of types that kernels have, got {', '.join(program.foreign)}"
+        )
     bound = tuple(
         Bound(p.index, p.name, p.trained, None if p.trained else _elements(p.data))
         for p in program.parameters
     )
     graph, places = _with_elements(program.graph)
-    results = program.results or tuple(range(len(program.graph.outputs)))
+    whole = tuple(range(len(program.graph.outputs)))
+    results = [r for r in program.results or whole if not isinstance(r, Seen)]
     return Stated(
         graph,
         bound,

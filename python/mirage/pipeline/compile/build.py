@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mirage.compiler.errors import CompileError
+from mirage.cost import CostReport
 from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.frontend.program import Program
@@ -19,6 +20,7 @@ from mirage.pipeline.compile.broken import broken_in
 from mirage.pipeline.result import Step
 from mirage.pipeline.verify import Checked
 from mirage.runtime.manifest import Manifest
+from mirage.semantics.signature import signature
 from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Value, values_in
 from mirage.transforms.lookups import fused
@@ -43,6 +45,9 @@ class Builder:
     ahead: Ahead | None = None
     made: dict[str, Compiled] = field(default_factory=dict[str, "Compiled"])
     """What was compiled, by its text."""
+    predicted: dict[str, CostReport | None] = field(default_factory=dict[str, "CostReport | None"])
+    written: dict[str, str] = field(default_factory=dict[str, str])
+    """The texts of parts, by their signatures: equal parts are written once."""
 
     def steps(self, selected: KernelGraph) -> Iterator[Step]:
         """The parts of ``selected`` in the order in which they run, each compiled, and the calls
@@ -73,7 +78,9 @@ class Builder:
                 compiled = self.made[text] = self._made(text, names)
             except CompileError as error:
                 raise broken_in(part.graph, error) from None
-        prediction = predict(part.graph, target_for(self.chip))
+        if text not in self.predicted:
+            self.predicted[text] = predict(part.graph, target_for(self.chip))
+        prediction = self.predicted[text]
         manifest = replace(
             _named(compiled.artifact.manifest, self._names(part)),
             evidence={"verdicts": [c.verdict.to_json() for c in self.checked if c.kept]},
@@ -101,14 +108,17 @@ class Builder:
 
         if alone:
             return graph_to_text(part.graph, form="selected"), self._names(part)
-        nameless = _nameless(part.graph)
-        digest = hashlib.sha256(graph_to_text(nameless, form="selected").encode()).hexdigest()
-        graph = replace(nameless, name=f"part_{digest[:12]}")
         inputs, outputs = (
             tuple(f"{kind}{i}" for i in range(len(values)))
-            for kind, values in (("x", graph.inputs), ("y", graph.outputs))
+            for kind, values in (("x", part.graph.inputs), ("y", part.graph.outputs))
         )
-        return graph_to_text(graph, form="selected"), Names(inputs, outputs)
+        key = signature(part.graph)
+        if key not in self.written:
+            nameless = _nameless(part.graph)
+            digest = hashlib.sha256(graph_to_text(nameless, form="selected").encode()).hexdigest()
+            graph = replace(nameless, name=f"part_{digest[:12]}")
+            self.written[key] = graph_to_text(graph, form="selected")
+        return self.written[key], Names(inputs, outputs)
 
     def _names(self, part: Part) -> Names:
         from mirage.compiler import Names

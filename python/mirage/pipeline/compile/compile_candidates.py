@@ -12,7 +12,9 @@ from mirage.frontend.program import Program
 from mirage.pipeline.compile.ahead import Ahead
 from mirage.pipeline.compile.broken import BrokenKernelsError, broken_kernels
 from mirage.pipeline.compile.build import Builder
+from mirage.pipeline.compile.own_ops import different_kernels, without_kernels
 from mirage.pipeline.options import OptimizeOptions
+from mirage.pipeline.parts.seconds import compiling
 from mirage.pipeline.progress import Progress
 from mirage.pipeline.rank import finalist, finalists, verdicts_at
 from mirage.pipeline.result import Finalist, Step
@@ -33,6 +35,7 @@ class CandidateCompiler:
         self.target = target_for(options.chip)
         self.executor: Executor | None = None
         self.late = False
+        self._calls = False  # whether parts that keep their own ops are calls instead
         self._longest = 0.0  # seconds that compiling a candidate took
         # what does not compile: by its place, by predicted time, the kernels known to be why
         self._broken: dict[int, frozenset[str]] = {}
@@ -52,6 +55,7 @@ class CandidateCompiler:
     def start(self, verified: KernelGraph) -> None:
         """Has the first answers compiled by a worker, once there are some for all parts, so that
         there is a compiled program whatever comes."""
+        verified = self._in_time(verified)
         selected, without = select_cheapest(verified, self.target)
         if without or self.executor is None:
             return
@@ -62,8 +66,13 @@ class CandidateCompiler:
 
     def finalists(self, verified: KernelGraph) -> list[Finalist]:
         """The best candidates of what is verified, compiled."""
+        in_time = self._in_time(verified)
+        if in_time is not verified:
+            self.progress.note(
+                "parts that keep their own ops are calls of PyTorch: no time to compile them"
+            )
         return finalists(
-            verified,
+            in_time,
             self.target,
             self.options.finalists if self.options.compile else 1,
             self.build,
@@ -72,6 +81,21 @@ class CandidateCompiler:
             self._note_broken,
             self._first_compiled(),
         )
+
+    def has_time_for(self, kernels: int) -> bool:
+        """Whether so many kernels of own ops can be compiled."""
+        return self.progress.deadline.left >= compiling(1.0, 0, kernels)
+
+    def _in_time(self, verified: KernelGraph) -> KernelGraph:
+        """The program without kernels of the parts that keep their own ops, where there is no time
+        to compile those."""
+        if not self.options.compile:
+            return verified
+        if not self._calls:
+            own = different_kernels(verified)
+            self._calls = own > 0 and not self.has_time_for(own)
+            self.late |= self._calls
+        return without_kernels(verified) if self._calls else verified
 
     def finalist(self, graph: KernelGraph) -> Finalist:
         """A program as the only candidate. Raises :class:`mirage.compiler.CompileError`."""

@@ -126,19 +126,27 @@ class Parts:
     # ---- rounds
 
     def _begin(self, executor: Executor | None) -> None:
-        """A first answer for each part. While all workers verify, this process searches alone;
-        with several parts nothing else is begun before all of them are verified."""
-        solvers = self.solvers.values()
+        """A first answer for each part, those with most places first, as long as there is time to
+        find one more and to compile it. While all workers verify, this process searches alone; with
+        several parts nothing else is begun before all of them are verified."""
         left = every = self._size(self.solvers)
-        for key, solver in self.solvers.items():
-            compiling = sum(s.compiling_about() for s in solvers)
+        longest = 0.0
+        begun: list[PartSolver] = []
+        for key in sorted(self.solvers, key=lambda key: -self.places[key]):
+            solver, start = self.solvers[key], self.deadline.left
+            compiling = sum(s.compiling_about() for s in (*begun, solver))
+            if start - compiling <= longest:
+                solver.leave()
+                continue
             solver.within(self.deadline.portion(1.0, but=compiling))
-            alone = sum(s.under_way for s in solvers) >= self.options.processes
+            begun.append(solver)
+            alone = sum(s.under_way for s in begun) >= self.options.processes
             seconds = self._turn(self.deadline, self.sizes[key] / every)
             solver.begin(self.sizes[key] / left, seconds, None if alone else executor)
             left -= self.sizes[key]
-        if len(solvers) > 1 or executor is None:
-            for solver in solvers:
+            longest = max(longest, start - self.deadline.left)
+        if len(self.solvers) > 1 or executor is None:
+            for solver in begun:
                 solver.await_first()
             self.part_options.answered()
             self._improve()
@@ -174,7 +182,7 @@ class Parts:
             others = sum(reserved.values())
             try:
                 solver.within(self.deadline.portion(self.sizes[key] / left, but=others))
-                self.solved[key] = solver.run()
+                self.solved[key] = solver.solved() if solver.left_alone else solver.run()
                 reserved[key] = solver.compiling()
             except KeyboardInterrupt:
                 self.deadline.stop(INTERRUPTED)

@@ -17,11 +17,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mirage.pipeline.deadline import INTERRUPTED, Deadline
+from mirage.pipeline.deadline import FOR_COMPILATION, INTERRUPTED, Deadline
 from mirage.pipeline.parts.apart import Awaited, Request
 from mirage.pipeline.parts.blame import distinct, refused_kernels
 from mirage.pipeline.parts.part_candidates import PartCandidates, Shortlisted
-from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, of_own_ops
+from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
 from mirage.pipeline.parts.seconds import SEARCHED, VERIFIED, busy, compiling
 from mirage.pipeline.search import Planners, search_part
 from mirage.pipeline.select import ranking
@@ -76,6 +76,8 @@ class PartSolver:
         self.took = 0.0
         """Seconds that the verification of the first answer took."""
         self._out_of_time = self._left_out = False
+        self.left_alone = False
+        """Whether there was no time for this part at all."""
 
     def begin(self, share: float, seconds: float, executor: Executor | None) -> None:
         """Finds a first answer soon, the best of a few plans, by workers of ``executor``, and has
@@ -101,6 +103,10 @@ class PartSolver:
                 self._hand_over(self._result, seconds)
         except KeyboardInterrupt:
             o.deadline.stop(INTERRUPTED)
+
+    def leave(self) -> None:
+        """For this part there is no time."""
+        self.left_alone = self._out_of_time = True
 
     def _hand_over(self, result: SearchResult, seconds: float) -> None:
         """Has the cheapest new candidate verified by a worker."""
@@ -166,7 +172,8 @@ class PartSolver:
         """What was found so far."""
         fell_back = ""
         if not self.answered:
-            fell_back = self.o.deadline.reason or self.candidates.why_none()
+            left = FOR_COMPILATION if self.left_alone else ""
+            fell_back = self.o.deadline.reason or left or self.candidates.why_none()
         elif self.late and self.candidates.slower_than_own_ops:
             fell_back = "they are predicted to be faster than what was found in time"
         return self.candidates.solved(fell_back, self.late)
@@ -190,7 +197,7 @@ class PartSolver:
         kernels = self._products
         if self._first is not None:
             kernels = len(list(launches(self._first.given.tried[0].graph.ops)))
-        own = len(of_own_ops(self.graph).programs[1].ops)
+        own = len(self.candidates.own_ops.programs[1].ops)
         return compiling(self.o.portion, kernels, own)
 
     @property

@@ -145,9 +145,14 @@ class PartCandidates:
         return self.own_time < self._best()
 
     @cached_property
+    def own_ops(self) -> Alternatives:
+        """The part beside its own ops."""
+        return of_own_ops(self.graph)
+
+    @cached_property
     def own_time(self) -> float:
         """Predicted µs of the part's own ops; infinite where that is not known."""
-        cost = predict(of_own_ops(self.graph).programs[1], self.target)
+        cost = predict(self.own_ops.programs[1], self.target)
         return float("inf") if cost is None else cost.time
 
     def _best(self) -> float:
@@ -170,7 +175,7 @@ class PartCandidates:
     def solved(self, fell_back: str, late: bool) -> SolvedPart:
         """The part in each form; its own ops where it ``fell_back`` to them, and why."""
         own = fell_back or self.verified is None
-        verified = of_own_ops(self.graph) if own or self.verified is None else self.verified
+        verified = self.own_ops if own or self.verified is None else self.verified
         reference = Alternatives(
             self.graph.inputs, self.graph.outputs, (self.graph,), None, (None,), ()
         )

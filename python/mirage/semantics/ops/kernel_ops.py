@@ -132,11 +132,14 @@ class External(Boundary):
     (``aten.cumsum``).
 
     ``arguments`` are those of its arguments that are not tensors, by name; the others are the
-    operands, in order.
+    operands, in order. ``seen_as`` has for each operand the type as which the call sees it where
+    it is not of a type that kernels have (PyTorch's name; else nothing): such tensors are carried
+    by others (:mod:`mirage.runtime.carriers`), and so are results.
     """
 
     target: str
     arguments: tuple[tuple[str, object], ...] = ()
+    seen_as: tuple[str, ...] = ()
 
     in_block: ClassVar[bool] = False
 

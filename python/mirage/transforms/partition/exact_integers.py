@@ -1,9 +1,10 @@
 """Integers and truth values: which kernels compute, and which PyTorch does.
 
 Tiles hold whole numbers as f32, exactly up to 2^24. So a kernel computes with an integer where its
-range is known to lie within: positions and what is made of them, truth values, bytes. All else (a
-sum of token ids, say) is a call. So is what a kernel would have to write for somebody who expects
-an integer: what the program returns, indices, operands of calls. And so is a conversion that may
+range is known to lie within: positions and what is made of them, truth values, bytes, counts (the
+range of a sum is that of its terms, times as many, and no part of it is beyond). All else (a sum of
+token ids, say) is a call. So is what a kernel would have to write for somebody who expects an
+integer: what the program returns, indices, operands of calls. And so is a conversion that may
 change a number: to integers from floats, or to narrower ones.
 
 One thing kernels do with any integer: compare it with a number whose range is known
@@ -21,6 +22,7 @@ from mirage.semantics.positions import MAX_POSITIONS
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import (
     Boundary,
+    Contraction,
     Elementwise,
     KernelGraph,
     Op,
@@ -59,7 +61,7 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     """Whether kernels compute an op on integers."""
     if isinstance(op, Slice) or (isinstance(op, Elementwise) and op.cuts):
         return False  # those that are copied are copied as floats
-    if not isinstance(op, View | Elementwise | Source):
+    if not isinstance(op, View | Elementwise | Source | Contraction):
         return False
     integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
     small = [max(abs(end) for end in ranges[v]) for v in integers]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 from mirage.semantics.positions import Lookup
@@ -181,9 +182,7 @@ class _Cutter:
                 for op in self.levels[level]
                 if not isinstance(op, Boundary) and (op not in self.carried or self._leaves(op))
             ]
-            elsewhere = (op for n, ops in self.levels.items() if n != level for op in ops)
-            stored = {v for op in elsewhere for v in op.operands}.union(self.graph.outputs)
-            for run in divide(computed, self.definitions, self.largest, stored):
+            for run in self._runs(computed, level):
                 part = self._part(run, len(steps))
                 if part.outputs:
                     steps.append(Part(part))
@@ -191,6 +190,16 @@ class _Cutter:
                 op for op in self.levels[level] if isinstance(op, Boundary) and op not in self.early
             )
         return tuple(steps)
+
+    def _runs(self, computed: list[Op], level: int) -> list[list[Op]]:
+        """What a level computes, in parts."""
+        if not computed:
+            return []
+        if self.largest == inf or sum(map(weight, computed)) <= self.largest:
+            return [computed]
+        elsewhere = (op for n, ops in self.levels.items() if n != level for op in ops)
+        stored = {v for op in elsewhere for v in op.operands}.union(self.graph.outputs)
+        return divide(computed, self.definitions, self.largest, stored)
 
     def _read_later(self) -> set[Op]:
         """Functions that give truth values, or other integers, to later levels: those compute them
@@ -239,29 +248,33 @@ class _Cutter:
         defined = {v for op in ops for v in op.results}
         read = dict.fromkeys(v for op in ops for v in op.operands if v not in defined)
         inputs = list(read)  # in the order of their use: equal parts are equal whatever they read
-        wanted = self._wanted(set(computed))
-        outputs = [v for v in dict.fromkeys(self.graph.outputs) if v in inside]
-        outputs += [v for op in computed for v in op.results if v in wanted and v not in outputs]
+        mine = set(computed)
+        returned = (v for v in self.graph.outputs if v in inside)
+        made = (v for op in computed for v in op.results)
+        read = (v for v in made if not mine.issuperset(self._readers.get(v, ())))
+        outputs = dict.fromkeys((*returned, *read))
         name = f"{self.graph.name}_{number}"
         return KernelGraph(name, tuple(inputs), tuple(ops), tuple(outputs))
 
-    def _wanted(self, inside: set[Op]) -> set[Value]:
-        """What other parts, calls and the caller read of this part; those that read what is
-        carried along read what that is made of.
+    @cached_property
+    def _readers(self) -> dict[Value, list[Op]]:
+        """The calls and ops of parts that read each value; those that read what is carried along
+        read what that is made of.
         """
-        wanted = set(self.graph.outputs)
+        found: dict[Value, list[Op]] = {}
         for op in self.graph.ops:
             if isinstance(op, Boundary):
-                wanted.update(op.operands)  # as they are: what leaves as a view is computed
+                for v in op.operands:  # as they are: what leaves as a view is computed
+                    found.setdefault(v, []).append(op)
                 continue
-            if op in inside or (op in self.carried and not self._leaves(op)):
+            if op in self.carried and not self._leaves(op):
                 continue
             pending = list(op.operands)
             while pending:
                 value = pending.pop()
                 source = self.definitions.get(value)
                 if source is None or source not in self.carried:
-                    wanted.add(value)
-                else:  # also where that one is inside, as the view that leaves a part
+                    found.setdefault(value, []).append(op)
+                else:  # also where that one is a view that leaves a part
                     pending.extend(source.operands)
-        return wanted
+        return found

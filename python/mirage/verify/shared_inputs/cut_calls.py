@@ -38,8 +38,10 @@ def cut_calls(graph: KernelGraph, *, rows: bool = True) -> CutGraph:
         inputs.extend(op.results)
         outputs.extend(op.operands)
         taken, given = (", ".join(str(v.type) for v in vs) for vs in (op.operands, op.results))
-        with_what = f"; {dict(op.arguments)}" if isinstance(op, External) else ""
-        name = op.target if isinstance(op, External) else "gather"
+        name, with_what = "gather", ""
+        if isinstance(op, External):
+            name, with_what = op.target, f"; {dict(op.arguments)}"
+            with_what += f" as {op.seen_as}" if op.seen_as else ""
         calls.append(f"{name}({taken}{with_what}) -> {given}")
     return CutGraph(
         KernelGraph(graph.name, tuple(inputs), tuple(ops), tuple(outputs)), tuple(calls)

@@ -8,6 +8,9 @@ from dataclasses import replace
 import mirage as mi
 import pytest
 import torch
+from mirage.cost import CostReport, Target
+from mirage.cost.predict import predict
+from mirage.pipeline import select as select_module
 from mirage.pipeline.checks.check import Checker
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate
@@ -58,6 +61,23 @@ def test_equal_parts_are_written_once_for_each_place(monkeypatch: pytest.MonkeyP
     assert len(places) == 2 * (LAYERS - 1)
     assert found.mlir["candidates"]
     assert len(places) == 2 * (LAYERS - 1)
+
+
+def test_equal_parts_are_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many places there are."""
+    looked: list[int] = []
+
+    def counted(program: KernelGraph, target: Target) -> CostReport | None:
+        looked[-1] += 1
+        return predict(program, target)
+
+    monkeypatch.setattr(select_module, "predict", counted)
+    for count in (2, LAYERS):
+        looked.append(0)
+        module, x = stacked(count)
+        imported = mi.from_torch(module, x, allow_fallback=True)
+        optimize(imported.program, replace(OPTIONS, compile=False))
+    assert looked[0] == looked[1]
 
 
 def test_many_equal_parts_compute_what_the_program_does() -> None:

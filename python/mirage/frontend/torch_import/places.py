@@ -1,0 +1,27 @@
+"""Where an op stands in the user's program."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import torch
+
+from mirage.errors import SourceLocation
+from mirage.frontend.location import is_internal, user_location
+
+_TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def is_user_file(file: str) -> bool:
+    """Whether a file belongs neither to PyTorch nor to this package."""
+    path = os.path.abspath(file)
+    return not path.startswith(_TORCH) and not is_internal(path) and not file.startswith("<")
+
+
+def place_of(node: torch.fx.Node) -> SourceLocation | None:
+    """The innermost line of the user's that a node comes from, else the caller's."""
+    frames = _FRAME.findall(str(node.meta.get("stack_trace") or ""))
+    users = [SourceLocation(file, int(line)) for file, line in frames if is_user_file(file)]
+    return users[-1] if users else user_location()
