@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mirage.frontend.errors import GraphTypeError
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Program, SizedProgram
+from mirage.frontend.program import Program
 from mirage.pipeline.errors import StageError
 from mirage.pipeline.kept_program import found_before
 from mirage.pipeline.optimization import Optimization, OutdatedError
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions, OptionError
 from mirage.pipeline.result import Finalist, Optimized, Report, Step
-from mirage.pipeline.size_classes import OptimizedSizes, solve_classes
 from mirage.semantics.ugraph import KernelGraph
 
 if TYPE_CHECKING:
@@ -45,12 +44,6 @@ def optimize(program: Source, options: OptimizeOptions | None = None) -> Optimiz
         return Optimization(program, options).optimize()
     except OutdatedError:
         return Optimization(program, replace(options, fresh=True)).optimize()
-
-
-def optimize_sizes(sizes: SizedProgram, options: OptimizeOptions | None = None) -> OptimizedSizes:
-    """The same for a program with a dynamic size, for all of them
-    (:mod:`mirage.pipeline.size_classes`)."""
-    return solve_classes(sizes, options or OptimizeOptions(), optimize)
 
 
 def load_found(program: Program, options: OptimizeOptions, *, run: bool = True) -> Optimized | None:
@@ -96,5 +89,4 @@ __all__ = [
     "compile_graph",
     "load_found",
     "optimize",
-    "optimize_sizes",
 ]

@@ -101,9 +101,9 @@ class Builder:
 
         if alone:
             return graph_to_text(part.graph, form="selected"), self._names(part)
-        nameless = _nameless(part.graph)
-        digest = hashlib.sha256(graph_to_text(nameless, form="selected").encode()).hexdigest()
-        graph = replace(nameless, name=f"part_{digest[:12]}")
+        graph = nameless(part.graph)
+        digest = hashlib.sha256(graph_to_text(graph, form="selected").encode()).hexdigest()
+        graph = replace(graph, name=f"part_{digest[:12]}")
         inputs, outputs = (
             tuple(f"{kind}{i}" for i in range(len(values)))
             for kind, values in (("x", graph.inputs), ("y", graph.outputs))
@@ -125,7 +125,7 @@ def _count(pieces: Sequence[object]) -> int:
     return sum(isinstance(piece, Part) for piece in pieces)
 
 
-def _nameless(graph: KernelGraph) -> KernelGraph:
+def nameless(graph: KernelGraph) -> KernelGraph:
     """The graph with values that have no names."""
     values = (*graph.inputs, *values_in(graph.ops))
     renamed = rename_graph(graph, {v: Value(v.type) for v in values if v.name})
