@@ -102,9 +102,9 @@ class SizedProgram:
         return self.at(self.at_most)
 
     def superoptimize(self, **options: object) -> OptimizedSizes:
-        """:func:`mirage.pipeline.optimize_sizes.optimize_sizes` with these options (fields of
+        """:func:`mirage.pipeline.optimize.optimize_sizes` with these options (fields of
         ``mirage.OptimizeOptions``)."""
-        from mirage.pipeline.optimize_sizes import OptimizeOptions, optimize_sizes
+        from mirage.pipeline.optimize import OptimizeOptions, optimize_sizes
 
         return optimize_sizes(self, OptimizeOptions.of(**options))
 

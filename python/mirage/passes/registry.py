@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options")
 
 _PREFIX = "mirage-"
-_NOT_PASSES = frozenset({"registry", "worker", "options"})
+_NOT_PASSES = frozenset({"registry", "worker", "option_text"})
 
 
 class PassError(OperationError):

@@ -99,7 +99,7 @@ class OneClass:
 
     def is_kept(self, options: OptimizeOptions) -> bool:
         """Whether an earlier run has found it."""
-        from mirage.pipeline.optimize_sizes import class_is_kept
+        from mirage.pipeline.optimize import class_is_kept
 
         return class_is_kept(self.found.source, options)
 
@@ -117,7 +117,7 @@ class OneClass:
 
 def load_class(found: SizedClass, options: Mapping[str, Any]) -> Compiled:
     """What was found for a class of sizes, ready to be called. Raises :class:`NotFoundError`."""
-    from mirage.pipeline.optimize_sizes import load_class
+    from mirage.pipeline.optimize import load_class
 
     chosen = dict(options)
     run = bool(chosen.pop(RUN, False))

@@ -16,7 +16,7 @@ from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.program import Program, SizedProgram
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.commands.emulate import emulate_sizes
-from mirage.pipeline.optimize_sizes import optimize_sizes
+from mirage.pipeline.optimize import optimize_sizes
 from mirage.pipeline.size_classes import OptimizedSizes, classes_of
 from mirage.runtime.by_size import read_sizes
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError

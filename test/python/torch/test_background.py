@@ -21,7 +21,7 @@ import pytest
 import torch
 from mirage.frontend.program import Program
 from mirage.pipeline.commands.emulate import emulate, sized_emulator
-from mirage.pipeline.optimize_sizes import load_class
+from mirage.pipeline.optimize import load_class
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.parts import part as part_module
 from mirage.torch import background as background_module

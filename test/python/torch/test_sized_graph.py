@@ -13,7 +13,7 @@ import torch
 from any_size import any_size
 from mirage.frontend.program import Program
 from mirage.pipeline.commands.emulate import sized_emulator
-from mirage.pipeline.optimize_sizes import optimize_class
+from mirage.pipeline.optimize import optimize_class
 from mirage.pipeline.options import OptimizeOptions
 from mirage.torch.backend import MOST_SIZES, backend
 from mirage.torch.compiled_graph import Report

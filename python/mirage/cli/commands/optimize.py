@@ -81,7 +81,7 @@ def _by_size(
 ) -> int:
     """The same for a size that is known at the call only."""
     from mirage.frontend.torch_import import from_torch
-    from mirage.pipeline.optimize_sizes import optimize_sizes
+    from mirage.pipeline.optimize import optimize_sizes
 
     if options.emit:
         raise BadProgramError("--emit: expected no --dynamic beside it, as each class has its IR")

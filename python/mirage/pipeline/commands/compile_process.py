@@ -70,8 +70,7 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
     from mirage.cache import Store, shared_store
     from mirage.cache import store as store_module
     from mirage.errors import MirageError
-    from mirage.pipeline.optimize import optimize
-    from mirage.pipeline.optimize_sizes import optimize_class
+    from mirage.pipeline.optimize import optimize, optimize_class
     from mirage.pipeline.options import OptimizeOptions
 
     options = dict(request["options"])

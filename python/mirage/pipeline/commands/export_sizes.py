@@ -17,7 +17,7 @@ from typing import Any
 
 from mirage.frontend.program import Program
 from mirage.pipeline.commands.interface import interface_of, name_of
-from mirage.pipeline.optimize_sizes import optimize_sizes
+from mirage.pipeline.optimize import optimize_sizes
 from mirage.pipeline.options import OptimizeOptions, OptionError
 from mirage.pipeline.size_classes import OptimizedSizes
 from mirage.pipeline.whole_model import (
@@ -56,7 +56,7 @@ def export_sizes(
     options: OptimizeOptions,
 ) -> ExportedSizes:
     """:func:`mirage.export` with ``dynamic_shapes``. Raises what that and
-    :func:`~mirage.pipeline.optimize_sizes.optimize_sizes` raise."""
+    :func:`~mirage.pipeline.optimize.optimize_sizes` raise."""
     from mirage.frontend.torch_import import dynamic_program, export_program, from_torch
 
     if weights not in WEIGHTS:
